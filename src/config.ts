@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import { z } from 'zod'
+
+const flag = z
+  .enum(['true', 'false', '1', '0', ''])
+  .transform((text) => text === 'true' || text === '1')
+
+/** The environment, as read once at start. Unknown variables are none of ours. */
+const environment = z.object({
+  APP_ENV: z.enum(['development', 'test', 'staging', 'production']).default('development'),
+  DATABASE_URL: z.string().min(1),
+  DATABASE_APP_ROLE: z.string().min(1).default('countersign_app'),
+  TEMPORAL_ADDRESS: z.string().min(1).default('127.0.0.1:7233'),
+  TEMPORAL_NAMESPACE: z.string().min(1).default('default'),
+  TEMPORAL_API_KEY: z.string().optional(),
+  TEMPORAL_TLS: flag.optional(),
+  TEMPORAL_TLS_CERT_FILE: z.string().optional(),
+  TEMPORAL_TLS_KEY_FILE: z.string().optional(),
+  TEMPORAL_TASK_QUEUE: z.string().min(1).default('countersign'),
+  PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
+  HOST: z.string().default('127.0.0.1'),
+  PUBLIC_URL: z.string().optional(),
+  DATA_ENCRYPTION_KEY: z.string().min(1),
+  SMTP_URL: z.string().optional(),
+  MAIL_FROM: z.string().default('Countersign <countersign@localhost>'),
+  FILE_ROOT: z.string().default('samples'),
+  ENABLE_DOCS: flag.default(true),
+  LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+  RUN_APPROVAL_SECONDS: z.coerce.number().int().min(0).default(7 * 24 * 3600),
+  HEARTBEAT_TIMEOUT_SECONDS: z.coerce.number().min(1).default(10),
+  RECONCILE_SECONDS: z.coerce.number().min(0.1).default(10),
+})
+
+export interface Config {
+  readonly env: 'development' | 'test' | 'staging' | 'production'
+  /** Names this process in logs and heartbeats. */
+  readonly processId: string
+  readonly database: { readonly url: string; readonly appRole: string }
+  readonly temporal: {
+    readonly address: string
+    readonly namespace: string
+    readonly taskQueue: string
+    readonly apiKey: string | null
+    readonly tls: boolean
+    readonly tlsCertFile: string | null
+    readonly tlsKeyFile: string | null
+  }
+  readonly http: { readonly host: string; readonly port: number; readonly publicUrl: string | null; readonly docs: boolean }
+  readonly encryptionKey: Buffer
+  readonly tools: { readonly fileRoot: string; readonly smtpUrl: string | null; readonly mailFrom: string }
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+  /** How long a step or run approval waits, unless its rule says otherwise; 0 = for ever. */
+  readonly runApprovalSeconds: number
+  readonly heartbeatTimeoutSeconds: number
+  readonly reconcileSeconds: number
+}
+
+/** Reads the environment. Throws one error that names every variable that is missing or wrong. */
+export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+  const parsed = environment.safeParse(env)
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+    throw new Error(`the environment is not complete: ${lines.join('; ')}`)
+  }
+  const e = parsed.data
+  const encryptionKey = Buffer.from(e.DATA_ENCRYPTION_KEY, 'base64')
+  if (encryptionKey.length !== 32)
+    throw new Error('DATA_ENCRYPTION_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
+  return {
+    env: e.APP_ENV,
+    processId: `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
+    database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE },
+    temporal: {
+      address: e.TEMPORAL_ADDRESS,
+      namespace: e.TEMPORAL_NAMESPACE,
+      taskQueue: e.TEMPORAL_TASK_QUEUE,
+      apiKey: e.TEMPORAL_API_KEY ?? null,
+      tls: e.TEMPORAL_TLS ?? (e.TEMPORAL_API_KEY !== undefined || e.TEMPORAL_TLS_CERT_FILE !== undefined),
+      tlsCertFile: e.TEMPORAL_TLS_CERT_FILE ?? null,
+      tlsKeyFile: e.TEMPORAL_TLS_KEY_FILE ?? null,
+    },
+    http: { host: e.HOST, port: e.PORT, publicUrl: e.PUBLIC_URL ?? null, docs: e.ENABLE_DOCS },
+    encryptionKey,
+    tools: { fileRoot: e.FILE_ROOT, smtpUrl: e.SMTP_URL ?? null, mailFrom: e.MAIL_FROM },
+    logLevel: e.LOG_LEVEL,
+    runApprovalSeconds: e.RUN_APPROVAL_SECONDS,
+    heartbeatTimeoutSeconds: e.HEARTBEAT_TIMEOUT_SECONDS,
+    reconcileSeconds: e.RECONCILE_SECONDS,
+  }
+}

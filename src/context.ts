@@ -1,0 +1,56 @@
+import type { Kysely } from 'kysely'
+import type pg from 'pg'
+import type { Config } from './config.ts'
+import { createDatabase, createPool } from './db/connect.ts'
+import type { Database } from './db/schema/index.ts'
+import { createCombiner, type Combiner } from './governance/combiner.ts'
+import { createNotifier, type Notifier } from './governance/notifier.ts'
+import { createSealer, type Sealer } from './governance/seal.ts'
+import { createLog, type Log } from './log.ts'
+
+/** What every transaction of `governance` needs; one per process. */
+export interface Context {
+  readonly config: Config
+  readonly log: Log
+  readonly pool: pg.Pool
+  readonly db: Kysely<Database>
+  readonly combiner: Combiner
+  readonly notifier: Notifier
+  readonly sealer: Sealer
+  /** Called after a commit that wrote outbox rows; the relay sets it. */
+  onOutbox: () => void
+  close(): Promise<void>
+}
+
+export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): Context {
+  const log = createLog(config.logLevel, { process: kind, process_id: config.processId })
+  const pool = createPool({
+    url: config.database.url,
+    appRole: config.database.appRole,
+    applicationName: `countersign-${kind}`,
+    onError: (error) => log.warn({ err: error.message }, 'a database connection was lost'),
+  })
+  const db = createDatabase(pool)
+  const notifier = createNotifier({ config, pool, log })
+  const context: Context = {
+    config,
+    log,
+    pool,
+    db,
+    notifier,
+    sealer: createSealer(config.encryptionKey),
+    combiner: createCombiner({
+      db,
+      onCommitted: (touched, outboxWritten) => {
+        notifier.touch(touched)
+        if (outboxWritten) context.onOutbox()
+      },
+    }),
+    onOutbox: () => {},
+    async close() {
+      await notifier.close()
+      await db.destroy()
+    },
+  }
+  return context
+}

@@ -1,0 +1,34 @@
+import { Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import type { Database } from './schema/index.ts'
+
+// int8 as a number: our sequences stay far below 2^53.
+pg.types.setTypeParser(pg.types.builtins.INT8, Number)
+
+export interface ConnectOptions {
+  readonly url: string
+  readonly appRole?: string
+  readonly max?: number
+  readonly applicationName?: string
+  readonly onError?: (error: Error) => void
+}
+
+/** Pool of the application's role: whatever role the URL logs in as, every session runs as `appRole`. */
+export function createPool(options: ConnectOptions): pg.Pool {
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    max: options.max ?? 20,
+    application_name: options.applicationName ?? 'countersign',
+    options: `-c role=${options.appRole ?? 'countersign_app'}`,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 60_000,
+    keepAlive: true,
+  })
+  // Without a handler an idle connection that a stopping Postgres closes would end the process.
+  pool.on('error', (error) => options.onError?.(error))
+  return pool
+}
+
+export function createDatabase(pool: pg.Pool): Kysely<Database> {
+  return new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
+}

@@ -1,0 +1,74 @@
+import pg from 'pg'
+import { grantStatements } from './migrations/grants.ts'
+import { migrations } from './migrations/index.ts'
+
+/** Held while migrating, so that processes that start together migrate once. */
+const migrationLock = 7_236_001
+
+export interface MigrateOptions {
+  /** Connection of the role that owns the tables (or may create them). */
+  readonly url: string
+  /** Role the service runs as; created NOLOGIN when absent and the owner may create roles. */
+  readonly appRole?: string
+  readonly log?: (line: string) => void
+}
+
+/**
+ * Brings the database to this version and sets the application role's rights. Safe to call from many processes at
+ * once and on an up-to-date database. Each migration commits alone with its row in `schema_migrations`.
+ */
+export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
+  const client = new pg.Client({ connectionString: options.url, application_name: 'countersign-migrate' })
+  await client.connect()
+  try {
+    await client.query('select pg_advisory_lock($1)', [migrationLock])
+    await client.query(
+      'create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())',
+    )
+    const done = new Set((await client.query('select name from schema_migrations')).rows.map((row) => row.name))
+    const unknown = [...done].filter((name) => !migrations.some((migration) => migration.name === name))
+    if (unknown.length > 0)
+      throw new Error(`the database was migrated by a newer version (\`${unknown.join('`, `')}\`): update this one`)
+    const applied: string[] = []
+    for (const migration of migrations) {
+      if (done.has(migration.name)) continue
+      options.log?.(`migration ${migration.name}`)
+      await inTransaction(client, async () => {
+        await client.query(migration.sql)
+        await client.query('insert into schema_migrations (name) values ($1)', [migration.name])
+      })
+      applied.push(migration.name)
+    }
+    await grantTo(client, options.appRole ?? 'countersign_app')
+    return { applied }
+  } finally {
+    await client.end()
+  }
+}
+
+async function grantTo(client: pg.Client, appRole: string): Promise<void> {
+  const role = client.escapeIdentifier(appRole)
+  const { rowCount } = await client.query('select 1 from pg_roles where rolname = $1', [appRole])
+  if (rowCount === 0) {
+    await client.query(`create role ${role} nologin`).catch((error: pg.DatabaseError) => {
+      if (error.code === '42710' || error.code === '23505') return // created by another database's migration just now
+      throw error
+    })
+    // Lets one connection string serve both: the service then does SET ROLE to the application's role.
+    await client.query(`grant ${role} to current_user`)
+  }
+  await inTransaction(client, async () => {
+    for (const statement of grantStatements(role)) await client.query(statement)
+  })
+}
+
+async function inTransaction(client: pg.Client, work: () => Promise<void>): Promise<void> {
+  await client.query('begin')
+  try {
+    await work()
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback')
+    throw error
+  }
+}

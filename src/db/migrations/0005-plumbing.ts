@@ -1,0 +1,44 @@
+/** What carries work between Postgres and Temporal, and between processes. */
+export const plumbing = `
+create table outbox (
+  id bigint primary key generated always as identity,
+  kind text not null check (kind in ('run.start', 'run.wake', 'run.cancel')),
+  run_id text not null references runs,
+  payload jsonb not null default '{}',
+  created_at timestamptz not null default now(),
+  attempts integer not null default 0,
+  next_attempt_at timestamptz not null default now(),
+  last_error text
+);
+create index outbox_due on outbox (next_attempt_at);
+
+create table idempotency_keys (
+  organization_id text not null references organizations,
+  user_id text not null,
+  route text not null,
+  key text not null,
+  body_hash text not null,
+  locked_until timestamptz,
+  response_status integer,
+  response_body text,
+  created_at timestamptz not null default now(),
+  primary key (organization_id, user_id, route, key)
+);
+create index idempotency_keys_age on idempotency_keys (created_at);
+
+create table process_heartbeats (
+  process_id text primary key,
+  kind text not null,
+  seen_at timestamptz not null default now()
+);
+
+create table memory (
+  organization_id text not null references organizations,
+  key text not null,
+  value text not null,
+  labels text[] not null default '{}',
+  updated_at timestamptz not null default now(),
+  updated_by text not null references users,
+  primary key (organization_id, key)
+);
+`

@@ -1,0 +1,37 @@
+/**
+ * What the application's role may do, table by table, applied after every migration run. What is evidence can only be
+ * added: audit entries, decisions, frozen versions, votes and run events are never updated or deleted by the service.
+ */
+const appendOnly = ['audit_events', 'decisions', 'workflow_versions', 'approval_votes', 'run_events']
+const changeable = [
+  'organizations',
+  'users',
+  'memberships',
+  'api_keys',
+  'chain_head',
+  'rules',
+  'label_rules',
+  'workflows',
+  'runs',
+  'run_steps',
+  'effects',
+  'approvals',
+  'outbox',
+  'idempotency_keys',
+  'process_heartbeats',
+  'memory',
+]
+const deletable = ['memberships', 'rules', 'label_rules', 'outbox', 'idempotency_keys', 'process_heartbeats', 'memory']
+
+/** Statements that give `role` exactly these rights. The role name is a quoted identifier. */
+export function grantStatements(role: string): string[] {
+  return [
+    `revoke all on all tables in schema public from ${role}`,
+    `grant usage on schema public to ${role}`,
+    `grant select, insert on ${appendOnly.join(', ')} to ${role}`,
+    `grant select, insert, update on ${changeable.join(', ')} to ${role}`,
+    `grant delete on ${deletable.join(', ')} to ${role}`,
+    `grant usage on all sequences in schema public to ${role}`,
+    `grant select on schema_migrations to ${role}`,
+  ]
+}

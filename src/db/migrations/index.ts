@@ -1,0 +1,14 @@
+import { audit } from './0002-audit.ts'
+import { identity } from './0001-identity.ts'
+import { plumbing } from './0005-plumbing.ts'
+import { policy } from './0003-policy.ts'
+import { runs } from './0004-runs.ts'
+
+/** In order; forward only; a released one is never edited. */
+export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
+  { name: '0001-identity', sql: identity },
+  { name: '0002-audit', sql: audit },
+  { name: '0003-policy', sql: policy },
+  { name: '0004-runs', sql: runs },
+  { name: '0005-plumbing', sql: plumbing },
+]

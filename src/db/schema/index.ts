@@ -1,0 +1,38 @@
+import type { AuditEventsTable, ChainHeadTable } from './audit.ts'
+import type { ApiKeysTable, MembershipsTable, OrganizationsTable, UsersTable } from './identity.ts'
+import type { IdempotencyKeysTable, MemoryTable, OutboxTable, ProcessHeartbeatsTable } from './plumbing.ts'
+import type { RulesTable } from './policy.ts'
+import type {
+  ApprovalsTable,
+  ApprovalVotesTable,
+  DecisionsTable,
+  EffectsTable,
+  RunEventsTable,
+  RunStepsTable,
+  RunsTable,
+} from './runs.ts'
+import type { WorkflowsTable, WorkflowVersionsTable } from './workflows.ts'
+
+export interface Database {
+  organizations: OrganizationsTable
+  users: UsersTable
+  memberships: MembershipsTable
+  api_keys: ApiKeysTable
+  chain_head: ChainHeadTable
+  audit_events: AuditEventsTable
+  rules: RulesTable
+  label_rules: RulesTable
+  workflows: WorkflowsTable
+  workflow_versions: WorkflowVersionsTable
+  runs: RunsTable
+  run_steps: RunStepsTable
+  effects: EffectsTable
+  decisions: DecisionsTable
+  approvals: ApprovalsTable
+  approval_votes: ApprovalVotesTable
+  run_events: RunEventsTable
+  outbox: OutboxTable
+  idempotency_keys: IdempotencyKeysTable
+  process_heartbeats: ProcessHeartbeatsTable
+  memory: MemoryTable
+}

@@ -1,0 +1,41 @@
+import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+
+export interface OutboxTable {
+  id: GeneratedAlways<number>
+  kind: 'run.start' | 'run.wake' | 'run.cancel'
+  run_id: string
+  payload: ColumnType<Record<string, unknown>, string | undefined, string>
+  created_at: Generated<Date>
+  attempts: Generated<number>
+  next_attempt_at: Generated<Date>
+  last_error: string | null
+}
+
+export interface IdempotencyKeysTable {
+  organization_id: string
+  user_id: string
+  /** Method and path, e.g. `POST /workflows/wf_…/execute`. */
+  route: string
+  key: string
+  body_hash: string
+  locked_until: Date | null
+  response_status: number | null
+  response_body: string | null
+  created_at: Generated<Date>
+}
+
+export interface ProcessHeartbeatsTable {
+  process_id: string
+  kind: 'api' | 'worker'
+  seen_at: Generated<Date>
+}
+
+export interface MemoryTable {
+  organization_id: string
+  key: string
+  /** JSON text. */
+  value: string
+  labels: Generated<string[]>
+  updated_at: Generated<Date>
+  updated_by: string
+}

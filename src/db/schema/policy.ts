@@ -1,0 +1,13 @@
+import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
+
+/** `rules` and `label_rules` have one shape; `body` is a RuleBody or LabelRuleBody (policy/rule.ts). */
+export interface RulesTable {
+  id: string
+  position: GeneratedAlways<number>
+  organization_id: string
+  name: string
+  body: ColumnType<Record<string, unknown>, string, string>
+  created_by: string
+  created_at: Generated<Date>
+  updated_at: Generated<Date>
+}

@@ -1,0 +1,115 @@
+import { sql, type Transaction } from 'kysely'
+import type { Insertable } from 'kysely'
+import type { Database } from '../db/schema/index.ts'
+import { sealEntry, type AuditDraft, type ChainPosition, type SealedEntry } from './audit.ts'
+import type { LoadedPolicy } from './policy-cache.ts'
+
+export interface HeadRow extends ChainPosition {
+  readonly policy_version: number
+  readonly frozen: string | null
+  /** The database's clock, read under the lock: every expiry is judged by it. */
+  readonly now: Date
+}
+
+/**
+ * One transaction that holds an organization's chain head. Whatever it writes goes out together at `flush`, the
+ * audit entries last; what it touched is announced after the commit.
+ */
+export class ChainTx {
+  readonly trx: Transaction<Database>
+  readonly organizationId: string
+  readonly policy: LoadedPolicy
+  readonly now: Date
+  /** Runs whose events, status or approvals changed: their readers are told after the commit. */
+  readonly touched = new Set<string>()
+  /** Whether outbox rows were written, to be tried at once after the commit. */
+  outboxWritten = false
+  readonly #entries: SealedEntry[] = []
+  #position: ChainPosition
+  #policyVersion: number
+  readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
+  readonly #outbox: Insertable<Database['outbox']>[] = []
+
+  constructor(trx: Transaction<Database>, organizationId: string, head: HeadRow, policy: LoadedPolicy) {
+    this.trx = trx
+    this.organizationId = organizationId
+    this.policy = policy
+    this.now = head.now
+    this.#position = { seq: head.seq, hash: head.hash }
+    this.#policyVersion = head.policy_version
+  }
+
+  /** Position and hash of the newest entry, those of this transaction included. */
+  get head(): ChainPosition {
+    return this.#position
+  }
+
+  get entries(): number {
+    return this.#entries.length
+  }
+
+  /** Adds an entry to the chain. Everything that changes something appends at least one. */
+  append(draft: AuditDraft): void {
+    const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, draft)
+    this.#position = { seq: entry.seq, hash: entry.hash }
+    this.#entries.push({ canonical: entry.canonical, hash: entry.hash })
+  }
+
+  /** Call before `append` when a rule, policy or setting was saved: it holds from the next decision on, everywhere. */
+  policyChanged(): void {
+    this.#policyVersion += 1
+  }
+
+  /** Adds an event to the run's stream (contract section 4, "Events"). */
+  event(runId: string, type: string, data: Record<string, unknown> = {}): void {
+    const events = this.#events.get(runId)
+    if (events === undefined) this.#events.set(runId, [{ type, data }])
+    else events.push({ type, data })
+    this.touched.add(runId)
+  }
+
+  /** Tells Temporal after the commit: tried at once, and by the relay until delivered. */
+  deliver(kind: Database['outbox']['kind'] & string, runId: string, payload: Record<string, unknown> = {}): void {
+    this.#outbox.push({ kind, run_id: runId, payload: JSON.stringify(payload), last_error: null })
+    this.outboxWritten = true
+  }
+
+  /** Writes events, outbox rows, entries and the new head. Called once, by the combiner. */
+  async flush(): Promise<void> {
+    if (this.#entries.length === 0) {
+      if (this.#events.size + this.#outbox.length > 0) throw new Error('a change without an audit entry')
+      return
+    }
+    if (this.#events.size > 0) await this.#writeEvents()
+    if (this.#outbox.length > 0) await this.trx.insertInto('outbox').values(this.#outbox).execute()
+    await sql`insert into audit_events (canonical, hash)
+      select * from unnest(${this.#entries.map((entry) => entry.canonical)}::text[],
+                           ${this.#entries.map((entry) => entry.hash)}::text[])`.execute(this.trx)
+    await this.trx
+      .updateTable('chain_head')
+      .set({ seq: this.#position.seq, hash: this.#position.hash, policy_version: this.#policyVersion })
+      .where('organization_id', '=', this.organizationId)
+      .execute()
+  }
+
+  /** One statement: moves each run's event counter and inserts its events in order. */
+  async #writeEvents(): Promise<void> {
+    const rows = [...this.#events].flatMap(([runId, events]) =>
+      events.map((event, index) => ({ runId, index, count: events.length, ...event })),
+    )
+    await sql`
+      with counts as (
+        select * from unnest(${[...this.#events.keys()]}::text[],
+                             ${[...this.#events.values()].map((events) => events.length)}::int[]) as c(run_id, n)
+      ), moved as (
+        update runs set event_seq = event_seq + n from counts where id = run_id
+        returning id, event_seq - n as base
+      )
+      insert into run_events (run_id, seq, type, at, data)
+      select e.run_id, moved.base + e.place, e.type, ${this.now}::timestamptz, e.data::jsonb
+      from unnest(${rows.map((row) => row.runId)}::text[], ${rows.map((row) => row.index + 1)}::int[],
+                  ${rows.map((row) => row.type)}::text[], ${rows.map((row) => JSON.stringify(row.data))}::text[])
+           as e(run_id, place, type, data)
+      join moved on moved.id = e.run_id`.execute(this.trx)
+  }
+}

@@ -1,0 +1,198 @@
+import { sql, type Kysely, type Transaction } from 'kysely'
+import type { Database } from '../db/schema/index.ts'
+import { ChainTx, type HeadRow } from './chain-tx.ts'
+import { faultSwitch, type CommitPoint } from './commit-points.ts'
+import { isConnectionError, isRetryableAlone } from './database-errors.ts'
+import { DomainError, notFound } from './errors.ts'
+import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
+
+/**
+ * The combiner: the one way to append to an organization's chain.
+ *
+ * States of an organization in this process. *Idle*: nothing waits. *Draining*: one transaction is in flight; what
+ * arrives meanwhile waits and goes together into the next one. A transaction locks `chain_head` first, then anything
+ * else; under the lock it reloads the policy if its version has moved, reads what its operations need in one go, runs
+ * them in the order they came, writes, commits, and only then answers. Operations of a batch see what those before
+ * them did. A batch that fails is run again one by one, so that one bad operation fails alone. A commit whose answer
+ * was lost is settled by looking for its last entry in the chain, after taking the lock that it would still hold.
+ */
+export interface Combiner {
+  /** Runs one operation alone in its transaction: for what writes with SQL of its own. */
+  run<R>(organizationId: string, point: CommitPoint, work: (tx: ChainTx) => Promise<R>): Promise<R>
+  /** Runs an operation together with others of its kind that wait at the same time. */
+  join<Op, Shared, R>(organizationId: string, batch: BatchKind<Op, Shared, R>, op: Op): Promise<R>
+}
+
+/** Operations that can share a transaction: what all of them need is read at once, what all write is written at once. */
+export interface BatchKind<Op, Shared, R> {
+  readonly point: CommitPoint
+  /** Reads what these operations need, in one statement. */
+  load(tx: ChainTx, ops: readonly Op[]): Promise<Shared>
+  /** Decides one operation, in order; changes only `shared` and the buffers of `tx`. */
+  apply(tx: ChainTx, shared: Shared, op: Op): R
+  /** Writes what `apply` left in `shared`, multi-row. */
+  write(tx: ChainTx, shared: Shared): Promise<void>
+}
+
+export interface CombinerOptions {
+  readonly db: Kysely<Database>
+  /** Told after each commit. */
+  readonly onCommitted: (touchedRuns: ReadonlySet<string>, outboxWritten: boolean) => void
+  /** Longest batch; 1 makes it lock, append and commit per call. */
+  readonly maxBatch?: number
+}
+
+interface Waiting {
+  readonly point: CommitPoint
+  /** null runs alone. */
+  readonly kind: BatchKind<unknown, unknown, unknown> | null
+  readonly op: unknown
+  readonly work: ((tx: ChainTx) => Promise<unknown>) | null
+  resolve(result: unknown): void
+  reject(error: unknown): void
+}
+
+const defaultMaxBatch = 256
+/** How long a lost commit is looked for before its callers are told that nobody knows. */
+const settleMilliseconds = 20_000
+
+export function createCombiner(options: CombinerOptions): Combiner {
+  const lanes = new Map<string, Lane>()
+  const submit = <R>(organizationId: string, entry: Omit<Waiting, 'resolve' | 'reject'>): Promise<R> =>
+    new Promise<R>((resolve, reject) => {
+      let lane = lanes.get(organizationId)
+      if (lane === undefined) lanes.set(organizationId, (lane = new Lane(organizationId, options)))
+      lane.submit({ ...entry, resolve: resolve as (result: unknown) => void, reject })
+    })
+  return {
+    run: (organizationId, point, work) => submit(organizationId, { point, kind: null, op: null, work }),
+    join: (organizationId, kind, op) =>
+      submit(organizationId, {
+        point: kind.point,
+        kind: kind as unknown as BatchKind<unknown, unknown, unknown>,
+        op,
+        work: null,
+      }),
+  }
+}
+
+/** One organization's queue in this process. */
+class Lane {
+  readonly #organizationId: string
+  readonly #options: CombinerOptions
+  readonly #queue: Waiting[] = []
+  #draining = false
+  #policy: LoadedPolicy | null = null
+
+  constructor(organizationId: string, options: CombinerOptions) {
+    this.#organizationId = organizationId
+    this.#options = options
+  }
+
+  submit(entry: Waiting): void {
+    this.#queue.push(entry)
+    if (!this.#draining) void this.#drain()
+  }
+
+  async #drain(): Promise<void> {
+    this.#draining = true
+    while (this.#queue.length > 0) await this.#execute(this.#take())
+    this.#draining = false
+  }
+
+  /** The longest run of batchable operations of one kind from the front, or one that runs alone. */
+  #take(): Waiting[] {
+    const kind = this.#queue[0]?.kind ?? null
+    if (kind === null) return this.#queue.splice(0, 1)
+    const max = this.#options.maxBatch ?? defaultMaxBatch
+    let length = 1
+    while (length < max && this.#queue[length]?.kind === kind) length += 1
+    return this.#queue.splice(0, length)
+  }
+
+  async #execute(batch: Waiting[]): Promise<void> {
+    try {
+      const results = await this.#commit(batch)
+      batch.forEach((entry, index) => entry.resolve(results[index]))
+    } catch (error) {
+      if (batch.length > 1 && isRetryableAlone(error)) {
+        for (const entry of batch) await this.#execute([entry])
+        return
+      }
+      const answer = isConnectionError(error)
+        ? new DomainError('unavailable', 'the database cannot be reached, nothing was decided: try again')
+        : error
+      for (const entry of batch) entry.reject(answer)
+    }
+  }
+
+  async #commit(batch: readonly Waiting[]): Promise<unknown[]> {
+    let committing: { tx: ChainTx; results: unknown[] } | null = null
+    try {
+      await this.#options.db.transaction().execute(async (trx) => {
+        const tx = await this.#open(trx)
+        const results = await runBatch(tx, batch)
+        await tx.flush()
+        committing = { tx, results }
+        for (const { point } of batch) faultSwitch(`${point}:before`)
+      })
+    } catch (error) {
+      // The assignment happens in a callback, which control-flow analysis does not see.
+      const lost = committing as { tx: ChainTx; results: unknown[] } | null
+      if (lost === null || !isConnectionError(error) || !(await this.#settled(lost.tx))) throw error
+    }
+    const { tx, results } = committing as unknown as { tx: ChainTx; results: unknown[] }
+    for (const { point } of batch) faultSwitch(`${point}:after`)
+    this.#options.onCommitted(tx.touched, tx.outboxWritten)
+    return results
+  }
+
+  async #open(trx: Transaction<Database>): Promise<ChainTx> {
+    const { rows } = await sql<HeadRow>`
+      select seq, hash, policy_version, frozen, clock_timestamp() as now,
+             set_config('transaction_timeout', '5s', true)
+      from chain_head where organization_id = ${this.#organizationId} for update`.execute(trx)
+    const head = rows[0]
+    if (head === undefined) throw notFound('organization', this.#organizationId)
+    if (this.#policy?.version !== head.policy_version || this.#policy.frozen !== head.frozen)
+      this.#policy = await loadPolicy(trx, this.#organizationId, head.policy_version, head.frozen)
+    return new ChainTx(trx, this.#organizationId, head, this.#policy)
+  }
+
+  /** Whether a transaction whose COMMIT got no answer did commit. Throws when that cannot be learnt in time. */
+  async #settled(tx: ChainTx): Promise<boolean> {
+    if (tx.entries === 0) return false
+    const deadline = Date.now() + settleMilliseconds
+    for (;;) {
+      try {
+        return await this.#options.db.transaction().execute(async (trx) => {
+          // While the lost transaction lives it holds this lock: once we have it, it has committed or is gone.
+          await sql`select 1 from chain_head where organization_id = ${this.#organizationId} for update`.execute(trx)
+          const found = await trx
+            .selectFrom('audit_events')
+            .select('hash')
+            .where('organization_id', '=', this.#organizationId)
+            .where('seq', '=', tx.head.seq)
+            .executeTakeFirst()
+          return found?.hash === tx.head.hash
+        })
+      } catch (error) {
+        if (!isConnectionError(error) || Date.now() > deadline) throw error
+        await new Promise((resolve) => setTimeout(resolve, 250))
+      }
+    }
+  }
+}
+
+async function runBatch(tx: ChainTx, batch: readonly Waiting[]): Promise<unknown[]> {
+  const first = batch[0] as Waiting
+  if (first.kind === null) return [await (first.work as NonNullable<Waiting['work']>)(tx)]
+  const { kind } = first
+  const shared = await kind.load(
+    tx,
+    batch.map((entry) => entry.op),
+  )
+  const results = batch.map((entry) => kind.apply(tx, shared, entry.op))
+  await kind.write(tx, shared)
+  return results
+}

@@ -1,0 +1,46 @@
+import { readFileSync, renameSync } from 'node:fs'
+
+/**
+ * Every durable write has a name and a line on what a crash just before and just after it means. Tests kill the process
+ * at each (`<name>:before`, `<name>:after`); nothing else reads the fault switch.
+ */
+export const commitPoints = {
+  'run.accept': 'before: the caller gets no answer and no run exists; after: the outbox starts the run',
+  'outbox.deliver': 'before: Temporal knows, the row is delivered again, the receiver ignores it; after: gone',
+  'run.enter': 'before: the activity runs again; after: entering again finds the run entered',
+  'step.expand': 'before: expanded again; after: the count stands and is returned again',
+  'effect.decide': 'before: nothing was decided, the attempt is repeated; after: decision, approval use and intent stand together, and an open intent without `effect.sent` is decided again',
+  'effect.sent': 'before: no byte of the effect has left; after: bytes may have left, an unsafe call becomes unknown_outcome',
+  'effect.outcome': 'before: the intent is open, see effect.sent; after: the outcome is returned and nothing runs again',
+  'step.finish': 'before: counted again from its items; after: the step is finished',
+  'run.finish': 'before: finished again from the same rows; after: the run has ended',
+  'run.cancel': 'before: the caller gets no answer and nothing changed; after: the outbox cancels in Temporal, no new effect starts',
+  'approval.vote': 'before: no vote counts; after: the vote stands, the outbox wakes the run',
+  'approval.expire': 'before: the sweeper expires it later, and no use is possible meanwhile by the clock; after: expired',
+  'effect.resolve': 'before: the step still has an unknown outcome; after: the outbox wakes the run',
+  'org.change': 'before: the change is not saved; after: it holds from the next decision on',
+} as const
+export type CommitPoint = keyof typeof commitPoints
+
+/** Path of a file that holds the armed point, e.g. `effect.decide:after`; set by tests only. */
+const faultFile = process.env.APP_ENV === 'production' ? undefined : process.env.COUNTERSIGN_FAULT_FILE
+
+/** Ends this process with SIGKILL if this point is armed; whoever renames the file first is the one that dies. */
+export function faultSwitch(point: `${CommitPoint}:${'before' | 'after'}`): void {
+  if (faultFile === undefined) return
+  try {
+    if (readFileSync(faultFile, 'utf8').trim() !== point) return
+    renameSync(faultFile, `${faultFile}.fired`)
+  } catch {
+    return // not armed
+  }
+  process.kill(process.pid, 'SIGKILL')
+}
+
+/** Runs a commit between its two fault switches. */
+export async function atCommitPoint<T>(point: CommitPoint, commit: () => Promise<T>): Promise<T> {
+  faultSwitch(`${point}:before`)
+  const result = await commit()
+  faultSwitch(`${point}:after`)
+  return result
+}

@@ -1,0 +1,39 @@
+/** What a caller did that the domain refuses. Only `api/` knows the HTTP status of each code (contract section 1). */
+export type DomainErrorCode =
+  | 'bad_request'
+  | 'not_found'
+  | 'insufficient_role'
+  | 'missing_scope'
+  | 'run_denied'
+  | 'self_approval'
+  | 'not_an_approver'
+  | 'conflict'
+  | 'approval_already_decided'
+  | 'approval_expired'
+  | 'idempotency_in_progress'
+  | 'idempotency_mismatch'
+  | 'bad_transition'
+  | 'validation_error'
+  | 'quota_exceeded'
+  | 'unavailable'
+
+export interface ErrorDetail {
+  readonly path: string
+  readonly message: string
+}
+
+export class DomainError extends Error {
+  override readonly name = 'DomainError'
+  readonly code: DomainErrorCode
+  readonly details: readonly ErrorDetail[]
+  constructor(code: DomainErrorCode, message: string, details: readonly ErrorDetail[] = []) {
+    super(message)
+    this.code = code
+    this.details = details
+  }
+}
+
+/** One answer for what is absent and for what belongs to someone else: existence is never revealed. */
+export function notFound(what: string, id: string): DomainError {
+  return new DomainError('not_found', `no ${what} \`${id}\``)
+}

@@ -1,0 +1,51 @@
+import type { Transaction } from 'kysely'
+import type { Database } from '../db/schema/index.ts'
+import { compilePolicy, type CompiledPolicy } from '../policy/decide.ts'
+import type { LabelRuleBody, RuleBody } from '../policy/rule.ts'
+import { readSettings, type GovernanceSettings } from './settings.ts'
+
+/** What decides in an organization, as of one policy version. */
+export interface LoadedPolicy {
+  readonly version: number
+  readonly compiled: CompiledPolicy
+  readonly settings: GovernanceSettings
+  /** The reason the organization is frozen, else null. */
+  readonly frozen: string | null
+}
+
+/** Reads rules, label rules and settings. Under the chain lock, so that they are those of `version`. */
+export async function loadPolicy(
+  trx: Transaction<Database>,
+  organizationId: string,
+  version: number,
+  frozen: string | null,
+): Promise<LoadedPolicy> {
+  const [organization, rules, labelRules] = [
+    await trx
+      .selectFrom('organizations')
+      .select('settings')
+      .where('id', '=', organizationId)
+      .executeTakeFirstOrThrow(),
+    await trx
+      .selectFrom('rules')
+      .select(['id', 'body'])
+      .where('organization_id', '=', organizationId)
+      .orderBy('position')
+      .execute(),
+    await trx
+      .selectFrom('label_rules')
+      .select(['id', 'body'])
+      .where('organization_id', '=', organizationId)
+      .orderBy('position')
+      .execute(),
+  ]
+  const settings = readSettings(organization.settings)
+  const compiled = compilePolicy({
+    // Only validated bodies are ever saved; compilePolicy treats what it cannot evaluate as matching if it restricts.
+    rules: rules.map((rule) => ({ ...(rule.body as unknown as RuleBody), id: rule.id })),
+    labelRules: labelRules.map((rule) => ({ ...(rule.body as unknown as LabelRuleBody), id: rule.id })),
+    approvalsEnabled: settings.approvals_enabled,
+    frozen,
+  })
+  return { version, compiled, settings, frozen }
+}
