@@ -1,0 +1,48 @@
+import type { ChildProcess } from 'node:child_process'
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** A started server process. */
+export interface Running {
+  readonly pid: number
+  /** Resolves when it has ended, with how: `exit code 1`, `signal SIGKILL`. */
+  readonly exited: Promise<string>
+  /** Whether it has ended. */
+  gone(): boolean
+  /** Ends it in order; once `hurry` is aborted, by force. Resolves when it is gone. */
+  stop(hurry?: AbortSignal): Promise<void>
+}
+
+/** Signals to end a process with, each with the time it may take, in milliseconds; the last should be SIGKILL. */
+export type Ending = readonly (readonly [NodeJS.Signals, number])[]
+
+/** Wraps a just spawned process. Fails when it could not be started at all. */
+export async function running(child: ChildProcess, program: string, ending: Ending): Promise<Running> {
+  const exited = new Promise<string>((resolve) => {
+    child.once('exit', (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`))
+    child.once('error', (error) => resolve(error.message))
+  })
+  if (child.pid === undefined) throw new Error(`\`${program}\` could not be started: ${await exited}`)
+  let gone = false
+  void exited.then(() => (gone = true))
+  return {
+    pid: child.pid,
+    exited,
+    gone: () => gone,
+    stop: async (hurry) => {
+      for (const [signal, patience] of ending) {
+        if (gone) return
+        if (hurry?.aborted === true && signal !== 'SIGKILL' && signal !== 'SIGQUIT') continue
+        child.kill(signal)
+        await Promise.race([exited, delay(patience, undefined, { ref: false }), aborted(hurry)])
+      }
+      await exited
+    },
+  }
+}
+
+function aborted(signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal === undefined || signal.aborted) return
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

@@ -1,0 +1,123 @@
+import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { writeFileAtomic } from './files.ts'
+import { identify, isRunning, type ProcessIdentity } from './process-identity.ts'
+
+/*
+ * Nothing may outlive the program that started it. Three things see to that:
+ * - Node children end by themselves when the channel to their parent closes (parent.ts).
+ * - A guard process (guard-process.ts) in a session of its own ends everything that is recorded here when its pipe to
+ *   the parent closes, however the parent ended.
+ * - The next start ends what a killed guard could not (endOrphans), before it starts anything.
+ * A record names a process by pid, start time and boot, and a signal is sent only while all three still fit *and* its
+ * command line names the data folder: a process that is not provably ours is never touched.
+ */
+
+/** Ended in this order: those that use a service before the service itself. */
+const endings: readonly { role: Role; signals: readonly (readonly [NodeJS.Signals, number])[] }[] = [
+  { role: 'guard', signals: [['SIGKILL', 2_000]] },
+  { role: 'api', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
+  { role: 'worker', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
+  { role: 'temporal', signals: [['SIGTERM', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
+  // Fast shutdown, then immediate shutdown (a crash that the next start recovers from), then the same by force.
+  { role: 'postgres', signals: [['SIGINT', 15_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
+]
+
+export type Role = 'guard' | 'api' | 'worker' | 'temporal' | 'postgres'
+
+/** A process recorded in `DATA_DIR/run`. */
+export interface RecordedProcess extends ProcessIdentity {
+  readonly role: Role
+}
+
+/** The folder's one true name, which is what records and command lines carry. */
+export function runFolder(dataDir: string): string {
+  const folder = join(realpathSync(dataDir), 'run')
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  return folder
+}
+
+/** Records a process that was just started; call it in the same tick as the start. */
+export function recordProcess(dataDir: string, role: Role, pid: number): RecordedProcess | null {
+  const found = identify(pid)
+  // It ended already, or this system cannot tell processes apart: then there is nothing that may be signalled later.
+  if (found === null) return null
+  const record: RecordedProcess = { role, pid, startedAt: found.startedAt, boot: found.boot }
+  writeFileAtomic(join(runFolder(dataDir), `${role}.json`), `${JSON.stringify(record)}\n`, 0o600)
+  return record
+}
+
+/** Forgets a process that was seen to end, unless another one has taken its role meanwhile. */
+export function forgetProcess(dataDir: string, role: Role, pid: number | undefined): void {
+  if (!existsSync(dataDir)) return
+  const path = join(runFolder(dataDir), `${role}.json`)
+  if (readRecord(path)?.pid === pid) rmSync(path, { force: true })
+}
+
+/** Every readable record in the data folder. */
+export function recordedProcesses(dataDir: string): RecordedProcess[] {
+  const folder = runFolder(dataDir)
+  return readdirSync(folder)
+    .filter((name) => endings.some(({ role }) => name === `${role}.json`))
+    .flatMap((name) => readRecord(join(folder, name)) ?? [])
+}
+
+/** Whether the recorded process runs and its command line names this data folder. */
+export function isOurs(dataDir: string, record: ProcessIdentity): boolean {
+  if (!isRunning(record)) return false
+  return identify(record.pid)?.command.includes(realpathSync(dataDir)) ?? false
+}
+
+export interface EndOptions {
+  readonly log?: (line: string) => void
+  /** Roles to leave alone (the guard does not end itself). */
+  readonly except?: readonly Role[]
+}
+
+/**
+ * Ends every recorded process that is provably ours and still runs, in order, and forgets all records.
+ * Resolves when they are gone; fails, naming the pid, if one survives SIGKILL.
+ */
+export async function endOrphans(dataDir: string, options: EndOptions = {}): Promise<void> {
+  const records = recordedProcesses(dataDir)
+  for (const { role, signals } of endings) {
+    const record = records.find((candidate) => candidate.role === role)
+    if (record === undefined || options.except?.includes(role)) continue
+    if (isOurs(dataDir, record)) {
+      options.log?.(`ending ${role} (process ${record.pid}), left behind by an earlier start`)
+      await endProcess(dataDir, record, signals)
+    }
+    forgetProcess(dataDir, role, record.pid)
+  }
+}
+
+async function endProcess(
+  dataDir: string,
+  record: RecordedProcess,
+  signals: readonly (readonly [NodeJS.Signals, number])[],
+): Promise<void> {
+  for (const [signal, patience] of signals) {
+    // Looked at again immediately before each signal: it may have ended, and its pid may have gone to another.
+    if (!isOurs(dataDir, record)) return
+    try {
+      process.kill(record.pid, signal)
+    } catch {
+      return
+    }
+    const deadline = Date.now() + patience
+    while (isRunning(record) && Date.now() < deadline) await delay(20)
+  }
+  if (isRunning(record)) {
+    throw new Error(`process ${record.pid} (${record.role}) of an earlier start does not end: end it by hand`)
+  }
+}
+
+function readRecord(path: string): RecordedProcess | null {
+  try {
+    const record = JSON.parse(readFileSync(path, 'utf8')) as RecordedProcess
+    return Number.isInteger(record.pid) && record.pid > 1 ? record : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,53 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { realpathSync } from 'node:fs'
+import { programFile } from './files.ts'
+import { forgetProcess, recordProcess } from './guard.ts'
+
+export interface Guard {
+  /** Ends the guard; resolves when it has ended and has ended everything still recorded. */
+  close(): Promise<void>
+}
+
+export interface GuardOptions {
+  /** Delete the data folder at the end. */
+  readonly remove?: boolean
+}
+
+/** Starts the guard process of a data folder (see guard.ts); one that dies is started again. */
+export function startGuard(dataDir: string, options: GuardOptions = {}): Guard {
+  const folder = realpathSync(dataDir)
+  let closing = false
+  let child: ChildProcess
+  const start = (): void => {
+    child = spawn(
+      process.execPath,
+      [
+        programFile('./guard-process', import.meta.url),
+        folder,
+        ...(options.remove === true ? ['--remove'] : []),
+      ],
+      // A session of its own: a signal to our whole process group must not reach the one that cleans up after it.
+      { detached: true, stdio: ['pipe', 'ignore', 'ignore'], cwd: '/' },
+    )
+    child.stdin?.on('error', () => undefined)
+    if (child.pid !== undefined) recordProcess(folder, 'guard', child.pid)
+    child.once('exit', () => {
+      if (!closing) start()
+    })
+    child.once('error', () => undefined)
+  }
+  start()
+  return {
+    close: () =>
+      new Promise((resolve) => {
+        closing = true
+        const done = (): void => {
+          forgetProcess(folder, 'guard', child.pid)
+          resolve()
+        }
+        if (child.exitCode !== null || child.signalCode !== null) return done()
+        child.once('exit', done)
+        child.stdin?.end()
+      }),
+  }
+}

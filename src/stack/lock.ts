@@ -1,0 +1,40 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { writeFileAtomic } from './files.ts'
+import { runFolder } from './guard.ts'
+
+/** A second start on a data folder that a running one holds. */
+export class DataFolderInUse extends Error {
+  override readonly name = 'DataFolderInUse'
+}
+
+/**
+ * Takes the data folder for this process until `release`, or until the process ends in whatever way. The lock is the
+ * operating system's, held through SQLite since Node has no call for it, so a crash never leaves one behind and no
+ * pid file has to be judged stale. Throws DataFolderInUse, naming the holder.
+ */
+export function lockDataFolder(dataDir: string): { release(): void } {
+  const folder = runFolder(dataDir)
+  const holder = join(folder, 'supervisor.pid')
+  const database = new DatabaseSync(join(folder, 'lock.db'))
+  try {
+    database.exec('begin exclusive')
+  } catch (error) {
+    database.close()
+    if ((error as { errcode?: number }).errcode !== 5) throw error // 5: SQLITE_BUSY
+    throw new DataFolderInUse(
+      `the data folder \`${dataDir}\` is in use by process ${pidIn(holder)}: stop that one first, or set DATA_DIR to another folder`,
+    )
+  }
+  writeFileAtomic(holder, `${process.pid}\n`, 0o600)
+  return { release: () => database.close() }
+}
+
+function pidIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return 'that just started'
+  }
+}

@@ -1,0 +1,30 @@
+import { connect, createServer } from 'node:net'
+
+/** A loopback TCP port that was free a moment ago; whoever binds it must still expect to lose the race for it. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen({ port: 0, host: '127.0.0.1', exclusive: true }, () => {
+      const address = server.address()
+      server.close(() =>
+        typeof address === 'object' && address !== null
+          ? resolve(address.port)
+          : reject(new Error('the system gave no port')),
+      )
+    })
+  })
+}
+
+/** Whether something accepts connections at `HOST:PORT`. */
+export function listens(address: string): Promise<boolean> {
+  const [host = '', port = ''] = address.split(':')
+  return new Promise((resolve) => {
+    const socket = connect({ host, port: Number(port) })
+    const end = (answer: boolean) => (): void => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.setTimeout(1_000, end(false)).once('connect', end(true)).once('error', end(false))
+  })
+}

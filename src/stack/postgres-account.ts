@@ -1,0 +1,70 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, chownSync, readFileSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+/*
+ * PostgreSQL refuses to run as root, which is who people are in containers and on fresh machines. As root it is run
+ * either in a user namespace, where the same account only has another number: no account is created and no file
+ * changes hands, so folders that only root can enter work too; or, where namespaces are not allowed, as an existing
+ * unprivileged account that is made the owner of the cluster's files.
+ */
+
+/** How to start PostgreSQL's programs so that they do not run as root. */
+export interface Account {
+  /** What comes before the program on the command line. */
+  readonly wrap: readonly string[]
+  readonly uid?: number
+  readonly gid?: number
+}
+
+interface Entry {
+  readonly uid: number
+  readonly gid: number
+}
+
+const names = ['postgres', 'nobody']
+
+/** Picks the account for a cluster folder, which may not exist yet. Fails, saying what to do, when root has no way. */
+export function accountFor(cluster: string): Account {
+  if (process.getuid?.() !== 0) return { wrap: [] }
+  const entry = unprivileged()
+  if (entry === null) {
+    throw new Error(
+      'PostgreSQL does not run as root and no account `postgres` or `nobody` exists: start as another user, or set DATABASE_URL',
+    )
+  }
+  const owner = statSync(cluster, { throwIfNoEntry: false })?.uid ?? 0
+  const wrap = ['unshare', '--user', `--map-user=${entry.uid}`, `--map-group=${entry.gid}`, '--']
+  if (owner === 0 && works([...wrap, 'true'])) return { wrap }
+  return { wrap: [], ...entry }
+}
+
+/** Makes the account the owner of `folder` and everything in it, and lets it pass through `above` on the way. */
+export function giveTo(account: Account, folder: string, above: string): void {
+  const { uid, gid } = account
+  if (uid === undefined || gid === undefined) return
+  chmodSync(above, statSync(above).mode | 0o011)
+  const visit = (path: string): void => {
+    chownSync(path, uid, gid)
+    if (statSync(path).isDirectory()) for (const name of readdirSync(path)) visit(join(path, name))
+  }
+  visit(folder)
+}
+
+function unprivileged(): Entry | null {
+  const lines = readFileSync('/etc/passwd', 'utf8').split('\n')
+  for (const name of names) {
+    const fields = lines.find((line) => line.startsWith(`${name}:`))?.split(':')
+    if (fields !== undefined) return { uid: Number(fields[2]), gid: Number(fields[3]) }
+  }
+  return null
+}
+
+function works(command: readonly string[]): boolean {
+  try {
+    execFileSync(command[0] ?? '', command.slice(1), { stdio: 'ignore', timeout: 5_000 })
+    return true
+  } catch {
+    return false
+  }
+}

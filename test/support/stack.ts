@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll } from '@jest/globals'
+import { startTemporal, type TemporalServer } from '../../src/stack/temporal.ts'
+import { asAdmin, guardedFolder, startTestPostgres, template, urlOf, type TestPostgres } from './postgres.ts'
+
+/*
+ * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts) and all files share that
+ * server; a file run by hand starts one of its own. Every server has a guard, so that nothing is left behind when a
+ * test process is killed.
+ */
+
+export interface TestDatabase {
+  readonly name: string
+  readonly adminUrl: string
+  readonly ownerUrl: string
+  readonly appUrl: string
+  /** Ends what is still connected and removes the database. */
+  drop(): Promise<void>
+}
+
+let shared: Promise<TestPostgres> | undefined
+
+/** This test file's server: the run's shared one, or one that ends after the file's last test. */
+export function testPostgres(): Promise<TestPostgres> {
+  const adminUrl = process.env['TEST_POSTGRES_ADMIN_URL']
+  shared ??=
+    adminUrl === undefined
+      ? startTestPostgres()
+      : Promise.resolve({ adminUrl, stop: () => Promise.resolve() })
+  return shared
+}
+
+/** A migrated database of its own for one test, cloned from the template in some 50 ms. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const { adminUrl } = await testPostgres()
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await asAdmin(adminUrl, (client) =>
+    client.query(`create database ${name} template ${template} owner countersign_owner strategy file_copy`),
+  )
+  return {
+    name,
+    adminUrl: urlOf(adminUrl, name),
+    ownerUrl: urlOf(adminUrl, name, 'countersign_owner'),
+    appUrl: urlOf(adminUrl, name, 'countersign_app'),
+    drop: () => asAdmin(adminUrl, (client) => client.query(`drop database if exists ${name} with (force)`)),
+  }
+}
+
+let temporal: Promise<{ server: TemporalServer; stop(): Promise<void> }> | undefined
+
+/** This test file's Temporal development server, in memory, with the settings of temporal-dev.yml. */
+export async function testTemporal(): Promise<TemporalServer> {
+  temporal ??= startTestTemporal()
+  return (await temporal).server
+}
+
+afterAll(async () => {
+  const started = [shared, temporal]
+  shared = undefined
+  temporal = undefined
+  for (const server of started) {
+    // A server that did not start has failed its test already.
+    const running = await server?.catch(() => undefined)
+    await running?.stop()
+  }
+}, 60_000)
+
+async function startTestTemporal(): Promise<{ server: TemporalServer; stop(): Promise<void> }> {
+  const { dataDir, guard } = guardedFolder()
+  try {
+    const server = await startTemporal({ dataDir, durable: false })
+    return {
+      server,
+      stop: async () => {
+        await server.stop(AbortSignal.abort())
+        await guard.close()
+      },
+    }
+  } catch (error) {
+    await guard.close()
+    throw error
+  }
+}
