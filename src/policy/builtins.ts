@@ -1,0 +1,48 @@
+/** The template values that are fixed when a run starts (specification, "Other records"). */
+export interface Builtins {
+  /** YYYY-MM-DD in the run's time zone. */
+  readonly today: string
+  readonly yesterday: string
+  /** ISO 8601 with the zone's offset, `Z` for UTC. */
+  readonly now: string
+}
+
+/**
+ * @param timeZone an IANA name such as `Europe/Berlin`; throws RangeError for a zone that does not exist
+ */
+export function builtins(startedAt: Date, timeZone: string): Builtins {
+  const format = new Intl.DateTimeFormat('en-US', {
+    timeZone,
+    calendar: 'gregory',
+    numberingSystem: 'latn',
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
+  })
+  const parts = new Map(format.formatToParts(startedAt).map((part) => [part.type, part.value]))
+  const field = (name: Intl.DateTimeFormatPartTypes) => Number(parts.get(name))
+  const [year, month, day] = [field('year'), field('month') - 1, field('day')]
+  const millisecond = startedAt.getUTCMilliseconds()
+  // The wall clock, read as if it were UTC: its distance from the instant is the zone's offset.
+  const wall = Date.UTC(year, month, day, field('hour'), field('minute'), field('second'), millisecond)
+  return {
+    today: dateOf(Date.UTC(year, month, day)),
+    yesterday: dateOf(Date.UTC(year, month, day - 1)),
+    now: `${new Date(wall).toISOString().slice(0, -1)}${offsetOf(wall - startedAt.getTime())}`,
+  }
+}
+
+function dateOf(time: number): string {
+  return new Date(time).toISOString().slice(0, 10)
+}
+
+function offsetOf(milliseconds: number): string {
+  if (milliseconds === 0) return 'Z'
+  const minutes = Math.round(Math.abs(milliseconds) / 60_000)
+  const pad = (value: number) => String(value).padStart(2, '0')
+  return `${milliseconds < 0 ? '-' : '+'}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`
+}

@@ -1,0 +1,115 @@
+import { type CompiledCondition, type Conditions, compileCondition } from './evaluate.ts'
+import { describeConditions } from './explain.ts'
+import { matchesGlob } from './glob.ts'
+import type { StoredLabelRule, StoredRule } from './rule.ts'
+import type { CallSource, Label, SideEffect, Verdict } from './types.ts'
+
+/** What an organization has saved, in saved order. */
+export interface PolicySource {
+  readonly rules: readonly StoredRule[]
+  readonly labelRules: readonly StoredLabelRule[]
+  readonly approvalsEnabled: boolean
+  /** Why the organization is frozen; null or absent when it is not (contract section 8). */
+  readonly frozen?: string | null | undefined
+}
+
+export interface CompiledRule extends Conditions {
+  readonly id: string
+  readonly name: string
+  readonly verdict: Verdict
+  readonly isShadow: boolean
+  readonly because: string
+  readonly approver: 'admin' | 'owner'
+  readonly approvalsNeeded: number
+  readonly expiresAfterSeconds: number | null
+  readonly covers: (tool: string, sideEffect: SideEffect, source: CallSource) => boolean
+}
+
+export interface CompiledLabelRule extends Conditions {
+  readonly addLabels: readonly Label[]
+  readonly covers: (tool: string) => boolean
+}
+
+/** Rules ready for evaluation. Rules that cannot apply to a tool are never looked at for it. */
+export interface CompiledPolicy {
+  readonly approvalsEnabled: boolean
+  readonly frozen: string | null
+  /** Active and shadow rules that cover the tool, in saved order. */
+  rulesFor(tool: string, sideEffect: SideEffect, source: CallSource): readonly CompiledRule[]
+  labelRulesFor(tool: string): readonly CompiledLabelRule[]
+}
+
+/** Agents' tool names are free text: the index forgets rather than grows. */
+const indexSize = 4096
+
+/** Compiles once per organization and policy version. Inactive rules are left out; never throws. */
+export function compilePolicy(source: PolicySource): CompiledPolicy {
+  const rules = source.rules.filter((rule) => rule.status !== 'inactive').map(compileRule)
+  const labelRules = source.labelRules.filter((rule) => rule.status === 'active').map(compileLabelRule)
+  const byCall = new Map<string, readonly CompiledRule[]>()
+  const byTool = new Map<string, readonly CompiledLabelRule[]>()
+  return {
+    approvalsEnabled: source.approvalsEnabled,
+    frozen: source.frozen ?? null,
+    rulesFor: (tool, sideEffect, from) =>
+      remember(byCall, `${from} ${sideEffect} ${tool}`, () =>
+        rules.filter((rule) => rule.covers(tool, sideEffect, from)),
+      ),
+    labelRulesFor: (tool) => remember(byTool, tool, () => labelRules.filter((rule) => rule.covers(tool))),
+  }
+}
+
+function compileRule(rule: StoredRule): CompiledRule {
+  const isRestrictive = rule.verdict !== 'allow'
+  const coversTool = toolMatcher(rule.tools)
+  return {
+    id: rule.id,
+    name: rule.name,
+    verdict: rule.verdict,
+    isShadow: rule.status === 'shadow',
+    because: describeConditions(rule),
+    approver: rule.approver ?? 'admin',
+    approvalsNeeded: rule.approvals_needed ?? 1,
+    expiresAfterSeconds: rule.expires_after_seconds ?? null,
+    isRestrictive,
+    labels: rule.labels,
+    params: compileConditions(rule.params, isRestrictive),
+    covers: (tool, sideEffect, source) =>
+      (rule.side_effects === undefined || rule.side_effects.includes(sideEffect)) &&
+      (rule.applies_to === undefined || rule.applies_to.includes(source)) &&
+      coversTool(tool),
+  }
+}
+
+function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule {
+  return {
+    addLabels: rule.add_labels,
+    // A label restricts what may follow, so the quantifier of restrictive rules applies.
+    isRestrictive: true,
+    labels: rule.labels,
+    params: compileConditions(rule.params, true),
+    covers: toolMatcher(rule.tools),
+  }
+}
+
+/** Cheap conditions first: presence and origin before comparisons over many values. */
+function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] {
+  const compiled = (params ?? []).map((condition) => compileCondition(condition, isRestrictive))
+  const cost = (condition: CompiledCondition) => (condition.matcher === null ? 0 : 1)
+  return compiled.sort((a, b) => cost(a) - cost(b))
+}
+
+function toolMatcher(globs: readonly string[] | undefined): (tool: string) => boolean {
+  if (globs === undefined) return () => true
+  return (tool) => globs.some((glob) => matchesGlob(glob, tool))
+}
+
+function remember<T>(index: Map<string, T>, key: string, compute: () => T): T {
+  let value = index.get(key)
+  if (value === undefined) {
+    if (index.size >= indexSize) index.clear()
+    value = compute()
+    index.set(key, value)
+  }
+  return value
+}

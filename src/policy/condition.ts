@@ -1,0 +1,49 @@
+import { z } from 'zod'
+import { ruleDomain } from './hosts.ts'
+import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
+
+const path = textField(200).refine((text) => text.split('.').every((segment) => segment !== ''), {
+  message: 'a parameter is a dotted path such as `to` or `message.body`, or `*` for any',
+})
+
+const filledIn = (text: string, context: z.RefinementCtx) => {
+  if (isPlaceholder(text)) context.addIssue({ code: 'custom', message: placeholderMessage(text) })
+}
+
+const number = z.number()
+const text = textField(2000).superRefine(filledIn)
+const possiblyEmptyText = textField(2000, 0).superRefine(filledIn)
+const list = <T extends z.ZodType>(value: T) =>
+  z.array(value).min(1, 'give at least one value').max(1000, 'give at most 1,000 values')
+
+const domain = text.superRefine((value, context) => {
+  if (isPlaceholder(value)) return
+  const read = ruleDomain(value)
+  if ('issue' in read) context.addIssue({ code: 'custom', message: read.issue })
+})
+
+/** One entry of a rule's `params`; the operator fixes what `value` may be (contract section 5, "Operators"). */
+export const conditionInput = z.discriminatedUnion('operator', [
+  z.strictObject({
+    param: path,
+    operator: z.literal('equals'),
+    value: z.union([possiblyEmptyText, number, z.boolean()]),
+  }),
+  z.strictObject({
+    param: path,
+    operator: z.enum(['in', 'not_in']),
+    value: list(z.union([possiblyEmptyText, number, z.boolean()])),
+  }),
+  z.strictObject({
+    param: path,
+    operator: z.literal('contains'),
+    value: z.union([text, number, z.boolean()]),
+  }),
+  z.strictObject({ param: path, operator: z.literal('startswith'), value: text }),
+  z.strictObject({ param: path, operator: z.enum(['domain_in', 'domain_not_in']), value: list(domain) }),
+  z.strictObject({ param: path, operator: z.literal('exists'), value: z.boolean() }),
+  z.strictObject({ param: path, operator: z.literal('from_label'), value: list(labelSlug) }),
+])
+
+export type ParamCondition = z.infer<typeof conditionInput>
+export type RuleOperator = ParamCondition['operator']

@@ -1,0 +1,165 @@
+import { Budget, BudgetExceeded } from './budget.ts'
+import type { CompiledPolicy, CompiledRule } from './compile.ts'
+import { type LabelSets, type Subject, evaluate } from './evaluate.ts'
+import { explainApprovalsOff, explainVerdict } from './explain.ts'
+import { yes } from './tri.ts'
+import {
+  type CallSource,
+  type JsonObject,
+  type Label,
+  type SideEffect,
+  type Verdict,
+  unionLabels,
+} from './types.ts'
+
+export { type CompiledPolicy, type PolicySource, compilePolicy } from './compile.ts'
+
+export interface Call {
+  readonly source: CallSource
+  readonly tool: string
+  readonly sideEffect: SideEffect
+  readonly params: JsonObject
+  /** Labels of the call's inputs. */
+  readonly labels: readonly Label[]
+  /**
+   * Dotted path of a parameter (or a part of one) → labels of the sources it was built from, for `from_label`. Left
+   * out, every parameter counts as built from everything that gave the call its labels (agents).
+   */
+  readonly paramLabels?: ReadonlyMap<string, readonly Label[]> | undefined
+}
+
+export interface MatchedRule {
+  readonly id: string
+  readonly name: string
+  readonly verdict: Verdict
+  readonly shadow: boolean
+}
+
+export interface Decided {
+  readonly verdict: Verdict
+  readonly ruleId: string | null
+  readonly ruleName: string | null
+  /** The rule's name, or `no rule matched`, `organization frozen`, `call too large to evaluate`. */
+  readonly reason: string
+  /** One plain sentence on why. */
+  readonly explanation: string
+  readonly matchedRules: readonly MatchedRule[]
+  readonly approver: 'admin' | 'owner'
+  readonly approvalsNeeded: number
+  /** Seconds until a held call's approval expires; 0 = never; null = no rule says. */
+  readonly expiresAfterSeconds: number | null
+}
+
+/** Order in which matching rules decide (specification, "Decision verdicts"). */
+export const rank: Record<Verdict, number> = { allow: 0, require_approval: 1, deny: 2 }
+
+/**
+ * Decides one call: the most restrictive matching rule wins, among equals the one saved first gives the reason, shadow
+ * rules are reported and never enforced, and without a match the call is allowed (contract section 5). Pure and total:
+ * never throws; what cannot be evaluated restricts.
+ */
+export function decide(policy: CompiledPolicy, call: Call): Decided {
+  if (policy.frozen !== null) return frozen(policy.frozen)
+  const subject = subjectOf(call)
+  const matches: CompiledRule[] = []
+  try {
+    for (const rule of policy.rulesFor(call.tool, call.sideEffect, call.source)) {
+      if (evaluate(rule, subject) === yes) matches.push(rule)
+    }
+  } catch (error) {
+    return tooLarge(matches, error)
+  }
+  const enforced = matches.filter((rule) => !rule.isShadow)
+  const first = enforced[0]
+  if (first === undefined)
+    return {
+      ...plain('allow', 'no rule matched', 'No rule matched the call.'),
+      matchedRules: matches.map(report),
+    }
+  const deciding = enforced.reduce(
+    (best, rule) => (rank[rule.verdict] > rank[best.verdict] ? rule : best),
+    first,
+  )
+  const isRefusedHold = deciding.verdict === 'require_approval' && !policy.approvalsEnabled
+  const explain = isRefusedHold ? explainApprovalsOff : explainVerdict
+  return {
+    verdict: isRefusedHold ? 'deny' : deciding.verdict,
+    ruleId: deciding.id,
+    ruleName: deciding.name,
+    reason: deciding.name,
+    explanation: explain(deciding as CompiledRule, call.tool),
+    matchedRules: matches.map(report),
+    ...approvalTerms(enforced),
+  }
+}
+
+/** Labels that active label rules add to what the call returns; sorted, without the call's own. */
+export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
+  const rules = policy.labelRulesFor(call.tool)
+  if (rules.length === 0) return []
+  const subject = subjectOf(call)
+  const added: (readonly Label[])[] = []
+  for (const rule of rules) {
+    try {
+      if (evaluate(rule, subject) === yes) added.push(rule.addLabels)
+    } catch {
+      // Out of comparisons: more labels restrict more, so this rule and those after it count as matching.
+      added.push(rule.addLabels)
+    }
+  }
+  return unionLabels(...added)
+}
+
+function subjectOf(call: Call): Subject {
+  const origins =
+    call.paramLabels === undefined
+      ? null
+      : new Map([...call.paramLabels].map(([path, labels]) => [path, known(labels)] as const))
+  return { params: call.params, labels: known(call.labels), origins, budget: new Budget(), found: new Map() }
+}
+
+function known(labels: readonly Label[]): LabelSets {
+  const set = new Set(labels)
+  return { definite: set, possible: set, isOpen: false }
+}
+
+/** The strictest terms of all rules that hold the call: owner before admin, most votes, shortest time. */
+function approvalTerms(rules: readonly CompiledRule[]) {
+  const holding = rules.filter((rule) => rule.verdict === 'require_approval')
+  const times = holding.map((rule) => rule.expiresAfterSeconds).filter((seconds) => seconds !== null)
+  const limited = times.filter((seconds) => seconds > 0)
+  return {
+    approver: holding.some((rule) => rule.approver === 'owner') ? ('owner' as const) : ('admin' as const),
+    approvalsNeeded: Math.max(1, ...holding.map((rule) => rule.approvalsNeeded)),
+    expiresAfterSeconds: times.length === 0 ? null : limited.length === 0 ? 0 : Math.min(...limited),
+  }
+}
+
+function report(rule: CompiledRule): MatchedRule {
+  return { id: rule.id, name: rule.name, verdict: rule.verdict, shadow: rule.isShadow }
+}
+
+function frozen(why: string): Decided {
+  const because = why.trim() === '' ? '' : `: ${why.trim()}`
+  return plain('deny', 'organization frozen', `The organization is frozen, so every call is denied${because}`)
+}
+
+function tooLarge(matches: readonly CompiledRule[], error: unknown): Decided {
+  if (!(error instanceof BudgetExceeded)) throw error
+  const explanation = 'The call has more values than the rules can compare in bounded time, so it is denied.'
+  return { ...plain('deny', 'call too large to evaluate', explanation), matchedRules: matches.map(report) }
+}
+
+function plain(verdict: Verdict, reason: string, explanation: string): Decided {
+  return {
+    verdict,
+    ruleId: null,
+    ruleName: null,
+    reason,
+    explanation,
+    matchedRules: [],
+    approver: 'admin',
+    approvalsNeeded: 1,
+    expiresAfterSeconds: null,
+  }
+}

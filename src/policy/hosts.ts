@@ -1,0 +1,58 @@
+import { getPublicSuffix } from 'tldts'
+
+/** Longer text is no host name (RFC 1035: 253), with room for percent-encoding and punycode. */
+const longestHost = 1024
+
+const plainHost = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?)+$/
+const suffixOptions = { allowPrivateDomains: true, extractHostname: false, validateHostname: false }
+
+/**
+ * The host in the one form in which hosts are compared: lower case, punycode, no trailing dots; null for what cannot
+ * be read as a domain with at least two labels (or an address literal). The platform's own URL reader folds IDN,
+ * ideographic full stops, full-width letters, percent-encoding and odd spellings of IP addresses.
+ */
+export function normalHost(text: string): string | null {
+  if (text.length === 0 || text.length > longestHost) return null
+  if (plainHost.test(text) && !text.includes('xn--') && !/\d$/.test(text)) return text
+  // Anything that would make the reader see more than a host has been cut off by the caller.
+  if (/[\s/\\?#@:<>]/.test(text) && !/^\[[0-9a-fA-F:.]+\]$/.test(text)) return null
+  let host: string
+  try {
+    host = new URL(`http://${text}`).hostname
+  } catch {
+    return null
+  }
+  while (host.endsWith('.')) host = host.slice(0, -1)
+  if (host.startsWith('[')) return host
+  if (!host.includes('.') || host.startsWith('.') || host.includes('..')) return null
+  return host
+}
+
+/** Whether `host` is `domain` or below it, by label boundary; both in normal form. */
+export function isWithin(host: string, domain: string): boolean {
+  return host === domain || (host.endsWith(domain) && host[host.length - domain.length - 1] === '.')
+}
+
+/**
+ * Whether `host` is within `domain` and belongs to the same registrant: `evil.s3.amazonaws.com` is below
+ * `amazonaws.com` but anybody can have it, since `s3.amazonaws.com` is itself a public suffix.
+ */
+export function isOwnedBy(host: string, domain: string): boolean {
+  if (!isWithin(host, domain)) return false
+  const suffix = getPublicSuffix(host, suffixOptions)
+  return suffix === null || suffix.length < domain.length || host === domain
+}
+
+/** Reads a domain written in a rule; a bare public suffix (`com`, `co.uk`, `github.io`) would name everybody. */
+export function ruleDomain(text: string): { domain: string } | { issue: string } {
+  const trimmed = text.trim()
+  const host = normalHost(trimmed)
+  const bare = host ?? trimmed.toLowerCase().replace(/\.+$/, '')
+  if (/^[^\s/@:]+$/.test(bare) && getPublicSuffix(bare, suffixOptions) === bare) {
+    return {
+      issue: `\`${trimmed}\` is a public suffix that anybody can register under: name a domain such as \`acme.com\``,
+    }
+  }
+  if (host === null) return { issue: `\`${trimmed}\` is not a domain: write it bare, such as \`acme.com\`` }
+  return { domain: host }
+}

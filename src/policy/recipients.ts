@@ -1,0 +1,107 @@
+import { normalHost } from './hosts.ts'
+
+/** A host in normal form, or null for something that cannot be read as one: it is outside every domain. */
+export type Host = string | null
+
+const plainAddress = /^[A-Za-z0-9._+-]+@([a-z0-9][a-z0-9.-]*[a-z])$/
+// `https:` needs no slashes for browsers; any other scheme counts once slashes follow.
+const urlStart = /^(?:(?:https?|ftp|wss?):[\\/]*|[A-Za-z][A-Za-z0-9+.-]*:[\\/]+|[\\/]{2,})/i
+
+/**
+ * Every host that some reader could take from a text: of each address in a list by comma, semicolon or line, of
+ * `Name <a@x>`, of links (with user info, ports and backslashes read both ways). Where readers differ, all readings
+ * are returned, so that a restrictive rule sees the worst one. Blank text has none.
+ */
+export function hostsIn(text: string): Host[] {
+  const plain = plainAddress.exec(text)
+  if (plain?.[1] !== undefined) return [normalHost(plain[1])]
+  const pieces = split(text)
+  const isLink = urlStart.test(pieces[0] ?? '')
+  const hosts = new Set<Host>()
+  pieces.forEach((piece, index) => {
+    const found = hostsInPiece(piece)
+    // The comma of `https://acme.com/?q=1,2` separates nothing, unless what follows could be a host.
+    const isRestOfLink = index > 0 && isLink && !/\s/.test(text.trim()) && !/@|:[\\/]/.test(piece)
+    for (const host of found) if (host !== null || !isRestOfLink) hosts.add(host)
+  })
+  // Browsers drop tabs and line breaks inside a link: `https://acme.com\n.evil.net` goes to evil.net.
+  if (isLink && /[\t\n\r]/.test(text.trim())) {
+    for (const host of hostsInPiece(text.trim().replace(/[\t\n\r]/g, ''))) hosts.add(host)
+  }
+  return [...hosts]
+}
+
+/**
+ * The hosts that every completion of a text starting with `prefix` has, in first place; null when there is none yet.
+ * Known only once a link's authority has ended.
+ */
+export function settledHosts(prefix: string): Host[] | null {
+  const authority = /^https?:\/\/([A-Za-z0-9.-]+)(?::\d+)?[/?#]/i.exec(prefix)
+  return authority?.[1] === undefined ? null : [normalHost(authority[1])]
+}
+
+/** Pieces between separators outside of quotes; a quote that never closes protects nothing. */
+function split(text: string): string[] {
+  const pieces: string[] = []
+  let start = 0
+  let isQuoted = false
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (char === '\\' && isQuoted) at++
+    else if (char === '"') isQuoted = !isQuoted
+    else if (!isQuoted && (char === ',' || char === ';' || char === '\n' || char === '\r')) {
+      pieces.push(text.slice(start, at))
+      start = at + 1
+    }
+  }
+  pieces.push(text.slice(start))
+  const all = isQuoted ? text.split(/[,;\n\r]/) : pieces
+  return all.map((piece) => piece.trim()).filter((piece) => piece !== '')
+}
+
+function hostsInPiece(piece: string): Host[] {
+  const bare = piece.replace(/^[<"'(\s]+/, '').replace(/[>"')\s]+$/, '')
+  const scheme = urlStart.exec(bare)
+  if (scheme !== null) return hostsInLink(bare.slice(scheme[0].length))
+  const text = /^mailto:/i.test(bare) ? decode(bare) : bare
+  if (text.includes('@')) return hostsAfterAt(text)
+  return [hostOf(text.split(/[/\\?#]/, 1)[0] ?? '')]
+}
+
+/** RFC 3986 ends the authority at a slash, browsers also at a backslash: both are read. */
+function hostsInLink(rest: string): Host[] {
+  const hosts: Host[] = []
+  const strict = rest.split(/[/?#]/, 1)[0] ?? ''
+  const browser = rest.split(/[/\\?#]/, 1)[0] ?? ''
+  for (const authority of strict === browser ? [strict] : [strict, browser]) {
+    const parts = authority.split('@')
+    for (const part of parts.length > 1 ? parts.slice(1) : parts) hosts.push(hostOf(part))
+  }
+  return hosts
+}
+
+/**
+ * The host after every `@`: parsers differ on which one delivers (`"x@evil.net y"@acme.com`), so all count. Text that
+ * goes on after a host in a way that some parsers glue to it makes the address unreadable.
+ */
+function hostsAfterAt(text: string): Host[] {
+  const hosts: Host[] = []
+  for (const part of text.split('@').slice(1)) {
+    const host = /^\s*([^\s,;<>()"'[\]\\/?#:]*)(.*)$/s.exec(part)
+    hosts.push(hostOf(host?.[1] ?? ''))
+    if (/^\s*[.([\\]/.test(host?.[2] ?? '')) hosts.push(null)
+  }
+  return hosts
+}
+
+function hostOf(authority: string): Host {
+  return normalHost(authority.startsWith('[') ? authority : authority.replace(/:\d*$/, ''))
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,60 @@
+import type { Label, RiskLevel, SideEffect } from './types.ts'
+
+const order: readonly RiskLevel[] = ['low', 'medium', 'high', 'critical']
+const sensitive: readonly Label[] = ['confidential', 'pii']
+
+/** One use of a tool in a workflow, or one agent call. */
+export interface RiskyTool {
+  /** Two uses of one tool are one reason, not two. */
+  readonly name?: string
+  readonly sideEffect: SideEffect
+  readonly risk: Exclude<RiskLevel, 'critical'>
+  /** Labels of what goes in. */
+  readonly labels: readonly Label[]
+}
+
+export interface Risk {
+  readonly level: RiskLevel
+  /** Each worth a line to an approver, without repeats; empty at `low`. */
+  readonly reasons: readonly string[]
+}
+
+/** Whether a level is at or above another, e.g. the setting `approval_required_from`. */
+export function isAtLeast(level: RiskLevel, threshold: RiskLevel): boolean {
+  return order.indexOf(level) >= order.indexOf(threshold)
+}
+
+/**
+ * Scores a workflow from its tools (specification, "What the service does" 7): the highest of their risks; `critical`
+ * with two high reasons, or when `confidential` or `pii` data is sent out (contract section 8).
+ */
+export function assessRisk(tools: readonly RiskyTool[]): Risk {
+  const high = new Set<string>()
+  const medium = new Set<string>()
+  const critical = new Set<string>()
+  for (const tool of tools) {
+    const what = tool.name === undefined ? '' : `\`${tool.name}\` `
+    if (tool.risk === 'high') high.add(`${what}${highWords[tool.sideEffect]}`)
+    if (tool.risk === 'medium') medium.add(`${what}${mediumWords[tool.sideEffect]}`)
+    if (tool.sideEffect !== 'egress') continue
+    for (const label of sensitive) {
+      if (tool.labels.includes(label)) critical.add(`${what}sends ${label} data out`)
+    }
+  }
+  const reasons = [...critical, ...high, ...medium]
+  if (critical.size > 0 || high.size >= 2) return { level: 'critical', reasons }
+  if (high.size > 0) return { level: 'high', reasons }
+  return { level: medium.size > 0 ? 'medium' : 'low', reasons }
+}
+
+const highWords: Record<SideEffect, string> = {
+  read: 'reads highly sensitive data',
+  write: 'changes something far-reaching in a connected system',
+  egress: 'delivers content to people or places',
+}
+
+const mediumWords: Record<SideEffect, string> = {
+  read: 'reads company data',
+  write: 'creates or changes something in a connected system',
+  egress: 'posts content where others see it',
+}

@@ -1,0 +1,126 @@
+import { z } from 'zod'
+import { conditionInput } from './condition.ts'
+import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
+
+const year = 365 * 24 * 60 * 60
+
+const labelList = z.array(labelSlug).min(1, 'name at least one label or leave it out').max(100)
+
+const labelConditions = z
+  .strictObject({ any_of: labelList.optional(), all_of: labelList.optional(), none_of: labelList.optional() })
+  .refine((labels) => Object.values(labels).some((list) => list !== undefined), {
+    message: 'give `any_of`, `all_of` or `none_of`, or leave `labels` out',
+  })
+
+const toolGlob = textField(200).superRefine((glob, context) => {
+  if (isPlaceholder(glob)) context.addIssue({ code: 'custom', message: placeholderMessage(glob) })
+  else if (/\s/.test(glob)) {
+    context.addIssue({ code: 'custom', message: 'a tool name or glob has no white space, e.g. `mail_*`' })
+  }
+})
+
+const tools = z.array(toolGlob).min(1, 'name at least one tool or leave it out').max(100)
+const params = z.array(conditionInput).min(1, 'give at least one condition or leave it out').max(100)
+const status = z.enum(['active', 'shadow', 'inactive'])
+
+const ruleShape = {
+  name: textField(200),
+  description: textField(2000, 0).optional(),
+  verdict: z.enum(['allow', 'require_approval', 'deny']),
+  status: status.default('active'),
+  side_effects: z
+    .array(z.enum(['read', 'write', 'egress']))
+    .min(1, 'name at least one side effect or leave it out')
+    .max(3)
+    .optional(),
+  tools: tools.optional(),
+  labels: labelConditions.optional(),
+  params: params.optional(),
+  applies_to: z
+    .array(z.enum(['workflows', 'agents']))
+    .min(1, 'name `workflows`, `agents` or both, or leave it out')
+    .max(2)
+    .optional(),
+  match_all: z.boolean().optional(),
+  approver: z.enum(['admin', 'owner']).optional(),
+  approvals_needed: z.int().min(1).max(20).optional(),
+  /** 0 = the approval never expires. */
+  expires_after_seconds: z
+    .int()
+    .min(0)
+    .max(10 * year)
+    .optional(),
+}
+
+const labelRuleShape = {
+  name: textField(200),
+  status: status.default('active'),
+  tools: tools.optional(),
+  params: params.optional(),
+  labels: labelConditions.optional(),
+  add_labels: z.array(labelSlug).min(1, 'name at least one label to add').max(100),
+}
+
+/** Body of a rule as saved (contract section 5). Fails on unknown fields; each issue names its field. */
+export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
+  const conditions = [rule.side_effects, rule.tools, rule.labels, rule.params]
+  if (rule.match_all === true || conditions.some((condition) => condition !== undefined)) return
+  context.addIssue({
+    code: 'custom',
+    path: ['match_all'],
+    message: 'a rule without any condition matches every call: give a condition or set `match_all` to true',
+  })
+})
+
+/** Body of a label rule as saved (contract section 5). */
+export const labelRuleInput = z.strictObject(labelRuleShape)
+
+/** What PATCH of a rule takes: any of its fields; null takes an optional one away. */
+export const rulePatch = z.strictObject({
+  name: ruleShape.name.optional(),
+  description: ruleShape.description.nullable(),
+  verdict: ruleShape.verdict.optional(),
+  status: status.optional(),
+  side_effects: ruleShape.side_effects.nullable(),
+  tools: ruleShape.tools.nullable(),
+  labels: ruleShape.labels.nullable(),
+  params: ruleShape.params.nullable(),
+  applies_to: ruleShape.applies_to.nullable(),
+  match_all: ruleShape.match_all.nullable(),
+  approver: ruleShape.approver.nullable(),
+  approvals_needed: ruleShape.approvals_needed.nullable(),
+  expires_after_seconds: ruleShape.expires_after_seconds.nullable(),
+})
+
+/** What PATCH of a label rule takes. */
+export const labelRulePatch = z.strictObject({
+  name: labelRuleShape.name.optional(),
+  status: status.optional(),
+  tools: labelRuleShape.tools.nullable(),
+  params: labelRuleShape.params.nullable(),
+  labels: labelRuleShape.labels.nullable(),
+  add_labels: labelRuleShape.add_labels.optional(),
+})
+
+export type RuleBody = z.infer<typeof ruleInput>
+export type RulePatch = z.infer<typeof rulePatch>
+export type LabelRuleBody = z.infer<typeof labelRuleInput>
+export type LabelRulePatch = z.infer<typeof labelRulePatch>
+
+/** Rules are kept in the order they were saved: among equally restrictive ones the first gives the reason. */
+export type StoredRule = RuleBody & { readonly id: string }
+export type StoredLabelRule = LabelRuleBody & { readonly id: string }
+
+/**
+ * The body after a patch, still to be validated as a whole (`ruleInput.safeParse(applyPatch(...))`): a patch of valid
+ * fields can leave a rule without any condition.
+ */
+export function applyPatch(body: RuleBody | LabelRuleBody, patch: RulePatch | LabelRulePatch): unknown {
+  const merged: Record<string, unknown> = { ...body }
+  for (const [field, value] of Object.entries(patch)) {
+    if (value === null) delete merged[field]
+    else if (value !== undefined) merged[field] = value
+  }
+  delete merged['id']
+  return merged
+}

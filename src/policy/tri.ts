@@ -1,0 +1,10 @@
+/** Three-valued truth: `no` and `yes` hold for every filling of what is unknown, `maybe` for neither. */
+export type Tri = 0 | 1 | 2
+
+export const no = 0
+export const maybe = 1
+export const yes = 2
+
+export function tri(value: boolean): Tri {
+  return value ? yes : no
+}

@@ -1,0 +1,151 @@
+import { comparable } from './google-links.ts'
+
+/**
+ * A part of a parameter that is not known before the run. With a prefix it is some text that starts so; without one
+ * it can be any value at all, or none.
+ */
+export class Hole {
+  readonly prefix: string | null
+  constructor(prefix: string | null) {
+    this.prefix = prefix
+  }
+}
+
+/** JSON in which parts may be unknown. A concrete call has no holes. */
+export type Partial =
+  string | number | boolean | null | Hole | readonly Partial[] | { readonly [key: string]: Partial }
+
+export interface Leaf {
+  /** Text in its comparable form: a Google link stands for its file's id. */
+  readonly value: string | number | boolean
+  /** Text as written. */
+  readonly raw: string | number | boolean
+  /** An element of a list, for which `contains` means equality. */
+  readonly inList: boolean
+  /** Beside an object's `email`: only counts as a recipient when it looks like one. */
+  readonly isIncidental: boolean | 'maybe'
+}
+
+/** What a path finds in the parameters. */
+export interface Found {
+  readonly leaves: Leaf[]
+  readonly holes: Hole[]
+  /** The path leads nowhere, in at least one branch where it passes a list. */
+  isMissing: boolean
+  mayBeMissing: boolean
+  /** Whether something is there, in the sense of `exists`: null, empty text and empty lists are not. */
+  isThere: boolean
+  mayBeThere: boolean
+}
+
+/** Deeper parameters are refused by every entrance; here they make a rule impossible to evaluate. */
+export const deepest = 64
+
+const addressKeys = ['email', 'address', 'mail', 'emailAddress', 'email_address']
+
+/** Whether the value is a list (narrowing `readonly` arrays, which `Array.isArray` does not). */
+export function isList(value: Partial): value is readonly Partial[] {
+  return Array.isArray(value)
+}
+
+/**
+ * Everything at a dotted path: own properties only; a list on the way is entered by index, by `*`, or, for any other
+ * segment, in all its elements. Keys that contain dots are found too.
+ */
+export function find(params: Partial, path: readonly string[]): Found {
+  const found: Found = {
+    leaves: [],
+    holes: [],
+    isMissing: false,
+    mayBeMissing: false,
+    isThere: false,
+    mayBeThere: false,
+  }
+  walk(params, path, 0, 0, found)
+  return found
+}
+
+function walk(value: Partial, path: readonly string[], at: number, depth: number, found: Found): void {
+  if (depth > deepest) throw new RangeError('parameters are nested too deeply')
+  if (at === path.length) return take(value, depth, found)
+  const segment = path[at]
+  if (value instanceof Hole && value.prefix === null) {
+    found.holes.push(value)
+    found.mayBeMissing = true
+    found.mayBeThere = true
+  } else if (isList(value)) {
+    const index = segment !== undefined && /^\d+$/.test(segment) ? Number(segment) : null
+    const element = index === null ? undefined : value[index]
+    if (element !== undefined) walk(element, path, at + 1, depth + 1, found)
+    else if (index !== null || value.length === 0) found.isMissing = true
+    else for (const each of value) walk(each, path, segment === '*' ? at + 1 : at, depth + 1, found)
+  } else if (typeof value === 'object' && value !== null && !(value instanceof Hole)) {
+    let isFound = false
+    if (segment === '*') {
+      for (const each of Object.values(value)) {
+        isFound = true
+        walk(each, path, at + 1, depth + 1, found)
+      }
+    }
+    for (let end = at + 1; end <= path.length; end++) {
+      const key = end === at + 1 ? (segment ?? '') : path.slice(at, end).join('.')
+      if (segment === '*' || !Object.hasOwn(value, key)) continue
+      isFound = true
+      walk(value[key] ?? null, path, end, depth + 1, found)
+    }
+    if (!isFound) found.isMissing = true
+  } else found.isMissing = true
+}
+
+function take(value: Partial, depth: number, found: Found): void {
+  const there = isThere(value)
+  if (there === true) found.isThere = true
+  if (there !== false) found.mayBeThere = true
+  flatten(value, depth, false, false, found)
+}
+
+function isThere(value: Partial): boolean | 'maybe' {
+  if (value instanceof Hole) return value.prefix ? true : 'maybe'
+  if (!isList(value)) return value !== null && value !== ''
+  const elements = value.map(isThere)
+  if (elements.includes(true)) return true
+  return elements.includes('maybe') ? 'maybe' : false
+}
+
+function flatten(
+  value: Partial,
+  depth: number,
+  inList: boolean,
+  isIncidental: boolean | 'maybe',
+  found: Found,
+): void {
+  if (depth > deepest) throw new RangeError('parameters are nested too deeply')
+  if (value === null) return
+  if (value instanceof Hole) found.holes.push(value)
+  else if (typeof value === 'string') {
+    found.leaves.push({ value: comparable(value), raw: value, inList, isIncidental })
+  } else if (typeof value !== 'object') found.leaves.push({ value, raw: value, inList, isIncidental })
+  else if (isList(value)) for (const each of value) flatten(each, depth + 1, true, isIncidental, found)
+  else {
+    const address = addressKey(value)
+    for (const [key, each] of Object.entries(value)) {
+      const isBeside = address !== null && key !== address.key ? address.isSure || 'maybe' : isIncidental
+      flatten(each, depth + 1, false, isIncidental === true ? true : isBeside, found)
+    }
+  }
+}
+
+/** The key that makes an object a recipient; not sure where an unknown part may be the one or not. */
+function addressKey(object: {
+  readonly [key: string]: Partial
+}): { key: string | null; isSure: boolean } | null {
+  let isSure = true
+  for (const key of addressKeys) {
+    const value = Object.hasOwn(object, key) ? object[key] : undefined
+    if (typeof value === 'string' || (value instanceof Hole && value.prefix !== null)) {
+      return { key: isSure ? key : null, isSure }
+    }
+    if (value instanceof Hole) isSure = false
+  }
+  return isSure ? null : { key: null, isSure }
+}

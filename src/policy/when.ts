@@ -1,0 +1,44 @@
+import { Budget } from './budget.ts'
+import type { ParamCondition } from './condition.ts'
+import { comparable } from './google-links.ts'
+import { compileMatcher, quantify } from './operators.ts'
+import { yes } from './tri.ts'
+import type { Json } from './types.ts'
+import { find } from './values.ts'
+
+/** `when` takes the rules' operators, plus `not_equals`; labels play no part in it. */
+export type WhenOperator = Exclude<ParamCondition['operator'], 'from_label'> | 'not_equals'
+
+const negations = { not_equals: 'equals', not_in: 'in', domain_not_in: 'domain_in' } as const
+
+/**
+ * Whether a step's `when` holds for a resolved value (contract section 3). Positive operators hold if any element of a
+ * list does, negative ones are their plain negation, so absent values (null) fail the former and satisfy the latter.
+ * Throws TypeError for a comparison the operator cannot make, BudgetExceeded for a value too large to compare.
+ */
+export function holds(operator: WhenOperator, value: Json, compare: Json | undefined): boolean {
+  if (operator in negations) return !holds(negations[operator as keyof typeof negations], value, compare)
+  const found = find({ value }, ['value'])
+  if (operator === 'exists') return found.isThere === (compare ?? true)
+  if (operator === 'equals')
+    return equal(value, compare ?? null) || elements(value).some((each) => equal(each, compare ?? null))
+  const budget = new Budget()
+  const matcher = compileMatcher(operator as 'in' | 'contains' | 'startswith' | 'domain_in', compare, true)
+  return quantify(matcher, found, true, budget) === yes
+}
+
+function elements(value: Json): readonly Json[] {
+  return Array.isArray(value) ? (value as readonly Json[]) : []
+}
+
+/** Equality of JSON values: numbers by value, text also by the Google file it links to, objects in any order. */
+export function equal(a: Json, b: Json): boolean {
+  if (typeof a === 'string' && typeof b === 'string') return comparable(a) === comparable(b)
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b
+  if (Array.isArray(a) !== Array.isArray(b)) return false
+  const keys = Object.keys(a)
+  if (keys.length !== Object.keys(b).length) return false
+  const left = a as { [key: string]: Json }
+  const right = b as { [key: string]: Json }
+  return keys.every((key) => Object.hasOwn(right, key) && equal(left[key] ?? null, right[key] ?? null))
+}
