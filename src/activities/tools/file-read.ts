@@ -1,0 +1,85 @@
+import type { FileHandle } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { ToolError, type Executor } from './executor.ts'
+import type { ToolParams } from './params.ts'
+import { openBelow, unreadable } from './sandbox.ts'
+
+/** Largest file that is read, in bytes. */
+export const maxFileSize = 10 * 1024 * 1024
+
+/** What else is text is `text/plain`. */
+const mediaTypes: Readonly<Record<string, string>> = {
+  '.csv': 'text/csv',
+  '.htm': 'text/html',
+  '.html': 'text/html',
+  '.json': 'application/json',
+  '.markdown': 'text/markdown',
+  '.md': 'text/markdown',
+  '.tsv': 'text/tab-separated-values',
+  '.xml': 'application/xml',
+  '.yaml': 'application/yaml',
+  '.yml': 'application/yaml',
+}
+
+/**
+ * `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`; `size` is the file's in bytes, a leading byte
+ * order mark is not part of `text`. A CSV stays the text it is: whether its first row is a header, and which rows
+ * count, the step that uses it knows better, and a stray quote must not make a file unreadable.
+ *
+ * @throws ToolError `file_not_found`, `file_outside_root`, `file_not_readable`, `file_too_large`, `file_not_text`
+ */
+export const readFileTool: Executor<ToolParams<'file_read'>> = async (call, context) => {
+  const { path } = call.params
+  const file = await openBelow(context.tools.fileRoot, path)
+  try {
+    const bytes = await readAll(file, context.signal)
+    const extension = extname(path).toLowerCase()
+    return {
+      output: {
+        path,
+        text: decode(bytes),
+        media_type: Object.hasOwn(mediaTypes, extension) ? mediaTypes[extension]! : 'text/plain',
+        size: bytes.length,
+      },
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+/** Reads to the end rather than to the size fstat gave: a file may grow, and some kinds report none. */
+async function readAll(file: FileHandle, signal: AbortSignal): Promise<Buffer> {
+  if ((await file.stat()).size > maxFileSize) throw tooLarge()
+  const chunks: Buffer[] = []
+  let total = 0
+  for (;;) {
+    signal.throwIfAborted()
+    const buffer = Buffer.allocUnsafe(64 * 1024)
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, null).catch((error: unknown) => {
+      throw unreadable(error)
+    })
+    if (bytesRead === 0) return Buffer.concat(chunks, total)
+    total += bytesRead
+    if (total > maxFileSize) throw tooLarge()
+    chunks.push(buffer.subarray(0, bytesRead))
+  }
+}
+
+function decode(bytes: Buffer): string {
+  // UTF-8 may contain NUL, text does not; it tells PDF, Office and image files that happen to be valid UTF-8
+  if (bytes.includes(0)) throw notText()
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw notText()
+  }
+}
+
+const tooLarge = () =>
+  new ToolError('file_too_large', `the file is larger than ${maxFileSize} bytes; split it`, {
+    retryable: false,
+  })
+const notText = () =>
+  new ToolError('file_not_text', 'the file is not UTF-8 text; save it as text, Markdown or CSV in UTF-8', {
+    retryable: false,
+  })

@@ -1,0 +1,131 @@
+import { domainToASCII } from 'node:url'
+import { maxMailRecipients } from '../../catalog/mail-send.ts'
+import { ToolError } from './executor.ts'
+
+export interface Mailbox {
+  readonly name: string
+  readonly address: string
+}
+
+/** `to`, `cc` or `bcc` as the tool's schema takes it. */
+export type RecipientsParam = string | readonly string[] | undefined
+
+/*
+ * Rules decide on recipients by reading the same text. Whatever two readers could understand differently is therefore
+ * refused: groups, comments, routes, quoted local parts, and a display name that shows another address.
+ */
+const atom = String.raw`[\p{L}\p{N}!#$%&'*+/=?^_\x60{|}~-]+`
+const addressForm = new RegExp(String.raw`^(${atom}(?:\.${atom})*)@([\p{L}\p{M}\p{N}.-]+)$`, 'u')
+const asciiDomain = /^(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*$/
+const quotedName = /^"(?:[^"\\]|\\["\\])*"$/u
+const plainName = /^[^"<>()[\],;:\\]*$/u
+// C0, DEL and C1 without the tab: CR, LF and NUL end a header line, the others have no business in one
+// oxlint-disable-next-line no-control-regex
+const breaksHeader = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/u
+
+/**
+ * Refuses header injection in any text that becomes part of a header.
+ *
+ * @throws ToolError `mail_header_invalid`, naming the field, never its value
+ */
+export function refuseHeaderBreaks(field: string, text: string): void {
+  if (!breaksHeader.test(text)) return
+  throw new ToolError(
+    'mail_header_invalid',
+    `\`${field}\` contains a line break or a control character; remove it`,
+    {
+      retryable: false,
+    },
+  )
+}
+
+/**
+ * The mailboxes of one field, each address once. `me` is the person who runs (contract section 9). Domains come back
+ * in ASCII (IDNA) and lower case.
+ *
+ * @throws ToolError `mail_header_invalid`, `mail_address_invalid`
+ */
+export function parseRecipients(field: string, value: RecipientsParam, me: string): Mailbox[] {
+  const texts = value === undefined ? [] : typeof value === 'string' ? [value] : value
+  const found = new Map<string, Mailbox>()
+  for (const text of texts) {
+    refuseHeaderBreaks(field, text)
+    for (const item of splitList(text)) {
+      const mailbox = parseMailbox(field, item === 'me' ? me : item)
+      if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox)
+    }
+  }
+  return [...found.values()]
+}
+
+/**
+ * Every address the mail goes to, once.
+ *
+ * @throws ToolError `mail_address_invalid` for none, `mail_too_many_recipients`
+ */
+export function envelopeRecipients(...fields: readonly (readonly Mailbox[])[]): string[] {
+  const addresses = [...new Set(fields.flat().map((mailbox) => mailbox.address))]
+  if (fields[0]?.length === 0) throw invalid('to')
+  if (addresses.length > maxMailRecipients) {
+    throw new ToolError(
+      'mail_too_many_recipients',
+      `the mail has ${addresses.length} recipients; send to at most ${maxMailRecipients} at a time`,
+      { retryable: false },
+    )
+  }
+  return addresses
+}
+
+/**
+ * One mailbox: `a@x.com`, `Name <a@x.com>` or `"Name" <a@x.com>`.
+ *
+ * @throws ToolError `mail_address_invalid`
+ */
+export function parseMailbox(field: string, text: string): Mailbox {
+  const item = text.trim()
+  const bracket = item.endsWith('>') ? item.lastIndexOf('<') : -1
+  const shown = bracket === -1 ? '' : item.slice(0, bracket).trim()
+  const written = bracket === -1 ? item : item.slice(bracket + 1, -1).trim()
+  const parts = written.length <= 320 ? addressForm.exec(written) : null
+  // an IPv4 address is no domain: its last label starts with a digit
+  const domain = parts === null ? '' : domainToASCII(parts[2]!).toLowerCase()
+  const quoted = quotedName.test(shown)
+  if (!asciiDomain.test(domain) || !(quoted || plainName.test(shown))) throw invalid(field)
+  const address = `${parts![1]}@${domain}`
+  if (address.length > 254) throw invalid(field)
+  const name = quoted
+    ? shown
+        .slice(1, -1)
+        .replaceAll(/\\(["\\])/g, '$1')
+        .trim()
+    : shown
+  // mail programs show the name instead of the address: a name that is another address deceives
+  if (name.includes('@') && name.toLowerCase() !== address.toLowerCase()) throw invalid(field)
+  return { name, address }
+}
+
+/** Splits at commas and semicolons outside of quotes; empty items (a trailing comma) fall away. */
+function splitList(text: string): string[] {
+  const items: string[] = []
+  let start = 0
+  let quoted = false
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (quoted && char === '\\') at++
+    else if (char === '"') quoted = !quoted
+    else if (!quoted && (char === ',' || char === ';')) {
+      items.push(text.slice(start, at))
+      start = at + 1
+    }
+  }
+  // an open quote stays in the last item, where no form fits it
+  items.push(text.slice(start))
+  return items.map((item) => item.trim()).filter((item) => item !== '')
+}
+
+const invalid = (field: string) =>
+  new ToolError(
+    'mail_address_invalid',
+    `\`${field}\` holds something that is no plain address; write \`name@domain\` or \`Name <name@domain>\`, several separated by commas`,
+    { retryable: false },
+  )

@@ -1,0 +1,29 @@
+import { sql } from 'kysely'
+import { unionLabels } from '../../policy/types.ts'
+import type { Executor } from './executor.ts'
+import type { ToolParams } from './params.ts'
+
+/**
+ * Writes nothing itself: `commit` replaces value and labels in the transaction that also commits the outcome, so a
+ * crash before it leaves neither and a repeated attempt writes once. The labels are those the call was decided on:
+ * whoever reads the value gets them back (contract section 8). The last writer wins.
+ */
+export const setMemory: Executor<ToolParams<'memory_set'>> = async (call) => {
+  const { key } = call.params
+  const row = {
+    value: JSON.stringify(call.params.value),
+    labels: unionLabels(call.labels),
+    updated_at: sql<Date>`now()`,
+    updated_by: call.requester.userId,
+  }
+  return {
+    output: { key },
+    commit: async (trx) => {
+      await trx
+        .insertInto('memory')
+        .values({ organization_id: call.organizationId, key, ...row })
+        .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
+        .execute()
+    },
+  }
+}

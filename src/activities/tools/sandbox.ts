@@ -1,0 +1,182 @@
+import { constants } from 'node:fs'
+import { lstat, open, realpath, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ToolError } from './executor.ts'
+
+/*
+ * Opening a file below a folder and nowhere else, also while someone swaps folders for links (specification, "Limits":
+ * "The file reader tool is sandboxed to one folder").
+ *
+ * Node has no openat(2). On Linux `/proc/self/fd/N/name` is one: the kernel goes from the open folder N to `name`
+ * without looking at any path again, and O_NOFOLLOW refuses a link in that last place. So every component is opened
+ * relative to the descriptor of the one before, and there is no moment between a check and a use. Elsewhere the file
+ * is opened and the open descriptor then compared with the file that the expected path really names. That catches
+ * links, and a swap unless it is undone and repeated at exactly the right moments.
+ *
+ * Hard links and mounts inside the folder are the operator's doing and are followed.
+ */
+
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
+const directoryFlags = O_RDONLY | O_DIRECTORY | O_NONBLOCK
+// O_NONBLOCK: a FIFO nobody writes to must not hold the worker; it is refused after fstat
+const fileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
+
+/** How to open; the default is what the machine can do, tests choose. */
+export type OpenMethod = 'descriptors' | 'compare'
+
+/**
+ * Opens the regular file `path` (parts separated by `/`) below `root`. The caller closes the handle.
+ *
+ * @throws ToolError `file_outside_root` (absolute, `..`, not in its plain form, through a link), `file_not_found`,
+ *   `file_not_readable` (a folder, a device, no permission; retryable only for I/O errors)
+ */
+export async function openBelow(root: string, path: string, method?: OpenMethod): Promise<FileHandle> {
+  const parts = splitPath(path)
+  const chosen = method ?? ((await hasDescriptorPaths()) ? 'descriptors' : 'compare')
+  const file = await (chosen === 'descriptors' ? openByDescriptors(root, parts) : openAndCompare(root, parts))
+  try {
+    if (!(await file.stat()).isFile()) throw notRegular()
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+/**
+ * Only the plain form of a path passes: rules compare the parameter as text, so `./hr/pay.csv`, `hr//pay.csv` or
+ * `x/../hr/pay.csv` must not be other names of `hr/pay.csv`.
+ */
+function splitPath(path: string): string[] {
+  const parts = path.split('/')
+  // the characters come first: a NUL ends a path for the kernel, a backslash separates on some systems
+  if (path.includes('\0') || path.includes('\\'))
+    throw outside('has a NUL or a backslash; separate its parts with `/`')
+  if (path.startsWith('/')) throw outside('is absolute; give it relative to the shared folder')
+  if (parts.includes('..')) throw outside('contains `..`; only files below the shared folder can be read')
+  if (parts.some((part) => part === '' || part === '.')) {
+    throw outside('is not in its plain form; leave out `.`, repeated and trailing slashes')
+  }
+  return parts
+}
+
+async function openByDescriptors(root: string, parts: readonly string[]): Promise<FileHandle> {
+  let folder = await openRoot(root)
+  for (const [index, part] of parts.entries()) {
+    const last = index === parts.length - 1
+    try {
+      const here = `/proc/self/fd/${folder.fd}/${part}`
+      await refuseSpecial(here, last)
+      const next = await open(here, last ? fileFlags : directoryFlags | O_NOFOLLOW)
+      await folder.close()
+      folder = next
+    } catch (error) {
+      await folder.close()
+      throw explain(error)
+    }
+  }
+  return folder
+}
+
+async function openAndCompare(root: string, parts: readonly string[]): Promise<FileHandle> {
+  let file: FileHandle | undefined
+  try {
+    const realRoot = await realpath(root).catch(rootUnusable)
+    const expected = join(realRoot, ...parts)
+    // also refuses another spelling (letter case, Unicode form) on file systems that take it for the same name
+    const plain = async () => (await realpath(expected)) === expected
+    if (!(await plain())) throw throughLink()
+    await refuseSpecial(expected, true)
+    file = await open(expected, fileFlags)
+    const opened = await file.stat({ bigint: true })
+    const same = async () => {
+      const named = await lstat(expected, { bigint: true })
+      return opened.dev === named.dev && opened.ino === named.ino
+    }
+    if (!(await plain()) || !(await same()) || !(await plain()) || !(await same())) throw throughLink()
+    return file
+  } catch (error) {
+    await file?.close()
+    throw explain(error)
+  }
+}
+
+/** The folder itself may be a link: where it points is the operator's setting, not a caller's. */
+async function openRoot(root: string): Promise<FileHandle> {
+  return open(root, directoryFlags).catch(rootUnusable)
+}
+
+/**
+ * Keeps devices from being opened at all (opening some acts) and words the refusal of a link. Not the guard: what was
+ * swapped since is refused by O_NOFOLLOW, O_DIRECTORY and fstat.
+ */
+async function refuseSpecial(path: string, last: boolean): Promise<void> {
+  const found = await lstat(path)
+  if (found.isSymbolicLink()) throw throughLink()
+  if (last && !found.isFile()) throw notRegular()
+}
+
+let descriptorPaths: Promise<boolean> | undefined
+function hasDescriptorPaths(): Promise<boolean> {
+  descriptorPaths ??= lstat('/proc/self/fd').then(
+    (found) => found.isDirectory(),
+    () => false,
+  )
+  return descriptorPaths
+}
+
+/** Words for what the file system answers; names no path, since a path is a parameter's value. */
+function explain(error: unknown): unknown {
+  if (error instanceof ToolError) return error
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+    case 'ENAMETOOLONG':
+      return new ToolError('file_not_found', 'there is no such file in the shared folder; check `path`', {
+        retryable: false,
+        cause: bare(error),
+      })
+    case 'ELOOP':
+      return throughLink()
+    case 'EISDIR':
+    case 'ENXIO':
+    case 'ENODEV':
+      return notRegular()
+    case 'EACCES':
+    case 'EPERM':
+      return new ToolError(
+        'file_not_readable',
+        'the service may not read this file; ask who keeps the shared folder for read permission',
+        { retryable: false, cause: bare(error) },
+      )
+    default:
+      return unreadable(error)
+  }
+}
+
+/** A true I/O error, such as a full descriptor table or a failing disk: it can pass. */
+export function unreadable(cause: unknown): ToolError {
+  return new ToolError('file_not_readable', 'the file cannot be read at the moment; try again', {
+    retryable: true,
+    cause: bare(cause),
+  })
+}
+
+function rootUnusable(cause: unknown): never {
+  throw new ToolError(
+    'file_not_readable',
+    'the shared folder cannot be opened; set FILE_ROOT to a folder that exists and that the service may read',
+    { retryable: false, cause: bare(cause) },
+  )
+}
+
+/** The code alone: the file system's own message repeats the path. */
+function bare(error: unknown): Error {
+  return new Error((error as NodeJS.ErrnoException).code ?? 'no code')
+}
+
+const outside = (problem: string) =>
+  new ToolError('file_outside_root', `\`path\` ${problem}`, { retryable: false })
+const throughLink = () => outside('goes through a link; only files that lie in the shared folder can be read')
+const notRegular = () =>
+  new ToolError('file_not_readable', '`path` is a folder or a device; name a file', { retryable: false })

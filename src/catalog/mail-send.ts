@@ -1,0 +1,39 @@
+import { z } from 'zod'
+import { defineTool } from './tool.ts'
+
+/** Most recipients of one mail, to, cc and bcc together. */
+export const maxMailRecipients = 100
+
+const recipients = z.union([
+  z.string().min(1).max(32_000),
+  z.array(z.string().min(1).max(1000)).min(1).max(maxMailRecipients),
+])
+
+/**
+ * Sends one mail over `SMTP_URL` (contract section 9). SMTP does not recognise a repeated message, so the call is
+ * `unsafe`: its point of no return is the final dot of DATA.
+ */
+export const mailSend = defineTool({
+  name: 'mail_send',
+  description: 'Sends an email. `me` as a recipient is the person who runs the workflow.',
+  sideEffect: 'egress',
+  outputLabels: [],
+  params: z.strictObject({
+    to: recipients.describe(
+      '`me`, an address, `Name <address>`, several separated by comma or semicolon, or a list.',
+    ),
+    // 998 is the longest line of RFC 5322, section 2.1.1
+    subject: z.string().max(998),
+    text: z.string().max(1_000_000).describe('The message as plain text.'),
+    html: z.string().max(2_000_000).optional().describe('The same message as HTML.'),
+    cc: recipients.optional().describe('Copies; written like `to`.'),
+    bcc: recipients.optional().describe('Copies the other recipients do not see; written like `to`.'),
+  }),
+  categories: ['external_comm'],
+  // "sending messages and email is high" (specification, "What the service does", 7)
+  risk: 'high',
+  constraints: ['allowed_domains', 'max_message_length', 'read_only'],
+  repeat: 'unsafe',
+  needsConnection: false,
+  timeoutSeconds: 180,
+})

@@ -1,0 +1,122 @@
+import { mkdir, open, rename } from 'node:fs/promises'
+import type { AddressInfo, Socket } from 'node:net'
+import { join } from 'node:path'
+import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server'
+
+/** A message after its final dot: nothing has been answered yet. */
+export interface ReceivedMail {
+  readonly from: string
+  readonly recipients: readonly string[]
+  readonly raw: Buffer
+  /** The connection it came over. */
+  readonly socket: Socket | undefined
+}
+
+export interface LocalMailServer {
+  readonly url: string
+  readonly port: number
+  /** Takes no more mail and ends every connection. */
+  close(): Promise<void>
+}
+
+/** Largest message taken, in bytes. */
+const maxMessageSize = 50 * 1024 * 1024
+
+/**
+ * A mail server on the loopback address, without TLS and login. `receive` is called with each whole message; the
+ * sender gets 250 when it resolves and, when it rejects, the error's `responseCode` (450 without one).
+ */
+export async function listenForMail(
+  receive: (mail: ReceivedMail) => Promise<void>,
+  options: { port?: number } & Pick<SMTPServerOptions, 'onConnect' | 'onMailFrom' | 'onRcptTo'> = {},
+): Promise<LocalMailServer> {
+  const { port = 0, ...handlers } = options
+  const sockets = new Map<number, Socket>()
+  const server = new SMTPServer({
+    ...handlers,
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    disableReverseLookup: true,
+    logger: false,
+    size: maxMessageSize,
+    rejectOversized: true,
+    onData(stream, session, callback) {
+      const chunks: Buffer[] = []
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk))
+      // a connection lost before the final dot is an error here and never an end
+      stream.on('error', () => {})
+      stream.on('end', () => {
+        if (stream.sizeExceeded) return callback()
+        receive({
+          ...envelopeOf(session),
+          raw: Buffer.concat(chunks),
+          socket: sockets.get(session.remotePort),
+        }).then(
+          () => callback(),
+          (error: Error) => callback(error),
+        )
+      })
+    },
+  })
+  server.server.on('connection', (socket: Socket) => {
+    const { remotePort = 0 } = socket
+    sockets.set(remotePort, socket)
+    socket.on('close', () => sockets.delete(remotePort))
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, '127.0.0.1', resolve)
+  })
+  server.removeAllListeners('error')
+  // a client that drops its connection is its own affair
+  server.on('error', () => {})
+  const bound = (server.server.address() as AddressInfo).port
+  return {
+    port: bound,
+    url: `smtp://127.0.0.1:${bound}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(resolve)
+        for (const socket of sockets.values()) socket.destroy()
+      }),
+  }
+}
+
+function envelopeOf(session: SMTPServerSession): Pick<ReceivedMail, 'from' | 'recipients'> {
+  const { mailFrom, rcptTo } = session.envelope
+  return { from: mailFrom ? mailFrom.address : '', recipients: rcptTo.map((recipient) => recipient.address) }
+}
+
+/**
+ * Catches the mail of a stack that has no `SMTP_URL` (`npm start` on a laptop): each message becomes `<time>-<n>.eml`
+ * in `dir` (readable by its owner alone), preceded by its envelope as `X-Envelope-*` headers, since that is where bcc
+ * recipients are. It is on disk before the sender gets its 250.
+ */
+export async function startMailCatcher(options: { dir: string; port?: number }): Promise<LocalMailServer> {
+  const { dir, ...listen } = options
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  let count = 0
+  return listenForMail(async (mail) => {
+    const name = `${new Date().toISOString().replaceAll(/[:.]/g, '-')}-${++count}`
+    const envelope = `X-Envelope-From: ${mail.from}\r\nX-Envelope-To: ${mail.recipients.join(', ')}\r\n`
+    await writeDurably(dir, `${name}.eml`, Buffer.concat([Buffer.from(envelope), mail.raw]))
+  }, listen)
+}
+
+/** Whole or not at all, also through a power cut: contents first, then the name, then the folder that holds it. */
+async function writeDurably(dir: string, name: string, bytes: Buffer): Promise<void> {
+  const temporary = join(dir, `.${name}.tmp`)
+  const file = await open(temporary, 'wx', 0o600)
+  try {
+    await file.writeFile(bytes)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(temporary, join(dir, name))
+  const folder = await open(dir, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}

@@ -1,0 +1,49 @@
+import type { ToolCall, ToolContext, ToolServices } from '../../../src/activities/tools/executor.ts'
+
+/** A call of a tool's body as the interceptor would make it. */
+export function toolCall<Params>(params: Params, over: Partial<ToolCall<Params>> = {}): ToolCall<Params> {
+  return {
+    params,
+    organizationId: 'org_1',
+    runId: 'run_1',
+    stepId: 'step',
+    itemIndex: null,
+    requester: { userId: 'usr_1', email: 'requester@larkspur.example' },
+    idempotencyKey: 'run_1/step/',
+    labels: [],
+    ...over,
+  }
+}
+
+/** A context whose mark commits at once; `marks` counts how often it was asked for. */
+export function toolContext(
+  services: Partial<ToolServices> = {},
+  over: Partial<ToolContext> = {},
+): ToolContext & { marks: number } {
+  const context = {
+    marks: 0,
+    signal: new AbortController().signal,
+    pointOfNoReturn: async () => {
+      context.marks++
+    },
+    tools: {
+      fileRoot: '/nowhere',
+      smtpUrl: null,
+      mailFrom: 'Countersign <countersign@larkspur.example>',
+      memory: { get: async () => null },
+      ...services,
+    },
+    ...over,
+  }
+  return context
+}
+
+/** What a promise is rejected with; fails the test if it resolves. */
+export async function rejection(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise
+  } catch (error) {
+    return error
+  }
+  throw new Error('expected a rejection')
+}

@@ -1,0 +1,135 @@
+import { open } from 'node:fs/promises'
+import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+import type { SMTPServerSession } from 'smtp-server'
+import { listenForMail, type LocalMailServer, type ReceivedMail } from '../../src/stack/mail-catcher.ts'
+
+/** What the sink does with a mail; assign `sink.behaviour` at any time. */
+export type SinkBehaviour =
+  | { kind: 'accept' }
+  /** Takes the mail and answers the dot only after `release()`. */
+  | { kind: 'hold' }
+  /** Takes the mail (or loses it) and cuts the connection instead of answering the dot. */
+  | { kind: 'drop'; taken: boolean }
+  /** Refuses; at `rcpt` only the recipients named by `only`, if given. `data` answers 500 whatever the code. */
+  | { kind: 'refuse'; at: 'connect' | 'mail' | 'rcpt' | 'data' | 'dot'; code: number; only?: string }
+
+/** A mail the sink has taken: what a mailbox would hold, whether or not the sender came to know. */
+export interface Delivery {
+  readonly message_id: string
+  readonly subject: string
+  readonly from: string
+  readonly recipients: readonly string[]
+  readonly raw: string
+}
+
+export interface SmtpSink extends LocalMailServer {
+  behaviour: SinkBehaviour
+  /** In the order they were taken. */
+  readonly deliveries: readonly Delivery[]
+  /** Final dots that have arrived, taken or not. */
+  readonly dots: number
+  /** Deliveries with this Message-ID, subject or text in it. */
+  count(needle: string): number
+  /** Answers every held mail. */
+  release(): void
+  /** Resolves once `dots` is at least `n`. */
+  dotsReached(n: number): Promise<void>
+}
+
+/** `onDelivery` runs before the sender gets its 250. */
+export async function startSmtpSink(
+  options: { port?: number; onDelivery?: (delivery: Delivery) => Promise<void> } = {},
+): Promise<SmtpSink> {
+  const { onDelivery, ...listen } = options
+  const deliveries: Delivery[] = []
+  let behaviour: SinkBehaviour = { kind: 'accept' }
+  let dots = 0
+  let held: (() => void)[] = []
+  let waiting: { dots: number; resolve: () => void }[] = []
+
+  const refusal = (at: string, address = ''): Error | null => {
+    if (behaviour.kind !== 'refuse' || behaviour.at !== at) return null
+    if (behaviour.only !== undefined && behaviour.only !== address) return null
+    return Object.assign(new Error('refused by the sink'), { responseCode: behaviour.code })
+  }
+  const take = async (mail: ReceivedMail) => {
+    const delivery = toDelivery(mail)
+    deliveries.push(delivery)
+    await onDelivery?.(delivery)
+  }
+  const receive = async (mail: ReceivedMail) => {
+    const now = behaviour
+    dots++
+    for (const waiter of waiting.filter((entry) => entry.dots <= dots)) waiter.resolve()
+    waiting = waiting.filter((entry) => entry.dots > dots)
+    const refused = refusal('dot')
+    if (refused) throw refused
+    if (now.kind !== 'drop' || now.taken) await take(mail)
+    if (now.kind === 'drop') mail.socket?.destroy()
+    if (now.kind === 'hold') await new Promise<void>((resolve) => held.push(resolve))
+  }
+
+  const server = await listenForMail(receive, {
+    ...listen,
+    onConnect: (session: SMTPServerSession, callback) => {
+      if (refusal('data')) session.disabledCommands = ['AUTH', 'STARTTLS', 'DATA']
+      callback(refusal('connect'))
+    },
+    onMailFrom: (_address, _session, callback) => callback(refusal('mail')),
+    onRcptTo: ({ address }, _session, callback) => callback(refusal('rcpt', address)),
+  })
+  return {
+    ...server,
+    deliveries,
+    get behaviour() {
+      return behaviour
+    },
+    set behaviour(next) {
+      behaviour = next
+    },
+    get dots() {
+      return dots
+    },
+    count: (needle) =>
+      deliveries.filter(
+        (mail) => mail.message_id === needle || mail.subject === needle || mail.raw.includes(needle),
+      ).length,
+    release: () => {
+      const answers = held
+      held = []
+      for (const answer of answers) answer()
+    },
+    dotsReached: (n) =>
+      dots >= n ? Promise.resolve() : new Promise((resolve) => waiting.push({ dots: n, resolve })),
+  }
+}
+
+function toDelivery(mail: ReceivedMail): Delivery {
+  const raw = mail.raw.toString('utf8')
+  const headers = raw.slice(0, raw.indexOf('\r\n\r\n')).replaceAll(/\r\n[ \t]+/g, ' ')
+  const header = (name: string) => new RegExp(`^${name}: *(.*)$`, 'im').exec(headers)?.[1]?.trim() ?? ''
+  const { from, recipients } = mail
+  return { message_id: header('message-id'), subject: header('subject'), from, recipients, raw }
+}
+
+/** Its own process for crash tests: one JSON line per delivery, on disk before the 250; `listening PORT` on stdout. */
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: { port: { type: 'string', default: '0' }, log: { type: 'string' } },
+  })
+  const log = values.log === undefined ? undefined : await open(values.log, 'a', 0o600)
+  const sink = await startSmtpSink({
+    port: Number(values.port),
+    onDelivery: async (delivery) => {
+      await log?.appendFile(`${JSON.stringify({ ...delivery, at: new Date().toISOString() })}\n`)
+      await log?.sync()
+    },
+  })
+  const end = () => void sink.close().then(() => log?.close())
+  process.once('SIGINT', end)
+  process.once('SIGTERM', end)
+  process.stdout.write(`listening ${sink.port}\n`)
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main()
