@@ -1,0 +1,64 @@
+import { type Reference, references } from '../policy/template-syntax.ts'
+import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
+
+/** Every reference of a step, with the dotted place within the step where it stands. */
+export function stepReferences(step: WorkflowStep): { place: string; reference: Reference }[] {
+  const at = (place: string, list: Reference[]) => list.map((reference) => ({ place, reference }))
+  return [
+    ...Object.entries(step.params).flatMap(([name, value]) => at(`params.${name}`, references(value))),
+    ...(step.when === undefined
+      ? []
+      : [
+          ...at('when.value', references(step.when.value)),
+          ...at('when.compare', references(step.when.compare ?? null)),
+        ]),
+    ...(step.for_each === undefined ? [] : at('for_each', references(step.for_each))),
+  ]
+}
+
+/** The steps a step waits for: `depends_on` and every step it references, without itself and unknown ones. */
+export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map<string, string[]> {
+  const ids = new Set(definition.steps.map((step) => step.id))
+  return new Map(
+    definition.steps.map((step) => {
+      const needed = new Set(step.depends_on)
+      for (const { reference } of stepReferences(step)) {
+        if (reference.kind === 'step') needed.add(reference.stepId)
+      }
+      return [step.id, [...needed].filter((id) => id !== step.id && ids.has(id))]
+    }),
+  )
+}
+
+/** One cycle of the graph in the order of its arrows, or null for a DAG. Linear in steps and dependencies. */
+export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string[] | null {
+  const waitingFor = new Map<string, number>()
+  const dependants = new Map<string, string[]>()
+  for (const [id, needed] of graph) {
+    waitingFor.set(id, needed.length)
+    for (const each of needed) {
+      const list = dependants.get(each)
+      if (list === undefined) dependants.set(each, [id])
+      else list.push(id)
+    }
+  }
+  const ready = [...waitingFor].filter(([, count]) => count === 0).map(([id]) => id)
+  for (let id = ready.pop(); id !== undefined; id = ready.pop()) {
+    waitingFor.delete(id)
+    for (const each of dependants.get(id) ?? []) {
+      const left = (waitingFor.get(each) ?? 0) - 1
+      waitingFor.set(each, left)
+      if (left === 0) ready.push(each)
+    }
+  }
+  // Each step that is left waits for another one that is left: following those must come round.
+  const seen = new Map<string, number>()
+  const walk: string[] = []
+  let at = waitingFor.keys().next().value
+  while (at !== undefined && !seen.has(at)) {
+    seen.set(at, walk.length)
+    walk.push(at)
+    at = graph.get(at)?.find((id) => waitingFor.has(id))
+  }
+  return at === undefined ? null : walk.slice(seen.get(at))
+}

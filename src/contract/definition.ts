@@ -1,0 +1,103 @@
+import { z } from 'zod'
+import { labelSlug, textField } from '../policy/text.ts'
+import type { Json, JsonObject } from '../policy/types.ts'
+import { isObject, jsonIssues } from './json.ts'
+
+export { checkDefinition } from './definition-check.ts'
+export { checkInputs } from './definition-inputs.ts'
+export { dependencies, stepReferences } from './definition-graph.ts'
+export { type ParsedParams, parseParams } from './tool-params.ts'
+export type { Issue } from './json.ts'
+
+/** Contract section 3. */
+export const mostSteps = 1000
+
+/** JSON as it stands: zod's own object readers would silently drop a `__proto__` key instead of refusing it. */
+const json = z.unknown().superRefine((value, context) => report(value, context))
+
+const jsonObject = json
+  .superRefine((value, context) => {
+    if (!isObject(value)) context.addIssue({ code: 'custom', message: 'must be an object' })
+  })
+  .transform((value) => value as JsonObject)
+  .meta({ type: 'object' })
+
+const jsonValue = json.transform((value) => value as Json)
+
+function report(value: unknown, context: z.RefinementCtx): void {
+  if (value === undefined) context.addIssue({ code: 'custom', message: 'is missing' })
+  else {
+    for (const issue of jsonIssues(value)) {
+      context.addIssue({
+        code: 'custom',
+        message: issue.message,
+        path: issue.path === '' ? [] : [issue.path],
+      })
+    }
+  }
+}
+
+const inputType = z.enum(['string', 'number', 'boolean', 'array', 'object'])
+
+const inputDeclaration = z.strictObject({
+  type: inputType,
+  required: z.boolean().optional(),
+  default: jsonValue.optional(),
+  description: textField(2000, 0).optional(),
+})
+
+export const whenOperator = z.enum([
+  'equals',
+  'not_equals',
+  'in',
+  'not_in',
+  'contains',
+  'startswith',
+  'domain_in',
+  'domain_not_in',
+  'exists',
+])
+
+const step = z.strictObject({
+  id: textField(100),
+  tool: textField(200),
+  params: jsonObject.default({}),
+  depends_on: z.array(textField(100)).max(mostSteps).optional(),
+  /** Templates are resolved in `value` and in `compare`; `exists` may leave `compare` out, meaning true. */
+  when: z
+    .strictObject({ value: jsonValue, operator: whenOperator, compare: jsonValue.optional() })
+    .optional(),
+  /** A template that resolves to a list, or a list; at most 10,000 items. */
+  for_each: z
+    .union([
+      textField(10_000),
+      jsonValue.refine((value) => Array.isArray(value), 'must be a template or a list'),
+    ])
+    .optional(),
+  /** `attempts` counts the first one too. */
+  retry: z
+    .strictObject({ attempts: z.int().min(1).max(20), backoff_seconds: z.number().min(0).max(3600) })
+    .optional(),
+  timeout_seconds: z.number().min(1).max(86_400).optional(),
+  on_error: z.enum(['fail', 'continue']).optional(),
+  summary: textField(500, 0).optional(),
+})
+
+/**
+ * Shape of a workflow definition (contract section 3). What it cannot see (references, tools, the graph) is
+ * `checkDefinition`'s to find.
+ */
+export const workflowDefinition = z.strictObject({
+  inputs: z.record(textField(100), inputDeclaration).optional(),
+  steps: z
+    .array(step)
+    .min(1, 'a workflow has at least one step')
+    .max(mostSteps, `a workflow has at most ${mostSteps.toLocaleString('en-US')} steps`),
+  result: z.record(textField(100), jsonValue).optional(),
+  categories: z.array(labelSlug).max(20).optional(),
+})
+
+export type WorkflowDefinition = z.infer<typeof workflowDefinition>
+export type WorkflowStep = WorkflowDefinition['steps'][number]
+export type InputDeclaration = z.infer<typeof inputDeclaration>
+export type InputType = InputDeclaration['type']
