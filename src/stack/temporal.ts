@@ -21,6 +21,8 @@ export interface TemporalOptions {
   /** false: keep nothing, show nothing, for tests. Default true. */
   readonly durable?: boolean
   readonly log?: Log
+  /** Gives up installing. */
+  readonly signal?: AbortSignal
 }
 
 export interface TemporalServer extends Running {
@@ -41,7 +43,7 @@ const startTime = 60_000
  */
 export async function startTemporal(options: TemporalOptions): Promise<TemporalServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
-  const program = await ensureTemporal(dataDir, options.log)
+  const program = await ensureTemporal(dataDir, options)
   const durable = options.durable ?? true
   const read = readTemporalConfig()
   const config = { ...read, namespace: options.namespace ?? read.namespace }

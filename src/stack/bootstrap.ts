@@ -1,0 +1,59 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { writeFileAtomic, type Log } from './files.ts'
+
+/** One person of the first organization, with what signs in as them. */
+const user = z.object({ user_id: z.string(), email: z.string(), password: z.string(), api_key: z.string() })
+
+const identities = z.object({
+  organization_id: z.string(),
+  users: z.object({ owner: user, admin: user, approver: user, member: user, viewer: user }),
+  /** Belongs to `member`; scope `agents:authorize` only. */
+  agent_key: z.string(),
+})
+
+/** What is made once, at the first start of an embedded database. */
+export type Identities = z.infer<typeof identities>
+
+/** What may change with every start. */
+export interface Addresses {
+  readonly base_url: string
+  readonly console_url: string
+  /** null when the Temporal server is not ours. */
+  readonly temporal_ui_url: string | null
+  /** The application's role. */
+  readonly database_url: string
+  /** The superuser, in the same database. */
+  readonly database_admin_url: string
+  readonly temporal_address: string
+}
+
+/**
+ * Writes `DATA_DIR/bootstrap.json` (contract section 9), whole or not at all, for its owner's eyes only.
+ * `made` are the identities of a first start; null keeps those in the file. Returns false, and says what is missing,
+ * when there are none: passwords and keys are kept only as hashes and cannot be had again.
+ */
+export function writeBootstrap(
+  dataDir: string,
+  addresses: Addresses,
+  made: Identities | null,
+  log: Log,
+): boolean {
+  const path = join(dataDir, 'bootstrap.json')
+  const known = made ?? readIdentities(path)
+  writeFileAtomic(path, `${JSON.stringify({ ...addresses, ...known }, null, 2)}\n`, 0o600)
+  if (known !== null) return true
+  log(`${path} holds addresses only: its passwords and keys were removed and exist nowhere else`)
+  return false
+}
+
+/** The identities in an existing file; null when there is no file, or none in it. */
+export function readIdentities(path: string): Identities | null {
+  if (!existsSync(path)) return null
+  try {
+    return identities.parse(JSON.parse(readFileSync(path, 'utf8')))
+  } catch {
+    return null
+  }
+}

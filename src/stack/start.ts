@@ -1,0 +1,178 @@
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { writeBootstrap, type Identities } from './bootstrap.ts'
+import type { Running } from './child.ts'
+import type { Log } from './files.ts'
+import type { Role } from './guard.ts'
+import { startProgram } from './node-child.ts'
+import { freePort } from './ports.ts'
+import { startPostgres } from './postgres.ts'
+import type { Step } from './progress.ts'
+import { loadSecrets } from './secrets.ts'
+import type { StackSettings } from './settings.ts'
+import type { Supervisor } from './supervise.ts'
+import { startTemporal } from './temporal.ts'
+
+/** What the stack runs and is given by src/main.ts; tests give stand-ins. */
+export interface StackParts {
+  readonly programs: { readonly api: string; readonly worker: string }
+  /** Brings the database to this version, as the role that owns the tables. */
+  migrate(options: { url: string; log: Log }): Promise<unknown>
+  /** Creates the first organization and its people; null when there is one already. */
+  bootstrapIdentities(appUrl: string): Promise<Identities | null>
+  startMailCatcher(options: { dir: string }): Promise<{ url: string; close(): Promise<void> }>
+}
+
+export interface StartOptions extends StackParts {
+  readonly settings: StackSettings
+  readonly dataDir: string
+  readonly env: NodeJS.ProcessEnv
+  readonly log: Log
+  readonly step: Step
+  readonly supervisor: Supervisor<Role>
+  /** Takes what is to be closed after all processes have ended. */
+  readonly closers: (() => Promise<void>)[]
+  /** Aborted when the start is no longer wanted. */
+  readonly ending: AbortSignal
+}
+
+interface DatabaseUrls {
+  readonly app: string
+  readonly owner: string
+  /** null for a database that is not ours. */
+  readonly admin: string | null
+}
+
+interface TemporalPlace {
+  readonly address: string
+  readonly namespace: string | null
+  readonly uiUrl: string | null
+}
+
+/** Starts every part in order; resolves with the API's address once it answers requests. */
+export async function startStack(options: StartOptions): Promise<string> {
+  const { settings, dataDir, step, ending } = options
+  const databaseStep = (): Promise<DatabaseUrls> => step('PostgreSQL', () => database(options))
+  const temporalStep = (): Promise<TemporalPlace> => step('Temporal', () => temporal(options))
+  const [urls, place] = await Promise.all([databaseStep(), temporalStep()])
+  ending.throwIfAborted()
+  await step('migrations', () => options.migrate({ url: urls.owner, log: options.log }))
+  const made =
+    urls.admin !== null && !settings.production ? await options.bootstrapIdentities(urls.app) : null
+  ending.throwIfAborted()
+
+  const port = settings.port === 0 ? await freePort() : settings.port
+  const baseUrl = `${settings.tls ? 'https' : 'http'}://127.0.0.1:${port}`
+  if (urls.admin !== null && !settings.production) {
+    const addresses = {
+      base_url: baseUrl,
+      console_url: `${baseUrl}/console/`,
+      temporal_ui_url: place.uiUrl,
+      database_url: urls.app,
+      database_admin_url: urls.admin,
+      temporal_address: place.address,
+    }
+    writeBootstrap(dataDir, addresses, made, options.log)
+  }
+  const env = await childEnvironment(options, urls, place, port, baseUrl)
+  const program = (role: 'api' | 'worker') =>
+    keep(options, role, ['postgres', 'temporal'], () =>
+      startProgram({ role, file: options.programs[role], dataDir, env }),
+    )
+  await step('API and worker', async () => {
+    await Promise.all([program('api'), program('worker')])
+    // Behind TLS its word that it is ready must do: its certificate need not name this machine.
+    if (!settings.tls) await healthy(baseUrl, ending)
+  })
+  return baseUrl
+}
+
+/** Starts a part under the supervisor; later starts are told what the first one chose. */
+async function keep<R extends Running>(
+  { supervisor }: StartOptions,
+  name: Role,
+  needs: readonly Role[],
+  start: (previous: R | undefined) => Promise<R>,
+): Promise<R> {
+  let last: R | undefined
+  await supervisor.add({ name, needs, start: async () => (last = await start(last)) })
+  if (last === undefined) throw new Error(`${name} did not start`)
+  return last
+}
+
+async function database(options: StartOptions): Promise<DatabaseUrls> {
+  const { settings, dataDir, log } = options
+  if (settings.database !== null) {
+    return { app: settings.database.url, owner: settings.database.ownerUrl, admin: null }
+  }
+  const server = await keep(
+    options,
+    'postgres',
+    [],
+    (previous: Awaited<ReturnType<typeof startPostgres>> | undefined) =>
+      startPostgres({ dataDir, port: previous?.port ?? settings.postgresPort, log }),
+  )
+  const admin = new URL(server.adminUrl)
+  admin.pathname = '/countersign'
+  return { app: server.appUrl, owner: server.ownerUrl, admin: admin.href }
+}
+
+async function temporal(options: StartOptions): Promise<TemporalPlace> {
+  const { settings, dataDir, log, ending } = options
+  if (settings.temporalAddress !== null) {
+    return { address: settings.temporalAddress, namespace: settings.namespace, uiUrl: null }
+  }
+  const namespace = settings.namespace === null ? {} : { namespace: settings.namespace }
+  return keep(options, 'temporal', [], (previous: Awaited<ReturnType<typeof startTemporal>> | undefined) => {
+    const ports = previous === undefined ? {} : { port: previous.port, uiPort: previous.uiPort }
+    return startTemporal({ dataDir, log, signal: ending, ...namespace, ...ports })
+  })
+}
+
+/** What the API and the worker get: the user's environment, completed with what was started here. */
+async function childEnvironment(
+  { settings, dataDir, env, closers, startMailCatcher }: StartOptions,
+  urls: DatabaseUrls,
+  place: TemporalPlace,
+  port: number,
+  baseUrl: string,
+): Promise<NodeJS.ProcessEnv> {
+  const children: NodeJS.ProcessEnv = {
+    ...env,
+    DATABASE_URL: urls.app,
+    DATABASE_OWNER_URL: urls.owner,
+    TEMPORAL_ADDRESS: place.address,
+    PORT: String(port),
+    PUBLIC_URL: settings.publicUrl ?? baseUrl,
+    FILE_ROOT: settings.fileRoot,
+    DATA_DIR: dataDir,
+  }
+  if (place.namespace !== null) children['TEMPORAL_NAMESPACE'] = place.namespace
+  if (settings.database === null) {
+    const secrets = loadSecrets(dataDir)
+    children['DATA_ENCRYPTION_KEY'] = settings.encryptionKey ?? secrets.data_encryption_key
+    children['SESSION_SECRET_KEY'] = env['SESSION_SECRET_KEY'] || secrets.session_secret_key
+  }
+  if (settings.smtpUrl === null && !settings.production) {
+    const catcher = await startMailCatcher({ dir: join(dataDir, 'mail') })
+    closers.push(() => catcher.close())
+    children['SMTP_URL'] = catcher.url
+  }
+  return children
+}
+
+/** Waits until the API's health check is content. */
+async function healthy(baseUrl: string, ending: AbortSignal): Promise<void> {
+  const deadline = Date.now() + 30_000
+  for (;;) {
+    ending.throwIfAborted()
+    const status = await fetch(`${baseUrl}/health`, { signal: AbortSignal.timeout(5_000) }).then(
+      (response) => response.status,
+      (error: Error) => error.message,
+    )
+    if (status === 200) return
+    if (Date.now() > deadline)
+      throw new Error(`the API does not become healthy: \`${baseUrl}/health\` gives ${status}`)
+    await delay(100)
+  }
+}

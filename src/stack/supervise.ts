@@ -1,0 +1,122 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Running } from './child.ts'
+import type { Log } from './files.ts'
+
+/*
+ * A service is *starting*, *up*, *down* (ended unasked, waiting for its turn to start again) or *stopped*. From down it
+ * starts again once everything it needs is up, after a pause that doubles with each immediate failure; after `limit`
+ * of them in a row the supervisor gives up, and whoever runs it stops the rest.
+ */
+
+/** Something that is kept running. */
+export interface Service<Name extends string> {
+  readonly name: Name
+  /** What must be up before this can start again. */
+  readonly needs: readonly Name[]
+  /** Starts it, always on the same port and data; resolves once it answers. */
+  start(): Promise<Running>
+}
+
+export interface Supervisor<Name extends string> {
+  /** Starts a service and keeps it running. A first start that fails is not tried again: it throws. */
+  add(service: Service<Name>): Promise<void>
+  /** Stops these services together; resolves when they are gone. Nothing is started again from the first call on. */
+  stop(names: readonly Name[], hurry?: AbortSignal): Promise<void>
+  /** Resolves, with what to tell the user, when a service cannot be kept running. */
+  readonly gaveUp: Promise<Error>
+}
+
+export interface SupervisorOptions {
+  readonly log: Log
+  /** Pause before the first new start, in milliseconds; doubles up to `longestPause`. */
+  readonly pause?: number
+  readonly longestPause?: number
+  /** A service that ended sooner than this after it was up has failed immediately, in milliseconds. */
+  readonly settled?: number
+  /** Immediate failures in a row that are put up with. */
+  readonly limit?: number
+}
+
+interface Kept {
+  current: Running
+  up: boolean
+}
+
+export function createSupervisor<Name extends string>(options: SupervisorOptions): Supervisor<Name> {
+  const { log, pause = 200, longestPause = 5_000, settled = 2_000, limit = 6 } = options
+  const kept = new Map<Name, Kept>()
+  const loops = new Map<Name, Promise<void>>()
+  const stopping = new AbortController()
+  const gaveUp = Promise.withResolvers<Error>()
+
+  const keep = async (service: Service<Name>, entry: Kept): Promise<void> => {
+    let failures = 0
+    let upSince = performance.now()
+    while (!stopping.signal.aborted) {
+      const how = await entry.current.exited
+      if (stopping.signal.aborted) return
+      entry.up = false
+      failures = performance.now() - upSince < settled ? failures + 1 : 1
+      let why = how
+      while (!stopping.signal.aborted && !entry.up) {
+        if (failures > limit) {
+          gaveUp.resolve(
+            new Error(`${service.name} failed ${failures} times in a row right after its start (${why})`),
+          )
+          return
+        }
+        const wait = Math.min(pause * 2 ** (failures - 1), longestPause)
+        log(`${service.name} ended unasked (${why}): starting it again in ${(wait / 1_000).toFixed(1)} s`)
+        await quietly(delay(wait, undefined, { signal: stopping.signal }))
+        await allUp(service.needs)
+        if (stopping.signal.aborted) return
+        const began = performance.now()
+        try {
+          entry.current = await service.start()
+          entry.up = true
+          upSince = performance.now()
+          log(`${service.name} is up again (${((upSince - began) / 1_000).toFixed(1)} s)`)
+        } catch (error) {
+          failures += 1
+          why = (error as Error).message
+        }
+      }
+    }
+  }
+
+  const allUp = async (names: readonly Name[]): Promise<void> => {
+    while (!stopping.signal.aborted && names.some((name) => kept.get(name)?.up === false)) {
+      await quietly(delay(50, undefined, { signal: stopping.signal }))
+    }
+  }
+
+  return {
+    gaveUp: gaveUp.promise,
+    add: async (service) => {
+      stopping.signal.throwIfAborted()
+      const entry = { current: await service.start(), up: true }
+      kept.set(service.name, entry)
+      loops.set(service.name, keep(service, entry))
+      // Asked to stop while it was starting: whoever stops has not seen it.
+      if (stopping.signal.aborted) await entry.current.stop(stopping.signal)
+    },
+    stop: async (names, hurry) => {
+      stopping.abort(new Error('stopped'))
+      await Promise.all(
+        names.map(async (name) => {
+          const entry = kept.get(name)
+          if (entry === undefined) return
+          // A start that is under way ends first, in the loop; what it started is then the current one.
+          const started = entry.current
+          await started.stop(hurry)
+          await loops.get(name)
+          if (entry.current !== started) await entry.current.stop(hurry)
+        }),
+      )
+    },
+  }
+}
+
+async function quietly(waiting: Promise<unknown>): Promise<void> {
+  await waiting.catch(() => undefined)
+}

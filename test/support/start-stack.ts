@@ -1,0 +1,105 @@
+import { spawn } from 'node:child_process'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { forgetProcess, isOurs, recordedProcesses, recordProcess, type Role } from '../../src/stack/guard.ts'
+import { identify, isRunning, type ProcessIdentity } from '../../src/stack/process-identity.ts'
+import { guardedFolder } from './postgres.ts'
+
+export interface StackHome {
+  readonly dataDir: string
+  /** Ends whatever still runs there and removes it. */
+  remove(): Promise<void>
+}
+
+/** A data folder for `startStack`, guarded: a killed test process leaves neither the stack nor the folder behind. */
+export function stackHome(): StackHome {
+  const { dataDir: outer, guard } = guardedFolder()
+  const dataDir = join(outer, 'data')
+  mkdirSync(dataDir)
+  return { dataDir, remove: () => guard.close() }
+}
+
+export interface StartedStack {
+  readonly dataDir: string
+  readonly pid: number
+  readonly baseUrl: string
+  /** Everything that it has printed so far. */
+  output(): string
+  /** The present content of bootstrap.json. */
+  bootstrap<T>(): T
+  /** The recorded processes that run now. */
+  processes(): { role: Role; pid: number }[]
+  /** How it ended: an exit code, or the signal's name. */
+  readonly exited: Promise<number | string>
+  /** SIGTERM (or another signal); resolves with the exit code once it is gone. */
+  stop(signal?: NodeJS.Signals): Promise<number | string>
+  /** SIGKILL; resolves once the process is gone. `all` is the supervisor, its guard and every part, at one blow. */
+  kill9(what: 'supervisor' | 'all' | Role): Promise<void>
+}
+
+export interface StackOptions {
+  /** From `stackHome`. */
+  readonly dataDir: string
+  readonly env?: Readonly<Record<string, string>>
+  /** The program to run; default the one of `npm start`. */
+  readonly entry?: string
+}
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+/** Runs `npm start` on the data folder and waits for its `ready` line; fails with its whole output otherwise. */
+export async function startStack({ dataDir, env = {}, entry = main }: StackOptions): Promise<StartedStack> {
+  const outer = join(dataDir, '..')
+  const child = spawn(process.execPath, [entry, '--data-dir', dataDir], {
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', ...env, DATA_DIR: dataDir },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const pid = child.pid
+  if (pid === undefined) throw new Error('the stack could not be started')
+  recordProcess(outer, 'stack', pid)
+  let output = ''
+  const exited = new Promise<number | string>((resolve) => {
+    child.once('close', (code, signal) => {
+      forgetProcess(outer, 'stack', pid)
+      resolve(signal ?? code ?? 1)
+    })
+  })
+  const ready = new Promise<string>((resolve) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output += text
+        const url = /^ready (\S+)$/m.exec(output)?.[1]
+        if (url !== undefined) resolve(url)
+      })
+    }
+  })
+  const baseUrl = await Promise.race([ready, exited])
+  if (typeof baseUrl !== 'string' || !baseUrl.startsWith('http')) {
+    throw new Error(`the stack ended (${baseUrl}) before it was ready:\n${output}`)
+  }
+  return {
+    dataDir,
+    pid,
+    baseUrl,
+    output: () => output,
+    bootstrap: <T>() => JSON.parse(readFileSync(join(dataDir, 'bootstrap.json'), 'utf8')) as T,
+    processes: () => recordedProcesses(dataDir).filter((record) => isOurs(dataDir, record)),
+    exited,
+    stop: async (signal = 'SIGTERM') => {
+      child.kill(signal)
+      return exited
+    },
+    kill9: async (what) => {
+      const records = recordedProcesses(dataDir).filter((record) => isOurs(dataDir, record))
+      const supervisor = identify(pid)
+      const victims: ProcessIdentity[] = records.filter(({ role }) => what === 'all' || role === what)
+      // The supervisor goes first, so that it sees nothing of the others' end.
+      if ((what === 'all' || what === 'supervisor') && supervisor !== null) victims.unshift(supervisor)
+      if (victims.length === 0) throw new Error(`no ${what} runs`)
+      for (const victim of victims) process.kill(victim.pid, 'SIGKILL')
+      while (victims.some(isRunning)) await delay(10)
+    },
+  }
+}
