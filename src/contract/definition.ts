@@ -6,6 +6,7 @@ import { isObject, jsonIssues } from './json.ts'
 export { checkDefinition } from './definition-check.ts'
 export { checkInputs } from './definition-inputs.ts'
 export { dependencies, stepReferences } from './definition-graph.ts'
+export { planOf } from './definition-plan.ts'
 export { type ParsedParams, parseParams } from './tool-params.ts'
 export type { Issue } from './json.ts'
 

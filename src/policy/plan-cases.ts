@@ -1,0 +1,90 @@
+import type { LabelSets, Origins } from './evaluate.ts'
+import type { Plan, PlanStep } from './plan.ts'
+import { type PlanScope, fillIn, isKnown } from './plan-values.ts'
+import { references } from './template-syntax.ts'
+import { type Tri, maybe, no, tri, yes } from './tri.ts'
+import type { Json } from './types.ts'
+import { Hole, type Partial, isList } from './values.ts'
+import { holds } from './when.ts'
+
+/** A step under analysis, with what is known of those before it. */
+export interface Planned {
+  readonly step: PlanStep
+  readonly plan: Plan
+  /** Labels of its inputs. */
+  readonly labels: LabelSets
+  readonly origins: Origins
+  readonly skipped: ReadonlySet<string>
+}
+
+/** One call that a step makes, or may make. */
+export interface Case {
+  readonly occurs: typeof maybe | typeof yes
+  readonly params: Partial
+}
+
+/** Known items looked at one by one; the rest of a longer list is one unknown item. */
+const mostItems = 100
+
+/** The calls a step makes: one, or one for each item; none if it is certainly skipped. */
+export function casesOf(planned: Planned): Case[] {
+  const { step, plan, skipped } = planned
+  const scope: PlanScope = { ...plan, skipped }
+  return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
+    const within = { ...scope, ...item }
+    const runs = Math.min(occurs, whenHolds(step, within)) as Tri
+    return runs === no ? [] : [{ occurs: runs, params: fillIn(step.params, within) }]
+  })
+}
+
+interface Item {
+  readonly occurs: typeof maybe | typeof yes
+  readonly item?: Partial
+  readonly index?: number
+}
+
+function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
+  if (step.forEach === undefined) return [{ occurs: yes }]
+  const list = fillIn(step.forEach, scope)
+  const unknownItem = { occurs: maybe, item: new Hole(null) } as const
+  if (!isList(list)) return [unknownItem]
+  const items = list.slice(0, mostItems).map((item, index) => ({ occurs: yes, item, index }) as const)
+  return list.length > mostItems ? [...items, unknownItem] : items
+}
+
+function whenHolds(step: PlanStep, scope: PlanScope): Tri {
+  if (step.when === undefined) return yes
+  const value = fillIn(step.when.value, scope)
+  const compare = step.when.compare === undefined ? undefined : fillIn(step.when.compare, scope)
+  if (!isKnown(value) || (compare !== undefined && !isKnown(compare))) return maybe
+  try {
+    return tri(holds(step.when.operator, value, compare))
+  } catch {
+    return maybe
+  }
+}
+
+/** Dotted parameter path → ids of the steps it is built from, the same for every filling of what is unknown. */
+export function sourcesOf(step: PlanStep): ReadonlyMap<string, readonly string[]> {
+  const itemSources = stepsIn(step.forEach ?? null, [])
+  const sources = new Map<string, readonly string[]>()
+  const visit = (value: Json, path: string): void => {
+    if (typeof value === 'string') {
+      const ids = stepsIn(value, itemSources)
+      if (ids.length > 0) sources.set(path, ids)
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [key, each] of Object.entries(value)) visit(each, path === '' ? key : `${path}.${key}`)
+    }
+  }
+  visit(step.params, '')
+  return sources
+}
+
+function stepsIn(value: Json, itemSources: readonly string[]): string[] {
+  const ids = new Set<string>()
+  for (const reference of references(value)) {
+    if (reference.kind === 'step') ids.add(reference.stepId)
+    if (reference.kind === 'item') for (const id of itemSources) ids.add(id)
+  }
+  return [...ids].sort()
+}

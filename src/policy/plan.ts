@@ -1,0 +1,252 @@
+import { BudgetExceeded, Budget } from './budget.ts'
+import type { Builtins } from './builtins.ts'
+import type { CompiledPolicy } from './compile.ts'
+import { type LabelSets, type Origins, type Subject, evaluate } from './evaluate.ts'
+import { type Case, type Planned, casesOf, sourcesOf } from './plan-cases.ts'
+import { type Tri, maybe, no, yes } from './tri.ts'
+import { type Json, type JsonObject, type Label, type SideEffect, type Verdict, stricter } from './types.ts'
+import type { WhenOperator } from './when.ts'
+
+export interface PlanStep {
+  readonly id: string
+  readonly tool: string
+  readonly sideEffect: SideEffect
+  /** Labels the tool declares for what it returns. */
+  readonly outputLabels: readonly Label[]
+  /** What it returns can carry labels that nothing declares, e.g. a remembered value's own. */
+  readonly bringsOwnLabels?: boolean | undefined
+  /** With templates, as in the definition. */
+  readonly params: JsonObject
+  /** Every step it waits for, named or referenced. */
+  readonly dependsOn: readonly string[]
+  readonly when?:
+    { readonly value: Json; readonly operator: WhenOperator; readonly compare?: Json | undefined } | undefined
+  readonly forEach?: Json | undefined
+  readonly onError?: 'fail' | 'continue' | undefined
+}
+
+export interface Plan {
+  /** A DAG, in any order. */
+  readonly steps: readonly PlanStep[]
+  /** Known inputs, defaults filled in. */
+  readonly inputs: JsonObject
+  /** Whether inputs that are not given are absent (a run about to start) or unknown (a preview). */
+  readonly areInputsComplete: boolean
+  readonly uploadedFiles?: Json | undefined
+  readonly builtins?: Builtins | undefined
+}
+
+export type Certainty = 'definite' | 'possible'
+
+export interface PlannedRule {
+  readonly ruleId: string
+  readonly name: string
+  readonly verdict: Verdict
+  readonly certainty: Certainty
+  /** One clause on why. */
+  readonly because: string
+}
+
+export interface StepAnalysis {
+  readonly stepId: string
+  readonly tool: string
+  readonly sideEffect: SideEffect
+  /** The strictest verdict the step can get; with certainty `definite` it gets it whatever the unknown parts are. */
+  readonly verdict: Verdict
+  readonly certainty: Certainty
+  /** The least strict one; skipped steps count as allowed. */
+  readonly definiteVerdict: Verdict
+  /** Labels of its inputs. */
+  readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
+  /** Enforced rules that match or may match, in saved order. */
+  readonly rules: readonly PlannedRule[]
+}
+
+export interface PlanAnalysis {
+  readonly verdict: Verdict
+  /** Some step is denied whatever the unknown parts are: the run is refused (specification, "What the service does" 6). */
+  readonly definitelyDenied: boolean
+  /** The first such step; `isTolerated` if it says `on_error: continue`. */
+  readonly deniedBy: {
+    readonly stepId: string
+    readonly ruleName: string
+    readonly isTolerated: boolean
+  } | null
+  readonly steps: readonly StepAnalysis[]
+}
+
+/**
+ * Analyses a whole plan before it runs, three-valued: parameter parts are known, unknown or known by a prefix, labels
+ * flow along the graph as definite and possible sets, and every rule matches, does not, or may. Law: whatever the
+ * unknown parts turn out to be, each step's verdict lies between its definite and its possible one (for calls within
+ * the comparison budget). Steps are answered in the plan's order. Never throws.
+ */
+export function analyzePlan(policy: CompiledPolicy, plan: Plan): PlanAnalysis {
+  const outputs = new Map<string, LabelSets>()
+  const skipped = new Set<string>()
+  const analyses = new Map<string, StepAnalysis>()
+  for (const step of inOrder(plan.steps)) {
+    const labels = unite(step.dependsOn.map((id) => outputs.get(id) ?? anything))
+    const planned: Planned = { step, plan, labels, origins: originsOf(step, outputs), skipped }
+    const cases = casesOf(planned)
+    if (cases.length === 0) skipped.add(step.id)
+    analyses.set(step.id, analyzeStep(policy, planned, cases))
+    outputs.set(step.id, outputLabels(policy, planned, cases))
+  }
+  const steps = plan.steps.flatMap((step) => analyses.get(step.id) ?? [])
+  const denied = steps.find((step) => step.definiteVerdict === 'deny')
+  return {
+    verdict: steps.reduce<Verdict>((worst, step) => stricter(worst, step.verdict), 'allow'),
+    definitelyDenied: denied !== undefined,
+    deniedBy: denied === undefined ? null : deniedBy(denied, policy, plan),
+    steps,
+  }
+}
+
+function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): PlanAnalysis['deniedBy'] {
+  const certain = denied.rules.filter((rule) => rule.certainty === 'definite')
+  const deciding =
+    certain.find((rule) => rule.verdict === 'deny') ??
+    certain.find((rule) => rule.verdict === 'require_approval')
+  const step = plan.steps.find((each) => each.id === denied.stepId)
+  return {
+    stepId: denied.stepId,
+    ruleName: policy.frozen === null ? (deciding?.name ?? 'several rules together') : 'organization frozen',
+    isTolerated: step?.onError === 'continue',
+  }
+}
+
+function analyzeStep(policy: CompiledPolicy, planned: Planned, cases: readonly Case[]): StepAnalysis {
+  const { step, labels } = planned
+  const reached = new Map<string, PlannedRule>()
+  let definite: Verdict = 'allow'
+  let possible: Verdict = 'allow'
+  for (const each of cases) {
+    const found = decideCase(policy, planned, each)
+    possible = stricter(possible, found.possible)
+    if (each.occurs === yes) definite = stricter(definite, found.definite)
+    for (const rule of found.rules) {
+      if (reached.get(rule.ruleId)?.certainty !== 'definite') reached.set(rule.ruleId, rule)
+    }
+  }
+  return {
+    stepId: step.id,
+    tool: step.tool,
+    sideEffect: step.sideEffect,
+    verdict: possible,
+    certainty: definite === possible ? 'definite' : 'possible',
+    definiteVerdict: definite,
+    labels: { definite: [...labels.definite].sort(), possible: [...labels.possible].sort() },
+    rules: [...reached.values()],
+  }
+}
+
+function decideCase(policy: CompiledPolicy, planned: Planned, each: Case) {
+  const { step } = planned
+  const rules: PlannedRule[] = []
+  if (policy.frozen !== null) return { definite: 'deny' as const, possible: 'deny' as const, rules }
+  let definite: Verdict = 'allow'
+  let possible: Verdict = 'allow'
+  const subject = subjectOf(planned, each)
+  try {
+    for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
+      const matches = rule.isShadow ? no : evaluate(rule, subject)
+      if (matches === no) continue
+      const effect = rule.verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : rule.verdict
+      possible = stricter(possible, effect)
+      if (matches === yes) definite = stricter(definite, effect)
+      rules.push({
+        ruleId: rule.id,
+        name: rule.name,
+        verdict: rule.verdict,
+        certainty: matches === yes && each.occurs === yes ? 'definite' : 'possible',
+        because: rule.because + condition(matches, each.occurs),
+      })
+    }
+  } catch (error) {
+    if (!(error instanceof BudgetExceeded)) throw error
+    possible = 'deny'
+  }
+  return { definite, possible, rules }
+}
+
+function condition(matches: Tri, occurs: Tri): string {
+  if (matches === maybe) return ', if what is only known during the run turns out so'
+  return occurs === maybe ? ', if the step runs at all' : ''
+}
+
+function originsOf(step: PlanStep, outputs: ReadonlyMap<string, LabelSets>): Origins {
+  return new Map(
+    [...sourcesOf(step)].map(
+      ([path, ids]) => [path, unite(ids.map((id) => outputs.get(id) ?? anything))] as const,
+    ),
+  )
+}
+
+function subjectOf(planned: Planned, each: Case): Subject {
+  const { labels, origins } = planned
+  return { params: each.params, labels, origins, budget: new Budget(), found: new Map() }
+}
+
+/**
+ * Labels of what a step hands on. A step that may be skipped, run for no item, or fail with `on_error: continue` may
+ * hand on nothing, so none of them is definite.
+ */
+function outputLabels(policy: CompiledPolicy, planned: Planned, cases: readonly Case[]): LabelSets {
+  const { step, labels } = planned
+  if (cases.length === 0) return { definite: new Set(), possible: labels.possible, isOpen: labels.isOpen }
+  const definite = new Set([...labels.definite, ...step.outputLabels])
+  const possible = new Set([...labels.possible, ...step.outputLabels])
+  for (const each of cases) {
+    const subject = subjectOf(planned, each)
+    for (const rule of policy.labelRulesFor(step.tool)) {
+      const matches = matchesLabelRule(rule, subject)
+      if (matches === no) continue
+      for (const label of rule.addLabels) {
+        possible.add(label)
+        if (matches === yes && each.occurs === yes) definite.add(label)
+      }
+    }
+  }
+  const isCertain = cases.some((each) => each.occurs === yes) && step.onError !== 'continue'
+  const isOpen = labels.isOpen || step.bringsOwnLabels === true
+  return { definite: isCertain ? definite : new Set(), possible, isOpen }
+}
+
+function matchesLabelRule(rule: Parameters<typeof evaluate>[0], subject: Subject): Tri {
+  try {
+    return evaluate(rule, subject)
+  } catch {
+    return maybe
+  }
+}
+
+const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
+
+function unite(sets: readonly LabelSets[]): LabelSets {
+  return {
+    definite: new Set(sets.flatMap((set) => [...set.definite])),
+    possible: new Set(sets.flatMap((set) => [...set.possible])),
+    isOpen: sets.some((set) => set.isOpen),
+  }
+}
+
+/** Dependencies before dependants; steps of a cycle, which no saved definition has, come last. */
+function inOrder(steps: readonly PlanStep[]): PlanStep[] {
+  const byId = new Map(steps.map((step) => [step.id, step]))
+  const waiting = new Map(steps.map((step) => [step.id, step.dependsOn.filter((id) => byId.has(id)).length]))
+  const dependants = Map.groupBy(
+    steps.flatMap((step) => step.dependsOn.map((id) => ({ id, step }))),
+    (edge) => edge.id,
+  )
+  const ordered = steps.filter((step) => waiting.get(step.id) === 0)
+  for (const step of ordered) {
+    waiting.delete(step.id)
+    for (const { step: next } of dependants.get(step.id) ?? []) {
+      const left = (waiting.get(next.id) ?? 0) - 1
+      waiting.set(next.id, left)
+      if (left === 0) ordered.push(next)
+    }
+  }
+  return [...ordered, ...steps.filter((step) => waiting.has(step.id))]
+}
