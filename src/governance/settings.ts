@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { label } from '../policy/rule.ts'
+import { labelSlug as label } from '../policy/text.ts'
 
 /** Governance settings with their defaults (contract section 8). Stored are only the keys that were set. */
 export const governanceSettings = z.strictObject({
@@ -31,7 +31,7 @@ export type GovernanceSettings = z.infer<typeof governanceSettings>
 export const governancePatch = z.strictObject(
   Object.fromEntries(
     Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap().optional()]),
-  ) as { [K in keyof GovernanceSettings]: z.ZodOptional<z.ZodType<GovernanceSettings[K]>> },
+  ) as unknown as { [K in keyof GovernanceSettings]: z.ZodOptional<z.ZodType<GovernanceSettings[K]>> },
 )
 export type GovernancePatch = z.infer<typeof governancePatch>
 

@@ -1,0 +1,42 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createApp } from './api/app.ts'
+import { temporalCheck } from './api/temporal-check.ts'
+import { readConfig } from './config.ts'
+import { createContext } from './context.ts'
+import { forgetOldKeys } from './governance/idempotency.ts'
+import { exitWithParent, signalReady } from './stack/parent.ts'
+
+/*
+ * The API process: stateless, in any number. It stops in this order: no new connections; waiting calls and streams are
+ * told to answer what they have; what is under way is finished; then the database connections close.
+ */
+
+const keyCleaningMilliseconds = 3_600_000
+
+const config = readConfig()
+const context = createContext(config, 'api')
+const draining = new AbortController()
+const temporal = temporalCheck(config)
+const server = createServer(createApp(context, { temporal: temporal.check, draining: draining.signal }))
+const cleaning = setInterval(() => {
+  forgetOldKeys(context).catch((error: Error) =>
+    context.log.warn({ err: error.message }, 'old keys were not forgotten'),
+  )
+}, keyCleaningMilliseconds)
+
+exitWithParent(async () => {
+  clearInterval(cleaning)
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  draining.abort()
+  server.closeIdleConnections()
+  await closed
+  await temporal.close()
+  await context.close()
+})
+
+server.listen(config.http.port, config.http.host, () => {
+  const { port } = server.address() as AddressInfo
+  context.log.info({ host: config.http.host, port }, 'the API answers')
+  signalReady(port)
+})

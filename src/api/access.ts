@@ -1,0 +1,88 @@
+import type { Scope } from '../governance/scopes.ts'
+import type { Role } from '../policy/types.ts'
+
+/**
+ * Where a route's organization comes from. It is found before anything else about the call is judged: what belongs to
+ * an organization of which the caller is no member does not exist for them (contract section 1).
+ * - `own`: the `organization_id` of query or body, else the key's;
+ * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule below it;
+ * - `workflow`, `run`, `approval`: the organization that the path's `{id}` belongs to;
+ * - `nothing`: the call is about the caller alone.
+ */
+export type Subject =
+  'own' | 'organization' | 'rule' | 'label_rule' | 'workflow' | 'run' | 'approval' | 'api_key' | 'nothing'
+
+export type Access =
+  | { readonly public: true }
+  | { readonly public: false; readonly scope: Scope | null; readonly role: Role; readonly subject: Subject }
+
+const open: Access = { public: true }
+const needs = (scope: Scope | null, role: Role, subject: Subject): Access => ({
+  public: false,
+  scope,
+  role,
+  subject,
+})
+
+/** Scope, lowest role and subject of every route there is. A route that is not in this table cannot be mounted. */
+export const access = {
+  'GET /health': open,
+  'GET /openapi.json': open,
+  'GET /docs': open,
+
+  // Any key may ask who it is and what there is: it learns nothing but its own rights.
+  'GET /me': needs(null, 'viewer', 'nothing'),
+  'GET /scopes': needs(null, 'viewer', 'nothing'),
+
+  'POST /api-keys': needs('api_keys:*', 'viewer', 'own'),
+  'GET /api-keys': needs('api_keys:*', 'viewer', 'own'),
+  'PATCH /api-keys/{id}': needs('api_keys:*', 'viewer', 'api_key'),
+  'DELETE /api-keys/{id}': needs('api_keys:*', 'viewer', 'api_key'),
+
+  'POST /workflows': needs('workflows:write', 'member', 'own'),
+  'GET /workflows': needs('workflows:read', 'viewer', 'own'),
+  'GET /workflows/{id}': needs('workflows:read', 'viewer', 'workflow'),
+  'PUT /workflows/{id}': needs('workflows:write', 'member', 'workflow'),
+  'DELETE /workflows/{id}': needs('workflows:write', 'member', 'workflow'),
+  'GET /workflows/{id}/versions': needs('workflows:read', 'viewer', 'workflow'),
+  'GET /workflows/{id}/versions/{version}': needs('workflows:read', 'admin', 'workflow'),
+  'POST /workflows/{id}/versions/{version}/rollback': needs('workflows:write', 'admin', 'workflow'),
+
+  'POST /organizations/{id}/rules': needs('rules:write', 'admin', 'organization'),
+  'GET /organizations/{id}/rules': needs('rules:read', 'member', 'organization'),
+  'GET /organizations/{id}/rules/{rule}': needs('rules:read', 'member', 'rule'),
+  'PUT /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
+  'PATCH /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
+  'DELETE /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
+  'POST /organizations/{id}/label-rules': needs('rules:write', 'admin', 'organization'),
+  'GET /organizations/{id}/label-rules': needs('rules:read', 'member', 'organization'),
+  'GET /organizations/{id}/label-rules/{rule}': needs('rules:read', 'member', 'label_rule'),
+  'PUT /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'label_rule'),
+  'PATCH /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'label_rule'),
+  'DELETE /organizations/{id}/label-rules/{rule}': needs('rules:write', 'admin', 'label_rule'),
+  'GET /rule-templates': needs('rules:read', 'member', 'own'),
+
+  'GET /organizations/{id}/governance': needs('governance:read', 'admin', 'organization'),
+  'PATCH /organizations/{id}/governance': needs('governance:write', 'owner', 'organization'),
+  'GET /organizations/{id}/governance/audit': needs('audit:read', 'admin', 'organization'),
+
+  'GET /tools': needs('tools:read', 'viewer', 'own'),
+  'GET /tools/{name}': needs('tools:read', 'viewer', 'own'),
+
+  'GET /memory/{key}': needs('memory:read', 'member', 'own'),
+  'PUT /memory/{key}': needs('memory:write', 'member', 'own'),
+  'DELETE /memory/{key}': needs('memory:write', 'member', 'own'),
+} as const satisfies Record<string, Access>
+
+export type RouteKey = keyof typeof access
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** `'GET /workflows/{id}'` → method, path and whether it acts through POST (and so takes an `Idempotency-Key`). */
+export function splitKey(key: RouteKey): { method: Method; path: string } {
+  const [method, path] = key.split(' ') as [Method, string]
+  return { method, path }
+}
+
+export function accessOf(key: RouteKey): Access {
+  return access[key]
+}

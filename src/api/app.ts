@@ -1,0 +1,94 @@
+import express, { type Express, type NextFunction, type Request, type Response, type Router } from 'express'
+import type { Context } from '../context.ts'
+import { splitKey, type Method } from './access.ts'
+import { dispatch } from './dispatch.ts'
+import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
+import { requestId } from './request-id.ts'
+import type { Route, Services } from './route.ts'
+import { routes } from './routes/index.ts'
+
+/** Every route answers below each of these (contract section 1). */
+export const prefixes = ['/api/v1', '/v1', '/'] as const
+
+/** The HTTP application: one router, three prefixes, one form of error. Holds no state but what `context` holds. */
+export function createApp(context: Context, services: Services): Express {
+  const app = express()
+  app.disable('x-powered-by')
+  app.set('etag', false)
+  app.set('query parser', false)
+  app.set('case sensitive routing', true)
+  app.use(withHeaders)
+  const router = createRouter(context, services)
+  for (const prefix of prefixes) app.use(prefix, router)
+  app.use((request: Request) => {
+    throw unknownRoute(request)
+  })
+  app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+    sendError(context, error, request, response)
+  })
+  return app
+}
+
+function createRouter(context: Context, services: Services): Router {
+  const router = express.Router({ caseSensitive: true })
+  for (const [path, methods] of byPath(routes)) {
+    router.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, response) => {
+      // An answer to HEAD is that to GET; Node leaves its body out.
+      const found = methods.get((request.method === 'HEAD' ? 'GET' : request.method) as Method)
+      // A method that the path does not have is a route that does not exist: 404, not 405 (docs/decisions).
+      if (found === undefined) throw unknownRoute(request)
+      await dispatch(found, context, services, request, response)
+    })
+  }
+  return router
+}
+
+function byPath(all: readonly Route[]): Map<string, Map<Method, Route>> {
+  const paths = new Map<string, Map<Method, Route>>()
+  for (const route of all) {
+    const { method, path } = splitKey(route.key)
+    paths.set(path, (paths.get(path) ?? new Map<Method, Route>()).set(method, route))
+  }
+  return paths
+}
+
+function withHeaders(request: Request, response: Response, next: NextFunction): void {
+  response.setHeader('X-Request-Id', requestId(request.headers['x-request-id']))
+  response.setHeader('X-Content-Type-Options', 'nosniff')
+  response.setHeader('X-Frame-Options', 'DENY')
+  response.setHeader('Referrer-Policy', 'no-referrer')
+  response.setHeader('Cache-Control', 'no-store')
+  next()
+}
+
+const unknownRoute = (request: Request): ApiError =>
+  new ApiError(
+    'not_found',
+    `there is no \`${request.method} ${(request.originalUrl.split('?', 1)[0] ?? '').slice(0, 200)}\``,
+  )
+
+function sendError(context: Context, thrown: unknown, request: Request, response: Response): void {
+  // A path that cannot be decoded (`%E0%A4%A`).
+  const error =
+    thrown instanceof URIError
+      ? new ApiError('bad_request', 'the path is not valid percent-encoding')
+      : toApiError(thrown)
+  const id = String(response.getHeader('X-Request-Id'))
+  if (error.code === 'internal')
+    context.log.error(
+      { err: thrown, request_id: id, method: request.method, path: request.path },
+      'a request failed',
+    )
+  if (response.headersSent) {
+    response.destroy()
+    return
+  }
+  response.status(statusOf[error.code])
+  if (error.code === 'unauthenticated') response.setHeader('WWW-Authenticate', 'Bearer')
+  if (error.code === 'unavailable' || error.code === 'idempotency_in_progress')
+    response.setHeader('Retry-After', '1')
+  // What is left of a body that was refused unread is not worth reading.
+  if (error.code === 'too_large') response.setHeader('Connection', 'close')
+  response.setHeader('Content-Type', 'application/json; charset=utf-8')
+  response.end(JSON.stringify(errorBody(error, id)))
+}

@@ -1,0 +1,73 @@
+import pg from 'pg'
+import { isConnectionError } from '../governance/database-errors.ts'
+import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governance/errors.ts'
+
+/** Codes that only a transport can give rise to. */
+export type ApiErrorCode =
+  'unauthenticated' | 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
+export type ErrorCode = DomainErrorCode | ApiErrorCode
+
+/** The HTTP status of every code (contract section 1, "Errors"): the one place that knows. */
+export const statusOf = {
+  bad_request: 400,
+  unauthenticated: 401,
+  missing_scope: 403,
+  insufficient_role: 403,
+  run_denied: 403,
+  self_approval: 403,
+  not_an_approver: 403,
+  not_found: 404,
+  conflict: 409,
+  approval_already_decided: 409,
+  approval_expired: 409,
+  idempotency_in_progress: 409,
+  bad_transition: 409,
+  too_large: 413,
+  unsupported_media_type: 415,
+  validation_error: 422,
+  idempotency_mismatch: 422,
+  rate_limited: 429,
+  quota_exceeded: 429,
+  internal: 500,
+  unavailable: 503,
+} as const satisfies Record<ErrorCode, number>
+
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly code: ErrorCode
+  readonly details: readonly ErrorDetail[]
+  constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = []) {
+    super(message)
+    this.code = code
+    this.details = details
+  }
+}
+
+export interface ErrorBody {
+  readonly error: {
+    readonly code: ErrorCode
+    readonly message: string
+    readonly details: readonly ErrorDetail[]
+  }
+  readonly meta: { readonly request_id: string }
+}
+
+export function errorBody(error: ApiError, requestId: string): ErrorBody {
+  const { code, message, details } = error
+  return { error: { code, message, details }, meta: { request_id: requestId } }
+}
+
+/** SQLSTATE: statement or transaction timeout, serialization failure, deadlock. The same call may pass later. */
+const passing = new Set(['57014', '25P04', '25P03', '40001', '40P01', '55P03'])
+
+/**
+ * What a caller is told about anything that was thrown. Of what nobody foresaw nothing is shown: it becomes `internal`,
+ * and the caller of this function logs the original.
+ */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  if (error instanceof DomainError) return new ApiError(error.code, error.message, error.details)
+  if (isConnectionError(error) || (error instanceof pg.DatabaseError && passing.has(error.code ?? '')))
+    return new ApiError('unavailable', 'the database cannot be reached: try again')
+  return new ApiError('internal', 'something went wrong on our side: the request id names it in the log')
+}

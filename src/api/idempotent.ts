@@ -1,0 +1,74 @@
+import type { Request } from 'express'
+import { hashOf } from '../governance/canonical.ts'
+import { openKey, type Claim } from '../governance/idempotency.ts'
+import { errorBody, statusOf, toApiError } from './errors.ts'
+import type { Answer, Call, Route } from './route.ts'
+import { splitKey } from './access.ts'
+import { jsonText } from './send.ts'
+
+type TextAnswer = Answer & { readonly text?: string | null; readonly replayed?: boolean }
+
+/** What is not final: the same call may well end otherwise a moment later. */
+const passing = new Set<number>([statusOf.rate_limited])
+
+/**
+ * The handler's answer, made once per `Idempotency-Key` (contract section 1). Answers below 500 are kept, refusals of
+ * the domain included; after a 429 or a 5xx the key is free again.
+ */
+export async function answerOnce(
+  route: Route,
+  call: Call,
+  request: Request,
+  sent: unknown,
+): Promise<TextAnswer> {
+  const handle = route.handle as NonNullable<Route['handle']>
+  const { idempotencyKey: key, caller, context } = call
+  if (key === null) return handle(call)
+  const opening = await openKey(context, {
+    organizationId: caller.organizationId,
+    userId: caller.userId,
+    route: `${splitKey(route.key).method} ${request.path}`,
+    key,
+    bodyHash: hashOf(sent),
+  })
+  const { res: response } = request
+  if ('replay' in opening) {
+    response?.setHeader('Idempotent-Replayed', 'true')
+    return { status: opening.replay.status, body: undefined, text: opening.replay.body, replayed: true }
+  }
+  return handleClaimed(call, handle, opening.claim, String(response?.getHeader('X-Request-Id')))
+}
+
+async function handleClaimed(
+  call: Call,
+  handle: NonNullable<Route['handle']>,
+  claim: Claim,
+  requestId: string,
+): Promise<TextAnswer> {
+  try {
+    const answer = await handle(call)
+    const text = jsonText(answer.body)
+    await keepIfPossible(call, claim, { status: answer.status, body: text })
+    return { ...answer, text }
+  } catch (error) {
+    const apiError = toApiError(error)
+    const status = statusOf[apiError.code]
+    if (status < 500 && !passing.has(status))
+      await keepIfPossible(call, claim, { status, body: JSON.stringify(errorBody(apiError, requestId)) })
+    else await claim.release().catch(() => {})
+    throw error
+  }
+}
+
+/** The act is done by now: that its answer could not be kept must not turn it into a failure. */
+async function keepIfPossible(
+  call: Call,
+  claim: Claim,
+  answer: { status: number; body: string | null },
+): Promise<void> {
+  try {
+    await claim.keep(answer)
+  } catch (error) {
+    call.context.log.warn({ err: (error as Error).message }, 'the answer to an idempotent call was not kept')
+  }
+}

@@ -1,0 +1,52 @@
+import type { Request } from 'express'
+import { z } from 'zod'
+import { ApiError } from './errors.ts'
+
+/** Query parameters as text. 400 for what could not be stored or compared, 422 for one that is given twice. */
+export function readQuery(request: Request): Record<string, string> {
+  const start = request.url.indexOf('?')
+  const query: Record<string, string> = Object.create(null) as Record<string, string>
+  if (start < 0) return query
+  for (const [name, value] of new URLSearchParams(request.url.slice(start + 1))) {
+    if (name.includes('\u0000') || value.includes('\u0000'))
+      throw new ApiError('bad_request', 'a query parameter must not contain NUL characters')
+    if (name in query) {
+      const message = 'is given more than once: give it once'
+      throw new ApiError('validation_error', `\`${name.slice(0, 100)}\` ${message}`, [
+        { path: name, message },
+      ])
+    }
+    query[name] = value
+  }
+  return query
+}
+
+/** A whole number in a query. */
+export function wholeNumber(minimum: number, maximum: number) {
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, `must be a whole number from ${minimum} to ${maximum}`)
+    .transform(Number)
+    .refine((number) => number >= minimum && number <= maximum, `must be from ${minimum} to ${maximum}`)
+    .meta({ type: 'integer', minimum, maximum })
+}
+
+/** `true` or `false` in a query. */
+export const flag = z
+  .enum(['true', 'false'])
+  .transform((text) => text === 'true')
+  .meta({ type: 'boolean' })
+
+/** A filter's text. */
+export const filter = z.string().min(1).max(200)
+
+/** A point in time in a query: ISO 8601 with an offset, or a date (its start in UTC). */
+export const instant = z
+  .union([z.iso.datetime({ offset: true }), z.iso.date()], {
+    error: 'must be ISO 8601, e.g. `2026-01-31T00:00:00Z`',
+  })
+  .transform((text) => new Date(text))
+  .meta({ type: 'string', format: 'date-time' })
+
+/** Names the organization where the path does not; without it the key's. */
+export const organizationQuery = z.object({ organization_id: filter.optional() })

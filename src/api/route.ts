@@ -1,0 +1,103 @@
+import type { Request, Response } from 'express'
+import type { z } from 'zod'
+import type { Context } from '../context.ts'
+import type { Caller, Identity } from '../governance/identity.ts'
+import type { RouteKey } from './access.ts'
+
+/** Names in braces of `'GET /workflows/{id}/versions/{version}'`. */
+type ParamNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | ParamNames<Rest>
+  : never
+export type PathParams<Path extends string> = { readonly [Name in ParamNames<Path>]: string }
+
+type SchemaOutput<S> = S extends z.ZodType ? z.output<S> : undefined
+
+/** What a handler gets once authentication, scope, subject, role and form are settled. */
+export interface Call<Key extends string = string, Query = unknown, Body = unknown> {
+  readonly context: Context
+  readonly services: Services
+  readonly identity: Identity
+  /** The caller in the organization the call is about. */
+  readonly caller: Caller
+  readonly params: PathParams<Key>
+  readonly query: Query
+  readonly body: Body
+  /** The `Idempotency-Key` header, if any: what the handler starts may take its identity from it. */
+  readonly idempotencyKey: string | null
+  /** Aborted when the client has gone or the server drains. */
+  readonly signal: AbortSignal
+}
+
+/** What the process has beside the database. */
+export interface Services {
+  /** Whether Temporal answers. */
+  readonly temporal: () => Promise<boolean>
+  /** Aborted when the server begins to drain. */
+  readonly draining: AbortSignal
+}
+
+export interface Answer {
+  readonly status: number
+  /** undefined sends no body. */
+  readonly body: unknown
+}
+export const ok = (body: unknown): Answer => ({ status: 200, body })
+export const created = (body: unknown): Answer => ({ status: 201, body })
+export const accepted = (body: unknown): Answer => ({ status: 202, body })
+export const noContent: Answer = { status: 204, body: undefined }
+
+interface Described {
+  readonly summary: string
+  readonly tag: string
+  readonly description?: string
+  /** Success bodies by status; null for none. */
+  readonly responses: Readonly<Record<number, z.ZodType | null>>
+  readonly contentType?: string
+}
+
+/** A route whose answer is one JSON body. */
+export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unknown> extends Described {
+  readonly key: Key
+  readonly query?: Q
+  readonly body?: B
+  handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
+}
+
+/** A route that writes its answer itself, once everything has been checked. */
+export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> extends Described {
+  readonly key: Key
+  readonly query?: Q
+  stream(call: Call<Key, SchemaOutput<Q>, undefined>, request: Request, response: Response): Promise<void>
+}
+
+/** A route that needs no key. */
+export interface PublicRoute<Key extends RouteKey = RouteKey> extends Described {
+  readonly key: Key
+  open(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
+}
+
+/** Any route, with its types forgotten: what the application mounts and the description lists. */
+export type Route = Described & {
+  readonly key: RouteKey
+  readonly query?: z.ZodType
+  readonly body?: z.ZodType
+  handle?(call: Call): Promise<Answer>
+  stream?(call: Call, request: Request, response: Response): Promise<void>
+  open?(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
+}
+
+export function route<const Key extends RouteKey, Q = undefined, B = undefined>(
+  definition: JsonRoute<Key, Q, B>,
+): Route {
+  return definition as unknown as Route
+}
+
+export function streamRoute<const Key extends RouteKey, Q = undefined>(
+  definition: StreamRoute<Key, Q>,
+): Route {
+  return definition as unknown as Route
+}
+
+export function publicRoute<const Key extends RouteKey>(definition: PublicRoute<Key>): Route {
+  return definition as unknown as Route
+}

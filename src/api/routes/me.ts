@@ -1,0 +1,80 @@
+import { z } from 'zod'
+import { scopes, type Scope } from '../../governance/scopes.ts'
+import { access, splitKey, type Access, type RouteKey } from '../access.ts'
+import { ok, route } from '../route.ts'
+import { id, role, scopeMap } from '../schemas/common.ts'
+import { scopesAsMap } from '../schemas/scopes.ts'
+
+const me = z
+  .strictObject({
+    user: z.strictObject({ id, email: z.string(), name: z.string() }),
+    organizations: z.array(
+      z.strictObject({ id, name: z.string(), personal: z.boolean(), plan: z.string(), role }),
+    ),
+    organization_id: id,
+    key_id: id,
+    scopes: scopeMap,
+  })
+  .meta({ id: 'Me' })
+
+export const getMe = route({
+  key: 'GET /me',
+  summary: 'Who the key speaks for, their organizations and the key’s scopes',
+  tag: 'Identity',
+  responses: { 200: me },
+  async handle({ context, identity }) {
+    const organizations = await context.db
+      .selectFrom('memberships as m')
+      .innerJoin('organizations as o', 'o.id', 'm.organization_id')
+      .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role'])
+      .where('m.user_id', '=', identity.user.id)
+      .orderBy('o.id')
+      .execute()
+    return ok({
+      user: identity.user,
+      organizations,
+      organization_id: identity.organizationId,
+      key_id: identity.keyId,
+      scopes: scopesAsMap(identity.scopes),
+    })
+  },
+})
+
+const accessTable = z
+  .strictObject({
+    scopes: z.array(z.strictObject({ name: z.string(), minimum_role: role })),
+    routes: z.array(
+      z.strictObject({
+        method: z.string(),
+        path: z.string(),
+        public: z.boolean(),
+        scope: z.string().nullable(),
+        minimum_role: role.nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'Scopes' })
+
+export const getScopes = route({
+  key: 'GET /scopes',
+  summary: 'Every scope, and the scope and lowest role that each route needs',
+  tag: 'Identity',
+  responses: { 200: accessTable },
+  async handle() {
+    return ok({
+      scopes: Object.entries(scopes).map(([name, minimum]) => ({
+        name: name as Scope,
+        minimum_role: minimum,
+      })),
+      routes: Object.entries(access).map(([key, entry]) => describe(key as RouteKey, entry)),
+    })
+  },
+})
+
+function describe(key: RouteKey, entry: Access) {
+  const { method, path } = splitKey(key)
+  const needed = entry.public
+    ? { scope: null, minimum_role: null }
+    : { scope: entry.scope, minimum_role: entry.role }
+  return { method, path, public: entry.public, ...needed }
+}

@@ -1,0 +1,74 @@
+import { sql, type Kysely } from 'kysely'
+import type { Database } from '../db/schema/index.ts'
+import { notFound } from '../governance/errors.ts'
+import type { Role } from '../policy/types.ts'
+import type { Subject } from './access.ts'
+
+/** The organization a call is about and the caller's role in it. */
+export interface Standing {
+  readonly organizationId: string
+  readonly role: Role
+}
+
+/** What may name the subject: path parameters, and `organization_id` of query or body for subject `own`. */
+export interface Naming {
+  readonly params: Readonly<Record<string, string>>
+  readonly organizationId: string
+}
+
+const words = {
+  own: 'organization',
+  organization: 'organization',
+  rule: 'rule',
+  label_rule: 'label rule',
+  workflow: 'workflow',
+  run: 'run',
+  approval: 'approval',
+  api_key: 'API key',
+} as const satisfies Record<Exclude<Subject, 'nothing'>, string>
+
+/** SQL that yields `organization_id` of the subject, or no row. */
+function source(subject: Exclude<Subject, 'nothing'>, { params, organizationId }: Naming) {
+  const id = params['id'] ?? ''
+  switch (subject) {
+    case 'own':
+      return sql`select ${organizationId}::text as organization_id`
+    case 'organization':
+      return sql`select ${id}::text as organization_id`
+    case 'rule':
+      return sql`select organization_id from rules where id = ${params['rule']} and organization_id = ${id}`
+    case 'label_rule':
+      return sql`select organization_id from label_rules where id = ${params['rule']} and organization_id = ${id}`
+    case 'workflow':
+      return sql`select organization_id from workflows where id = ${id} and deleted_at is null`
+    case 'run':
+      return sql`select organization_id from runs where id = ${id}`
+    case 'approval':
+      return sql`select organization_id from approvals where id = ${id}`
+    case 'api_key':
+      return sql`select organization_id from api_keys where id = ${id}`
+  }
+}
+
+/**
+ * Finds the subject's organization and the user's role there, in one statement. Throws `not_found` alike for what does
+ * not exist and for what belongs to an organization that the user is no member of.
+ */
+export async function findStanding(
+  db: Kysely<Database>,
+  userId: string,
+  subject: Exclude<Subject, 'nothing'>,
+  naming: Naming,
+): Promise<Standing> {
+  const { rows } = await sql<{ organization_id: string; role: Role }>`
+    select s.organization_id, m.role from (${source(subject, naming)}) as s
+    join memberships m on m.organization_id = s.organization_id and m.user_id = ${userId}`.execute(db)
+  const [row] = rows
+  if (row === undefined) throw notFound(words[subject], nameOf(subject, naming))
+  return { organizationId: row.organization_id, role: row.role }
+}
+
+function nameOf(subject: Subject, { params, organizationId }: Naming): string {
+  if (subject === 'own') return organizationId
+  return (subject === 'rule' || subject === 'label_rule' ? params['rule'] : params['id']) ?? ''
+}

@@ -1,0 +1,122 @@
+import { sql } from 'kysely'
+import type { Context } from '../context.ts'
+import { DomainError } from './errors.ts'
+
+/** Names one use of an `Idempotency-Key`: the same text of another person, route or organization is another key. */
+export interface KeyUse {
+  readonly organizationId: string
+  readonly userId: string
+  /** Method and path with its ids, e.g. `POST /workflows/wf_…/execute`. */
+  readonly route: string
+  readonly key: string
+  /** Over query and body. */
+  readonly bodyHash: string
+}
+
+export interface StoredAnswer {
+  readonly status: number
+  /** JSON text, or null for no body. */
+  readonly body: string | null
+}
+
+/** Either the first answer again, or the right to make it. */
+export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Claim }
+
+/**
+ * The right to act under a key. It is ours while the lock is renewed; a process that dies loses it after `lockSeconds`,
+ * and who asks again then acts anew (what it does must carry the key on, so that the effect is not made twice).
+ */
+export interface Claim {
+  /** Keeps the answer for 24 hours. */
+  keep(answer: StoredAnswer): Promise<void>
+  /** Forgets the use: nothing final came of it, the caller may try again. */
+  release(): Promise<void>
+}
+
+const lockSeconds = 30
+const renewMilliseconds = 10_000
+const keptFor = sql`interval '24 hours'`
+
+/**
+ * Opens a key's use (contract section 1, "Idempotency-Key").
+ * Errors: `idempotency_mismatch` when the key was used with another body, `idempotency_in_progress` while the first
+ * call has not ended.
+ */
+export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
+  // A row is taken over when it is over its time, or when its holder died (lock run out) and the body is the same.
+  const { rows } = await sql<{ token: string }>`
+    insert into idempotency_keys as k (organization_id, user_id, route, key, body_hash, locked_until, created_at)
+    values (${use.organizationId}, ${use.userId}, ${use.route}, ${use.key}, ${use.bodyHash},
+            clock_timestamp() + make_interval(secs => ${lockSeconds}), clock_timestamp())
+    on conflict (organization_id, user_id, route, key) do update
+      set body_hash = excluded.body_hash, locked_until = excluded.locked_until, created_at = excluded.created_at,
+          response_status = null, response_body = null
+      where (k.created_at < clock_timestamp() - ${keptFor} and coalesce(k.locked_until < clock_timestamp(), true))
+         or (k.response_status is null and k.locked_until < clock_timestamp() and k.body_hash = excluded.body_hash)
+    returning created_at::text as token`.execute(context.db)
+  const [mine] = rows
+  if (mine !== undefined) return { claim: claimOf(context, use, mine.token) }
+
+  const row = await context.db
+    .selectFrom('idempotency_keys')
+    .select(['body_hash', 'response_status', 'response_body'])
+    .where('organization_id', '=', use.organizationId)
+    .where('user_id', '=', use.userId)
+    .where('route', '=', use.route)
+    .where('key', '=', use.key)
+    .executeTakeFirst()
+  if (row !== undefined && row.body_hash !== use.bodyHash)
+    throw new DomainError(
+      'idempotency_mismatch',
+      'this `Idempotency-Key` was used with another body: take a new one',
+    )
+  if (row === undefined || row.response_status === null)
+    throw new DomainError(
+      'idempotency_in_progress',
+      'the first call with this `Idempotency-Key` has not ended: ask again',
+    )
+  return { replay: { status: row.response_status, body: openBody(context, use, row.response_body) } }
+}
+
+/** Forgets keys after their 24 hours. */
+export async function forgetOldKeys(context: Context): Promise<void> {
+  await sql`delete from idempotency_keys
+    where created_at < clock_timestamp() - ${keptFor} and coalesce(locked_until < clock_timestamp(), true)`.execute(
+    context.db,
+  )
+}
+
+function claimOf(context: Context, use: KeyUse, token: string): Claim {
+  // Whoever takes the key over sets a new `created_at`: it tells whether the row is still ours.
+  const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId} and route = ${use.route}
+    and key = ${use.key} and created_at = ${token}::timestamptz`
+  const renewal = setInterval(() => {
+    sql`update idempotency_keys set locked_until = clock_timestamp() + make_interval(secs => ${lockSeconds})
+        where ${ours}`
+      .execute(context.db)
+      .catch(() => {})
+  }, renewMilliseconds).unref()
+  return {
+    async keep(answer) {
+      clearInterval(renewal)
+      await sql`update idempotency_keys set locked_until = null, response_status = ${answer.status},
+        response_body = ${sealBody(context, use, answer.body)} where ${ours}`.execute(context.db)
+    },
+    async release() {
+      clearInterval(renewal)
+      await sql`delete from idempotency_keys where ${ours}`.execute(context.db)
+    },
+  }
+}
+
+/** Answers hold outputs, and once a new API key: at rest they are sealed, bound to their row. */
+function sealBody(context: Context, use: KeyUse, body: string | null): string | null {
+  return body === null ? null : context.sealer.seal(placeOf(use), body).toString('base64')
+}
+
+function openBody(context: Context, use: KeyUse, sealed: string | null): string | null {
+  return sealed === null ? null : context.sealer.open(placeOf(use), Buffer.from(sealed, 'base64'))
+}
+
+const placeOf = (use: KeyUse): string =>
+  JSON.stringify(['idempotency', use.organizationId, use.userId, use.route, use.key])

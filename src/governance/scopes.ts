@@ -1,0 +1,68 @@
+import type { Role } from '../policy/types.ts'
+
+/**
+ * Every scope, with the lowest role that has a use for it (contract section 2, specification "Authentication"). A key
+ * may carry any of them, or `area:*`; what a call may do is decided by its scope and by its user's role.
+ */
+export const scopes = {
+  'workflows:read': 'viewer',
+  'workflows:write': 'member',
+  'runs:read': 'viewer',
+  'runs:write': 'member',
+  'approvals:read': 'member',
+  'approvals:decide': 'admin',
+  'rules:read': 'member',
+  'rules:write': 'admin',
+  'governance:read': 'admin',
+  'governance:write': 'owner',
+  'policies:read': 'admin',
+  'policies:write': 'owner',
+  'quota:read': 'admin',
+  'quota:write': 'owner',
+  'audit:read': 'admin',
+  'registry:write': 'owner',
+  'tools:read': 'viewer',
+  'tools:connect': 'member',
+  'memory:read': 'member',
+  'memory:write': 'member',
+  'files:write': 'member',
+  'agents:authorize': 'member',
+  'agents:read': 'admin',
+  'agents:revoke': 'admin',
+  'secrets:*': 'owner',
+  'api_keys:*': 'viewer',
+  'organizations:*': 'viewer',
+} as const satisfies Record<string, Role>
+export type Scope = keyof typeof scopes
+
+const names = Object.keys(scopes) as Scope[]
+const areas = new Set(names.map((scope) => scope.slice(0, scope.indexOf(':'))))
+const ranks = { viewer: 0, member: 1, admin: 2, owner: 3 } as const satisfies Record<Role, number>
+
+/** Whether `role` may do what needs at least `minimum`. */
+export function hasRole(role: Role, minimum: Role): boolean {
+  return ranks[role] >= ranks[minimum]
+}
+
+/** Whether a key may carry this text: a known scope, or all of a known area (`runs:*`). */
+export function isScope(text: string): boolean {
+  return Object.hasOwn(scopes, text) || (text.endsWith(':*') && areas.has(text.slice(0, -2)))
+}
+
+/** Set inclusion with `x:*` covering `x:y` (contract section 2). */
+export function covers(held: readonly string[], wanted: string): boolean {
+  return held.includes(wanted) || held.includes(`${wanted.slice(0, wanted.indexOf(':'))}:*`)
+}
+
+/** Every scope that this role has a use for. */
+export function scopesOfRole(role: Role): Scope[] {
+  return names.filter((scope) => hasRole(role, scopes[scope]))
+}
+
+/** The lowest role for which this scope, or every scope of `area:*`, is of use. */
+export function roleOfScope(scope: string): Role {
+  if (Object.hasOwn(scopes, scope)) return scopes[scope as Scope]
+  const area = scope.slice(0, scope.indexOf(':') + 1)
+  const roles: Role[] = names.filter((name) => name.startsWith(area)).map((name) => scopes[name])
+  return roles.reduce((highest, role) => (hasRole(role, highest) ? role : highest), 'viewer')
+}

@@ -1,0 +1,146 @@
+import { randomBytes } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createApp } from '../../src/api/app.ts'
+import { routes } from '../../src/api/routes/index.ts'
+import { errorAnswer } from '../../src/api/schemas/common.ts'
+import type { Services } from '../../src/api/route.ts'
+import { splitKey } from '../../src/api/access.ts'
+import { readConfig, type Config } from '../../src/config.ts'
+import { createContext, type Context } from '../../src/context.ts'
+import { bootstrapIdentities, type BootstrapIdentities } from '../../src/governance/bootstrap.ts'
+import { createTestDatabase } from '../support/stack.ts'
+
+/** A server over a database of its own, with the identities of a first start. */
+export interface TestServer {
+  readonly base: string
+  readonly context: Context
+  readonly identities: BootstrapIdentities
+  /** Sends one request as the holder of `key`; checks the answer's form against the published one. */
+  call(
+    key: string | null,
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<Answer>
+  close(): Promise<void>
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  // Tests read answers as the untyped JSON that a caller sees.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any
+  readonly text: string
+}
+
+export function testConfig(databaseUrl: string, overrides: NodeJS.ProcessEnv = {}): Config {
+  return readConfig({
+    APP_ENV: 'test',
+    DATABASE_URL: databaseUrl,
+    DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    LOG_LEVEL: 'silent',
+    ...overrides,
+  })
+}
+
+/** A context over a new database; `close` drops it. */
+export async function testContext(
+  overrides: NodeJS.ProcessEnv = {},
+): Promise<{ context: Context; close(): Promise<void> }> {
+  const database = await createTestDatabase()
+  const context = createContext(testConfig(database.appUrl, overrides), 'api')
+  return {
+    context,
+    async close() {
+      await context.close()
+      // A server that has ended took its databases with it.
+      await database.drop().catch(() => {})
+    },
+  }
+}
+
+export async function startTestServer(
+  options: { env?: NodeJS.ProcessEnv; services?: Partial<Services> } = {},
+): Promise<TestServer> {
+  const { context, close } = await testContext(options.env)
+  const identities = (await bootstrapIdentities(context)) as BootstrapIdentities
+  const services: Services = {
+    temporal: () => Promise.resolve(true),
+    draining: new AbortController().signal,
+    ...options.services,
+  }
+  const server = createServer(createApp(context, services))
+  const base = await listen(server)
+  return {
+    base,
+    context,
+    identities,
+    call: (key, method, path, body, headers) => request(base, key, method, path, body, headers),
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      await close()
+    },
+  }
+}
+
+export async function listen(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+async function request(
+  base: string,
+  key: string | null,
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const response = await fetch(`${base}${path}`, {
+    method,
+    headers: {
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json') === true
+  const answer = {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: isJson ? JSON.parse(text) : undefined,
+  }
+  checkForm(method, path, answer)
+  return answer
+}
+
+/** Every answer must have the form that `openapi.json` publishes: the test fails where it has not. */
+function checkForm(method: string, path: string, answer: Answer): void {
+  if (!answer.headers.get('x-request-id')) throw new Error(`${method} ${path}: no X-Request-Id`)
+  if (answer.status >= 400 && answer.body?.status === undefined) {
+    errorAnswer.parse(answer.body)
+    return
+  }
+  const bare = path.split('?', 1)[0]?.replace(/^\/(api\/)?v1(?=\/)/, '') ?? ''
+  const route = routes.find((candidate) => {
+    const { method: itsMethod, path: template } = splitKey(candidate.key)
+    return itsMethod === method && new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(bare)
+  })
+  if (route === undefined) throw new Error(`${method} ${path}: answered without a route`)
+  const schema = route.responses[answer.status]
+  if (schema === undefined) throw new Error(`${method} ${path}: status ${answer.status} is not described`)
+  if (schema === null) {
+    if (route.contentType === undefined && answer.text !== '')
+      throw new Error(`${method} ${path}: a body came where none belongs`)
+    return
+  }
+  const parsed = schema.safeParse(answer.body)
+  if (!parsed.success) throw new Error(`${method} ${path}: ${parsed.error.message}\n${answer.text}`)
+}
