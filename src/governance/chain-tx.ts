@@ -69,7 +69,11 @@ export class ChainTx {
   }
 
   /** Tells Temporal after the commit: tried at once, and by the relay until delivered. */
-  deliver(kind: Database['outbox']['kind'] & string, runId: string, payload: Record<string, unknown> = {}): void {
+  deliver(
+    kind: Database['outbox']['kind'] & string,
+    runId: string,
+    payload: Record<string, unknown> = {},
+  ): void {
     this.#outbox.push({ kind, run_id: runId, payload: JSON.stringify(payload), last_error: null })
     this.outboxWritten = true
   }
@@ -82,14 +86,15 @@ export class ChainTx {
     }
     if (this.#events.size > 0) await this.#writeEvents()
     if (this.#outbox.length > 0) await this.trx.insertInto('outbox').values(this.#outbox).execute()
-    await sql`insert into audit_events (canonical, hash)
-      select * from unnest(${this.#entries.map((entry) => entry.canonical)}::text[],
-                           ${this.#entries.map((entry) => entry.hash)}::text[])`.execute(this.trx)
-    await this.trx
-      .updateTable('chain_head')
-      .set({ seq: this.#position.seq, hash: this.#position.hash, policy_version: this.#policyVersion })
-      .where('organization_id', '=', this.organizationId)
-      .execute()
+    await sql`
+      with added as (
+        insert into audit_events (canonical, hash)
+        select * from unnest(${this.#entries.map((entry) => entry.canonical)}::text[],
+                             ${this.#entries.map((entry) => entry.hash)}::text[])
+      )
+      update chain_head
+      set seq = ${this.#position.seq}, hash = ${this.#position.hash}, policy_version = ${this.#policyVersion}
+      where organization_id = ${this.organizationId}`.execute(this.trx)
   }
 
   /** One statement: moves each run's event counter and inserts its events in order. */

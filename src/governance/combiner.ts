@@ -2,7 +2,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import { ChainTx, type HeadRow } from './chain-tx.ts'
 import { faultSwitch, type CommitPoint } from './commit-points.ts'
-import { isConnectionError, isRetryableAlone } from './database-errors.ts'
+import { isConnectionError } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
@@ -13,8 +13,9 @@ import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
  * arrives meanwhile waits and goes together into the next one. A transaction locks `chain_head` first, then anything
  * else; under the lock it reloads the policy if its version has moved, reads what its operations need in one go, runs
  * them in the order they came, writes, commits, and only then answers. Operations of a batch see what those before
- * them did. A batch that fails is run again one by one, so that one bad operation fails alone. A commit whose answer
- * was lost is settled by looking for its last entry in the chain, after taking the lock that it would still hold.
+ * them did. A batch that fails is run again in halves, in order, so that a bad operation fails alone and the others
+ * still share their commits. A commit whose answer was lost is settled by looking for its last entry in the chain,
+ * after taking the lock that it would still hold; only what is certainly not there is ever run again.
  */
 export interface Combiner {
   /** Runs one operation alone in its transaction: for what writes with SQL of its own. */
@@ -55,13 +56,19 @@ interface Waiting {
 const defaultMaxBatch = 256
 /** How long a lost commit is looked for before its callers are told that nobody knows. */
 const settleMilliseconds = 20_000
+const settleEveryMilliseconds = 100
+/** Organizations whose compiled policy a process keeps; beyond it the idle ones are forgotten and read again. */
+const keptLanes = 1_000
 
 export function createCombiner(options: CombinerOptions): Combiner {
   const lanes = new Map<string, Lane>()
   const submit = <R>(organizationId: string, entry: Omit<Waiting, 'resolve' | 'reject'>): Promise<R> =>
     new Promise<R>((resolve, reject) => {
       let lane = lanes.get(organizationId)
-      if (lane === undefined) lanes.set(organizationId, (lane = new Lane(organizationId, options)))
+      if (lane === undefined) {
+        if (lanes.size >= keptLanes) for (const [id, kept] of lanes) if (kept.idle) lanes.delete(id)
+        lanes.set(organizationId, (lane = new Lane(organizationId, options)))
+      }
       lane.submit({ ...entry, resolve: resolve as (result: unknown) => void, reject })
     })
   return {
@@ -89,6 +96,10 @@ class Lane {
     this.#options = options
   }
 
+  get idle(): boolean {
+    return !this.#draining
+  }
+
   submit(entry: Waiting): void {
     this.#queue.push(entry)
     if (!this.#draining) void this.#drain()
@@ -96,7 +107,11 @@ class Lane {
 
   async #drain(): Promise<void> {
     this.#draining = true
-    while (this.#queue.length > 0) await this.#execute(this.#take())
+    while (this.#queue.length > 0) {
+      // Not a wait: whoever this turn of the event loop still answers or reads comes along, instead of the first alone.
+      await new Promise((resolve) => setImmediate(resolve))
+      await this.#execute(this.#take())
+    }
     this.#draining = false
   }
 
@@ -111,23 +126,31 @@ class Lane {
   }
 
   async #execute(batch: Waiting[]): Promise<void> {
+    let committed: Committed
     try {
-      const results = await this.#commit(batch)
-      batch.forEach((entry, index) => entry.resolve(results[index]))
+      committed = await this.#commit(batch)
     } catch (error) {
       if (batch.length > 1 && isRetryableAlone(error)) {
-        for (const entry of batch) await this.#execute([entry])
+        const middle = batch.length >> 1
+        await this.#execute(batch.slice(0, middle))
+        await this.#execute(batch.slice(middle))
         return
       }
-      const answer = isConnectionError(error)
-        ? new DomainError('unavailable', 'the database cannot be reached, nothing was decided: try again')
-        : error
-      for (const entry of batch) entry.reject(answer)
+      for (const entry of batch) entry.reject(answerTo(error))
+      return
+    }
+    // Nothing below may throw: what is committed must never be taken for failed and run again.
+    batch.forEach((entry, index) => entry.resolve(committed.results[index]))
+    try {
+      this.#options.onCommitted(committed.tx.touched, committed.tx.outboxWritten)
+    } catch (error) {
+      // Readers that were not told poll, and so does the relay.
+      process.emitWarning(error instanceof Error ? error : String(error))
     }
   }
 
-  async #commit(batch: readonly Waiting[]): Promise<unknown[]> {
-    let committing: { tx: ChainTx; results: unknown[] } | null = null
+  async #commit(batch: readonly Waiting[]): Promise<Committed> {
+    let committing: Committed | null = null
     try {
       await this.#options.db.transaction().execute(async (trx) => {
         const tx = await this.#open(trx)
@@ -138,20 +161,19 @@ class Lane {
       })
     } catch (error) {
       // The assignment happens in a callback, which control-flow analysis does not see.
-      const lost = committing as { tx: ChainTx; results: unknown[] } | null
-      if (lost === null || !isConnectionError(error) || !(await this.#settled(lost.tx))) throw error
+      const lost = committing as Committed | null
+      if (lost === null || !(await this.#settled(lost.tx, error))) throw error
     }
-    const { tx, results } = committing as unknown as { tx: ChainTx; results: unknown[] }
     for (const { point } of batch) faultSwitch(`${point}:after`)
-    this.#options.onCommitted(tx.touched, tx.outboxWritten)
-    return results
+    return committing as unknown as Committed
   }
 
   async #open(trx: Transaction<Database>): Promise<ChainTx> {
+    // Outside of the locking subquery, so that the clock is read when the lock is held, not when the wait began.
     const { rows } = await sql<HeadRow>`
-      select seq, hash, policy_version, frozen, clock_timestamp() as now,
-             set_config('transaction_timeout', '5s', true)
-      from chain_head where organization_id = ${this.#organizationId} for update`.execute(trx)
+      select head.*, clock_timestamp() as now, set_config('transaction_timeout', '5s', true)
+      from (select seq, hash, policy_version, frozen
+            from chain_head where organization_id = ${this.#organizationId} for update) as head`.execute(trx)
     const head = rows[0]
     if (head === undefined) throw notFound('organization', this.#organizationId)
     if (this.#policy?.version !== head.policy_version || this.#policy.frozen !== head.frozen)
@@ -159,15 +181,20 @@ class Lane {
     return new ChainTx(trx, this.#organizationId, head, this.#policy)
   }
 
-  /** Whether a transaction whose COMMIT got no answer did commit. Throws when that cannot be learnt in time. */
-  async #settled(tx: ChainTx): Promise<boolean> {
+  /** Whether a transaction whose COMMIT failed did commit after all. Throws when that cannot be learnt in time. */
+  async #settled(tx: ChainTx, cause: unknown): Promise<boolean> {
     if (tx.entries === 0) return false
     const deadline = Date.now() + settleMilliseconds
     for (;;) {
       try {
         return await this.#options.db.transaction().execute(async (trx) => {
           // While the lost transaction lives it holds this lock: once we have it, it has committed or is gone.
-          await sql`select 1 from chain_head where organization_id = ${this.#organizationId} for update`.execute(trx)
+          await trx
+            .selectFrom('chain_head')
+            .select('seq')
+            .where('organization_id', '=', this.#organizationId)
+            .forUpdate()
+            .execute()
           const found = await trx
             .selectFrom('audit_events')
             .select('hash')
@@ -177,11 +204,36 @@ class Lane {
           return found?.hash === tx.head.hash
         })
       } catch (error) {
-        if (!isConnectionError(error) || Date.now() > deadline) throw error
-        await new Promise((resolve) => setTimeout(resolve, 250))
+        if (!isConnectionError(error) || Date.now() > deadline) throw new UnknownCommit('', { cause })
+        await new Promise((resolve) => setTimeout(resolve, settleEveryMilliseconds))
       }
     }
   }
+}
+
+interface Committed {
+  readonly tx: ChainTx
+  readonly results: readonly unknown[]
+}
+
+/** Nobody knows whether it committed: the one failure after which nothing may be run again. */
+class UnknownCommit extends Error {}
+
+/** Whether running the operations of a failed batch in smaller ones can help. */
+function isRetryableAlone(error: unknown): boolean {
+  return !(error instanceof UnknownCommit) && !isConnectionError(error)
+}
+
+/** What the callers of a failed operation are told. */
+function answerTo(error: unknown): unknown {
+  if (error instanceof UnknownCommit)
+    return new DomainError(
+      'unavailable',
+      'the database was lost while saving and it is not known whether this was saved: look before trying again',
+    )
+  if (isConnectionError(error))
+    return new DomainError('unavailable', 'the database cannot be reached, nothing was decided: try again')
+  return error
 }
 
 async function runBatch(tx: ChainTx, batch: readonly Waiting[]): Promise<unknown[]> {

@@ -1,9 +1,12 @@
 import pg from 'pg'
-import { DomainError } from './errors.ts'
 
-/** SQLSTATE classes and codes that say the server or the connection went away. */
-const goneCodes = /^(08...|57P0[1-4]|53300)$/
+/** SQLSTATEs that say the server went away or ended this connection: 25P03 and 25P04 are its own time-outs. */
+const goneCodes = /^(08...|57P0[1-5]|53300|25P0[34])$/
 const socketCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EHOSTUNREACH'])
+
+/** Words of pg, pg-pool and kysely for a connection that is gone; they carry no code. */
+const goneMessages =
+  /Connection terminated|timeout exceeded when trying to connect|is not queryable|Postgres connection has been discarded/
 
 /** Whether the failure says nothing about the work itself: the database could not be reached, or was lost on the way. */
 export function isConnectionError(error: unknown): boolean {
@@ -12,14 +15,7 @@ export function isConnectionError(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   if (error instanceof pg.DatabaseError) return typeof code === 'string' && goneCodes.test(code)
   if (typeof code === 'string' && socketCodes.has(code)) return true
-  return /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/.test(
-    error.message,
-  )
-}
-
-/** Whether running each operation of a failed batch alone can help: not when the database is away. */
-export function isRetryableAlone(error: unknown): boolean {
-  return error instanceof DomainError || !isConnectionError(error)
+  return goneMessages.test(error.message)
 }
 
 /** SQLSTATE of a unique violation on this constraint. */

@@ -1,0 +1,15 @@
+/** `npm run bench [name] [arguments]`: one benchmark, or all of them one after another. Each prints both sides. */
+const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
+  append: () => import('./append.ts'),
+  verify: () => import('./verify.ts'),
+}
+
+const [name, ...args] = process.argv.slice(2)
+if (name !== undefined && benchmarks[name] === undefined) {
+  process.stderr.write(`no benchmark \`${name}\`: choose one of ${Object.keys(benchmarks).join(', ')}\n`)
+  process.exitCode = 2
+} else {
+  for (const [each, load] of Object.entries(benchmarks)) {
+    if (name === undefined || name === each) await (await load()).run(name === undefined ? [] : args)
+  }
+}

@@ -1,0 +1,74 @@
+import type pg from 'pg'
+import { createDatabase } from '../../src/db/connect.ts'
+import { sealEntry, type AuditDraft, type ChainPosition } from '../../src/governance/audit.ts'
+import { createCombiner, type BatchKind } from '../../src/governance/combiner.ts'
+
+/** What an agent's decision writes. */
+export const draft: AuditDraft = {
+  eventType: 'decision.made',
+  action: 'mail_send',
+  status: 'allow',
+  actor: {
+    type: 'user',
+    id: 'usr_01J00000000000000000000000',
+    apiKeyId: 'key_01J00000000000000000000000',
+    ip: '127.0.0.1',
+  },
+  runId: 'run_01J00000000000000000000000',
+  workflowId: 'wf_01J00000000000000000000000',
+  metadata: {
+    decision_id: 'dec_01J00000000000000000000000',
+    params_hash: 'a'.repeat(64),
+    rule_id: 'rule_01J00000000000000000000000',
+    side_effect: 'egress',
+    step_id: 'send',
+  },
+}
+
+export type Side = 'combiner' | 'per call'
+
+/** Appends one entry durably and resolves once it is committed. */
+export type Append = () => Promise<void>
+
+const appendEntry: BatchKind<null, null, null> = {
+  point: 'effect.decide',
+  load: () => Promise.resolve(null),
+  apply: (tx) => {
+    tx.append(draft)
+    return null
+  },
+  write: () => Promise.resolve(),
+}
+
+export function appendWith(side: Side, pool: pg.Pool, organizationId: string): Append {
+  if (side === 'per call') return () => lockAppendCommit(pool, organizationId)
+  const combiner = createCombiner({ db: createDatabase(pool), onCommitted: () => {} })
+  return async () => {
+    await combiner.join(organizationId, appendEntry, null)
+  }
+}
+
+/** The straightforward way with the same client: lock the head, append, commit, per call. Prepared statements. */
+async function lockAppendCommit(pool: pg.Pool, organizationId: string): Promise<void> {
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    const { rows } = await client.query<ChainPosition & { policy_version: number; now: Date }>({
+      name: 'lock',
+      text: `select seq, hash, policy_version, clock_timestamp() as now
+             from chain_head where organization_id = $1 for update`,
+      values: [organizationId],
+    })
+    const head = rows[0] as ChainPosition & { policy_version: number; now: Date }
+    const entry = sealEntry(organizationId, head, head.policy_version, head.now, draft)
+    await client.query({
+      name: 'append',
+      text: `with added as (insert into audit_events (canonical, hash) values ($2, $3))
+             update chain_head set seq = $4, hash = $3 where organization_id = $1`,
+      values: [organizationId, entry.canonical, entry.hash, entry.seq],
+    })
+    await client.query('commit')
+  } finally {
+    client.release()
+  }
+}
