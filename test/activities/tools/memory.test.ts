@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Kysely } from 'kysely'
+import { getMemory } from '../../../src/activities/tools/memory-get.ts'
+import { setMemory } from '../../../src/activities/tools/memory-set.ts'
+import { createDatabase, createPool } from '../../../src/db/connect.ts'
+import type { ToolCall } from '../../../src/activities/tools/executor.ts'
+import type { Database } from '../../../src/db/schema/index.ts'
+import type { Json } from '../../../src/policy/types.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
+import { toolCall, toolContext } from './call.ts'
+
+describe('memory_get', () => {
+  const context = toolContext({
+    memory: {
+      get: async (organization, key) =>
+        organization === 'org_1' && key === 'k' ? { value: { a: [1] }, labels: ['pii'] } : null,
+    },
+  })
+
+  test('the labels of the value travel with it', async () => {
+    expect(await getMemory(toolCall({ key: 'k' }), context)).toEqual({
+      output: { key: 'k', value: { a: [1] } },
+      labels: ['pii'],
+    })
+  })
+
+  test('nothing kept is null without labels', async () => {
+    expect(await getMemory(toolCall({ key: 'other' }), context)).toEqual({
+      output: { key: 'other', value: null },
+      labels: [],
+    })
+  })
+
+  test('another organization keeps its own', async () => {
+    const result = await getMemory(toolCall({ key: 'k' }, { organizationId: 'org_2' }), context)
+    expect(result.output).toEqual({ key: 'k', value: null })
+  })
+})
+
+describe('memory_set', () => {
+  let database: TestDatabase
+  let db: Kysely<Database>
+  beforeAll(async () => {
+    database = await createTestDatabase()
+    // the rows memory refers to: only the owner of the tables could leave them out
+    const owner = createDatabase(createPool({ url: database.adminUrl, appRole: 'countersign_owner', max: 1 }))
+    for (const id of ['org_1', 'org_2'])
+      await owner.insertInto('organizations').values({ id, name: id }).execute()
+    for (const id of ['usr_1', 'usr_2']) {
+      await owner
+        .insertInto('users')
+        .values({ id, name: id, email: `${id}@x.example` })
+        .execute()
+    }
+    await owner.destroy()
+    db = createDatabase(createPool({ url: database.appUrl, max: 2 }))
+  }, 120_000)
+  afterAll(async () => {
+    await db.destroy()
+    await database.drop()
+  })
+
+  const set = (value: Json, over: Partial<Omit<ToolCall<never>, 'params'>> = {}) =>
+    setMemory(toolCall({ key: 'k', value: value as never }, over), toolContext())
+  const commit = async (...args: Parameters<typeof set>) => {
+    const result = await set(...args)
+    await db.transaction().execute((trx) => result.commit!(trx))
+  }
+  const rows = (organization = 'org_1') =>
+    db
+      .selectFrom('memory')
+      .select(['key', 'value', 'labels', 'updated_by', 'updated_at'])
+      .where('organization_id', '=', organization)
+      .execute()
+
+  test('writes in `commit` alone, in whatever transaction that is', async () => {
+    const result = await set('x')
+    expect(result.output).toEqual({ key: 'k' })
+    expect(await rows()).toEqual([])
+    const rolledBack = db.transaction().execute(async (trx) => {
+      await result.commit!(trx)
+      throw new Error('roll back')
+    })
+    await expect(rolledBack).rejects.toThrow('roll back')
+    expect(await rows()).toEqual([])
+  })
+
+  test('keeps value, labels and who wrote; the next write replaces all of them', async () => {
+    await commit({ a: ['ü', null, 1.5] }, { labels: ['pii', 'internal', 'pii'] })
+    const [first] = await rows()
+    expect(first).toMatchObject({ key: 'k', labels: ['internal', 'pii'], updated_by: 'usr_1' })
+    expect(JSON.parse(first!.value)).toEqual({ a: ['ü', null, 1.5] })
+    await db
+      .updateTable('memory')
+      .set({ updated_at: new Date(0) })
+      .execute()
+    await commit(null, { labels: [], requester: { userId: 'usr_2', email: 'b@x.example' } })
+    const after = await rows()
+    expect(after).toHaveLength(1)
+    expect(after[0]).toMatchObject({ value: 'null', labels: [], updated_by: 'usr_2' })
+    expect(after[0]!.updated_at.getTime()).toBeGreaterThan(0)
+  })
+
+  test('each organization has its own keys; committing twice keeps one row', async () => {
+    await commit('theirs', { organizationId: 'org_2' })
+    await commit('theirs', { organizationId: 'org_2' })
+    expect(await rows('org_2')).toMatchObject([{ value: '"theirs"' }])
+    expect(await rows('org_1')).not.toMatchObject([{ value: '"theirs"' }])
+  })
+
+  test('NUL inside a value survives', async () => {
+    await commit('a\0b')
+    expect(JSON.parse((await rows())[0]!.value)).toBe('a\0b')
+  })
+})
