@@ -16,5 +16,7 @@ export type ToolName = keyof typeof catalog
 
 /** The declaration of a tool, or undefined for a name the catalogue does not have (`constructor` included). */
 export function getTool(name: string): ToolDeclaration | undefined {
-  return Object.hasOwn(catalog, name) ? catalog[name as ToolName] : undefined
+  return byName.get(name)
 }
+
+const byName: ReadonlyMap<string, ToolDeclaration> = new Map(Object.entries(catalog))

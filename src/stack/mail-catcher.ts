@@ -46,14 +46,12 @@ export async function listenForMail(
       stream.on('error', () => {})
       stream.on('end', () => {
         if (stream.sizeExceeded) return callback()
-        receive({
+        const mail = {
           ...envelopeOf(session),
           raw: Buffer.concat(chunks),
           socket: sockets.get(session.remotePort),
-        }).then(
-          () => callback(),
-          (error: Error) => callback(error),
-        )
+        }
+        void answer(receive(mail), callback)
       })
     },
   })
@@ -79,6 +77,15 @@ export async function listenForMail(
         for (const socket of sockets.values()) socket.destroy()
       }),
   }
+}
+
+async function answer(received: Promise<void>, reply: (error?: Error) => void): Promise<void> {
+  try {
+    await received
+  } catch (error) {
+    return reply(error instanceof Error ? error : new Error('not kept'))
+  }
+  reply()
 }
 
 function envelopeOf(session: SMTPServerSession): Pick<ReceivedMail, 'from' | 'recipients'> {

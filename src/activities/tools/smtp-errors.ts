@@ -55,7 +55,7 @@ export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
 
 /** Some recipients were refused, so nobody gets the mail; it may pass if every refusal may. */
 export function recipientsRefused(refusals: readonly SmtpFailure[], recipients: number): ToolError {
-  const codes = [...new Set(refusals.map((refusal) => refusal.responseCode ?? 0))].sort()
+  const codes = [...new Set(refusals.map((refusal) => refusal.responseCode ?? 0))].sort((a, b) => a - b)
   return new ToolError(
     'mail_recipients_refused',
     `the mail server refused ${refusals.length} of ${recipients} recipients (answer ${codes.join(', ')}); ` +

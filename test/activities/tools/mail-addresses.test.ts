@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import {
   envelopeRecipients,
   parseMailbox,

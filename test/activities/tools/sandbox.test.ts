@@ -144,10 +144,10 @@ describe.each(methods)('opening by %s', (method) => {
 
   test('a folder swapped for a link again and again never leads outside', async () => {
     const folder = join(root, 'folder')
-    let stop = false
+    const race = new AbortController()
     let swaps = 0
     const swapping = (async () => {
-      while (!stop) {
+      while (!race.signal.aborted) {
         await rename(folder, join(root, 'aside'))
         await symlink('../outside', folder)
         await unlink(folder)
@@ -176,7 +176,7 @@ describe.each(methods)('opening by %s', (method) => {
         }
       }
     } finally {
-      stop = true
+      race.abort()
       await swapping
     }
     expect(seen.inside).toBeGreaterThanOrEqual(20)
