@@ -41,6 +41,8 @@ export interface CombinerOptions {
   readonly onCommitted: (touchedRuns: ReadonlySet<string>, outboxWritten: boolean) => void
   /** Longest batch; 1 makes it lock, append and commit per call. */
   readonly maxBatch?: number
+  /** How long a lost commit is looked for before its callers are told that nobody knows. Default 20 s. */
+  readonly settleMilliseconds?: number
 }
 
 interface Waiting {
@@ -54,8 +56,7 @@ interface Waiting {
 }
 
 const defaultMaxBatch = 256
-/** How long a lost commit is looked for before its callers are told that nobody knows. */
-const settleMilliseconds = 20_000
+const defaultSettleMilliseconds = 20_000
 const settleEveryMilliseconds = 100
 /** Organizations whose compiled policy a process keeps; beyond it the idle ones are forgotten and read again. */
 const keptLanes = 1_000
@@ -184,7 +185,7 @@ class Lane {
   /** Whether a transaction whose COMMIT failed did commit after all. Throws when that cannot be learnt in time. */
   async #settled(tx: ChainTx, cause: unknown): Promise<boolean> {
     if (tx.entries === 0) return false
-    const deadline = Date.now() + settleMilliseconds
+    const deadline = Date.now() + (this.#options.settleMilliseconds ?? defaultSettleMilliseconds)
     for (;;) {
       try {
         return await this.#options.db.transaction().execute(async (trx) => {

@@ -8,14 +8,16 @@ const socketCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT',
 const goneMessages =
   /Connection terminated|timeout exceeded when trying to connect|is not queryable|Postgres connection has been discarded/
 
-/** Whether the failure says nothing about the work itself: the database could not be reached, or was lost on the way. */
+/**
+ * Whether the failure says nothing about the work itself: the database could not be reached, or was lost on the way.
+ * Told by what the error carries, never by its class: errors of Node's own come from another realm in tests.
+ */
 export function isConnectionError(error: unknown): boolean {
-  if (error instanceof AggregateError) return error.errors.some(isConnectionError)
-  if (!(error instanceof Error)) return false
-  const { code } = error as { code?: unknown }
-  if (error instanceof pg.DatabaseError) return typeof code === 'string' && goneCodes.test(code)
-  if (typeof code === 'string' && socketCodes.has(code)) return true
-  return goneMessages.test(error.message)
+  if (typeof error !== 'object' || error === null) return false
+  const { code, message, errors } = error as { code?: unknown; message?: unknown; errors?: unknown }
+  if (Array.isArray(errors)) return errors.some(isConnectionError)
+  if (typeof code === 'string' && (socketCodes.has(code) || goneCodes.test(code))) return true
+  return typeof message === 'string' && goneMessages.test(message)
 }
 
 /** SQLSTATE of a unique violation on this constraint. */

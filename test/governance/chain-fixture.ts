@@ -1,0 +1,102 @@
+import pg from 'pg'
+import { createDatabase, createPool } from '../../src/db/connect.ts'
+import type { AuditDraft } from '../../src/governance/audit.ts'
+import type { ChainTx } from '../../src/governance/chain-tx.ts'
+import { createCombiner, type BatchKind, type CombinerOptions } from '../../src/governance/combiner.ts'
+import { verifyChain, type Verification } from '../../src/governance/verify.ts'
+
+export const organizationId = 'org_01J00000000000000000000000'
+export const userId = 'usr_01J00000000000000000000000'
+
+/** An entry that carries `mark`, so that a caller's answer and its entry can be told to belong together. */
+export function marked(mark: string, metadata: AuditDraft['metadata'] = {}): AuditDraft {
+  return {
+    eventType: 'test.append',
+    action: 'append',
+    status: 'ok',
+    actor: { type: 'user', id: userId },
+    metadata: { ...metadata, mark },
+  }
+}
+
+/** Appends one marked entry; answers the `seq` it got. */
+export const appendMarked: BatchKind<string, null, number> = {
+  point: 'effect.decide',
+  load: () => Promise.resolve(null),
+  apply: (tx, _shared, mark) => appendTo(tx, mark),
+  write: () => Promise.resolve(),
+}
+
+export function appendTo(tx: ChainTx, mark: string): number {
+  tx.append(marked(mark))
+  return tx.head.seq
+}
+
+/** Runs `work` over one connection. */
+export async function query<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}
+
+/** An organization with an empty chain and one owner. */
+export function createOrganization(url: string, id = organizationId): Promise<unknown> {
+  return query(url, async (client) => {
+    await client.query('insert into organizations (id, name) values ($1, $1)', [id])
+    await client.query('insert into chain_head (organization_id) values ($1)', [id])
+    await client.query('insert into users (id, email) values ($1, $2) on conflict do nothing', [
+      userId,
+      'o@x.test',
+    ])
+  })
+}
+
+/** A combiner with a pool of its own, as one process has. */
+export function openCombiner(url: string, options: Partial<CombinerOptions> = {}) {
+  const pool = createPool({ url, max: 5 })
+  const db = createDatabase(pool)
+  const combiner = createCombiner({ db, onCommitted: () => {}, ...options })
+  return { combiner, db, close: () => db.destroy() }
+}
+
+/** Appends `count` entries, marked `1`, `2`, ..., each in its place. */
+export async function appendEntries(
+  url: string,
+  count: number,
+  organization = organizationId,
+): Promise<void> {
+  const { combiner, close } = openCombiner(url)
+  const marks = Array.from({ length: count }, (_, index) => String(index + 1))
+  await Promise.all(marks.map((mark) => combiner.join(organization, appendMarked, mark)))
+  await close()
+}
+
+export interface StoredRow {
+  readonly seq: number
+  readonly mark: string
+  /** The transaction that wrote it. */
+  readonly xmin: string
+}
+
+export function storedRows(url: string, organization = organizationId): Promise<StoredRow[]> {
+  return query(
+    url,
+    async (client) =>
+      (
+        await client.query<StoredRow>(
+          `select seq, metadata ->> 'mark' as mark, xmin::text as xmin
+           from audit_events where organization_id = $1 order by seq`,
+          [organization],
+        )
+      ).rows,
+  )
+}
+
+export function verify(url: string, organization = organizationId): Promise<Verification> {
+  return verifyChain({ databaseUrl: url, appRole: 'countersign_app', organizationId: organization })
+}

@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import type { BatchKind } from '../../src/governance/combiner.ts'
+import { decide } from '../../src/policy/decide.ts'
+import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
+import {
+  appendTo,
+  createOrganization,
+  marked,
+  openCombiner,
+  organizationId,
+  query,
+  userId,
+  verify,
+} from './chain-fixture.ts'
+
+let database: TestDatabase
+let saving: ReturnType<typeof openCombiner>
+let deciding: ReturnType<typeof openCombiner>
+
+beforeEach(async () => {
+  database = await createTestDatabase()
+  await createOrganization(database.adminUrl)
+  saving = openCombiner(database.appUrl)
+  deciding = openCombiner(database.appUrl)
+})
+afterEach(async () => {
+  await saving.close()
+  await deciding.close()
+  await database.drop()
+})
+
+const decideMail: BatchKind<string, null, string> = {
+  point: 'effect.decide',
+  load: () => Promise.resolve(null),
+  apply(tx, _shared, mark) {
+    appendTo(tx, mark)
+    const call = {
+      source: 'workflows',
+      tool: 'mail_send',
+      sideEffect: 'egress',
+      params: {},
+      labels: [],
+    } as const
+    return decide(tx.policy.compiled, call).verdict
+  },
+  write: () => Promise.resolve(),
+}
+
+function saveRule(name: string, verdict: string): Promise<void> {
+  return saving.combiner.run(organizationId, 'org.change', async (tx) => {
+    await tx.trx
+      .insertInto('rules')
+      .values({
+        id: `rule_${name}`,
+        organization_id: organizationId,
+        name,
+        body: JSON.stringify({ name, verdict, status: 'active', tools: ['mail_send'] }),
+        created_by: userId,
+      })
+      .execute()
+    tx.policyChanged()
+    tx.append(marked(`saved ${name}`))
+  })
+}
+
+test('a rule saved in one process decides the next call in every other', async () => {
+  expect(await deciding.combiner.join(organizationId, decideMail, 'before')).toBe('allow')
+  await saveRule('no-mail', 'deny')
+  expect(await deciding.combiner.join(organizationId, decideMail, 'after')).toBe('deny')
+  expect(await saving.combiner.join(organizationId, decideMail, 'here')).toBe('deny')
+})
+
+test('a freeze holds from the next decision on, and so does its end', async () => {
+  const freeze = (reason: string | null): Promise<void> =>
+    saving.combiner.run(organizationId, 'org.change', async (tx) => {
+      await tx.trx.updateTable('chain_head').set({ frozen: reason }).execute()
+      tx.append(marked('freeze'))
+    })
+  expect(await deciding.combiner.join(organizationId, decideMail, 'before')).toBe('allow')
+  await freeze('incident')
+  expect(await deciding.combiner.join(organizationId, decideMail, 'frozen')).toBe('deny')
+  await freeze(null)
+  expect(await deciding.combiner.join(organizationId, decideMail, 'after')).toBe('allow')
+})
+
+test('a save that fails changes no version and no decision', async () => {
+  await saveRule('no-mail', 'deny')
+  await expect(saveRule('no-mail', 'deny')).rejects.toThrow(/rules_pkey|rules_name/)
+  expect(await deciding.combiner.join(organizationId, decideMail, 'after')).toBe('deny')
+  const { rows } = await query(database.adminUrl, (client) =>
+    client.query(`select seq, metadata -> 'policy_version' as version from audit_events order by seq`),
+  )
+  expect(rows).toEqual([
+    { seq: 1, version: 2 },
+    { seq: 2, version: 2 },
+  ])
+  expect(await verify(database.appUrl)).toMatchObject({ valid: true })
+})

@@ -1,0 +1,181 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { BatchKind } from '../../src/governance/combiner.ts'
+import { DomainError } from '../../src/governance/errors.ts'
+import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
+import {
+  appendMarked,
+  appendTo,
+  createOrganization,
+  openCombiner,
+  organizationId,
+  query,
+  storedRows,
+  verify,
+} from './chain-fixture.ts'
+
+let database: TestDatabase
+let open: ReturnType<typeof openCombiner>
+
+beforeEach(async () => {
+  database = await createTestDatabase()
+  await createOrganization(database.adminUrl)
+  open = openCombiner(database.appUrl)
+})
+afterEach(async () => {
+  await open.close()
+  await database.drop()
+})
+
+const marks = (count: number): string[] => Array.from({ length: count }, (_, index) => `m${index}`)
+
+describe('order', () => {
+  test('operations are applied and answered in the order they came', async () => {
+    const answers = await Promise.all(
+      marks(300).map((mark) => open.combiner.join(organizationId, appendMarked, mark)),
+    )
+    expect(answers).toEqual(marks(300).map((_, index) => index + 1))
+    expect((await storedRows(database.appUrl)).map((row) => row.mark)).toEqual(marks(300))
+  })
+
+  test('what runs alone keeps its place between what runs together', async () => {
+    const { combiner } = open
+    const work = marks(30).map((mark, index) =>
+      index % 7 === 3
+        ? combiner.run(organizationId, 'org.change', (tx) => Promise.resolve(appendTo(tx, mark)))
+        : combiner.join(organizationId, appendMarked, mark),
+    )
+    expect(await Promise.all(work)).toEqual(marks(30).map((_, index) => index + 1))
+    expect((await storedRows(database.appUrl)).map((row) => row.mark)).toEqual(marks(30))
+  })
+
+  test('an operation sees what those before it in the batch did', async () => {
+    const useOnce: BatchKind<string, { used: boolean }, boolean> = {
+      point: 'effect.decide',
+      load: () => Promise.resolve({ used: false }),
+      apply(tx, shared, mark) {
+        const first = !shared.used
+        shared.used = true
+        appendTo(tx, mark)
+        return first
+      },
+      write: () => Promise.resolve(),
+    }
+    const answers = await Promise.all(
+      marks(5).map((mark) => open.combiner.join(organizationId, useOnce, mark)),
+    )
+    expect(answers).toEqual([true, false, false, false, false])
+  })
+})
+
+describe('batches', () => {
+  const transactions = async (maxBatch?: number): Promise<number> => {
+    const { combiner, close } = openCombiner(database.appUrl, maxBatch === undefined ? {} : { maxBatch })
+    await Promise.all(marks(100).map((mark) => combiner.join(organizationId, appendMarked, mark)))
+    await close()
+    return new Set((await storedRows(database.appUrl)).map((row) => row.xmin)).size
+  }
+
+  test('what waits at the same time shares one transaction', async () => {
+    expect(await transactions()).toBe(1)
+  })
+
+  test('with a longest batch of 1 every call has its own', async () => {
+    expect(await transactions(1)).toBe(100)
+  })
+
+  test('organizations do not wait for each other', async () => {
+    const other = 'org_01J00000000000000000000001'
+    await createOrganization(database.adminUrl, other)
+    let finish: () => void = () => {}
+    const held = open.combiner.run(organizationId, 'org.change', async (tx) => {
+      await new Promise<void>((resolve) => (finish = resolve))
+      return appendTo(tx, 'held')
+    })
+    expect(await open.combiner.join(other, appendMarked, 'free')).toBe(1)
+    finish()
+    expect(await held).toBe(1)
+  })
+})
+
+describe('failures', () => {
+  test('operations that are refused, and ones the database refuses, fail alone and leave nothing', async () => {
+    const refused = new DomainError('conflict', 'refused')
+    const kind: BatchKind<string, null, number> = {
+      ...appendMarked,
+      apply(tx, _shared, mark) {
+        const seq = appendTo(tx, mark)
+        if (mark === 'm20') throw refused
+        return seq
+      },
+    }
+    // A NUL has no place in Postgres: the whole statement that carries it is refused.
+    const wanted = marks(64).map((mark, index) => (index === 40 ? 'a\u0000b' : mark))
+    const answers = await Promise.allSettled(
+      wanted.map((mark) => open.combiner.join(organizationId, kind, mark)),
+    )
+    const failed = answers.flatMap((answer, index) => (answer.status === 'rejected' ? [index] : []))
+    expect(failed).toEqual([20, 40])
+    expect(answers[20]).toMatchObject({ reason: refused })
+    expect((await storedRows(database.appUrl)).map((row) => row.mark)).toEqual(
+      marks(64).filter((_, index) => !failed.includes(index)),
+    )
+    expect(await verify(database.appUrl)).toMatchObject({ valid: true, entries: 62 })
+  })
+
+  test('a listener that throws after the commit changes no answer and repeats nothing', async () => {
+    const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const { combiner, close } = openCombiner(database.appUrl, {
+      onCommitted: () => {
+        throw new Error('the listener failed')
+      },
+    })
+    const answers = await Promise.all(
+      marks(10).map((mark) => combiner.join(organizationId, appendMarked, mark)),
+    )
+    expect(answers).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    expect(await combiner.join(organizationId, appendMarked, 'next')).toBe(11)
+    expect(warned).toHaveBeenCalledTimes(2)
+    warned.mockRestore()
+    await close()
+    expect(await storedRows(database.appUrl)).toHaveLength(11)
+  })
+
+  test('an organization that does not exist is not found', async () => {
+    await expect(open.combiner.join('org_absent', appendMarked, 'm')).rejects.toMatchObject({
+      code: 'not_found',
+    })
+  })
+
+  test('a database that cannot be reached is unavailable', async () => {
+    const { combiner, close } = openCombiner('postgres://127.0.0.1:1/none')
+    await expect(combiner.join(organizationId, appendMarked, 'm')).rejects.toMatchObject({
+      code: 'unavailable',
+    })
+    await close()
+  })
+})
+
+describe('clock', () => {
+  test('it is read once the lock is held, also when the one who held it changed nothing', async () => {
+    const other = openCombiner(database.appUrl)
+    let finish: () => void = () => {}
+    let locked: () => void = () => {}
+    const holding = new Promise<void>((resolve) => (locked = resolve))
+    const held = other.combiner.run(organizationId, 'org.change', async () => {
+      locked()
+      await new Promise<void>((resolve) => (finish = resolve))
+    })
+    await holding
+    const waiting = open.combiner.run(organizationId, 'org.change', (tx) => Promise.resolve(tx.now))
+    const released = await query(database.adminUrl, async (client) => {
+      // Until the database itself says that it waits for the lock.
+      const waits = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = $1`
+      while ((await client.query(waits, [database.name])).rowCount === 0);
+      return (await client.query('select clock_timestamp() as now')).rows[0].now as Date
+    })
+    finish()
+    await held
+    expect((await waiting).getTime()).toBeGreaterThanOrEqual(released.getTime())
+    await other.close()
+  })
+})
