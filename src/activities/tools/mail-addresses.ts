@@ -8,7 +8,7 @@ export interface Mailbox {
 }
 
 /** `to`, `cc` or `bcc` as the tool's schema takes it. */
-export type RecipientsParam = string | readonly string[] | undefined
+type RecipientsParam = string | readonly string[] | undefined
 
 /*
  * Rules decide on recipients by reading the same text. Whatever two readers could understand differently is therefore

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { afterEach, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, describe, expect, test } from '@jest/globals'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { sendMail } from '../../../src/activities/tools/mail-send.ts'
 import { toolCall, toolContext } from './call.ts'
@@ -16,10 +16,10 @@ afterEach(() => new Promise<void>((resolve) => server.close(resolve)))
 async function start(options: SMTPServerOptions): Promise<void> {
   secured = []
   users = []
-  // it says on the console that this certificate is for tests
-  const console = jest.spyOn(globalThis.console, 'error').mockImplementation(() => {})
   server = new SMTPServer({
     authOptional: true,
+    // without this it warns on the console that its certificate is for tests
+    logger: false,
     disableReverseLookup: true,
     closeTimeout: 100,
     onAuth: (auth, _session, callback) => callback(null, { user: `${auth.username}:${auth.password}` }),
@@ -31,7 +31,6 @@ async function start(options: SMTPServerOptions): Promise<void> {
     },
     ...options,
   })
-  console.mockRestore()
   server.on('error', () => {})
   server.listen(0, '127.0.0.1')
   await once(server.server, 'listening')
