@@ -69,7 +69,9 @@ export function recordedProcesses(dataDir: string): RecordedProcess[] {
 /** Whether the recorded process runs and its command line names this data folder. */
 export function isOurs(dataDir: string, record: ProcessIdentity): boolean {
   if (!isRunning(record)) return false
-  return identify(record.pid)?.command.includes(realpathSync(dataDir)) ?? false
+  // The folder itself or something in it, as a whole word of the command line: `/x/.data-2` is not in `/x/.data`.
+  const folder = realpathSync(dataDir).replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
+  return new RegExp(`(^|[\\s=])${folder}(/|\\s|$)`).test(identify(record.pid)?.command ?? '')
 }
 
 export interface EndOptions {

@@ -107,19 +107,27 @@ function putInPlace(from: string, to: string): void {
 async function python(args: readonly string[], signal: AbortSignal | undefined): Promise<void> {
   for (const name of ['python3', 'python']) {
     try {
-      await run(name, [...args], { timeout: 600_000, maxBuffer: 16 * 1024 * 1024, ...(signal && { signal }) })
+      await run(name, [...args], {
+        env: process.env,
+        timeout: 600_000,
+        maxBuffer: 16 * 1024 * 1024,
+        ...(signal && { signal }),
+      })
       return
     } catch (error) {
       const failed = error as NodeJS.ErrnoException & { stderr?: string }
       if (failed.code === 'ENOENT') continue
-      throw new Error(lastLine(failed.stderr) ?? failed.message, { cause: error })
+      throw new Error(errorIn(failed.stderr) ?? failed.message, { cause: error })
     }
   }
   throw new Error('there is no `python3`')
 }
 
-function lastLine(text: string | undefined): string | undefined {
-  return text?.trim().split('\n').at(-1)?.trim() || undefined
+/** pip's own words, from its first error on, in one line. */
+function errorIn(text: string | undefined): string | undefined {
+  const from = text?.indexOf('ERROR:') ?? -1
+  const words = text?.slice(Math.max(from, 0)).replaceAll(/\s+/g, ' ').trim().slice(0, 400)
+  return words === '' ? undefined : words
 }
 
 function isWritable(folder: string): boolean {

@@ -18,8 +18,11 @@ export interface StackParts {
   readonly programs: { readonly api: string; readonly worker: string }
   /** Brings the database to this version, as the role that owns the tables. */
   migrate(options: { url: string; log: Log }): Promise<unknown>
-  /** Creates the first organization and its people; null when there is one already. */
-  bootstrapIdentities(appUrl: string): Promise<Identities | null>
+  /**
+   * Creates the first organization and its people, with the environment that the API gets; does nothing when there is
+   * one already. Calls `save` before it commits, so that a crash in between loses no secret that opens something.
+   */
+  bootstrapIdentities(env: NodeJS.ProcessEnv, save: (made: Identities) => Promise<void>): Promise<unknown>
   startMailCatcher(options: { dir: string }): Promise<{ url: string; close(): Promise<void> }>
 }
 
@@ -57,24 +60,13 @@ export async function startStack(options: StartOptions): Promise<string> {
   const [urls, place] = await Promise.all([databaseStep(), temporalStep()])
   ending.throwIfAborted()
   await step('migrations', () => options.migrate({ url: urls.owner, log: options.log }))
-  const made =
-    urls.admin !== null && !settings.production ? await options.bootstrapIdentities(urls.app) : null
   ending.throwIfAborted()
 
   const port = settings.port === 0 ? await freePort() : settings.port
   const baseUrl = `${settings.tls ? 'https' : 'http'}://127.0.0.1:${port}`
-  if (urls.admin !== null && !settings.production) {
-    const addresses = {
-      base_url: baseUrl,
-      console_url: `${baseUrl}/console/`,
-      temporal_ui_url: place.uiUrl,
-      database_url: urls.app,
-      database_admin_url: urls.admin,
-      temporal_address: place.address,
-    }
-    writeBootstrap(dataDir, addresses, made, options.log)
-  }
   const env = await childEnvironment(options, urls, place, port, baseUrl)
+  await bootstrap(options, urls, place, baseUrl, env)
+  ending.throwIfAborted()
   const program = (role: 'api' | 'worker') =>
     keep(options, role, ['postgres', 'temporal'], () =>
       startProgram({ role, file: options.programs[role], dataDir, env }),
@@ -127,6 +119,30 @@ async function temporal(options: StartOptions): Promise<TemporalPlace> {
     const ports = previous === undefined ? {} : { port: previous.port, uiPort: previous.uiPort }
     return startTemporal({ dataDir, log, signal: ending, ...namespace, ...ports })
   })
+}
+
+/** Keeps bootstrap.json true: identities once, addresses at every start; never in production or for a database not ours. */
+async function bootstrap(
+  { settings, dataDir, log, bootstrapIdentities }: StartOptions,
+  urls: DatabaseUrls,
+  place: TemporalPlace,
+  baseUrl: string,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
+  if (urls.admin === null || settings.production) return
+  const addresses = {
+    base_url: baseUrl,
+    console_url: `${baseUrl}/console/`,
+    temporal_ui_url: place.uiUrl,
+    database_url: urls.app,
+    database_admin_url: urls.admin,
+    temporal_address: place.address,
+  }
+  let written = false
+  await bootstrapIdentities(env, async (made) => {
+    written = writeBootstrap(dataDir, addresses, made, log)
+  })
+  if (!written) writeBootstrap(dataDir, addresses, null, log)
 }
 
 /** What the API and the worker get: the user's environment, completed with what was started here. */

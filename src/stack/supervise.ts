@@ -43,7 +43,7 @@ interface Kept {
 }
 
 export function createSupervisor<Name extends string>(options: SupervisorOptions): Supervisor<Name> {
-  const { log, pause = 200, longestPause = 5_000, settled = 2_000, limit = 6 } = options
+  const { log, pause = 200, longestPause = 5_000, settled = 2_000, limit = 5 } = options
   const kept = new Map<Name, Kept>()
   const loops = new Map<Name, Promise<void>>()
   const stopping = new AbortController()

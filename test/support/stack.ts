@@ -6,9 +6,9 @@ import { asAdmin, guardedFolder, startTestPostgres, template, urlOf, type TestPo
 export { stackHome, startStack, type StartedStack } from './start-stack.ts'
 
 /*
- * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts) and all files share that
- * server; a file run by hand starts one of its own. Every server has a guard, so that nothing is left behind when a
- * test process is killed.
+ * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts) and all files
+ * share that server; a file run by hand starts one of its own. Every server has a guard, so that nothing is left behind
+ * when a test process is killed.
  */
 
 export interface TestDatabase {

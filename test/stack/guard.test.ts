@@ -1,0 +1,108 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import {
+  endOrphans,
+  isOurs,
+  recordedProcesses,
+  recordProcess,
+  runFolder,
+  type Role,
+} from '../../src/stack/guard.ts'
+import { startGuard } from '../../src/stack/guarded.ts'
+import { identify, isRunning } from '../../src/stack/process-identity.ts'
+import { temporaryFolder } from './temporary-folder.ts'
+import { until } from './until.ts'
+
+const started: ChildProcess[] = []
+
+/** A process that runs until it is told to end, with these words in its command line. */
+function idle(...words: string[]): ChildProcess & { pid: number } {
+  const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1e6)', ...words], {
+    stdio: 'ignore',
+  })
+  started.push(child)
+  return child as ChildProcess & { pid: number }
+}
+
+afterEach(() => {
+  for (const child of started.splice(0)) child.kill('SIGKILL')
+})
+
+describe('ending what an earlier life left behind', () => {
+  test.each<Role>(['api', 'worker', 'temporal', 'postgres'])(
+    'ends a recorded %s and forgets it',
+    async (role) => {
+      const dataDir = temporaryFolder()
+      const child = idle(dataDir)
+      recordProcess(dataDir, role, child.pid)
+      const lines: string[] = []
+      await endOrphans(dataDir, { log: (line) => lines.push(line) })
+      expect(identify(child.pid)).toBeNull()
+      expect(recordedProcesses(dataDir)).toEqual([])
+      expect(lines).toEqual([`ending ${role} (process ${child.pid}), left behind by an earlier start`])
+    },
+  )
+
+  test('never touches a process that is not provably ours', async () => {
+    const dataDir = temporaryFolder()
+    const stranger = idle('a stranger')
+    const namesake = idle(dataDir)
+    // The right pid and start time, but a command line that does not name the data folder.
+    recordProcess(dataDir, 'postgres', stranger.pid)
+    // A command line that names the folder, but another start time: the pid has gone to another process since.
+    const record = { ...recordProcess(dataDir, 'temporal', namesake.pid), startedAt: '1' }
+    writeFileSync(join(runFolder(dataDir), 'temporal.json'), JSON.stringify(record))
+    // And what no pid can be read from.
+    writeFileSync(join(runFolder(dataDir), 'api.json'), '{"pid": -1')
+    writeFileSync(join(runFolder(dataDir), 'worker.json'), '{"pid": -1, "startedAt": "1", "boot": ""}')
+    await endOrphans(dataDir)
+    expect(identify(stranger.pid)).not.toBeNull()
+    expect(identify(namesake.pid)).not.toBeNull()
+    expect(recordedProcesses(dataDir)).toEqual([])
+  })
+
+  test('a folder whose name only begins like ours is not ours', () => {
+    const dataDir = temporaryFolder()
+    const neighbour = idle(`${dataDir}-2/postgres`)
+    const record = recordProcess(dataDir, 'postgres', neighbour.pid)
+    if (record === null) throw new Error('not recorded')
+    expect(isOurs(dataDir, record)).toBe(false)
+  })
+})
+
+describe('the guard process', () => {
+  test('ends the recorded processes when its parent is killed, and removes the folder if asked to', async () => {
+    const dataDir = temporaryFolder()
+    const guarded = idle(dataDir)
+    recordProcess(dataDir, 'temporal', guarded.pid)
+    const module = new URL('../../src/stack/guarded.ts', import.meta.url).href
+    const program = `const { startGuard } = await import(${JSON.stringify(module)})
+      startGuard(${JSON.stringify(dataDir)}, { remove: true })
+      console.log('guarding')`
+    const parent = spawn(process.execPath, ['--input-type=module', '-e', program], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    await once(parent.stdout, 'data')
+    parent.kill('SIGKILL')
+    await until('the guarded process is ended', () => identify(guarded.pid) === null)
+    await until('the folder is removed', () => !existsSync(dataDir))
+  })
+
+  test('is replaced when it dies, and gone after close', async () => {
+    const dataDir = temporaryFolder()
+    const guard = startGuard(dataDir)
+    const path = join(runFolder(dataDir), 'guard.json')
+    const pid = (): number => (JSON.parse(readFileSync(path, 'utf8')) as { pid: number }).pid
+    const first = pid()
+    process.kill(first, 'SIGKILL')
+    await until('another guard is on record', () => existsSync(path) && pid() !== first)
+    const [second] = recordedProcesses(dataDir)
+    if (second === undefined) throw new Error('no guard on record')
+    await guard.close()
+    expect(isRunning(second)).toBe(false)
+    expect(recordedProcesses(dataDir)).toEqual([])
+  })
+})

@@ -1,0 +1,169 @@
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { Client } from 'pg'
+import { recordedProcesses } from '../../src/stack/guard.ts'
+import { isRunning } from '../../src/stack/process-identity.ts'
+import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
+import { until } from './until.ts'
+
+const entry = fileURLToPath(new URL('fixtures/main.ts', import.meta.url))
+const parts = ['api', 'guard', 'postgres', 'temporal', 'worker'] as const
+const homes: StackHome[] = []
+
+afterEach(async () => {
+  for (const home of homes.splice(0)) await home.remove()
+}, 60_000)
+
+function newHome(): string {
+  const home = stackHome()
+  homes.push(home)
+  return home.dataDir
+}
+
+interface Bootstrap {
+  readonly base_url: string
+  readonly database_url: string
+  readonly database_admin_url: string
+  readonly temporal_address: string
+  readonly organization_id: string
+}
+
+const start = (dataDir: string, env: Record<string, string> = {}) => startStack({ dataDir, env, entry })
+const rolesOf = (stack: StartedStack): string[] =>
+  stack
+    .processes()
+    .map(({ role }) => role)
+    .sort()
+
+async function ask(stack: StartedStack, sql: string): Promise<unknown[]> {
+  const client = new Client({ connectionString: stack.bootstrap<Bootstrap>().database_admin_url })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return (await client.query(sql)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+async function remember(stack: StartedStack): Promise<void> {
+  await ask(stack, 'create schema mine')
+  await ask(stack, 'create table mine.kept as select 42 as answer')
+}
+
+async function remembered(stack: StartedStack): Promise<boolean> {
+  const rows = await ask(stack, 'select answer from mine.kept')
+  return JSON.stringify(rows) === '[{"answer":42}]'
+}
+
+describe('npm start', () => {
+  test('prints progress and then ready; tells its addresses; a clean stop leaves no process', async () => {
+    const dataDir = newHome()
+    const stack = await start(dataDir)
+    expect(stack.output().trimEnd().split('\n').at(-1)).toBe(`ready ${stack.baseUrl}`)
+    expect(stack.output()).toMatch(/PostgreSQL: done \(\d+\.\d s\)[^]*API and worker: done/)
+    const bootstrap = stack.bootstrap<Bootstrap>()
+    expect(bootstrap).toMatchObject({ base_url: stack.baseUrl, organization_id: 'org_fixture' })
+    expect(statSync(join(dataDir, 'bootstrap.json')).mode & 0o777).toBe(0o600)
+    const env = (await (await fetch(`${stack.baseUrl}/env`)).json()) as Record<string, string>
+    expect(env).toMatchObject({
+      DATABASE_URL: bootstrap.database_url,
+      TEMPORAL_ADDRESS: bootstrap.temporal_address,
+      TEMPORAL_NAMESPACE: 'countersign',
+      SMTP_URL: 'smtp://127.0.0.1:1',
+      DATA_DIR: dataDir,
+    })
+    expect(Buffer.from(env['DATA_ENCRYPTION_KEY'] ?? '', 'base64')).toHaveLength(32)
+    expect(Object.values(env)).not.toContain(bootstrap.database_admin_url)
+    expect(rolesOf(stack)).toEqual(parts)
+    const records = recordedProcesses(dataDir)
+    expect(await stack.stop('SIGINT')).toBe(0)
+    expect(records.filter(isRunning)).toEqual([])
+    expect(recordedProcesses(dataDir)).toEqual([])
+    // A fast shutdown, with its checkpoint: the next start has nothing to recover.
+    expect(readFileSync(join(dataDir, 'postgres.log'), 'utf8')).toMatch(/database system is shut down\s*$/)
+  }, 90_000)
+
+  test('a part killed with -9 is started again on the same port, with a line that says so', async () => {
+    const stack = await start(newHome())
+    await remember(stack)
+    for (const role of ['api', 'worker', 'temporal', 'postgres'] as const) {
+      await stack.kill9(role)
+      await until(`${role} is up again`, () => stack.output().includes(`${role} is up again`))
+      expect(stack.output()).toContain(`${role} ended unasked (signal SIGKILL)`)
+    }
+    await until('the API answers', async () => (await fetch(`${stack.baseUrl}/health`).catch(() => null))?.status === 200) // prettier-ignore
+    expect(await remembered(stack)).toBe(true)
+    expect(rolesOf(stack)).toEqual(parts)
+    expect(await stack.stop()).toBe(0)
+  }, 90_000)
+
+  test('a killed supervisor leaves nothing behind, and the data goes on', async () => {
+    const dataDir = newHome()
+    const first = await start(dataDir)
+    await remember(first)
+    const records = recordedProcesses(dataDir)
+    expect(records).toHaveLength(parts.length)
+    await first.kill9('supervisor')
+    await until('everything has ended', () => !records.some(isRunning), 40_000)
+    const second = await start(dataDir)
+    const bootstrap = second.bootstrap<Bootstrap>()
+    expect(bootstrap.organization_id).toBe('org_fixture')
+    expect(await remembered(second)).toBe(true)
+    expect(await second.stop()).toBe(0)
+  }, 120_000)
+
+  test('a start right after kill -9 of everything, or of supervisor and guard alone, works', async () => {
+    const dataDir = newHome()
+    const first = await start(dataDir)
+    await remember(first)
+    await first.kill9('all')
+    const second = await start(dataDir)
+    expect(await remembered(second)).toBe(true)
+    const orphans = recordedProcesses(dataDir).filter(
+      ({ role }) => role === 'postgres' || role === 'temporal',
+    )
+    for (const { pid } of [
+      { pid: second.pid },
+      ...recordedProcesses(dataDir).filter(({ role }) => role === 'guard'),
+    ])
+      process.kill(pid, 'SIGKILL')
+    const third = await start(dataDir)
+    expect(orphans).toHaveLength(2)
+    expect(orphans.filter(isRunning)).toEqual([])
+    expect(third.output()).toContain('left behind by an earlier start')
+    expect(await remembered(third)).toBe(true)
+    expect(await third.stop()).toBe(0)
+  }, 120_000)
+
+  test('a second start on the data folder is refused with exit 1 and harms nothing', async () => {
+    const dataDir = newHome()
+    const first = await start(dataDir)
+    const error = await start(dataDir).catch(String)
+    expect(error).toContain('the stack ended (1)')
+    expect(error).toContain(`is in use by process ${first.pid}: stop that one first`)
+    expect(rolesOf(first)).toEqual(parts)
+    expect((await fetch(`${first.baseUrl}/health`)).status).toBe(200)
+    expect(await first.stop()).toBe(0)
+  }, 90_000)
+
+  test('a part that cannot be kept running ends the whole with exit 1 and the reason', async () => {
+    const dataDir = newHome()
+    const stack = await start(dataDir, { FIXTURE_WORKER: 'fails' })
+    expect(await stack.exited).toBe(1)
+    expect(stack.output()).toMatch(
+      /error: worker failed 6 times in a row right after its start \(exit code 3\)/,
+    )
+    expect(recordedProcesses(dataDir)).toEqual([])
+  }, 90_000)
+
+  test('in production no bootstrap.json is written and no mail catcher is used', async () => {
+    const dataDir = newHome()
+    const stack = await start(dataDir, { APP_ENV: 'production' })
+    expect(() => stack.bootstrap()).toThrow('ENOENT')
+    expect(await (await fetch(`${stack.baseUrl}/env`)).json()).not.toHaveProperty('SMTP_URL')
+    expect(await stack.stop()).toBe(0)
+  }, 90_000)
+})

