@@ -34,13 +34,22 @@ export const stepStatuses = [
 export type StepStatus = (typeof stepStatuses)[number]
 
 /** How a call can end for good (states of an effect with an outcome). */
-export const outcomes = ['completed', 'failed', 'denied', 'rejected', 'expired', 'skipped', 'cancelled'] as const
+export const outcomes = [
+  'completed',
+  'failed',
+  'denied',
+  'rejected',
+  'expired',
+  'skipped',
+  'cancelled',
+] as const
 export type Outcome = (typeof outcomes)[number]
 
 /** States of an effect; governance/effect.ts tells them in prose. */
 export type EffectState = 'held' | 'intent' | 'sent' | 'retry' | 'unknown_outcome' | Outcome
 
-export const isOutcome = (state: EffectState): state is Outcome => (outcomes as readonly string[]).includes(state)
+export const isOutcome = (state: EffectState): state is Outcome =>
+  (outcomes as readonly string[]).includes(state)
 
 /** Outcomes that end the run unless the step says `on_error: continue`. */
 export type BadOutcome = Exclude<Outcome, 'completed' | 'skipped'>

@@ -38,6 +38,7 @@ create table runs (
   status_reason text not null,
   requested_by text not null references users,
   api_key_id text,
+  idempotency_key text,
   inputs text not null,
   input_hash text not null,
   time_zone text not null,
@@ -57,6 +58,7 @@ create table runs (
 );
 create index runs_listing on runs (organization_id, id desc);
 create index runs_by_workflow on runs (workflow_id, id desc);
+create unique index runs_idempotency on runs (workflow_id, requested_by, idempotency_key);
 create index runs_open on runs (created_at) where finished_at is null;
 
 create table run_steps (
@@ -86,6 +88,7 @@ create table effects (
   state text not null check (state in ('held', 'intent', 'sent', 'retry', 'unknown_outcome', 'completed', 'failed',
     'denied', 'rejected', 'expired', 'skipped', 'cancelled')),
   attempt integer not null default 0,
+  failures integer not null default 0,
   resolved_outcome text,
   params_sealed bytea,
   params_hash text,

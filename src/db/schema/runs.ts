@@ -7,7 +7,7 @@ type DefaultJson<T> = ColumnType<T, string | undefined, string>
 
 export interface Risk {
   level: RiskLevel
-  reasons: string[]
+  reasons: readonly string[]
 }
 export interface StepError {
   code: string
@@ -29,6 +29,7 @@ export interface RunsTable {
   status_reason: string
   requested_by: string
   api_key_id: string | null
+  idempotency_key: string | null
   /** JSON text. */
   inputs: string
   input_hash: string
@@ -76,6 +77,8 @@ export interface EffectsTable {
   state: EffectState
   /** Fences attempts: only the newest may pass its point of no return. Counted here, not in Temporal. */
   attempt: Generated<number>
+  /** Failures of the tool itself; deaths of a process and outages of the database use up no attempt. */
+  failures: Generated<number>
   /** What a person chose for an unknown outcome, as yet unused: only `retry` is ever stored. */
   resolved_outcome: 'retry' | null
   /** The resolved parameters, sealed; the approval and every attempt use these very bytes. */

@@ -1,0 +1,209 @@
+import type { Context as ActivityContext } from '@temporalio/activity'
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
+import { parseParams } from '../contract/definition.ts'
+import { failureTypes, type StepDone } from '../contract/messages.ts'
+import type { Context } from '../context.ts'
+import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { EffectState } from '../contract/status.ts'
+import { isConnectionError } from '../governance/database-errors.ts'
+import { DomainError } from '../governance/errors.ts'
+import { callOf, type StepOp } from '../governance/runs/effect.ts'
+import type { Frame } from '../governance/runs/frame.ts'
+import { effectId } from '../governance/runs/ledger.ts'
+import { markSent, recordOutcomes, recordWithWrite, type OutcomeOp } from '../governance/runs/outcome.ts'
+import { unionLabels } from '../policy/types.ts'
+import { answer } from './answers.ts'
+import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
+import { OutcomeUnknown, ToolError, type ToolResult } from './tools/executor.ts'
+import { createToolServices } from './tools/services.ts'
+
+export interface Attempt {
+  readonly context: Context
+  readonly activity: ActivityContext
+  readonly frame: Frame
+  readonly tool: ToolDeclaration
+  readonly op: StepOp
+  readonly attempt: number
+  /** Earlier failures of the tool itself. */
+  readonly failures: number
+}
+
+/** Most characters of an output's JSON; Temporal never sees it, Postgres and readers do. */
+const maxOutputLength = 32 * 1024 * 1024
+/** What a step without `retry` gets. */
+const defaultRetry = { attempts: 3, backoff_seconds: 1 }
+/** How long an outcome that is known is tried to be saved before the attempt is given up. */
+const saveOutcomeMilliseconds = 45_000
+
+/** Runs the body of a decided call and records what became of it. */
+export async function runAttempt(
+  attempt: Attempt,
+  body: (call: DecidedCall) => Promise<unknown>,
+): Promise<StepDone> {
+  const startedAt = Date.now()
+  const control = new Control(attempt)
+  const ended = await control.run(body)
+  const op: OutcomeOp = {
+    key: attempt.op.key,
+    attempt: attempt.attempt,
+    result: ended.result,
+    durationMs: Date.now() - startedAt,
+  }
+  const state = await save(attempt, op, ended.commit)
+  if (state === 'retry') throw retryLater(attempt)
+  if (state === 'completed' && ended.result.state === 'completed') return { outcome: 'completed' }
+  return conclude(attempt, state)
+}
+
+/** Another attempt may have gone on meanwhile: what stands in the row is what the workflow is told. */
+function conclude(attempt: Attempt, state: EffectState): StepDone {
+  if (state === 'held' || state === 'intent' || state === 'sent' || state === 'retry')
+    throw ApplicationFailure.create({ message: 'the attempt was superseded', type: failureTypes.unavailable })
+  if (state === 'unknown_outcome') return answer({ go: false, state })
+  return answer({ go: false, state, reason: state })
+}
+
+interface Ended {
+  readonly result: OutcomeOp['result']
+  readonly commit?: ToolResult['commit']
+}
+
+/** The signals around one body: time limit, cancellation, point of no return. */
+class Control {
+  readonly #attempt: Attempt
+  #isSent = false
+  #isSuperseded = false
+
+  constructor(attempt: Attempt) {
+    this.#attempt = attempt
+  }
+
+  async run(body: (call: DecidedCall) => Promise<unknown>): Promise<Ended> {
+    const { activity, frame, tool, op, context } = this.#attempt
+    const parsed = parseParams(tool, op.params)
+    if (!parsed.ok) return failed('invalid_params', parsed.issues.map((issue) => issue.message).join('; '))
+    const seconds = frame.step.timeout_seconds ?? tool.timeoutSeconds
+    const limit = AbortSignal.timeout(seconds * 1_000)
+    const call = issueDecidedCall(
+      {
+        params: parsed.params,
+        organizationId: frame.run.organizationId,
+        runId: frame.run.id,
+        stepId: frame.key.stepId,
+        itemIndex: frame.key.itemIndex < 0 ? null : frame.key.itemIndex,
+        requester: { userId: frame.run.requestedBy, email: frame.run.requesterEmail },
+        idempotencyKey: effectId(frame.key),
+        labels: op.labels,
+      },
+      {
+        signal: AbortSignal.any([limit, activity.cancellationSignal]),
+        pointOfNoReturn: () => this.#pointOfNoReturn(),
+        tools: createToolServices(context),
+      },
+    )
+    try {
+      return this.#completed((await raceWithLimit(body(call), limit, () => this.#isSent)) as ToolResult)
+    } catch (error) {
+      return this.#ended(error, limit, seconds)
+    }
+  }
+
+  async #pointOfNoReturn(): Promise<void> {
+    const { context, op, attempt } = this.#attempt
+    if (!(await markSent(context, op.key, attempt))) {
+      this.#isSuperseded = true
+      throw new ToolError('superseded', 'the call was taken over or cancelled before it was sent', { retryable: true })
+    }
+    this.#isSent = true
+  }
+
+  #completed(result: ToolResult): Ended {
+    const { tool, op } = this.#attempt
+    const output = JSON.stringify(result.output ?? null)
+    if (output.length > maxOutputLength && !this.#isSent)
+      return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)
+    const labels = unionLabels(tool.outputLabels, result.labels ?? [])
+    return { result: { state: 'completed', output, labels, call: callOf(op) }, commit: result.commit }
+  }
+
+  /** What a thrown error means for the effect. A time-out or cancellation after bytes have left counts as a death. */
+  #ended(error: unknown, limit: AbortSignal, seconds: number): Ended {
+    const { activity, context, frame, tool } = this.#attempt
+    if (error instanceof OutcomeUnknown) return { result: { state: 'unknown_outcome' } }
+    if (this.#isSuperseded || isCancelled(activity)) {
+      if (this.#isSent) return { result: { state: 'unknown_outcome' } }
+      if (isShutdown(activity)) throw error
+      return { result: { state: 'cancelled' } }
+    }
+    if (error instanceof ToolError) return this.#toolError(error)
+    if (this.#isSent) return { result: { state: 'unknown_outcome' } }
+    if (limit.aborted)
+      return this.#toolError(
+        new ToolError('timeout', `\`${tool.name}\` took longer than ${seconds} s`, { retryable: true }),
+      )
+    if (isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')) throw error
+    context.log.error({ err: error, tool: tool.name, run_id: frame.run.id }, 'a tool crashed')
+    return failed('tool_crashed', `\`${tool.name}\` failed unexpectedly`)
+  }
+
+  #toolError(error: ToolError): Ended {
+    const { attempts } = retryOf(this.#attempt)
+    const again = error.retryable && this.#attempt.failures + 1 < attempts
+    return { result: { state: again ? 'retry' : 'failed', error: { code: error.code, message: error.message } } }
+  }
+}
+
+const failed = (code: string, message: string): Ended => ({ result: { state: 'failed', error: { code, message } } })
+
+const retryOf = (attempt: Attempt) => attempt.frame.step.retry ?? defaultRetry
+
+const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
+
+/** A worker that stops hands its calls to another one: nothing was cancelled. */
+function isShutdown(activity: ActivityContext): boolean {
+  const { reason } = activity.cancellationSignal as { reason?: unknown }
+  return !(reason instanceof Error) || reason.message !== 'CANCELLED'
+}
+
+/** How long a body may go on after its limit, to end in its own words; longer where bytes have left. */
+const graceMilliseconds = { unsent: 2_000, sent: 45_000 }
+
+/** A body that ignores its signal does not hold the attempt for ever. */
+function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: () => boolean): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const onLimit = (): void => {
+      const grace = isSent() ? graceMilliseconds.sent : graceMilliseconds.unsent
+      setTimeout(() => reject(limit.reason as Error), grace).unref()
+    }
+    limit.addEventListener('abort', onLimit, { once: true })
+    body.then(resolve, reject).finally(() => limit.removeEventListener('abort', onLimit))
+  })
+}
+
+/** The outcome is known: an outage of the database must not turn it into an unknown one without a fight. */
+async function save(attempt: Attempt, op: OutcomeOp, commit: ToolResult['commit']): Promise<EffectState> {
+  const { context, frame } = attempt
+  const { organizationId } = frame.run
+  const deadline = Date.now() + saveOutcomeMilliseconds
+  for (;;) {
+    try {
+      if (commit !== undefined) return await recordWithWrite(context, organizationId, op, commit)
+      return await context.combiner.join(organizationId, recordOutcomes, op)
+    } catch (error) {
+      const isAway = isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
+      if (!isAway || Date.now() > deadline) throw error
+      await new Promise((resolve) => setTimeout(resolve, 250))
+    }
+  }
+}
+
+function retryLater(attempt: Attempt): ApplicationFailure {
+  const { backoff_seconds: base } = retryOf(attempt)
+  const seconds = Math.min(base * 2 ** attempt.failures, 3_600)
+  return ApplicationFailure.create({
+    message: 'the tool failed and is tried again',
+    type: failureTypes.unavailable,
+    nextRetryDelay: Math.max(seconds * 1_000, 1),
+    category: ApplicationFailureCategory.BENIGN,
+  })
+}

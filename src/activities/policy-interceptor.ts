@@ -1,0 +1,89 @@
+import type { Context as ActivityContext } from '@temporalio/activity'
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
+import type { ActivityExecuteInput, ActivityInboundCallsInterceptor, Next } from '@temporalio/worker'
+import { failureTypes, type StepDone, type StepRef } from '../contract/messages.ts'
+import type { Context } from '../context.ts'
+import { isConnectionError } from '../governance/database-errors.ts'
+import { DomainError } from '../governance/errors.ts'
+import { decideSteps } from '../governance/runs/effect.ts'
+import { NotReady, readFrame, type Frame } from '../governance/runs/frame.ts'
+import type { ToolDeclaration } from '../catalog/tool.ts'
+import { answer } from './answers.ts'
+import { runAttempt } from './attempt.ts'
+import { engineActivityNames } from './engine.ts'
+import { prepareCall } from './prepare.ts'
+
+/** How soon Temporal tries again when the database was away; it uses up none of a step's attempts. */
+const outageRetryDelay = '1s'
+
+/**
+ * Stands in front of every tool's body, on every attempt (design section 3): reads the call's row, resolves and seals
+ * its parameters, decides, and only then lets the body run. Answers `completed` and `skipped`; everything else is a
+ * failure of a known type without a parameter in it.
+ */
+export function createPolicyInterceptor(context: Context) {
+  return (activity: ActivityContext): { inbound: ActivityInboundCallsInterceptor } => ({
+    inbound: {
+      execute: (input, next) =>
+        engineActivityNames.has(activity.info.activityType) ? next(input) : governed(context, activity, input, next),
+    },
+  })
+}
+
+async function governed(
+  context: Context,
+  activity: ActivityContext,
+  input: ActivityExecuteInput,
+  next: Next<ActivityInboundCallsInterceptor, 'execute'>,
+): Promise<StepDone> {
+  const beat = setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
+  try {
+    const { frame, tool } = await admit(context, activity, input.args[0])
+    const op = prepareCall(context, frame, tool)
+    const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
+    if (!verdict.go) return answer(verdict)
+    return await runAttempt({ context, activity, frame, tool, op, attempt: verdict.attempt, failures: verdict.failures }, (call) =>
+      next({ ...input, args: [call] }),
+    )
+  } catch (error) {
+    throw toFailure(context, error)
+  } finally {
+    clearInterval(beat)
+  }
+}
+
+/** Only the run's own workflow, for a tool and step of its frozen version whose dependencies have ended. */
+async function admit(
+  context: Context,
+  activity: ActivityContext,
+  argument: unknown,
+): Promise<{ frame: Frame; tool: ToolDeclaration }> {
+  const { runId, stepId, itemIndex } = (argument ?? {}) as Partial<StepRef>
+  if (typeof runId !== 'string' || typeof stepId !== 'string') throw refused('the call names no run and step')
+  if (activity.info.workflowExecution?.workflowId !== runId) throw refused('the call is of another workflow')
+  const index = itemIndex ?? -1
+  if (!Number.isInteger(index) || index < -1) throw refused('the call names no item')
+  const frame = await readFrame(context, { runId, stepId, itemIndex: index })
+  if (frame.step.tool !== activity.info.activityType || frame.tool === undefined)
+    throw refused(`step \`${stepId}\` does not call \`${activity.info.activityType}\``)
+  if ((frame.step.for_each !== undefined) !== index >= 0) throw refused(`step \`${stepId}\` has no such item`)
+  return { frame, tool: frame.tool }
+}
+
+const refused = (message: string): ApplicationFailure => ApplicationFailure.nonRetryable(message, failureTypes.refused)
+
+/** Messages of unexpected errors stay in our log: they could hold a value. */
+function toFailure(context: Context, error: unknown): unknown {
+  if (error instanceof ApplicationFailure || (error as Error).name === 'CancelledFailure') return error
+  if (error instanceof NotReady) return refused(error.message)
+  if (isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable'))
+    return ApplicationFailure.create({
+      message: 'the database cannot be reached',
+      type: failureTypes.unavailable,
+      nextRetryDelay: outageRetryDelay,
+      category: ApplicationFailureCategory.BENIGN,
+    })
+  if (error instanceof DomainError) return refused(error.message)
+  context.log.error({ err: error }, 'a call could not be decided')
+  return ApplicationFailure.create({ message: 'the call could not be decided', type: failureTypes.unavailable })
+}

@@ -1,0 +1,104 @@
+import { parseParams } from '../contract/definition.ts'
+import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { Context } from '../context.ts'
+import type { StepError } from '../db/schema/runs.ts'
+import { canonicalJson, hashOf } from '../governance/canonical.ts'
+import type { StepOp } from '../governance/runs/effect.ts'
+import type { Frame } from '../governance/runs/frame.ts'
+import { itemsOf } from '../governance/runs/items.ts'
+import { effectId } from '../governance/runs/ledger.ts'
+import { resolve, type Scope } from '../policy/templates.ts'
+import { unionLabels, type Json, type JsonObject, type Label } from '../policy/types.ts'
+import { holds } from '../policy/when.ts'
+import { executors } from './tools/index.ts'
+
+interface Sealed {
+  readonly params: JsonObject
+  readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
+}
+
+/**
+ * Makes a call ready to be decided: `when` evaluated, templates resolved once and sealed. Later attempts open the same
+ * bytes; the approval and every attempt use them. What cannot be called becomes the operation's `problem`.
+ */
+export function prepareCall(context: Context, frame: Frame, tool: ToolDeclaration): StepOp {
+  const place = effectId(frame.key)
+  if (frame.sealed !== null) {
+    const stored = JSON.parse(context.sealer.open(place, frame.sealed)) as Sealed
+    return operation(context, frame, tool, stored, frame.sealed, true, null)
+  }
+  let wanted = true
+  let problem: StepError | null = null
+  let stored: Sealed = { params: {}, paramLabels: [] }
+  try {
+    const scope = scopeOf(frame)
+    wanted = isWanted(frame, scope)
+    if (wanted) stored = resolveParams(frame, scope)
+  } catch (error) {
+    problem = { code: 'template_unresolved', message: (error as Error).message }
+  }
+  if (wanted) problem ??= whyNotCallable(tool, stored.params)
+  const sealed = context.sealer.seal(place, canonicalJson(stored))
+  return operation(context, frame, tool, stored, sealed, wanted, problem)
+}
+
+function operation(
+  context: Context,
+  frame: Frame,
+  tool: ToolDeclaration,
+  stored: Sealed,
+  sealed: Buffer,
+  wanted: boolean,
+  problem: StepError | null,
+): StepOp {
+  return {
+    key: frame.key,
+    tool,
+    wanted,
+    problem,
+    params: stored.params,
+    paramsHash: hashOf({ tool: tool.name, params: stored.params }),
+    paramLabels: new Map(stored.paramLabels),
+    sealed,
+    labels: frame.labels,
+    labelSources: frame.labelSources,
+    approvalSeconds: context.config.runApprovalSeconds,
+  }
+}
+
+/** `{{item}}` and `{{index}}` are this item's; what the list was built from comes along with each item. */
+function scopeOf(frame: Frame): Scope {
+  if (frame.key.itemIndex < 0) return frame.scope
+  const items = itemsOf(frame)
+  if (frame.key.itemIndex >= items.length) throw new RangeError(`there is no item ${frame.key.itemIndex}`)
+  const { sources } = resolve(frame.step.for_each as Json, frame.scope)
+  return {
+    ...frame.scope,
+    item: items[frame.key.itemIndex] as Json,
+    index: frame.key.itemIndex,
+    itemSources: [...new Set([...sources.values()].flat())],
+  }
+}
+
+function isWanted(frame: Frame, scope: Scope): boolean {
+  const { when } = frame.step
+  if (when === undefined) return true
+  const compare = when.compare === undefined ? undefined : resolve(when.compare, scope).value
+  return holds(when.operator, resolve(when.value, scope).value, compare)
+}
+
+function resolveParams(frame: Frame, scope: Scope): Sealed {
+  const { value, sources } = resolve(frame.step.params, scope)
+  return {
+    params: value as JsonObject,
+    paramLabels: [...sources].map(([path, steps]) => [path, unionLabels(...steps.map((id) => frame.labelsOf(id)))]),
+  }
+}
+
+function whyNotCallable(tool: ToolDeclaration, params: JsonObject): StepError | null {
+  if (!Object.hasOwn(executors, tool.name))
+    return { code: 'tool_not_available', message: `\`${tool.name}\` has no executor in this installation` }
+  const parsed = parseParams(tool, params)
+  if (parsed.ok) return null
+  return { code: 'invalid_params', message: parsed.issues.map((issue) => issue.message).join('; ') }
+}

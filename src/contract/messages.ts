@@ -1,0 +1,98 @@
+import type { Outcome } from './status.ts'
+
+/** What passes between API, workers and Temporal: ids, verdicts and counts, never data. */
+
+export const workflowType = 'governedRun'
+/** Selects the frozen interpreter module; new runs take the newest. */
+export const interpreterVersion = 1
+
+/** Input of a run's workflow: the skeleton of one frozen version. */
+export interface RunInput {
+  readonly runId: string
+  readonly interpreterVersion: number
+  readonly steps: readonly SkeletonStep[]
+  /** Whether the run must be let in first (`enterRun`): it waits for its own approval. */
+  readonly gated: boolean
+  readonly heartbeatSeconds: number
+  /** Search attributes registered on this cluster are kept up to date only if true. */
+  readonly searchAttributes: boolean
+}
+
+export interface SkeletonStep {
+  readonly id: string
+  readonly tool: string
+  readonly dependsOn: readonly string[]
+  readonly forEach: boolean
+  readonly continueOnError: boolean
+  /** Wall-clock limit of one attempt. */
+  readonly timeoutSeconds: number
+}
+
+/** Argument of every tool activity. */
+export interface StepRef {
+  readonly runId: string
+  readonly stepId: string
+  readonly itemIndex: number | null
+}
+
+/** What a tool activity answers when the call has an outcome that lets the run go on. */
+export interface StepDone {
+  readonly outcome: Extract<Outcome, 'completed' | 'skipped'>
+}
+
+/** Types of the failures by which a tool activity tells everything else. */
+export const failureTypes = {
+  /** Details: HeldDetails. The workflow waits and schedules the call again. */
+  approvalRequired: 'ApprovalRequired',
+  /** The workflow waits until a person has resolved it, and schedules the call again. */
+  unknownOutcome: 'UnknownOutcome',
+  /** Details: {outcome}. The call ended badly; message names the rule or the error's code. */
+  ended: 'StepEnded',
+  /** Passing trouble (database away, a tool's retryable failure): Temporal tries again. */
+  unavailable: 'Unavailable',
+  /** Somebody other than us scheduled this call. */
+  refused: 'Refused',
+} as const
+
+export interface HeldDetails {
+  readonly approvalId: string
+  /** ISO 8601, or null for never. */
+  readonly expiresAt: string | null
+}
+
+export interface EndedDetails {
+  readonly outcome: Exclude<Outcome, 'completed' | 'skipped'>
+}
+
+/** Signal that something changed for a call (`stepId#itemIndex`), or for the run (no key). Only a wake-up. */
+export const wakeSignal = 'wake'
+export interface Wake {
+  readonly key?: string
+}
+
+export const wakeKey = (stepId: string, itemIndex: number | null): string => `${stepId}#${itemIndex ?? -1}`
+
+export type EnterResult =
+  | { readonly state: 'go' }
+  | { readonly state: 'wait'; readonly expiresAt: string | null }
+  | { readonly state: 'ended' }
+
+export type ExpandResult = { readonly count: number } | { readonly ended: EndedDetails['outcome'] }
+
+/** How a run ended, as the workflow saw it; the rows decide the rest. */
+export interface FinishInput {
+  readonly runId: string
+  readonly status: 'completed' | 'failed' | 'denied' | 'rejected' | 'expired' | 'cancelled'
+  /** The step that ended it. */
+  readonly stepId?: string
+}
+
+/** Search attributes (temporal-dev.yml registers them on the development server). */
+export const searchAttributes = {
+  organization: 'CountersignOrganization',
+  workflow: 'CountersignWorkflow',
+  version: 'CountersignVersion',
+  state: 'CountersignState',
+  waitingOn: 'CountersignWaitingOn',
+  risk: 'CountersignRisk',
+} as const

@@ -1,0 +1,67 @@
+import { sql } from 'kysely'
+import type { Context } from '../context.ts'
+import { runEnded } from '../contract/status.ts'
+import type { Motor, MotorState } from './motor.ts'
+import { startRun, type RelayOptions } from './relay.ts'
+import { endRun, type FinalStatus } from './runs/finish.ts'
+
+/** Any number; a pass looks at this many of the runs that were looked at longest ago. */
+const passSize = 100
+
+/**
+ * Compares runs that have not ended with Temporal: missing there → started again (finished steps return their outcomes,
+ * nothing runs twice); ended there → closed here. Runs of the last `minAgeSeconds` are left to the relay.
+ */
+export async function reconcile(
+  context: Context,
+  motor: Motor,
+  options: RelayOptions & { minAgeSeconds: number },
+): Promise<{ started: number; closed: number }> {
+  const result = { started: 0, closed: 0 }
+  for (const { id, organization_id } of await takeRuns(context, options.minAgeSeconds)) {
+    const state = await motor.describe(id)
+    if (state === 'running') continue
+    if (state === 'missing') {
+      await startRun(context, motor, options, id)
+      result.started += 1
+      context.log.warn({ run_id: id }, 'a run was missing in Temporal and was started again')
+    } else if (await close(context, organization_id, id, state)) result.closed += 1
+  }
+  return result
+}
+
+/** Marks them as looked at, so that several workers share the work. */
+async function takeRuns(context: Context, minAgeSeconds: number): Promise<{ id: string; organization_id: string }[]> {
+  const { rows } = await sql<{ id: string; organization_id: string }>`
+    update runs set checked_at = clock_timestamp()
+    where id in (
+      select id from runs
+      where finished_at is null
+        and greatest(created_at, checked_at) < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
+      order by checked_at nulls first limit ${passSize} for update skip locked)
+    returning id, organization_id`.execute(context.db)
+  return rows
+}
+
+const endings: Readonly<Record<Exclude<MotorState, 'missing' | 'running'>, { status: FinalStatus; reason: string }>> = {
+  terminated: { status: 'cancelled', reason: 'the run was terminated in Temporal' },
+  cancelled: { status: 'cancelled', reason: 'the run was cancelled in Temporal' },
+  failed: { status: 'failed', reason: 'the workflow failed in Temporal' },
+  completed: { status: 'failed', reason: 'the workflow ended in Temporal without recording how' },
+}
+
+async function close(
+  context: Context,
+  organizationId: string,
+  runId: string,
+  state: keyof typeof endings,
+): Promise<boolean> {
+  return context.combiner.run(organizationId, 'run.finish', async (tx) => {
+    const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
+    if (runEnded(run.status)) return false
+    const { status, reason } = endings[state]
+    await endRun(tx, run, status, reason)
+    context.log.warn({ run_id: runId, state }, 'a run had ended in Temporal and was closed')
+    return true
+  })
+}

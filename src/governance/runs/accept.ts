@@ -1,0 +1,232 @@
+import { newId } from '../../contract/ids.ts'
+import { interpreterVersion } from '../../contract/messages.ts'
+import { checkInputs } from '../../contract/definition.ts'
+import { getTool } from '../../catalog/index.ts'
+import type { Context } from '../../context.ts'
+import type { Risk } from '../../db/schema/runs.ts'
+import { analyzePlan, type PlanAnalysis } from '../../policy/plan.ts'
+import { assessRisk, isAtLeast } from '../../policy/risk.ts'
+import { builtins } from '../../policy/templates.ts'
+import type { JsonObject, RiskLevel } from '../../policy/types.ts'
+import { hashOf } from '../canonical.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import { violates } from '../database-errors.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { actorOf, type Caller } from '../identity.ts'
+import { planOf } from './skeleton.ts'
+import { readVersion, type FrozenVersion } from './version-cache.ts'
+
+export interface AcceptRequest {
+  readonly caller: Caller
+  readonly workflowId: string
+  readonly inputs: JsonObject
+  /** IANA name; default UTC. */
+  readonly timeZone?: string | undefined
+  /** Default: the current version. */
+  readonly version?: number | undefined
+  /** The same key of the same person names the same run, also when the first answer was lost. */
+  readonly idempotencyKey?: string | undefined
+}
+
+interface Prepared extends AcceptRequest {
+  readonly runId: string
+  readonly versionNumber: number
+  readonly frozen: FrozenVersion
+  readonly timeZone: string
+}
+
+/**
+ * Accepts a run of a frozen version (commit point `run.accept`): the run, its steps, its approval if it needs one, the
+ * audit entry and the outbox row commit together. Throws `not_found`, `validation_error` for inputs, `run_denied` when
+ * a rule would definitely deny a step: then an audit entry stays and no run.
+ */
+export async function acceptRun(context: Context, request: AcceptRequest): Promise<{ runId: string }> {
+  const { caller } = request
+  const workflow = await context.db
+    .selectFrom('workflows')
+    .select(['current_version'])
+    .where('id', '=', request.workflowId)
+    .where('organization_id', '=', caller.organizationId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst()
+  if (workflow === undefined) throw notFound('workflow', request.workflowId)
+  const versionNumber = request.version ?? workflow.current_version
+  const frozen = await readVersion(context.db, request.workflowId, versionNumber)
+  const prepared: Prepared = {
+    ...request,
+    runId: newId('run'),
+    versionNumber,
+    frozen,
+    inputs: validInputs(frozen, request.inputs),
+    timeZone: validTimeZone(request.timeZone ?? 'UTC'),
+  }
+  try {
+    const denied = await context.combiner.run(caller.organizationId, 'run.accept', (tx) =>
+      acceptUnderLock(context, tx, prepared),
+    )
+    if (denied !== null) throw denied
+    return { runId: prepared.runId }
+  } catch (error) {
+    if (violates(error, 'runs_idempotency')) return { runId: await earlierRun(context, prepared) }
+    throw error
+  }
+}
+
+function validInputs(frozen: FrozenVersion, inputs: JsonObject): JsonObject {
+  const checked = checkInputs(frozen.definition, inputs)
+  if ('inputs' in checked) return checked.inputs as JsonObject
+  throw new DomainError('validation_error', 'the inputs do not fit the workflow', checked as never)
+}
+
+function validTimeZone(timeZone: string): string {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone
+  } catch {
+    const detail = { path: 'time_zone', message: `\`${timeZone.slice(0, 100)}\` is not an IANA time zone` }
+    throw new DomainError('validation_error', 'the time zone is unknown', [detail])
+  }
+}
+
+async function acceptUnderLock(context: Context, tx: ChainTx, request: Prepared): Promise<DomainError | null> {
+  const plan = planOf(request.frozen, request.inputs, builtins(tx.now, request.timeZone))
+  const analysis = analyzePlan(tx.policy.compiled, plan)
+  if (analysis.definitelyDenied) return refuse(tx, request, analysis)
+  const risk = riskOf(request.frozen, analysis)
+  const needsApproval = runNeedsApproval(tx, risk)
+  await insertRun(tx, request, risk, needsApproval)
+  tx.event(request.runId, 'run.queued')
+  if (needsApproval) await createRunApproval(context, tx, request, risk)
+  tx.deliver('run.start', request.runId)
+  tx.append({
+    eventType: 'workflow.execute',
+    action: 'execute',
+    status: needsApproval ? 'awaiting_approval' : 'accepted',
+    actor: actorOf(request.caller),
+    workflowId: request.workflowId,
+    runId: request.runId,
+    metadata: {
+      input_hash: hashOf(request.inputs),
+      workflow_version: request.versionNumber,
+      risk: risk.level,
+      risk_reasons: [...risk.reasons],
+    },
+  })
+  return null
+}
+
+function refuse(tx: ChainTx, request: Prepared, analysis: PlanAnalysis): DomainError {
+  const by = analysis.deniedBy
+  const stepId = by?.stepId ?? ''
+  const ruleName = by?.ruleName ?? ''
+  tx.append({
+    eventType: 'workflow.refused',
+    action: 'execute',
+    status: 'denied',
+    actor: actorOf(request.caller),
+    workflowId: request.workflowId,
+    metadata: { step_id: stepId, rule_name: ruleName, input_hash: hashOf(request.inputs) },
+  })
+  return new DomainError('run_denied', `step \`${stepId}\` would be denied by \`${ruleName}\`: nothing was started`, [
+    { path: `steps.${stepId}`, message: `denied by \`${ruleName}\`` },
+  ])
+}
+
+/** Risk of the whole plan, on every label its steps can meet (specification, "What the service does" 7). */
+function riskOf(frozen: FrozenVersion, analysis: PlanAnalysis): Risk {
+  return assessRisk(
+    frozen.definition.steps.map((step) => {
+      const tool = getTool(step.tool)
+      const labels = analysis.steps.find((each) => each.stepId === step.id)?.labels
+      return {
+        name: step.tool,
+        sideEffect: tool?.sideEffect ?? 'write',
+        risk: tool?.risk ?? 'high',
+        // A memory value can carry any label: for a score, only those the plan can name count.
+        labels: [...(labels?.definite ?? []), ...(labels?.possible ?? [])],
+      }
+    }),
+  )
+}
+
+function runNeedsApproval(tx: ChainTx, risk: Risk): boolean {
+  const { approvals_enabled: enabled, approval_required_from: from } = tx.policy.settings
+  return enabled && from !== null && isAtLeast(risk.level, from as RiskLevel)
+}
+
+async function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: boolean): Promise<void> {
+  await tx.trx
+    .insertInto('runs')
+    .values({
+      id: request.runId,
+      organization_id: tx.organizationId,
+      workflow_id: request.workflowId,
+      workflow_version: request.versionNumber,
+      interpreter_version: interpreterVersion,
+      status: needsApproval ? 'awaiting_approval' : 'queued',
+      status_reason: needsApproval
+        ? `the run waits for approval: its risk is ${risk.level} (${risk.reasons.join('; ')})`
+        : 'the run waits for a worker',
+      requested_by: request.caller.userId,
+      api_key_id: request.caller.keyId,
+      idempotency_key: request.idempotencyKey ?? null,
+      inputs: JSON.stringify(request.inputs),
+      input_hash: hashOf(request.inputs),
+      time_zone: request.timeZone,
+      risk: JSON.stringify(risk),
+      created_at: tx.now,
+    })
+    .execute()
+  const steps = request.frozen.definition.steps.map((step, position) => ({
+    run_id: request.runId,
+    step_id: step.id,
+    position,
+    tool: step.tool,
+  }))
+  await tx.trx.insertInto('run_steps').values(steps).execute()
+}
+
+async function createRunApproval(context: Context, tx: ChainTx, request: Prepared, risk: Risk): Promise<void> {
+  const id = newId('approval')
+  const seconds = context.config.runApprovalSeconds
+  await tx.trx
+    .insertInto('approvals')
+    .values({
+      id,
+      organization_id: tx.organizationId,
+      kind: 'run',
+      status: 'pending',
+      run_id: request.runId,
+      workflow_id: request.workflowId,
+      params_hash: hashOf(request.inputs),
+      labels: [],
+      risk: JSON.stringify(risk),
+      requested_by: request.caller.userId,
+      approver: 'admin',
+      approvals_needed: tx.policy.settings.approval_threshold,
+      created_at: tx.now,
+      expires_at: seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000),
+    })
+    .execute()
+  tx.event(request.runId, 'run.awaiting_approval', { approval_id: id })
+  tx.event(request.runId, 'approval.created', { approval_id: id })
+  tx.append({
+    eventType: 'approval.requested',
+    action: 'run',
+    status: 'pending',
+    actor: actorOf(request.caller),
+    workflowId: request.workflowId,
+    runId: request.runId,
+    metadata: { approval_id: id, risk: risk.level },
+  })
+}
+
+async function earlierRun(context: Context, request: Prepared): Promise<string> {
+  const run = await context.db
+    .selectFrom('runs')
+    .select('id')
+    .where('workflow_id', '=', request.workflowId)
+    .where('requested_by', '=', request.caller.userId)
+    .where('idempotency_key', '=', request.idempotencyKey as string)
+    .executeTakeFirstOrThrow()
+  return run.id
+}

@@ -1,0 +1,170 @@
+import { newId } from '../../contract/ids.ts'
+import type { Decided } from '../../policy/decide.ts'
+import { assessRisk } from '../../policy/risk.ts'
+import { countingVotes, strictest, type Requirement } from '../approvals/requirement.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import type { StepOp } from './effect.ts'
+import { effectId, type ApprovalRecord, type EffectRecord, type Ledger, type RunState } from './ledger.ts'
+import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
+
+export type ApprovalUse =
+  | { readonly kind: 'used' }
+  | { readonly kind: 'waits'; readonly approvalId: string; readonly expiresAt: string | null }
+  | { readonly kind: 'ended'; readonly outcome: 'rejected' | 'expired' | 'cancelled'; readonly reason: string }
+
+/**
+ * Whether this held call may run now (contract section 6, design section 3). An approval covers one call with all its
+ * technical retries. At use the votes must satisfy the strictest rule that matches now, the parameters must be those
+ * approved, the labels no more than those shown; otherwise the call is held anew. Expiry is judged by the database's
+ * clock.
+ */
+export function useApproval(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  effect: EffectRecord,
+  op: StepOp,
+  decided: Decided,
+): ApprovalUse {
+  const approval = effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
+  const hold = (): ApprovalUse => holdCall(tx, ledger, run, effect, op, decided, approval)
+  if (approval === undefined) return hold()
+  const mine = approval.used_by === effectId(op.key)
+  if (approval.used_by !== null && !mine) return hold()
+  const ended = endedBy(tx, ledger, run, approval, mine)
+  if (ended !== null) return ended
+  if (approval.params_hash !== op.paramsHash) return hold()
+  if (op.labels.some((label) => !approval.labels.includes(label))) return hold()
+  if (approval.status === 'pending') return { kind: 'waits', approvalId: approval.id, expiresAt: approval.expires_at }
+  const needs = strictest(requirementNow(tx, decided), { approver: approval.approver, needed: 1 })
+  if (countingVotes(approval, needs.approver, ledger.roles, tx.policy.settings) < needs.needed) return hold()
+  if (!mine) {
+    approval.used_at = tx.now.toISOString()
+    approval.used_by = effectId(op.key)
+    ledger.dirtyApprovals.add(approval)
+  }
+  return { kind: 'used' }
+}
+
+function requirementNow(tx: ChainTx, decided: Decided): Requirement {
+  return {
+    approver: decided.approver,
+    needed: Math.max(tx.policy.settings.approval_threshold, decided.approvalsNeeded),
+  }
+}
+
+function endedBy(tx: ChainTx, ledger: Ledger, run: RunState, approval: ApprovalRecord, mine: boolean): ApprovalUse | null {
+  const { status } = approval
+  if (status === 'rejected') return { kind: 'ended', outcome: 'rejected', reason: 'an approver rejected it' }
+  if (status === 'cancelled') return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
+  const late = !mine && approval.expires_at !== null && new Date(approval.expires_at) <= tx.now
+  if (status !== 'expired' && !late) return null
+  if (status !== 'expired') expireApproval(tx, ledger, run, approval)
+  return { kind: 'ended', outcome: 'expired', reason: 'nobody approved it in time' }
+}
+
+/** `expired`, never `rejected` (contract section 6). */
+function expireApproval(tx: ChainTx, ledger: Ledger, run: RunState, approval: ApprovalRecord): void {
+  approval.status = 'expired'
+  approval.decided_at = tx.now.toISOString()
+  ledger.dirtyApprovals.add(approval)
+  tx.event(run.id, 'approval.decided', { approval_id: approval.id, status: 'expired' })
+  tx.append({
+    eventType: 'approval.expired',
+    action: 'expire',
+    status: 'expired',
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: { approval_id: approval.id },
+  })
+}
+
+/** Holds the call: a new approval, which replaces `former` where that one no longer covers it. */
+function holdCall(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  effect: EffectRecord,
+  op: StepOp,
+  decided: Decided,
+  former: ApprovalRecord | undefined,
+): ApprovalUse {
+  const { approver, needed } = requirementNow(tx, decided)
+  const seconds = decided.expiresAfterSeconds ?? op.approvalSeconds
+  const id = newId('approval')
+  const expiresAt = seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000).toISOString()
+  const record = ledger.addApproval({
+    record: {
+      id,
+      kind: 'step',
+      run_id: run.id,
+      step_id: effect.step_id,
+      item_index: effect.item_index < 0 ? null : effect.item_index,
+      requested_by: run.requested_by,
+      params_hash: op.paramsHash,
+      labels: op.labels,
+      rule_name: decided.ruleName,
+      approver,
+      approvals_needed: needed,
+      expires_at: expiresAt,
+      votes: [],
+      status: 'pending',
+      decided_at: null,
+      used_at: null,
+      used_by: null,
+      superseded_by: null,
+    },
+    sealed: op.sealed,
+    workflow_id: run.workflow_id,
+    tool: effect.tool,
+    side_effect: op.tool.sideEffect,
+    rule_id: decided.ruleId,
+    risk: assessRisk([{ sideEffect: op.tool.sideEffect, risk: op.tool.risk, labels: op.labels }]),
+  })
+  if (former !== undefined) supersede(ledger, former, id)
+  if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
+  effect.state = 'held'
+  effect.approval_id = id
+  effect.decision_id = recordDecision(tx, ledger, run, effect, op, decided, id)
+  ledger.touchEffect(effect)
+  showHeld(tx, ledger, run, effect, record, decided)
+  return { kind: 'waits', approvalId: id, expiresAt }
+}
+
+function supersede(ledger: Ledger, former: ApprovalRecord, by: string): void {
+  if (former.status === 'pending') former.status = 'cancelled'
+  former.superseded_by = by
+  ledger.dirtyApprovals.add(former)
+}
+
+function showHeld(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  effect: EffectRecord,
+  approval: ApprovalRecord,
+  decided: Decided,
+): void {
+  const step = ledger.step(effect.run_id, effect.step_id)
+  if (step !== undefined) {
+    step.status = 'held'
+    step.verdict = 'require_approval'
+    step.started_at ??= tx.now.toISOString()
+    ledger.dirtySteps.add(step)
+  }
+  stepEvent(tx, effect, 'step.held', { approval_id: approval.id, rule_name: decided.ruleName })
+  tx.event(run.id, 'approval.created', { approval_id: approval.id, step_id: effect.step_id })
+  const who = approval.approver === 'owner' ? 'an owner' : 'an admin or owner'
+  const why = decided.ruleName === null ? '' : ` (rule \`${decided.ruleName}\`)`
+  updateRunStatus(tx, ledger, run, `step \`${effect.step_id}\` waits for approval by ${who}${why}`)
+  tx.append({
+    eventType: 'approval.requested',
+    action: effect.tool,
+    status: 'pending',
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: { approval_id: approval.id, step_id: effect.step_id, rule_name: decided.ruleName },
+  })
+}

@@ -1,0 +1,52 @@
+import type { Context } from '../../context.ts'
+import { runEnded } from '../../contract/status.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { actorOf, type Caller } from '../identity.ts'
+
+/**
+ * Cancels a run (commit point `run.cancel`): from the commit on no new call starts, waiting approvals are withdrawn;
+ * Temporal is told through the outbox. A member cancels own runs, an admin any (contract section 2). Cancelling twice
+ * changes nothing.
+ */
+export async function cancelRun(context: Context, request: { caller: Caller; runId: string }): Promise<void> {
+  const { caller, runId } = request
+  await context.combiner.run(caller.organizationId, 'run.cancel', async (tx) => {
+    const run = await tx.trx
+      .selectFrom('runs')
+      .selectAll()
+      .where('id', '=', runId)
+      .where('organization_id', '=', caller.organizationId)
+      .executeTakeFirst()
+    if (run === undefined) throw notFound('run', runId)
+    if (run.requested_by !== caller.userId && caller.role !== 'admin' && caller.role !== 'owner')
+      throw new DomainError('insufficient_role', 'cancelling the run of someone else needs the role `admin`')
+    if (runEnded(run.status)) throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
+    if (run.cancel_requested_at !== null) return
+    await tx.trx
+      .updateTable('runs')
+      .set({
+        cancel_requested_at: tx.now,
+        cancel_requested_by: caller.userId,
+        status_reason: 'the run is being cancelled',
+      })
+      .where('id', '=', runId)
+      .execute()
+    const withdrawn = await tx.trx
+      .updateTable('approvals')
+      .set({ status: 'cancelled', decided_at: tx.now })
+      .where('run_id', '=', runId)
+      .where('status', '=', 'pending')
+      .returning('id')
+      .execute()
+    for (const { id } of withdrawn) tx.event(runId, 'approval.decided', { approval_id: id, status: 'cancelled' })
+    tx.deliver('run.cancel', runId)
+    tx.append({
+      eventType: 'workflow.cancel',
+      action: 'cancel',
+      status: 'requested',
+      actor: actorOf(caller),
+      workflowId: run.workflow_id,
+      runId,
+    })
+  })
+}

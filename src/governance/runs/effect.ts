@@ -1,0 +1,218 @@
+import { isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
+import type { LabelSource, StepError } from '../../db/schema/runs.ts'
+import type { ToolDeclaration } from '../../catalog/tool.ts'
+import { decide, type Call, type Decided } from '../../policy/decide.ts'
+import type { JsonObject, Label } from '../../policy/types.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import type { BatchKind } from '../combiner.ts'
+import { DomainError } from '../errors.ts'
+import { useApproval } from './approval-use.ts'
+import { effectId, loadLedger, type EffectKey, type EffectRecord, type Ledger, type RunState } from './ledger.ts'
+import { recordDecision, settle, stepEvent, updateRunStatus } from './ledger-moves.ts'
+
+/**
+ * The effect: intent, call, outcome. One row per (run, step, item), one state:
+ *
+ * - *(no row)*: nothing was decided yet.
+ * - `held`: parameters are resolved and sealed, an approval waits (or was given and waits for its use).
+ * - `intent`: allowed, the approval used up, the body may run. No byte of an effect has left: a new attempt decides
+ *   again. Reads, transactional and keyed tools stay here while their body runs.
+ * - `sent`: an unsafe tool has passed its point of no return; bytes may have left.
+ * - `retry`: the tool failed in a way that can pass; a later attempt decides again.
+ * - `unknown_outcome`: a process died (or time ran out) in `sent`; a person chooses retry, done or fail.
+ * - `completed`, `failed`, `denied`, `rejected`, `expired`, `skipped`, `cancelled`: the outcome. Final; an attempt that
+ *   finds it returns it and runs nothing.
+ *
+ * Moves: (none)|held|intent|retry → intent (commit point `effect.decide`); intent → sent (`effect.sent`);
+ * intent|sent → outcome|retry|unknown_outcome (`effect.outcome`); sent → unknown_outcome at the next attempt
+ * (`effect.decide`); unknown_outcome → outcome, or `retry` chosen (`effect.resolve`), or its own late outcome
+ * (`effect.outcome`). `attempt` fences: only the newest attempt may move to `sent` or record an outcome.
+ */
+export interface StepOp {
+  readonly key: EffectKey
+  readonly tool: ToolDeclaration
+  /** false: the step's `when` does not hold, nothing is decided and the outcome is `skipped`. */
+  readonly wanted: boolean
+  /** Why it cannot be called at all (templates, parameters, no executor); the outcome is `failed`. */
+  readonly problem: StepError | null
+  /** Templates resolved, in the form the rules see: before defaults and `me` are filled in. */
+  readonly params: JsonObject
+  readonly paramsHash: string
+  readonly paramLabels: ReadonlyMap<string, readonly Label[]>
+  readonly sealed: Buffer
+  readonly labels: Label[]
+  readonly labelSources: LabelSource[]
+  /** How long an approval waits unless its rule says otherwise; 0 = for ever. */
+  readonly approvalSeconds: number
+}
+
+export type StepVerdict =
+  /** Run the body as this attempt. */
+  | { readonly go: true; readonly attempt: number; /** Of the tool, so far. */ readonly failures: number }
+  /** The outcome stands; nothing runs. */
+  | { readonly go: false; readonly state: Outcome; readonly reason: string }
+  | { readonly go: false; readonly state: 'held'; readonly approvalId: string; readonly expiresAt: string | null }
+  | { readonly go: false; readonly state: 'unknown_outcome' }
+
+/** Deaths and failures together after which a call is given up: something kills every worker that tries it. */
+const maxAttempts = 100
+
+/** Decides calls of runs; commit point `effect.decide`. */
+export const decideSteps: BatchKind<StepOp, Ledger, StepVerdict> = {
+  point: 'effect.decide',
+  load: (tx, ops) =>
+    loadLedger(
+      tx,
+      ops.map((op) => op.key),
+    ),
+  apply: decideStep,
+  write: (tx, ledger) => ledger.write(tx),
+}
+
+function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
+  const run = ledger.runs.get(op.key.runId)
+  if (run === undefined) return { go: false, state: 'cancelled', reason: 'the run does not exist' }
+  const known = ledger.effects.get(effectId(op.key))
+  if (known !== undefined && isOutcome(known.state))
+    return { go: false, state: known.state, reason: known.error?.message ?? known.state }
+  if (known?.state === 'unknown_outcome' && known.resolved_outcome !== 'retry') return { go: false, state: 'unknown_outcome' }
+  if (known?.state === 'sent' && op.tool.repeat === 'unsafe') return becomeUnknown(tx, ledger, run, known)
+  if (known !== undefined && known.params_hash !== op.paramsHash)
+    throw new Error(`the stored parameters of \`${effectId(op.key)}\` are not those that were decided`)
+  if (run.status === 'awaiting_approval') throw new DomainError('conflict', 'the run waits for its own approval')
+  const effect = known ?? addEffect(ledger, op)
+  if (runEnded(run.status) || run.cancel_requested_at !== null)
+    return finish(tx, ledger, run, effect, op, 'cancelled', 'the run was cancelled')
+  if (!op.wanted) return finish(tx, ledger, run, effect, op, 'skipped', 'its `when` does not hold')
+  if (effect.attempt >= maxAttempts)
+    return finish(tx, ledger, run, effect, op, 'failed', `gave up after ${maxAttempts} attempts`)
+  if (op.problem !== null) return finish(tx, ledger, run, effect, op, 'failed', op.problem.message, op.problem.code)
+  return judge(tx, ledger, run, effect, op)
+}
+
+/** Evaluated on every attempt, under the lock: what was saved a moment ago holds (contract section 6). */
+function judge(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord, op: StepOp): StepVerdict {
+  const decided = decideCall(tx, ledger, run, op)
+  effect.labels = op.labels
+  effect.label_sources = op.labelSources
+  if (decided.verdict === 'deny') {
+    // A keyed call that may already have happened is not called "denied".
+    if (effect.state === 'sent') return becomeUnknown(tx, ledger, run, effect)
+    effect.decision_id = recordDecision(tx, ledger, run, effect, op, decided, null)
+    return finish(tx, ledger, run, effect, op, 'denied', decided.explanation)
+  }
+  if (decided.verdict === 'require_approval') {
+    const use = useApproval(tx, ledger, run, effect, op, decided)
+    if (use.kind === 'waits') return { go: false, state: 'held', approvalId: use.approvalId, expiresAt: use.expiresAt }
+    if (use.kind === 'ended') return finish(tx, ledger, run, effect, op, use.outcome, use.reason)
+  }
+  return begin(tx, ledger, run, effect, op, decided)
+}
+
+function decideCall(tx: ChainTx, ledger: Ledger, run: RunState, op: StepOp): Decided {
+  const role = ledger.roles.get(run.requested_by)
+  if (role === undefined || role === 'viewer') {
+    const reason = role === undefined ? 'requester has left' : 'requester may not run tools'
+    return {
+      verdict: 'deny',
+      ruleId: null,
+      ruleName: null,
+      reason,
+      explanation: `the person who started this run ${role === undefined ? 'is no longer a member' : 'is only a viewer'}`,
+      matchedRules: [],
+      approver: 'admin',
+      approvalsNeeded: 1,
+      expiresAfterSeconds: null,
+    }
+  }
+  return decide(tx.policy.compiled, callOf(op))
+}
+
+/** The call as the rules see it. */
+export function callOf(op: StepOp): Call {
+  return {
+    source: 'workflows',
+    tool: op.tool.name,
+    sideEffect: op.tool.sideEffect,
+    params: op.params,
+    labels: op.labels,
+    paramLabels: op.paramLabels,
+  }
+}
+
+/** Intent: decision, approval use and the right to run the body commit together. */
+function begin(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord, op: StepOp, decided: Decided): StepVerdict {
+  const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
+  effect.attempt += 1
+  effect.state = 'intent'
+  effect.resolved_outcome = null
+  effect.intent_at = tx.now.toISOString()
+  effect.sent_at = null
+  effect.error = null
+  effect.decision_id = recordDecision(tx, ledger, run, effect, op, decided, effect.approval_id)
+  ledger.touchEffect(effect)
+  const step = ledger.step(effect.run_id, effect.step_id)
+  if (step !== undefined) {
+    if (step.started_at === null) stepEvent(tx, effect, 'step.started')
+    step.started_at ??= tx.now.toISOString()
+    step.status = 'running'
+    step.verdict = decided.verdict
+    step.attempts = Math.max(step.attempts, effect.attempt)
+    ledger.dirtySteps.add(step)
+  }
+  if (wasWaiting) run.waiting -= 1
+  updateRunStatus(tx, ledger, run)
+  return { go: true, attempt: effect.attempt, failures: effect.failures }
+}
+
+function becomeUnknown(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord): StepVerdict {
+  settle(tx, ledger, run, effect, { state: 'unknown_outcome' })
+  return { go: false, state: 'unknown_outcome' }
+}
+
+function finish(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  effect: EffectRecord,
+  op: StepOp,
+  outcome: Exclude<Outcome, 'completed'>,
+  reason: string,
+  code: string = outcome,
+): StepVerdict {
+  effect.labels = op.labels
+  effect.label_sources = op.labelSources
+  settle(tx, ledger, run, effect, {
+    state: outcome,
+    error: outcome === 'skipped' ? null : { code, message: reason },
+    output: outcome === 'skipped' ? 'null' : undefined,
+    outputLabels: op.labels,
+  })
+  return { go: false, state: outcome, reason }
+}
+
+function addEffect(ledger: Ledger, op: StepOp): EffectRecord {
+  return ledger.addEffect({
+    run_id: op.key.runId,
+    step_id: op.key.stepId,
+    item_index: op.key.itemIndex,
+    tool: op.tool.name,
+    // Nothing decided yet; every path from here gives it a state before the transaction ends.
+    state: 'retry',
+    attempt: 0,
+    failures: 0,
+    resolved_outcome: null,
+    params_hash: op.paramsHash,
+    labels: op.labels,
+    label_sources: op.labelSources,
+    decision_id: null,
+    approval_id: null,
+    output_labels: [],
+    error: null,
+    intent_at: null,
+    sent_at: null,
+    finished_at: null,
+    duration_ms: null,
+    sealed: op.sealed,
+  })
+}

@@ -1,0 +1,98 @@
+import type { Context } from '../../context.ts'
+import type { EnterResult } from '../../contract/messages.ts'
+import { runEnded } from '../../contract/status.ts'
+import { countingVotes } from '../approvals/requirement.ts'
+import type { Role } from '../../policy/types.ts'
+import { notFound } from '../errors.ts'
+import { endRun } from './finish.ts'
+import { runActor } from './ledger-moves.ts'
+
+/** Lets a run in that waited for its own approval, or says what it waits for (commit point `run.enter`). */
+export async function enterRun(context: Context, runId: string): Promise<EnterResult> {
+  const found = await context.db
+    .selectFrom('runs')
+    .select('organization_id')
+    .where('id', '=', runId)
+    .executeTakeFirst()
+  if (found === undefined) throw notFound('run', runId)
+  return context.combiner.run(found.organization_id, 'run.enter', async (tx): Promise<EnterResult> => {
+    const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
+    if (runEnded(run.status) || run.cancel_requested_at !== null) return { state: 'ended' }
+    if (run.status !== 'awaiting_approval') return { state: 'go' }
+    const approval = await tx.trx
+      .selectFrom('approvals')
+      .selectAll()
+      .where('run_id', '=', runId)
+      .where('kind', '=', 'run')
+      .orderBy('id', 'desc')
+      .executeTakeFirstOrThrow()
+    const late = approval.expires_at !== null && approval.expires_at <= tx.now
+    if (approval.status === 'rejected') {
+      await endRun(tx, run, 'rejected', 'an approver rejected the run')
+      return { state: 'ended' }
+    }
+    if (approval.status === 'expired' || late) {
+      if (approval.status !== 'expired')
+        await tx.trx
+          .updateTable('approvals')
+          .set({ status: 'expired', decided_at: tx.now })
+          .where('id', '=', approval.id)
+          .execute()
+      await endRun(tx, run, 'expired', 'nobody approved the run in time')
+      return { state: 'ended' }
+    }
+    const wait: EnterResult = { state: 'wait', expiresAt: approval.expires_at?.toISOString() ?? null }
+    if (approval.status !== 'approved') return wait
+    const votes = await tx.trx
+      .selectFrom('approval_votes as v')
+      .leftJoin('memberships as m', (join) =>
+        join.onRef('m.user_id', '=', 'v.user_id').on('m.organization_id', '=', run.organization_id),
+      )
+      .select(['v.user_id', 'v.decision', 'm.role'])
+      .where('v.approval_id', '=', approval.id)
+      .execute()
+    const roles = new Map(votes.flatMap((vote) => (vote.role === null ? [] : [[vote.user_id, vote.role] as [string, Role]])))
+    const needed = Math.max(approval.approvals_needed, tx.policy.settings.approval_threshold)
+    const counting = countingVotes(
+      { votes, requested_by: approval.requested_by },
+      approval.approver,
+      roles,
+      tx.policy.settings,
+    )
+    if (counting < needed) {
+      // Rules or roles have grown stricter since: the same approval waits for the votes that are missing.
+      await tx.trx.updateTable('approvals').set({ status: 'pending', decided_at: null }).where('id', '=', approval.id).execute()
+      tx.append({
+        eventType: 'approval.reopened',
+        action: 'run',
+        status: 'pending',
+        actor: runActor(run),
+        workflowId: run.workflow_id,
+        runId,
+        metadata: { approval_id: approval.id, needed, counting },
+      })
+      return wait
+    }
+    await tx.trx
+      .updateTable('approvals')
+      .set({ used_at: tx.now, used_by: runId })
+      .where('id', '=', approval.id)
+      .execute()
+    await tx.trx
+      .updateTable('runs')
+      .set({ status: 'running', status_reason: 'the run is in progress', started_at: tx.now })
+      .where('id', '=', runId)
+      .execute()
+    tx.event(runId, 'run.started')
+    tx.append({
+      eventType: 'run.started',
+      action: 'start',
+      status: 'running',
+      actor: runActor(run),
+      workflowId: run.workflow_id,
+      runId,
+      metadata: { approval_id: approval.id },
+    })
+    return { state: 'go' }
+  })
+}

@@ -1,0 +1,123 @@
+import type { Context } from '../../context.ts'
+import { isBadOutcome, isOutcome, type Outcome } from '../../contract/status.ts'
+import type { ExpandResult } from '../../contract/messages.ts'
+import { resolve } from '../../policy/templates.ts'
+import { unionLabels, type Json } from '../../policy/types.ts'
+import { readFrame, type Frame } from './frame.ts'
+import { runActor } from './ledger-moves.ts'
+
+/** Items of one `for_each` (contract section 3). */
+export const maxItems = 10_000
+
+/** The list a `for_each` step runs over. Throws TemplateError, or TypeError when it is not a list of at most 10,000. */
+export function itemsOf(frame: Frame): readonly Json[] {
+  const { value } = resolve(frame.step.for_each as Json, frame.scope)
+  if (value === null) return []
+  if (!Array.isArray(value)) throw new TypeError('`for_each` did not resolve to a list')
+  if (value.length > maxItems) throw new TypeError(`\`for_each\` resolved to ${value.length} items, at most ${maxItems} run`)
+  return value
+}
+
+/** Counts the items of a `for_each` step, once (commit point `step.expand`); later calls answer the stored count. */
+export async function expandStep(context: Context, runId: string, stepId: string): Promise<ExpandResult> {
+  const known = await readStep(context, runId, stepId)
+  if (known.item_count !== null && known.status !== 'failed') return { count: known.item_count }
+  if (known.status === 'failed') return { ended: 'failed' }
+  const frame = await readFrame(context, { runId, stepId, itemIndex: -1 })
+  let count = 0
+  let problem: string | null = null
+  try {
+    count = itemsOf(frame).length
+  } catch (error) {
+    problem = (error as Error).message
+  }
+  await context.combiner.run(frame.run.organizationId, 'step.expand', async (tx) => {
+    const error = problem === null ? null : { code: 'template_unresolved', message: problem }
+    await tx.trx
+      .updateTable('run_steps')
+      .set({
+        item_count: count,
+        started_at: tx.now,
+        status: error === null ? 'running' : 'failed',
+        error: error === null ? null : JSON.stringify(error),
+        ...(error === null ? {} : { finished_at: tx.now, labels: frame.labels }),
+      })
+      .where('run_id', '=', runId)
+      .where('step_id', '=', stepId)
+      .where('item_count', 'is', null)
+      .execute()
+    tx.event(runId, error === null ? 'step.started' : 'step.failed', { step_id: stepId, tool: frame.step.tool })
+    tx.append({
+      eventType: 'step.expanded',
+      action: frame.step.tool,
+      status: error === null ? 'running' : 'failed',
+      actor: runActor({ id: runId }),
+      workflowId: frame.run.workflowId,
+      runId,
+      metadata: { step_id: stepId, items: count },
+    })
+  })
+  return problem === null ? { count } : { ended: 'failed' }
+}
+
+/** Ends a `for_each` step whose items have ended: its labels are theirs together (commit point `step.finish`). */
+export async function finishItems(context: Context, runId: string, stepId: string): Promise<void> {
+  const run = await context.db
+    .selectFrom('runs')
+    .select(['organization_id', 'workflow_id'])
+    .where('id', '=', runId)
+    .executeTakeFirstOrThrow()
+  const frame = await readFrame(context, { runId, stepId, itemIndex: -1 })
+  await context.combiner.run(run.organization_id, 'step.finish', async (tx) => {
+    const step = await readStep({ db: tx.trx }, runId, stepId)
+    if (step.finished_at !== null) return
+    const items = await tx.trx
+      .selectFrom('effects')
+      .select(['state', 'output_labels', 'error'])
+      .where('run_id', '=', runId)
+      .where('step_id', '=', stepId)
+      .execute()
+    const states = items.map((item) => item.state).filter(isOutcome)
+    const status = stepOutcome(states, step.item_count ?? 0)
+    const error = items.find((item) => isOutcome(item.state) && isBadOutcome(item.state))?.error ?? null
+    await tx.trx
+      .updateTable('run_steps')
+      .set({
+        status,
+        finished_at: tx.now,
+        labels: unionLabels(frame.labels, ...items.map((item) => item.output_labels)),
+        error: error === null ? null : JSON.stringify(error),
+      })
+      .where('run_id', '=', runId)
+      .where('step_id', '=', stepId)
+      .execute()
+    tx.event(runId, `step.${status}`, { step_id: stepId, tool: step.tool, items: items.length })
+    tx.append({
+      eventType: `step.${status}`,
+      action: step.tool,
+      status,
+      actor: runActor({ id: runId }),
+      workflowId: run.workflow_id,
+      runId,
+      metadata: { step_id: stepId, items: items.length },
+    })
+  })
+}
+
+/** The step's word for its items: the first bad one's, `skipped` when all were, else `completed`. */
+function stepOutcome(states: readonly Outcome[], count: number): Outcome {
+  const bad = states.find(isBadOutcome)
+  if (bad !== undefined) return bad
+  if (states.length < count) return 'cancelled'
+  return count > 0 && states.every((state) => state === 'skipped') ? 'skipped' : 'completed'
+}
+
+async function readStep(context: Pick<Context, 'db'>, runId: string, stepId: string) {
+  return context.db
+    .selectFrom('run_steps')
+    .select(['item_count', 'status', 'finished_at', 'tool'])
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .executeTakeFirstOrThrow()
+}
+

@@ -1,0 +1,214 @@
+import { sql } from 'kysely'
+import type { EffectState, RunStatus, StepStatus, ApprovalStatus } from '../../contract/status.ts'
+import type { DecisionsTable, LabelSource, Risk, StepError } from '../../db/schema/runs.ts'
+import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import { writeLedger } from './ledger-write.ts'
+
+/** Names one call of a run; `itemIndex` is -1 for a step without `for_each`. */
+export interface EffectKey {
+  readonly runId: string
+  readonly stepId: string
+  readonly itemIndex: number
+}
+export const effectId = (key: EffectKey): string => `${key.runId}/${key.stepId}/${key.itemIndex}`
+const stepKey = (runId: string, stepId: string): string => `${runId}/${stepId}`
+
+export interface RunState {
+  readonly id: string
+  readonly workflow_id: string
+  readonly workflow_version: number
+  readonly requested_by: string
+  readonly risk: Risk
+  readonly cancel_requested_at: string | null
+  readonly finished_at: string | null
+  status: RunStatus
+  status_reason: string
+  decision_seq: number
+  nodes_executed: number
+  nodes_failed: number
+  started_at: string | null
+  /** Calls of the run that wait for a person: held, or of unknown outcome. */
+  waiting: number
+}
+
+export interface EffectRecord {
+  readonly run_id: string
+  readonly step_id: string
+  readonly item_index: number
+  readonly tool: string
+  state: EffectState
+  attempt: number
+  failures: number
+  resolved_outcome: 'retry' | null
+  params_hash: string | null
+  labels: string[]
+  label_sources: LabelSource[]
+  decision_id: string | null
+  approval_id: string | null
+  output_labels: string[]
+  error: StepError | null
+  intent_at: string | null
+  sent_at: string | null
+  finished_at: string | null
+  duration_ms: number | null
+  /** Set when this transaction stores an output; never read back. */
+  output?: string | undefined
+  /** Set when this transaction creates the row. */
+  sealed?: Buffer | null | undefined
+}
+
+export interface StepRecord {
+  readonly run_id: string
+  readonly step_id: string
+  readonly item_count: number | null
+  status: StepStatus
+  verdict: Verdict | null
+  attempts: number
+  labels: string[]
+  error: StepError | null
+  started_at: string | null
+  finished_at: string | null
+}
+
+export interface VoteRecord {
+  readonly user_id: string
+  readonly decision: 'approve' | 'reject'
+}
+
+export interface ApprovalRecord {
+  readonly id: string
+  readonly kind: 'step' | 'run' | 'agent_call'
+  readonly run_id: string | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly requested_by: string
+  readonly params_hash: string | null
+  readonly labels: string[]
+  readonly rule_name: string | null
+  readonly approver: 'admin' | 'owner'
+  readonly approvals_needed: number
+  readonly expires_at: string | null
+  readonly votes: readonly VoteRecord[]
+  status: ApprovalStatus
+  decided_at: string | null
+  used_at: string | null
+  used_by: string | null
+  superseded_by: string | null
+}
+
+/** A new approval row, as inserted. */
+export interface NewApproval {
+  record: ApprovalRecord
+  sealed: Buffer | null
+  workflow_id: string
+  tool: string | null
+  side_effect: SideEffect | null
+  rule_id: string | null
+  risk: Risk
+}
+
+export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources' | 'attempt'> & {
+  matched_rules: string
+  label_sources: string
+  attempt: number
+}
+
+/**
+ * The rows that operations of a batch share, read in one statement under the chain lock and written back multi-row.
+ * An operation changes records in place and marks them dirty, so that the next one of the batch sees what it did.
+ */
+export class Ledger {
+  readonly runs = new Map<string, RunState>()
+  readonly effects = new Map<string, EffectRecord>()
+  readonly steps = new Map<string, StepRecord>()
+  readonly approvals = new Map<string, ApprovalRecord>()
+  readonly roles = new Map<string, Role>()
+  readonly dirtyRuns = new Set<RunState>()
+  readonly dirtyEffects = new Set<EffectRecord>()
+  readonly dirtySteps = new Set<StepRecord>()
+  readonly dirtyApprovals = new Set<ApprovalRecord>()
+  readonly newEffects: EffectRecord[] = []
+  readonly newApprovals: NewApproval[] = []
+  readonly newDecisions: NewDecision[] = []
+
+  step(runId: string, stepId: string): StepRecord | undefined {
+    return this.steps.get(stepKey(runId, stepId))
+  }
+
+  /** Adds a call's row, as yet without a state of its own: the caller gives it one. */
+  addEffect(record: EffectRecord): EffectRecord {
+    this.newEffects.push(record)
+    this.effects.set(`${record.run_id}/${record.step_id}/${record.item_index}`, record)
+    return record
+  }
+
+  addApproval(approval: NewApproval): ApprovalRecord {
+    this.newApprovals.push(approval)
+    this.approvals.set(approval.record.id, approval.record)
+    return approval.record
+  }
+
+  /** Marks a changed record to be written; new ones are written whole anyway. */
+  touchEffect(record: EffectRecord): void {
+    if (!this.newEffects.includes(record)) this.dirtyEffects.add(record)
+  }
+
+  write(tx: ChainTx): Promise<void> {
+    return writeLedger(tx, this)
+  }
+}
+
+interface LoadedRows {
+  runs: RunState[] | null
+  effects: EffectRecord[] | null
+  steps: StepRecord[] | null
+  approvals: ApprovalRecord[] | null
+  roles: { user_id: string; role: Role }[] | null
+}
+
+/** Reads runs, the named calls with their steps and approvals, and the present roles of requesters and voters. */
+export async function loadLedger(tx: ChainTx, keys: readonly EffectKey[]): Promise<Ledger> {
+  const organizationId = tx.organizationId
+  const runIds = [...new Set(keys.map((key) => key.runId))]
+  const { rows } = await sql<LoadedRows>`
+    with k as (
+      select * from unnest(${keys.map((key) => key.runId)}::text[], ${keys.map((key) => key.stepId)}::text[],
+                           ${keys.map((key) => key.itemIndex)}::int[]) as k(run_id, step_id, item_index)
+    ), r as (
+      select id, workflow_id, workflow_version, requested_by, risk, cancel_requested_at, finished_at, status,
+             status_reason, decision_seq, nodes_executed, nodes_failed, started_at,
+             (select count(*)::int from effects e where e.run_id = runs.id and e.state in ('held', 'unknown_outcome')) as waiting
+      from runs where id = any(${runIds}) and organization_id = ${organizationId}
+    ), e as (
+      select run_id, step_id, item_index, tool, state, attempt, failures, resolved_outcome, params_hash, labels,
+             label_sources, decision_id, approval_id, output_labels, error, intent_at, sent_at, finished_at, duration_ms
+      from effects join k using (run_id, step_id, item_index)
+      -- \`effect.sent\` is committed outside the chain lock: the row lock keeps a mark and a new attempt apart.
+      for update of effects
+    ), s as (
+      select run_id, step_id, item_count, status, verdict, attempts, labels, error, started_at, finished_at
+      from run_steps where (run_id, step_id) in (select run_id, step_id from k)
+    ), a as (
+      select id, kind, run_id, step_id, item_index, requested_by, params_hash, labels, rule_name, approver,
+             approvals_needed, expires_at, status, decided_at, used_at, used_by, superseded_by,
+             coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision))
+                       from approval_votes v where v.approval_id = approvals.id), '[]') as votes
+      from approvals where id in (select approval_id from e)
+    ), m as (
+      select user_id, role from memberships where organization_id = ${organizationId}
+        and user_id in (select requested_by from r union select v.user_id from approval_votes v join a on a.id = v.approval_id)
+    )
+    select (select json_agg(r) from r) as runs, (select json_agg(e) from e) as effects,
+           (select json_agg(s) from s) as steps, (select json_agg(a) from a) as approvals,
+           (select json_agg(m) from m) as roles`.execute(tx.trx)
+  const loaded = rows[0] as LoadedRows
+  const ledger = new Ledger()
+  for (const run of loaded.runs ?? []) ledger.runs.set(run.id, run)
+  for (const effect of loaded.effects ?? [])
+    ledger.effects.set(`${effect.run_id}/${effect.step_id}/${effect.item_index}`, effect)
+  for (const step of loaded.steps ?? []) ledger.steps.set(stepKey(step.run_id, step.step_id), step)
+  for (const approval of loaded.approvals ?? []) ledger.approvals.set(approval.id, approval)
+  for (const { user_id, role } of loaded.roles ?? []) ledger.roles.set(user_id, role)
+  return ledger
+}

@@ -1,0 +1,117 @@
+import type { Transaction } from 'kysely'
+import type { Context } from '../../context.ts'
+import type { Database } from '../../db/schema/index.ts'
+import type { StepError } from '../../db/schema/runs.ts'
+import { isOutcome, type EffectState } from '../../contract/status.ts'
+import { addedLabels, type Call } from '../../policy/decide.ts'
+import { unionLabels, type Label } from '../../policy/types.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import type { BatchKind } from '../combiner.ts'
+import { atCommitPoint } from '../commit-points.ts'
+import { effectId, loadLedger, type EffectKey, type EffectRecord, type Ledger } from './ledger.ts'
+import { settle } from './ledger-moves.ts'
+
+/** What became of one attempt's body. */
+export interface OutcomeOp {
+  readonly key: EffectKey
+  readonly attempt: number
+  readonly result:
+    | {
+        readonly state: 'completed'
+        /** JSON text. */
+        readonly output: string
+        /** What the tool declares and what this very value brought along. */
+        readonly labels: readonly Label[]
+        /** For the label rules, as of now. */
+        readonly call: Call
+      }
+    /** `retry`: a failure that can pass. Which of the two it is was decided by the caller from its retry options. */
+    | { readonly state: 'failed' | 'retry'; readonly error: StepError }
+    | { readonly state: 'cancelled' | 'unknown_outcome' }
+  readonly durationMs: number
+}
+
+/** Records outcomes; commit point `effect.outcome`. Answers the state that stands afterwards. */
+export const recordOutcomes: BatchKind<OutcomeOp, Ledger, EffectState> = {
+  point: 'effect.outcome',
+  load: (tx, ops) =>
+    loadLedger(
+      tx,
+      ops.map((op) => op.key),
+    ),
+  apply: applyOutcome,
+  write: (tx, ledger) => ledger.write(tx),
+}
+
+/**
+ * The same with a write of the tool's own in the same transaction (`transactional` tools). A superseded attempt writes
+ * nothing.
+ */
+export function recordWithWrite(
+  context: Context,
+  organizationId: string,
+  op: OutcomeOp,
+  write: (trx: Transaction<Database>) => Promise<void>,
+): Promise<EffectState> {
+  return context.combiner.run(organizationId, 'effect.outcome', async (tx) => {
+    const ledger = await loadLedger(tx, [op.key])
+    const effect = ledger.effects.get(effectId(op.key))
+    if (effect !== undefined && isCurrent(effect, op)) await write(tx.trx)
+    const state = applyOutcome(tx, ledger, op)
+    await ledger.write(tx)
+    return state
+  })
+}
+
+const isCurrent = (effect: EffectRecord, op: OutcomeOp): boolean =>
+  effect.attempt === op.attempt && (effect.state === 'intent' || effect.state === 'sent')
+
+function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
+  const run = ledger.runs.get(op.key.runId)
+  const effect = ledger.effects.get(effectId(op.key))
+  if (run === undefined || effect === undefined) throw new Error(`no call \`${effectId(op.key)}\` has an intent`)
+  if (isOutcome(effect.state)) return effect.state
+  // A superseded attempt that comes back late knows what nobody else does: it settles what is still unresolved.
+  const settlesLate =
+    effect.state === 'unknown_outcome' &&
+    effect.resolved_outcome === null &&
+    effect.attempt === op.attempt &&
+    (op.result.state === 'completed' || op.result.state === 'failed')
+  if (!settlesLate && !isCurrent(effect, op)) return effect.state
+  const { result } = op
+  if (result.state === 'retry') effect.failures += 1
+  settle(tx, ledger, run, effect, {
+    state: result.state,
+    durationMs: op.durationMs,
+    ...('error' in result ? { error: result.error } : {}),
+    ...(result.state === 'completed'
+      ? { output: result.output, outputLabels: outputLabelsOf(tx, effect, result) }
+      : { outputLabels: effect.labels }),
+  })
+  if (settlesLate) tx.deliver('run.wake', run.id, { key: `${effect.step_id}#${effect.item_index}` })
+  return effect.state
+}
+
+function outputLabelsOf(
+  tx: ChainTx,
+  effect: EffectRecord,
+  result: Extract<OutcomeOp['result'], { state: 'completed' }>,
+): Label[] {
+  return unionLabels(effect.labels, result.labels, addedLabels(tx.policy.compiled, result.call))
+}
+
+/**
+ * The point of no return (commit point `effect.sent`): from here on a crash means that nobody knows. Refused, and then
+ * nothing may be sent, when a newer attempt has taken over or the run was cancelled meanwhile.
+ */
+export async function markSent(context: Context, key: EffectKey, attempt: number): Promise<boolean> {
+  const { rowCount } = await atCommitPoint('effect.sent', () =>
+    context.pool.query(
+      `update effects e set state = 'sent', sent_at = clock_timestamp()
+       from runs r where r.id = e.run_id and e.run_id = $1 and e.step_id = $2 and e.item_index = $3
+         and e.attempt = $4 and e.state = 'intent' and r.cancel_requested_at is null and r.finished_at is null`,
+      [key.runId, key.stepId, key.itemIndex, attempt],
+    ),
+  )
+  return rowCount === 1
+}

@@ -1,0 +1,80 @@
+import type { Kysely } from 'kysely'
+import type { Database } from '../../db/schema/index.ts'
+import type { Json } from '../../policy/types.ts'
+
+const maxBytes = 64 * 1024 * 1024
+
+/** Outputs of finished steps by run and step; they never change, so a worker keeps the recent ones. */
+class OutputCache {
+  readonly #entries = new Map<string, { value: Json; bytes: number }>()
+  #bytes = 0
+
+  get(key: string): Json | undefined {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return undefined
+    this.#entries.delete(key)
+    this.#entries.set(key, entry)
+    return entry.value
+  }
+
+  set(key: string, value: Json, bytes: number): void {
+    if (bytes > maxBytes / 4 || this.#entries.has(key)) return
+    this.#entries.set(key, { value, bytes })
+    this.#bytes += bytes
+    for (const [oldest, entry] of this.#entries) {
+      if (this.#bytes <= maxBytes) break
+      this.#entries.delete(oldest)
+      this.#bytes -= entry.bytes
+    }
+  }
+}
+
+const cache = new OutputCache()
+
+/**
+ * Outputs of a run's ended steps: the value itself, or for a `for_each` step the list of its items' outputs. A step
+ * that was skipped or ended badly has null.
+ */
+export async function readOutputs(
+  db: Kysely<Database>,
+  runId: string,
+  stepIds: readonly string[],
+): Promise<Map<string, Json>> {
+  const outputs = new Map<string, Json>()
+  const missing: string[] = []
+  for (const stepId of stepIds) {
+    const cached = cache.get(`${runId}/${stepId}`)
+    if (cached === undefined) missing.push(stepId)
+    else outputs.set(stepId, cached)
+  }
+  if (missing.length === 0) return outputs
+  const steps = await db
+    .selectFrom('run_steps')
+    .select(['step_id', 'item_count'])
+    .where('run_id', '=', runId)
+    .where('step_id', 'in', missing)
+    .where('finished_at', 'is not', null)
+    .execute()
+  const rows = await db
+    .selectFrom('effects')
+    .select(['step_id', 'item_index', 'output'])
+    .where('run_id', '=', runId)
+    .where('step_id', 'in', missing)
+    .orderBy('item_index')
+    .execute()
+  for (const step of steps) {
+    const own = rows.filter((row) => row.step_id === step.step_id)
+    const value: Json =
+      step.item_count === null ? parse(own[0]?.output) : own.map((row) => parse(row.output))
+    outputs.set(step.step_id, value)
+    cache.set(
+      `${runId}/${step.step_id}`,
+      value,
+      own.reduce((sum, row) => sum + (row.output?.length ?? 0), 0),
+    )
+  }
+  return outputs
+}
+
+const parse = (text: string | null | undefined): Json =>
+  text === null || text === undefined ? null : (JSON.parse(text) as Json)

@@ -1,0 +1,72 @@
+import type { Context } from '../../context.ts'
+import { wakeKey } from '../../contract/messages.ts'
+import { runEnded } from '../../contract/status.ts'
+import { unionLabels, type Json } from '../../policy/types.ts'
+import { getTool } from '../../catalog/index.ts'
+import { canonicalJson } from '../canonical.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { actorOf, type Caller } from '../identity.ts'
+import { effectId, loadLedger } from './ledger.ts'
+import { settle } from './ledger-moves.ts'
+
+export interface ResolveRequest {
+  readonly caller: Caller
+  readonly runId: string
+  readonly stepId: string
+  readonly itemIndex: number | null
+  readonly outcome: 'retry' | 'done' | 'fail'
+  /** With `done`: what the call's output shall be; null if left out. */
+  readonly output?: Json | undefined
+}
+
+/**
+ * A person's word on a call whose outcome nobody knows (contract section 4; commit point `effect.resolve`): `retry`
+ * lets it be decided and made again, `done` takes it as completed, `fail` as failed.
+ */
+export async function resolveStep(context: Context, request: ResolveRequest): Promise<void> {
+  const { caller, runId, stepId, outcome } = request
+  const key = { runId, stepId, itemIndex: request.itemIndex ?? -1 }
+  await context.combiner.run(caller.organizationId, 'effect.resolve', async (tx) => {
+    const ledger = await loadLedger(tx, [key])
+    const run = ledger.runs.get(runId)
+    if (run === undefined) throw notFound('run', runId)
+    const step = ledger.step(runId, stepId)
+    if (step === undefined) throw notFound('step', stepId)
+    const effect = ledger.effects.get(effectId(key))
+    if (effect?.state !== 'unknown_outcome' || effect.resolved_outcome !== null)
+      throw new DomainError('bad_transition', `step \`${stepId}\` has no unknown outcome to resolve`)
+    if (runEnded(run.status)) throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
+    const actor = actorOf(caller)
+    if (outcome === 'retry') {
+      effect.resolved_outcome = 'retry'
+      ledger.touchEffect(effect)
+      tx.append({
+        eventType: 'tool_call.resolved',
+        action: effect.tool,
+        status: 'retry',
+        actor,
+        workflowId: run.workflow_id,
+        runId,
+        metadata: { step_id: stepId, item_index: request.itemIndex, outcome },
+      })
+    } else {
+      const tool = getTool(effect.tool)
+      settle(tx, ledger, run, effect, {
+        actor,
+        ...(outcome === 'done'
+          ? {
+              state: 'completed',
+              output: canonicalJson(request.output ?? null),
+              outputLabels: unionLabels(effect.labels, tool?.outputLabels ?? []),
+            }
+          : {
+              state: 'failed',
+              error: { code: 'resolved_as_failed', message: 'a person resolved its unknown outcome as failed' },
+              outputLabels: effect.labels,
+            }),
+      })
+    }
+    await ledger.write(tx)
+    tx.deliver('run.wake', runId, { key: wakeKey(stepId, request.itemIndex) })
+  })
+}

@@ -1,0 +1,183 @@
+import {
+  CancellationScope,
+  condition,
+  isCancellation,
+  setCurrentDetails,
+  setHandler,
+  defineSignal,
+  proxyLocalActivities,
+  upsertSearchAttributes,
+} from '@temporalio/workflow'
+import { defineSearchAttributeKey } from '@temporalio/common'
+import {
+  searchAttributes,
+  wakeKey,
+  wakeSignal,
+  type EndedDetails,
+  type FinishInput,
+  type RunInput,
+  type SkeletonStep,
+  type Wake,
+} from '../../contract/messages.ts'
+import type { EngineActivities } from '../../activities/engine.ts'
+import { callTool, type CallResult } from './call.ts'
+
+/**
+ * Interpreter version 1 of `governed-run`. It holds the step graph and nothing else: ids, tools, dependencies.
+ *
+ * A step starts when all it depends on have ended. Its call is an activity behind the policy interceptor. A held call
+ * waits for a wake-up or its expiry and is scheduled again: what then happens is read from the rows, so that a forged
+ * signal, a reset or a second start executes nothing. A step that ends badly without `on_error: continue` ends the run:
+ * no further step starts, held ones stop waiting, a call in flight comes to its end.
+ */
+const engine = proxyLocalActivities<EngineActivities>({
+  startToCloseTimeout: '30s',
+  localRetryThreshold: '10s',
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s', maximumAttempts: 100_000 },
+})
+
+const wake = defineSignal<[Wake?]>(wakeSignal)
+const stateAttribute = defineSearchAttributeKey(searchAttributes.state, 'KEYWORD')
+const waitingAttribute = defineSearchAttributeKey(searchAttributes.waitingOn, 'KEYWORD')
+/** Items of a `for_each` step that run at the same time. */
+const windowSize = 50
+
+export async function governedRunV1(input: RunInput): Promise<void> {
+  const run = new Run(input)
+  setHandler(wake, (message) => run.wake(message))
+  let finish: Omit<FinishInput, 'runId'>
+  try {
+    finish = await run.execute()
+  } catch (error) {
+    if (!isCancellation(error)) throw error
+    finish = { status: 'cancelled' }
+  }
+  await CancellationScope.nonCancellable(() => engine.finishRun({ ...finish, runId: input.runId }))
+  run.show(finish.status, '')
+}
+
+class Run {
+  readonly #input: RunInput
+  readonly #wakes = new Map<string, number>()
+  #wakesOfAll = 0
+  readonly #waiting = new Map<string, string>()
+  #failed: Omit<FinishInput, 'runId'> | null = null
+
+  constructor(input: RunInput) {
+    this.#input = input
+  }
+
+  wake(message: Wake | undefined): void {
+    const key = message?.key
+    if (typeof key === 'string') this.#wakes.set(key, (this.#wakes.get(key) ?? 0) + 1)
+    else this.#wakesOfAll += 1
+  }
+
+  wakesOf(key: string): number {
+    return this.#wakesOfAll + (this.#wakes.get(key) ?? 0)
+  }
+
+  async execute(): Promise<Omit<FinishInput, 'runId'>> {
+    if (this.#input.gated && !(await this.#enter())) return { status: 'cancelled' }
+    const steps = new CancellationScope()
+    const ended = new Map<string, Promise<void>>()
+    // Dependencies may be declared in any order: promises are made first, then tied together.
+    const starters = new Map<string, () => void>()
+    for (const step of this.#input.steps)
+      ended.set(
+        step.id,
+        new Promise<void>((resolve, reject) => {
+          starters.set(step.id, () => {
+            this.#step(step, ended, steps).then(resolve, reject)
+          })
+        }),
+      )
+    try {
+      await steps.run(async () => {
+        for (const start of starters.values()) start()
+        await Promise.all(ended.values())
+      })
+    } catch (error) {
+      await Promise.allSettled(ended.values())
+      if (this.#failed === null) throw error
+    }
+    return this.#failed ?? { status: 'completed' }
+  }
+
+  /** Waits for the run's own approval. False: the run has ended meanwhile. */
+  async #enter(): Promise<boolean> {
+    this.show('awaiting_approval', 'approval of the run')
+    for (;;) {
+      const seen = this.wakesOf('')
+      const entered = await engine.enterRun(this.#input.runId)
+      if (entered.state === 'go') return true
+      if (entered.state === 'ended') return false
+      await this.#until(() => this.wakesOf('') > seen, entered.expiresAt)
+    }
+  }
+
+  async #step(step: SkeletonStep, ended: ReadonlyMap<string, Promise<void>>, scope: CancellationScope): Promise<void> {
+    await Promise.all(step.dependsOn.map((id) => ended.get(id)))
+    if (this.#failed !== null) return
+    const bad = step.forEach ? await this.#items(step) : await this.#call(step, null)
+    if (bad === null || step.continueOnError || this.#failed !== null) return
+    this.#failed = { status: bad, stepId: step.id }
+    scope.cancel()
+  }
+
+  /** Runs every item in windows; answers the worst thing that ends the step, or null. */
+  async #items(step: SkeletonStep): Promise<EndedDetails['outcome'] | null> {
+    const expanded = await engine.expandStep(this.#input.runId, step.id)
+    if ('ended' in expanded) return expanded.ended
+    let bad: EndedDetails['outcome'] | null = null
+    for (let first = 0; first < expanded.count; first += windowSize) {
+      const size = Math.min(windowSize, expanded.count - first)
+      const outcomes = await Promise.all(Array.from({ length: size }, (_, i) => this.#call(step, first + i)))
+      bad ??= outcomes.find((outcome) => outcome !== null) ?? null
+      if (bad !== null && !step.continueOnError) break
+    }
+    await engine.finishItems(this.#input.runId, step.id)
+    return bad
+  }
+
+  /** One call, held and resumed as often as it takes; null when the run may go on. */
+  async #call(step: SkeletonStep, itemIndex: number | null): Promise<EndedDetails['outcome'] | null> {
+    const key = wakeKey(step.id, itemIndex)
+    for (;;) {
+      const seen = this.wakesOf(key)
+      const result: CallResult = await callTool(this.#input, step, itemIndex)
+      if (result.kind === 'done') return null
+      if (result.kind === 'ended') return result.outcome
+      this.#waiting.set(key, result.kind === 'held' ? `approval of ${step.id}` : `resolution of ${step.id}`)
+      this.#showWaiting()
+      try {
+        await this.#until(() => this.wakesOf(key) > seen, result.expiresAt)
+      } finally {
+        this.#waiting.delete(key)
+      }
+      this.#showWaiting()
+    }
+  }
+
+  /** Until woken or `expiresAt`. The database's clock decides whether it is over: a second later is soon enough. */
+  async #until(woken: () => boolean, expiresAt: string | null): Promise<void> {
+    if (expiresAt === null) await condition(woken)
+    else await condition(woken, Math.max(1_000, Date.parse(expiresAt) - Date.now() + 100))
+  }
+
+  #showWaiting(): void {
+    const [first] = this.#waiting.values()
+    this.show(first === undefined ? 'running' : 'paused', first ?? '')
+  }
+
+  /** What operators see in the Temporal UI: state and step ids, never a parameter. */
+  show(state: string, waitingOn: string): void {
+    const others = this.#waiting.size > 1 ? ` and ${this.#waiting.size - 1} more` : ''
+    setCurrentDetails(waitingOn === '' ? state : `${state}: waits for ${waitingOn}${others}`)
+    if (!this.#input.searchAttributes) return
+    upsertSearchAttributes([
+      { key: stateAttribute, value: state },
+      { key: waitingAttribute, value: waitingOn === '' ? null : waitingOn },
+    ])
+  }
+}

@@ -1,0 +1,1 @@
+export { governedRun } from './governed-run/index.ts'
