@@ -1,3 +1,4 @@
+import { appendFileSync } from 'node:fs'
 import { chmod, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -64,6 +65,16 @@ describe('file_read', () => {
     expect((await read('a.txt')).output).toMatchObject({ size: maxFileSize })
     await truncate(file, maxFileSize + 1)
     expect(await refusal('a.txt')).toMatchObject({ code: 'file_too_large', retryable: false })
+  })
+
+  test('the limit also holds for a file that grows while it is read', async () => {
+    const file = join(fileRoot, 'a.txt')
+    await writeFile(file, Buffer.alloc(maxFileSize, 'x'))
+    // asked between the look at the size and each read
+    const signal = new AbortController().signal
+    signal.throwIfAborted = () => appendFileSync(file, 'x')
+    const reading = readFileTool(toolCall({ path: 'a.txt' }), toolContext({ fileRoot }, { signal }))
+    expect(await rejection(reading)).toMatchObject({ code: 'file_too_large' })
   })
 
   test('refuses a way out of the folder', async () => {
