@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { migrate } from '../../src/db/migrate.ts'
+import { startPostgres, type PostgresServer } from '../../src/stack/postgres.ts'
+import { guardedFolder } from '../support/postgres.ts'
+import {
+  appendMarked,
+  createOrganization,
+  openCombiner,
+  organizationId,
+  storedRows,
+  verify,
+} from './chain-fixture.ts'
+
+let folder: ReturnType<typeof guardedFolder>
+let server: PostgresServer
+
+beforeAll(async () => {
+  folder = guardedFolder()
+  server = await startPostgres({ dataDir: folder.dataDir })
+  await migrate({ url: server.ownerUrl })
+  await createOrganization(server.ownerUrl)
+}, 60_000)
+afterAll(async () => {
+  await server.stop(AbortSignal.abort())
+  await folder.guard.close()
+}, 60_000)
+
+test.each([
+  { how: 'killed', signal: 'SIGKILL' as const },
+  { how: 'shut down', signal: 'SIGINT' as const },
+])(
+  'Postgres is $how and comes back under load: no answer is lost, none doubled, no gap',
+  async ({ how, signal }) => {
+    const opened = [openCombiner(server.appUrl), openCombiner(server.appUrl)]
+    const answered: string[] = []
+    const refused: string[] = []
+    let stop = false
+    const caller = async (name: number): Promise<void> => {
+      const { combiner } = opened[name % opened.length] as (typeof opened)[number]
+      for (let n = 0; !stop; n += 1) {
+        const mark = `${how}-${name}-${n}`
+        try {
+          answered.push(`${await combiner.join(organizationId, appendMarked, mark)} ${mark}`)
+        } catch (error) {
+          expect(error).toMatchObject({
+            code: 'unavailable',
+            message: expect.stringContaining('nothing was decided'),
+          })
+          refused.push(mark)
+        }
+      }
+    }
+    const callers = Array.from({ length: 16 }, (_, name) => caller(name))
+    await until(() => answered.length > 200)
+    process.kill(server.pid, signal)
+    await server.exited
+    await until(() => refused.length > 0)
+    server = await startPostgres({ dataDir: folder.dataDir, port: server.port })
+    const before = answered.length
+    await until(() => answered.length > before + 200)
+    stop = true
+    await Promise.all(callers)
+    for (const { close } of opened) await close()
+    const rows = (await storedRows(server.appUrl)).filter((row) => row.mark.startsWith(how))
+    expect(rows.map((row) => `${row.seq} ${row.mark}`).sort()).toEqual(answered.sort())
+    expect(await verify(server.appUrl)).toMatchObject({ valid: true })
+  },
+  60_000,
+)
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setImmediate(resolve))
+}

@@ -1,0 +1,85 @@
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+
+/** What becomes of the next COMMIT. */
+export type Cut =
+  /** It never reaches the server. */
+  | 'before'
+  /** The server commits and answers, the answer is lost. */
+  | 'after'
+  /** It reaches the server, and nobody waits for what becomes of it. */
+  | 'meanwhile'
+
+/** Stands between a pool and Postgres and can lose the connection at the moment of a commit. */
+export class CommitProxy {
+  /** Cuts still to be made, first the next one. */
+  readonly cuts: Cut[] = []
+  /** Refuses every connection from the first cut on. */
+  staysDown = false
+  readonly #upstream: { readonly host: string; readonly port: number }
+  readonly #url: URL
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #down = false
+
+  constructor(url: string) {
+    this.#url = new URL(url)
+    this.#upstream = { host: this.#url.hostname, port: Number(this.#url.port) }
+    this.#server = createServer((client) => this.#pair(client))
+  }
+
+  /** The same database, through the proxy. */
+  async listen(): Promise<string> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+    const url = new URL(this.#url)
+    url.hostname = '127.0.0.1'
+    url.port = String((this.#server.address() as AddressInfo).port)
+    return url.href
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  #pair(client: Socket): void {
+    if (this.#down) {
+      client.destroy()
+      return
+    }
+    const server = connect(this.#upstream)
+    const both = [client, server]
+    const cut = (): void => {
+      this.#down = this.staysDown
+      for (const socket of both) socket.destroy()
+    }
+    for (const socket of both) {
+      this.#sockets.add(socket)
+      socket.on('error', () => undefined)
+      socket.on('close', () => {
+        this.#sockets.delete(socket)
+        for (const each of both) each.destroy()
+      })
+    }
+    let swallowing = false
+    client.on('data', (data) => {
+      const kind = isCommit(data) ? this.cuts.shift() : undefined
+      if (kind === 'before') return cut()
+      server.write(data, () => {
+        if (kind === 'meanwhile') server.end(cut)
+      })
+      if (kind === 'after') swallowing = true
+    })
+    server.on('data', (data) => {
+      if (swallowing) cut()
+      else client.write(data)
+    })
+  }
+}
+
+/** A simple query message (`Q`, length, text, NUL) that says commit; the client sends nothing else along with it. */
+function isCommit(data: Buffer): boolean {
+  return data[0] === 0x51 && data.subarray(5, -1).toString().toLowerCase() === 'commit'
+}
