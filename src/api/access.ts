@@ -66,6 +66,8 @@ export const access = {
   'PATCH /organizations/{id}/governance': needs('governance:write', 'owner', 'organization'),
   'GET /organizations/{id}/governance/audit': needs('audit:read', 'admin', 'organization'),
 
+  'GET /organizations/{id}/audit-events/verify': needs('audit:read', 'admin', 'organization'),
+
   'GET /tools': needs('tools:read', 'viewer', 'own'),
   'GET /tools/{name}': needs('tools:read', 'viewer', 'own'),
 

@@ -1,6 +1,27 @@
 import type { Route } from '../route.ts'
+import { deleteApiKey, getApiKeys, patchApiKey, postApiKey } from './api-keys.ts'
+import { getVerify } from './audit-verify.ts'
+import { docsRoutes } from './docs.ts'
+import { getAudit, getGovernance, patchGovernance } from './governance.ts'
 import { getHealth } from './health.ts'
 import { getMe, getScopes } from './me.ts'
+import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
+import { getRuleTemplates } from './rule-templates.ts'
+import { ruleRoutes } from './rules.ts'
+import { getToolRoute, getTools } from './tools.ts'
+import { getVersion, getVersions, postRollback } from './workflow-versions.ts'
+import { deleteWorkflowRoute, getWorkflow, getWorkflows, postWorkflow, putWorkflow } from './workflows.ts'
 
 /** Every route that is mounted. */
-export const routes: readonly Route[] = [getHealth, getMe, getScopes]
+export const routes: readonly Route[] = [
+  ...[postWorkflow, getWorkflows, getWorkflow, putWorkflow, deleteWorkflowRoute],
+  ...[getVersions, getVersion, postRollback],
+  ...[...ruleRoutes, getRuleTemplates],
+  ...[getGovernance, patchGovernance],
+  ...[getAudit, getVerify],
+  ...[getTools, getToolRoute],
+  ...[getMemory, putMemory, deleteMemoryRoute],
+  ...[getMe, getScopes],
+  ...[postApiKey, getApiKeys, patchApiKey, deleteApiKey],
+  ...[getHealth, ...docsRoutes(() => routes)],
+]

@@ -1,0 +1,81 @@
+import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi'
+import { z } from 'zod'
+import { accessOf, splitKey } from './access.ts'
+import type { Route } from './route.ts'
+import { errorAnswer } from './schemas/common.ts'
+
+const json = (schema: z.ZodType) => ({ 'application/json': { schema } })
+const statusWords: Record<number, string> = {
+  200: 'OK',
+  201: 'Created',
+  202: 'Accepted: not over yet',
+  204: 'Done',
+  503: 'The database is away',
+}
+
+/** The OpenAPI 3.1 document, generated from the very schemas that validate. Deterministic. */
+export function openApiDocument(routes: readonly Route[]): object {
+  const registry = new OpenAPIRegistry()
+  registry.registerComponent('securitySchemes', 'apiKey', {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'An API key, `csk_live_…`',
+  })
+  for (const route of routes) addRoute(registry, route)
+  return new OpenApiGeneratorV31(registry.definitions).generateDocument({
+    openapi: '3.1.0',
+    info: {
+      title: 'Countersign',
+      version: '1',
+      description: 'Every path answers below `/api/v1`, below `/v1` and bare.',
+    },
+    servers: [{ url: '/api/v1' }],
+  })
+}
+
+function addRoute(registry: OpenAPIRegistry, route: Route): void {
+  const { method, path } = splitKey(route.key)
+  const access = accessOf(route.key)
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
+  registry.registerPath({
+    method: method.toLowerCase() as 'get',
+    path,
+    operationId: operationId(method, path),
+    summary: route.summary,
+    tags: [route.tag],
+    ...(route.description === undefined ? {} : { description: route.description }),
+    security: access.public ? [] : [{ apiKey: [] }],
+    ...(access.public ? {} : { 'x-scope': access.scope, 'x-minimum-role': access.role }),
+    request: {
+      ...(names.length === 0
+        ? {}
+        : { params: z.object(Object.fromEntries(names.map((name) => [name, z.string()]))) }),
+      ...(route.query === undefined ? {} : { query: route.query as z.ZodObject }),
+      ...(route.body === undefined ? {} : { body: { content: json(route.body) } }),
+      ...(method === 'POST'
+        ? { headers: z.object({ 'Idempotency-Key': z.string().max(255).optional() }) }
+        : {}),
+    },
+    responses: { ...successes(route), default: { description: 'Any error', content: json(errorAnswer) } },
+  })
+}
+
+function successes(route: Route) {
+  return Object.fromEntries(
+    Object.entries(route.responses).map(([status, schema]) => [
+      status,
+      {
+        description: statusWords[Number(status)] ?? 'Answer',
+        ...(schema !== null ? { content: json(schema) } : {}),
+        ...(schema === null && route.contentType !== undefined
+          ? { content: { [route.contentType]: { schema: z.string() } } }
+          : {}),
+      },
+    ]),
+  )
+}
+
+/** `get_workflows_id_versions`. */
+function operationId(method: string, path: string): string {
+  return `${method.toLowerCase()}_${path.replaceAll(/[^a-z0-9_]+/gi, '_').replace(/^_|_$/g, '')}`
+}

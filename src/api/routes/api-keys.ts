@@ -1,0 +1,106 @@
+import { z } from 'zod'
+import {
+  changeApiKey,
+  createApiKey,
+  listApiKeys,
+  revokeApiKey,
+  type KeyView,
+} from '../../governance/api-keys.ts'
+import { textField } from '../../policy/text.ts'
+import { created, noContent, ok, route } from '../route.ts'
+import { id, listOf, listQuery, scopeMap, time } from '../schemas/common.ts'
+import { scopesAsMap, scopesInput } from '../schemas/scopes.ts'
+
+const keyShape = {
+  id,
+  organization_id: id,
+  user_id: id,
+  name: z.string(),
+  last4: z.string(),
+  scopes: scopeMap,
+  active: z.boolean(),
+  created_at: time,
+  expires_at: time.nullable(),
+  revoked_at: time.nullable(),
+  last_used_at: time.nullable(),
+}
+const apiKey = z.strictObject(keyShape).meta({ id: 'ApiKey' })
+const newApiKey = z
+  .strictObject({ ...keyShape, api_key: z.string().meta({ description: 'the key itself, shown this once' }) })
+  .meta({ id: 'NewApiKey' })
+
+const expiry = z.iso
+  .datetime({ offset: true })
+  .transform((text) => new Date(text))
+  .meta({ type: 'string', format: 'date-time' })
+const keyName = textField(200)
+
+export const postApiKey = route({
+  key: 'POST /api-keys',
+  summary: 'Make an API key for yourself',
+  description: 'Neither its scopes nor the roles they are of use for may exceed your own.',
+  tag: 'API keys',
+  body: z.strictObject({
+    name: keyName,
+    scopes: scopesInput,
+    organization_id: z.string().optional(),
+    expires_at: expiry.nullable().optional(),
+  }),
+  responses: { 201: newApiKey },
+  async handle({ context, caller, body }) {
+    const { secret, ...key } = await createApiKey(context, caller, {
+      name: body.name,
+      scopes: body.scopes,
+      expiresAt: body.expires_at ?? null,
+    })
+    return created({ ...answer(key), api_key: secret })
+  },
+})
+
+export const getApiKeys = route({
+  key: 'GET /api-keys',
+  summary: 'Your keys; for an owner all of the organization’s',
+  tag: 'API keys',
+  query: listQuery,
+  responses: { 200: listOf(apiKey) },
+  async handle({ context, caller, query }) {
+    const page = await listApiKeys(context, caller, { limit: query.limit, cursor: query.cursor ?? null })
+    return ok({ data: page.data.map(answer), next_cursor: page.next_cursor })
+  },
+})
+
+export const patchApiKey = route({
+  key: 'PATCH /api-keys/{id}',
+  summary: 'Rename, narrow, revoke or reactivate a key',
+  tag: 'API keys',
+  body: z.strictObject({
+    name: keyName.optional(),
+    scopes: scopesInput.optional(),
+    expires_at: expiry.nullable().optional(),
+    active: z.boolean().optional(),
+  }),
+  responses: { 200: apiKey },
+  async handle({ context, caller, params, body }) {
+    const { name, scopes, active } = body
+    const key = await changeApiKey(context, caller, params.id, {
+      name,
+      scopes,
+      active,
+      expiresAt: body.expires_at,
+    })
+    return ok(answer(key))
+  },
+})
+
+export const deleteApiKey = route({
+  key: 'DELETE /api-keys/{id}',
+  summary: 'Revoke a key, at once and in every process',
+  tag: 'API keys',
+  responses: { 204: null },
+  async handle({ context, caller, params }) {
+    await revokeApiKey(context, caller, params.id)
+    return noContent
+  },
+})
+
+const answer = (key: KeyView) => ({ ...key, scopes: scopesAsMap(key.scopes) })

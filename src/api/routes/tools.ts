@@ -1,0 +1,59 @@
+import { z } from 'zod'
+import { catalog, getTool } from '../../catalog/index.ts'
+import type { ToolDeclaration } from '../../catalog/tool.ts'
+import { notFound } from '../../governance/errors.ts'
+import { pageOf, readCursor } from '../../governance/page.ts'
+import { toolView } from '../../governance/tools.ts'
+import { organizationQuery } from '../query.ts'
+import { ok, route } from '../route.ts'
+import { labels, listOf, listQuery, side } from '../schemas/common.ts'
+
+const tool = z
+  .strictObject({
+    name: z.string(),
+    description: z.string(),
+    side_effect: side,
+    output_labels: labels,
+    params: z.record(z.string(), z.unknown()).meta({ description: 'JSON Schema of the parameters' }),
+    constraints: z.array(z.string()),
+    categories: z.array(z.string()),
+    connected: z.boolean(),
+    needs_connection: z.boolean(),
+    available: z.boolean(),
+    risk: z.enum(['low', 'medium', 'high']),
+  })
+  .meta({ id: 'Tool' })
+
+export const getTools = route({
+  key: 'GET /tools',
+  summary: 'The tools that workflow steps can call, by name',
+  tag: 'Tools',
+  query: listQuery,
+  responses: { 200: listOf(tool) },
+  async handle({ context, query }) {
+    const after = readCursor(query.cursor ?? null) ?? ''
+    const all: readonly ToolDeclaration[] = Object.values(catalog)
+    const rest = [...all].filter(({ name }) => name > after).sort((a, b) => (a.name < b.name ? -1 : 1))
+    return ok(
+      pageOf(
+        rest,
+        query.limit,
+        ({ name }) => name,
+        (declaration) => toolView(context.config, declaration),
+      ),
+    )
+  },
+})
+
+export const getToolRoute = route({
+  key: 'GET /tools/{name}',
+  summary: 'One tool',
+  tag: 'Tools',
+  query: organizationQuery,
+  responses: { 200: tool },
+  async handle({ context, params }) {
+    const declaration = getTool(params.name)
+    if (declaration === undefined) throw notFound('tool', params.name)
+    return ok(toolView(context.config, declaration))
+  },
+})

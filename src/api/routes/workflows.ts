@@ -1,0 +1,93 @@
+import { z } from 'zod'
+import { workflowDefinition } from '../../contract/definition.ts'
+import {
+  changeWorkflow,
+  createWorkflow,
+  deleteWorkflow,
+  listWorkflows,
+  readWorkflow,
+} from '../../governance/workflows.ts'
+import { textField } from '../../policy/text.ts'
+import { created, noContent, ok, route } from '../route.ts'
+import { id, listOf, listQuery, time } from '../schemas/common.ts'
+
+const summaryShape = {
+  id,
+  organization_id: id,
+  name: z.string(),
+  description: z.string(),
+  version: z.int(),
+  created_by: id,
+  created_at: time,
+  updated_at: time,
+}
+const workflowSummary = z.strictObject(summaryShape).meta({ id: 'WorkflowSummary' })
+const workflow = z.strictObject({ ...summaryShape, definition: workflowDefinition }).meta({ id: 'Workflow' })
+
+const name = textField(200)
+const description = textField(2000, 0)
+
+export const postWorkflow = route({
+  key: 'POST /workflows',
+  summary: 'Save a workflow and deploy its first version',
+  tag: 'Workflows',
+  body: z.strictObject({
+    organization_id: z.string().optional(),
+    name,
+    description: description.default(''),
+    definition: workflowDefinition,
+  }),
+  responses: { 201: workflow },
+  async handle({ context, caller, body }) {
+    return created(await createWorkflow(context, caller, body))
+  },
+})
+
+export const getWorkflows = route({
+  key: 'GET /workflows',
+  summary: 'Workflows, newest first',
+  tag: 'Workflows',
+  query: listQuery,
+  responses: { 200: listOf(workflowSummary) },
+  async handle({ context, caller, query }) {
+    const { limit, cursor = null } = query
+    return ok(await listWorkflows(context, caller.organizationId, { limit, cursor }))
+  },
+})
+
+export const getWorkflow = route({
+  key: 'GET /workflows/{id}',
+  summary: 'A workflow with its current definition',
+  tag: 'Workflows',
+  responses: { 200: workflow },
+  async handle({ context, params }) {
+    return ok(await readWorkflow(context, params.id))
+  },
+})
+
+export const putWorkflow = route({
+  key: 'PUT /workflows/{id}',
+  summary: 'Change a workflow; a definition deploys a new version',
+  tag: 'Workflows',
+  body: z.strictObject({
+    name: name.optional(),
+    description: description.optional(),
+    definition: workflowDefinition.optional(),
+    message: textField(2000, 0).optional(),
+  }),
+  responses: { 200: workflow },
+  async handle({ context, caller, params, body }) {
+    return ok(await changeWorkflow(context, caller, params.id, body))
+  },
+})
+
+export const deleteWorkflowRoute = route({
+  key: 'DELETE /workflows/{id}',
+  summary: 'Delete a workflow; runs in flight go on',
+  tag: 'Workflows',
+  responses: { 204: null },
+  async handle({ context, caller, params }) {
+    await deleteWorkflow(context, caller, params.id)
+    return noContent
+  },
+})

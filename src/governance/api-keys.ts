@@ -1,0 +1,198 @@
+import { sql, type Selectable } from 'kysely'
+import type { Context } from '../context.ts'
+import { newId } from '../contract/ids.ts'
+import type { ApiKeysTable } from '../db/schema/identity.ts'
+import { DomainError, notFound } from './errors.ts'
+import { actorOf, newApiKey, type Caller } from './identity.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
+import { covers, hasRole, roleOfScope } from './scopes.ts'
+import type { ChainTx } from './chain-tx.ts'
+
+/** An API key as answered: never the key itself, of which only a hash is kept. */
+export interface KeyView {
+  readonly id: string
+  readonly organization_id: string
+  readonly user_id: string
+  readonly name: string
+  readonly last4: string
+  readonly scopes: readonly string[]
+  readonly active: boolean
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly revoked_at: string | null
+  readonly last_used_at: string | null
+}
+
+export interface KeyChange {
+  readonly name?: string | undefined
+  readonly scopes?: readonly string[] | undefined
+  /** null = never. */
+  readonly expiresAt?: Date | null | undefined
+  /** false revokes, true takes that back. */
+  readonly active?: boolean | undefined
+}
+
+/**
+ * A key for the caller in the organization. Neither its scopes nor what they are of use for may exceed the caller's own
+ * scopes and role: `missing_scope` or `insufficient_role`, naming each (contract section 2).
+ */
+export async function createApiKey(
+  context: Context,
+  caller: Caller,
+  input: { readonly name: string; readonly scopes: readonly string[]; readonly expiresAt: Date | null },
+): Promise<KeyView & { readonly secret: string }> {
+  requireWithin(caller, input.scopes)
+  const { secret, hash, last4 } = newApiKey()
+  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    const row = {
+      id: newId('key'),
+      organization_id: caller.organizationId,
+      user_id: caller.userId,
+      name: input.name,
+      hash,
+      last4,
+      scopes: [...new Set(input.scopes)].sort(),
+      created_at: tx.now,
+      created_by: caller.userId,
+      expires_at: input.expiresAt,
+      revoked_at: null,
+      last_used_at: null,
+    }
+    await tx.trx.insertInto('api_keys').values(row).execute()
+    record(tx, caller, 'created', row)
+    return { ...viewOf(row, tx.now), secret }
+  })
+}
+
+/** Newest first: the caller's own; an owner sees everybody's in the organization. */
+export async function listApiKeys(
+  context: Context,
+  caller: Caller,
+  page: PageRequest,
+): Promise<Page<KeyView>> {
+  const after = readCursor(page.cursor)
+  const rows = await context.db
+    .selectFrom('api_keys')
+    .selectAll()
+    .select(sql<Date>`clock_timestamp()`.as('now'))
+    .where('organization_id', '=', caller.organizationId)
+    .$if(!hasRole(caller.role, 'owner'), (query) => query.where('user_id', '=', caller.userId))
+    .$if(after !== null, (query) => query.where('id', '<', after as string))
+    .orderBy('id', 'desc')
+    .limit(page.limit + 1)
+    .execute()
+  return pageOf(
+    rows,
+    page.limit,
+    (row) => row.id,
+    (row) => viewOf(row, row.now),
+  )
+}
+
+/**
+ * Changes one of the caller's keys (an owner: any of the organization's; others' do not exist for anybody else). What
+ * the key may do afterwards is held against the caller, as when creating one; only revoking is always allowed.
+ */
+export async function changeApiKey(
+  context: Context,
+  caller: Caller,
+  id: string,
+  change: KeyChange,
+): Promise<KeyView> {
+  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    const row = await lockKey(tx, caller, id)
+    const scopes = change.scopes === undefined ? row.scopes : [...new Set(change.scopes)].sort()
+    const onlyRevokes =
+      change.active === false && Object.values(change).filter((value) => value !== undefined).length === 1
+    if (!onlyRevokes) requireWithin(caller, scopes)
+    const next = {
+      ...row,
+      name: change.name ?? row.name,
+      scopes,
+      expires_at: change.expiresAt === undefined ? row.expires_at : change.expiresAt,
+      revoked_at:
+        change.active === undefined ? row.revoked_at : change.active ? null : (row.revoked_at ?? tx.now),
+    }
+    await tx.trx
+      .updateTable('api_keys')
+      .set({ name: next.name, scopes, expires_at: next.expires_at, revoked_at: next.revoked_at })
+      .where('id', '=', id)
+      .execute()
+    record(tx, caller, verbOf(row, next), next)
+    return viewOf(next, tx.now)
+  })
+}
+
+/** Revokes a key: it opens nothing from the commit on, in every process. */
+export async function revokeApiKey(context: Context, caller: Caller, id: string): Promise<void> {
+  await changeApiKey(context, caller, id, { active: false })
+}
+
+function verbOf(before: { revoked_at: Date | null }, after: { revoked_at: Date | null }): string {
+  if (before.revoked_at === null && after.revoked_at !== null) return 'revoked'
+  return before.revoked_at !== null && after.revoked_at === null ? 'reactivated' : 'updated'
+}
+
+function requireWithin(caller: Caller, scopes: readonly string[]): void {
+  const beyond = scopes.filter((scope) => !covers(caller.scopes, scope))
+  if (beyond.length > 0) {
+    const details = beyond.map((scope) => ({ path: scope, message: `your own key lacks \`${scope}\`` }))
+    throw new DomainError(
+      'missing_scope',
+      'a key cannot be broader than the key that makes or changes it',
+      details,
+    )
+  }
+  const above = scopes.filter((scope) => !hasRole(caller.role, roleOfScope(scope)))
+  if (above.length === 0) return
+  const details = above.map((scope) => ({ path: scope, message: `needs the role \`${roleOfScope(scope)}\`` }))
+  throw new DomainError(
+    'insufficient_role',
+    'a key cannot carry scopes that your role has no use for',
+    details,
+  )
+}
+
+async function lockKey(tx: ChainTx, caller: Caller, id: string): Promise<Selectable<ApiKeysTable>> {
+  const row = await tx.trx
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('id', '=', id)
+    .where('organization_id', '=', caller.organizationId)
+    .forUpdate()
+    .executeTakeFirst()
+  if (row === undefined || (row.user_id !== caller.userId && !hasRole(caller.role, 'owner')))
+    throw notFound('API key', id)
+  return row
+}
+
+function record(
+  tx: ChainTx,
+  caller: Caller,
+  verb: string,
+  key: { id: string; user_id: string; scopes: string[] },
+) {
+  tx.append({
+    eventType: `api_key.${verb}`,
+    action: verb,
+    status: 'success',
+    actor: actorOf(caller),
+    metadata: { key_id: key.id, key_user_id: key.user_id, scopes: key.scopes },
+  })
+}
+
+function viewOf(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date): KeyView {
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    user_id: row.user_id,
+    name: row.name,
+    last4: row.last4,
+    scopes: row.scopes,
+    active: row.revoked_at === null && (row.expires_at === null || row.expires_at > now),
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at?.toISOString() ?? null,
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+    last_used_at: row.last_used_at?.toISOString() ?? null,
+  }
+}

@@ -1,0 +1,204 @@
+import type { Selectable } from 'kysely'
+import type { Context } from '../context.ts'
+import { newId } from '../contract/ids.ts'
+import type { RulesTable } from '../db/schema/policy.ts'
+import { applyPatch } from '../policy/rule.ts'
+import { hashOf } from './canonical.ts'
+import type { ChainTx } from './chain-tx.ts'
+import { violates } from './database-errors.ts'
+import { DomainError, notFound } from './errors.ts'
+import { actorOf, type Caller } from './identity.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
+import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
+import { issuesOf } from './validation.ts'
+
+/** A rule or label rule as answered: its body and what the service adds. */
+export type RuleView = AnyBody & {
+  readonly id: string
+  readonly organization_id: string
+  readonly created_by: string
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+/**
+ * Saves a rule; it holds from the next decision on, in every process (specification, "Rules and label rules").
+ * `body` has been validated. Throws `conflict` when the organization has one of that name.
+ */
+export async function createRule(
+  context: Context,
+  kind: RuleKindName,
+  caller: Caller,
+  body: AnyBody,
+): Promise<RuleView> {
+  const { table, id: idKind } = ruleKinds[kind]
+  const id = newId(idKind)
+  return change(context, kind, caller, 'created', body.name, async (tx) => {
+    await tx.trx
+      .insertInto(table)
+      .values({
+        id,
+        organization_id: caller.organizationId,
+        name: body.name,
+        body: JSON.stringify(body),
+        created_by: caller.userId,
+        created_at: tx.now,
+        updated_at: tx.now,
+      })
+      .execute()
+    return { id, body }
+  })
+}
+
+/** Newest first. */
+export async function listRules(
+  context: Context,
+  kind: RuleKindName,
+  organizationId: string,
+  page: PageRequest,
+): Promise<Page<RuleView>> {
+  const after = readCursor(page.cursor)
+  const rows = await context.db
+    .selectFrom(ruleKinds[kind].table)
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .$if(after !== null, (query) => query.where('id', '<', after as string))
+    .orderBy('id', 'desc')
+    .limit(page.limit + 1)
+    .execute()
+  return pageOf(rows, page.limit, (row) => row.id, viewOf)
+}
+
+export async function readRule(
+  context: Context,
+  kind: RuleKindName,
+  organizationId: string,
+  id: string,
+): Promise<RuleView> {
+  const row = await context.db
+    .selectFrom(ruleKinds[kind].table)
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound(ruleKinds[kind].word, id)
+  return viewOf(row)
+}
+
+/** Puts another body in the place of a rule's: it keeps its id and its place in the order. */
+export async function replaceRule(
+  context: Context,
+  kind: RuleKindName,
+  caller: Caller,
+  id: string,
+  body: AnyBody,
+): Promise<RuleView> {
+  return change(context, kind, caller, 'updated', body.name, async (tx) => {
+    await lockBody(tx, kind, id)
+    await writeBody(tx, kind, id, body)
+    return { id, body }
+  })
+}
+
+/** Changes single fields; null takes an optional one away. `validation_error` when no valid rule would remain. */
+export async function patchRule(
+  context: Context,
+  kind: RuleKindName,
+  caller: Caller,
+  id: string,
+  patch: AnyPatch,
+): Promise<RuleView> {
+  return change(context, kind, caller, 'updated', patch.name ?? '', async (tx) => {
+    const merged = ruleKinds[kind].input.safeParse(applyPatch(await lockBody(tx, kind, id), patch))
+    if (!merged.success)
+      throw new DomainError('validation_error', 'the rule would not be valid', issuesOf(merged.error.issues))
+    await writeBody(tx, kind, id, merged.data)
+    return { id, body: merged.data }
+  })
+}
+
+export async function deleteRule(
+  context: Context,
+  kind: RuleKindName,
+  caller: Caller,
+  id: string,
+): Promise<void> {
+  const { table, noun } = ruleKinds[kind]
+  await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    const body = await lockBody(tx, kind, id)
+    await tx.trx.deleteFrom(table).where('id', '=', id).execute()
+    tx.policyChanged()
+    record(tx, caller, noun, 'deleted', id, body)
+  })
+}
+
+/** One change under the chain's lock, audited with the hash of the body that now holds. */
+async function change(
+  context: Context,
+  kind: RuleKindName,
+  caller: Caller,
+  verb: 'created' | 'updated',
+  name: string,
+  work: (tx: ChainTx) => Promise<{ id: string; body: AnyBody }>,
+): Promise<RuleView> {
+  const { table, noun, word, nameConstraint } = ruleKinds[kind]
+  try {
+    return await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+      const { id, body } = await work(tx)
+      tx.policyChanged()
+      record(tx, caller, noun, verb, id, body)
+      return viewOf(await tx.trx.selectFrom(table).selectAll().where('id', '=', id).executeTakeFirstOrThrow())
+    })
+  } catch (error) {
+    if (!violates(error, nameConstraint)) throw error
+    const message = `there is a ${word} called \`${name}\` already: take another name`
+    throw new DomainError('conflict', message, [{ path: 'name', message }])
+  }
+}
+
+function record(tx: ChainTx, caller: Caller, noun: string, verb: string, id: string, body: AnyBody): void {
+  tx.append({
+    eventType: `${noun}.${verb}`,
+    action: verb.slice(0, -1),
+    status: 'success',
+    actor: actorOf(caller),
+    metadata: {
+      [`${noun}_id`]: id,
+      name: body.name,
+      rule_status: body.status,
+      ...('verdict' in body ? { verdict: body.verdict } : {}),
+      body_hash: hashOf(body),
+    },
+  })
+}
+
+async function lockBody(tx: ChainTx, kind: RuleKindName, id: string): Promise<AnyBody> {
+  const row = await tx.trx
+    .selectFrom(ruleKinds[kind].table)
+    .select('body')
+    .where('organization_id', '=', tx.organizationId)
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst()
+  if (row === undefined) throw notFound(ruleKinds[kind].word, id)
+  return row.body as unknown as AnyBody
+}
+
+async function writeBody(tx: ChainTx, kind: RuleKindName, id: string, body: AnyBody): Promise<void> {
+  await tx.trx
+    .updateTable(ruleKinds[kind].table)
+    .set({ name: body.name, body: JSON.stringify(body), updated_at: tx.now })
+    .where('id', '=', id)
+    .execute()
+}
+
+function viewOf(row: Selectable<RulesTable>): RuleView {
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    ...(row.body as unknown as AnyBody),
+    created_by: row.created_by,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  }
+}

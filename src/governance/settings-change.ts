@@ -1,0 +1,63 @@
+import type { Context } from '../context.ts'
+import type { Json } from '../policy/types.ts'
+import { notFound } from './errors.ts'
+import { actorOf, type Caller } from './identity.ts'
+import { readSettings, type GovernancePatch, type GovernanceSettings } from './settings.ts'
+
+/** The organization's settings, defaults filled in (specification, "Organization governance settings"). */
+export async function readGovernance(context: Context, organizationId: string): Promise<GovernanceSettings> {
+  const row = await context.db
+    .selectFrom('organizations')
+    .select('settings')
+    .where('id', '=', organizationId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('organization', organizationId)
+  return readSettings(row.settings)
+}
+
+/**
+ * Changes the settings that are named; an object setting (`category_flags`, `external_tools`) is replaced whole. They
+ * hold from the next decision on, in every process. The audit entry tells each changed setting before and after.
+ */
+export async function changeGovernance(
+  context: Context,
+  caller: Caller,
+  patch: GovernancePatch,
+): Promise<GovernanceSettings> {
+  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    const { settings: stored } = await tx.trx
+      .selectFrom('organizations')
+      .select('settings')
+      .where('id', '=', caller.organizationId)
+      .forUpdate()
+      .executeTakeFirstOrThrow()
+    const before = readSettings(stored)
+    const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
+    const merged = { ...stored, ...named }
+    const after = readSettings(merged)
+    await tx.trx
+      .updateTable('organizations')
+      .set({ settings: JSON.stringify(merged) })
+      .where('id', '=', caller.organizationId)
+      .execute()
+    tx.policyChanged()
+    tx.append({
+      eventType: 'governance.updated',
+      action: 'update',
+      status: 'success',
+      actor: actorOf(caller),
+      metadata: { changes: changesOf(before, after) },
+    })
+    return after
+  })
+}
+
+/** Settings are words, numbers and tool names; none of them is a secret. */
+function changesOf(before: GovernanceSettings, after: GovernanceSettings): Record<string, Json> {
+  const names = Object.keys(after) as (keyof GovernanceSettings)[]
+  return Object.fromEntries(
+    names
+      .filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+      .map((name) => [name, { from: before[name] as Json, to: after[name] as Json }]),
+  )
+}

@@ -1,0 +1,82 @@
+import type { Context } from '../../src/context.ts'
+import { newId } from '../../src/contract/ids.ts'
+import { newApiKey } from '../../src/governance/identity.ts'
+import { scopes } from '../../src/governance/scopes.ts'
+import type { Role } from '../../src/policy/types.ts'
+
+/** Rows that tests need and that no route makes (yet). */
+
+export const everyScope: readonly string[] = Object.keys(scopes)
+
+/** A key for this user, with these scopes, whatever their role. */
+export async function addKey(
+  context: Context,
+  organizationId: string,
+  userId: string,
+  keyScopes: readonly string[],
+  extra: { expires_at?: Date; revoked_at?: Date } = {},
+): Promise<{ id: string; secret: string }> {
+  const { secret, hash, last4 } = newApiKey()
+  const id = newId('key')
+  await context.db
+    .insertInto('api_keys')
+    .values({
+      id,
+      organization_id: organizationId,
+      user_id: userId,
+      name: 'test',
+      hash,
+      last4,
+      scopes: [...keyScopes],
+      created_by: null,
+      expires_at: null,
+      revoked_at: null,
+      last_used_at: null,
+      ...extra,
+    })
+    .execute()
+  return { id, secret }
+}
+
+/** A person with a role in an organization and a key with every scope. */
+export async function addPerson(
+  context: Context,
+  organizationId: string,
+  role: Role,
+): Promise<{ userId: string; key: string }> {
+  const userId = newId('user')
+  await context.db
+    .insertInto('users')
+    .values({ id: userId, email: `${userId}@elsewhere.test`, password_hash: null })
+    .execute()
+  await context.db
+    .insertInto('memberships')
+    .values({ organization_id: organizationId, user_id: userId, role })
+    .execute()
+  return { userId, key: (await addKey(context, organizationId, userId, everyScope)).secret }
+}
+
+/** Another organization with an owner. */
+export async function addOrganization(
+  context: Context,
+): Promise<{ id: string; owner: { userId: string; key: string } }> {
+  const id = newId('organization')
+  await context.db.insertInto('organizations').values({ id, name: 'Elsewhere', settings: '{}' }).execute()
+  await context.db.insertInto('chain_head').values({ organization_id: id, frozen: null }).execute()
+  return { id, owner: await addPerson(context, id, 'owner') }
+}
+
+export const aDefinition = {
+  inputs: { to: { type: 'string', required: true } },
+  steps: [
+    { id: 'read', tool: 'file_read', params: { path: 'reports/q3-summary.md' } },
+    {
+      id: 'send',
+      tool: 'mail_send',
+      params: { to: '{{input.to}}', subject: 'Q3', text: '{{read.output.text}}' },
+    },
+  ],
+}
+
+export const aRule = { name: 'No mail', verdict: 'deny', tools: ['mail_send'] }
+export const aLabelRule = { name: 'Salaries', tools: ['file_read'], add_labels: ['confidential'] }
