@@ -1,0 +1,155 @@
+import { sql, type Selectable } from 'kysely'
+import type { Context } from '../../context.ts'
+import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
+import type { ApprovalsTable, Risk } from '../../db/schema/runs.ts'
+import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
+import { notFound } from '../errors.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { effectId } from '../runs/ledger.ts'
+import type { VoteView } from '../runs/receipt.ts'
+import { mayDecide } from './requirement.ts'
+
+/** An approval as the API shows it (contract section 6). */
+export interface ApprovalView {
+  readonly id: string
+  readonly kind: ApprovalKind
+  readonly status: ApprovalStatus
+  readonly used_at: string | null
+  readonly organization_id: string
+  readonly run_id: string | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly session_id: string | null
+  readonly workflow_id: string | null
+  readonly tool: string | null
+  readonly side_effect: SideEffect | null
+  /** Only for those who may decide it. */
+  readonly params?: JsonObject
+  readonly params_hash: string | null
+  readonly rule_id: string | null
+  readonly rule_name: string | null
+  readonly labels: readonly string[]
+  readonly risk: Risk
+  readonly requested_by: string
+  readonly approver: 'admin' | 'owner'
+  readonly approvals_needed: number
+  readonly votes: readonly VoteView[]
+  readonly created_at: string
+  readonly expires_at: string | null
+  readonly decided_at: string | null
+  readonly console_url: string
+}
+
+/** Who looks: their role decides whether they see the parameters. */
+export interface Viewer {
+  readonly userId: string
+  readonly organizationId: string
+  readonly role: Role
+}
+
+export interface ApprovalFilters {
+  readonly status?: ApprovalStatus | undefined
+  readonly kind?: ApprovalKind | undefined
+  readonly run_id?: string | undefined
+  /** Only those that the viewer may decide (and has not asked for). */
+  readonly mine?: boolean | undefined
+}
+
+export async function listApprovals(
+  context: Context,
+  viewer: Viewer,
+  filters: ApprovalFilters,
+  page: PageRequest,
+): Promise<Page<ApprovalView>> {
+  const after = readCursor(page.cursor)
+  let query = context.db
+    .selectFrom('approvals')
+    .selectAll()
+    .select(sql<Date>`clock_timestamp()`.as('now'))
+    .where('organization_id', '=', viewer.organizationId)
+  if (filters.status !== undefined) query = query.where('status', '=', filters.status)
+  if (filters.kind !== undefined) query = query.where('kind', '=', filters.kind)
+  if (filters.run_id !== undefined) query = query.where('run_id', '=', filters.run_id)
+  if (after !== null) query = query.where('id', '<', after)
+  if (filters.mine === true) {
+    const able = (['admin', 'owner'] as const).filter((approver) => mayDecide(viewer.role, approver))
+    query =
+      able.length === 0
+        ? query.where(sql<boolean>`false`)
+        : query.where('approver', 'in', able).where('requested_by', '<>', viewer.userId)
+  }
+  const rows = await query.orderBy('id', 'desc').limit(page.limit + 1).execute()
+  const votes = await readVotes(
+    context,
+    rows.map((row) => row.id),
+  )
+  return pageOf(
+    rows,
+    page.limit,
+    (row) => row.id,
+    (row) => show(context, viewer, row, votes),
+  )
+}
+
+/** Throws `not_found` for an approval of another organization. */
+export async function readApproval(context: Context, viewer: Viewer, approvalId: string): Promise<ApprovalView> {
+  const row = await context.db
+    .selectFrom('approvals')
+    .selectAll()
+    .where('id', '=', approvalId)
+    .where('organization_id', '=', viewer.organizationId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('approval', approvalId)
+  return show(context, viewer, row, await readVotes(context, [approvalId]))
+}
+
+async function readVotes(context: Context, ids: readonly string[]) {
+  if (ids.length === 0) return []
+  return context.db.selectFrom('approval_votes').selectAll().where('approval_id', 'in', ids).orderBy('at').execute()
+}
+
+function show(
+  context: Context,
+  viewer: Viewer,
+  row: Selectable<ApprovalsTable>,
+  votes: Awaited<ReturnType<typeof readVotes>>,
+): ApprovalView {
+  const params = mayDecide(viewer.role, row.approver) ? openParams(context, row) : undefined
+  return {
+    id: row.id,
+    kind: row.kind,
+    status: row.status,
+    used_at: row.used_at?.toISOString() ?? null,
+    organization_id: row.organization_id,
+    run_id: row.run_id,
+    step_id: row.step_id,
+    item_index: row.item_index,
+    session_id: row.session_id,
+    workflow_id: row.workflow_id,
+    tool: row.tool,
+    side_effect: row.side_effect,
+    ...(params === undefined ? {} : { params }),
+    params_hash: row.params_hash,
+    rule_id: row.rule_id,
+    rule_name: row.rule_name,
+    labels: row.labels,
+    risk: row.risk,
+    requested_by: row.requested_by,
+    approver: row.approver,
+    approvals_needed: row.approvals_needed,
+    votes: votes
+      .filter((vote) => vote.approval_id === row.id)
+      .map(({ user_id, decision, comment, at }) => ({ user_id, decision, comment, at: at.toISOString() })),
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at?.toISOString() ?? null,
+    decided_at: row.decided_at?.toISOString() ?? null,
+    console_url: `${context.config.http.publicUrl ?? `http://${context.config.http.host}:${context.config.http.port}`}/console/approvals/${row.id}`,
+  }
+}
+
+function openParams(context: Context, row: Selectable<ApprovalsTable>): JsonObject | undefined {
+  if (row.params_sealed === null || row.run_id === null || row.step_id === null) return undefined
+  const place = effectId({ runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 })
+  const { params } = JSON.parse(context.sealer.open(place, row.params_sealed)) as { params: JsonObject }
+  return params
+}

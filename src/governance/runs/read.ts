@@ -1,0 +1,228 @@
+import { sql, type Selectable } from 'kysely'
+import type { Context } from '../../context.ts'
+import type { RunStatus, StepStatus } from '../../contract/status.ts'
+import type { Risk, RunsTable, StepError } from '../../db/schema/runs.ts'
+import type { Json, JsonObject, Verdict } from '../../policy/types.ts'
+import { notFound } from '../errors.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+
+/** A run as the API shows it (contract section 4). Times are ISO 8601 UTC, durations milliseconds. */
+export interface RunView {
+  readonly id: string
+  readonly execution_id: string
+  readonly workflow_id: string
+  readonly workflow_version: number
+  readonly organization_id: string
+  readonly status: RunStatus
+  readonly status_reason: string
+  readonly waiting_for: readonly WaitingView[]
+  readonly requested_by: string
+  readonly inputs: JsonObject
+  readonly outputs: { readonly [stepId: string]: Json }
+  readonly result: Json
+  readonly steps: readonly StepView[]
+  readonly risk: Risk
+  readonly created_at: string
+  readonly started_at: string | null
+  readonly finished_at: string | null
+  readonly duration_ms: number | null
+  readonly nodes_executed: number
+  readonly nodes_failed: number
+  readonly cost: number
+}
+
+export interface WaitingView {
+  readonly approval_id: string
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly tool: string | null
+  readonly rule_name: string | null
+  readonly since: string
+  readonly expires_at: string | null
+}
+
+export interface StepView {
+  readonly id: string
+  readonly tool: string
+  readonly status: StepStatus
+  readonly verdict: Verdict | null
+  readonly attempts: number
+  readonly labels: readonly string[]
+  readonly started_at: string | null
+  readonly finished_at: string | null
+  readonly duration_ms: number | null
+  readonly error: StepError | null
+  readonly approval_ids: readonly string[]
+}
+
+/** Longest output shown in the run itself; `GET .../steps/{step}/output` gives every output whole. */
+export const shownOutputLength = 256 * 1024
+
+const iso = (date: Date | null): string | null => date?.toISOString() ?? null
+const between = (from: Date | null, to: Date | null): number | null =>
+  from === null || to === null ? null : to.getTime() - from.getTime()
+
+/** A run of this organization, or null. */
+export async function readRun(context: Context, organizationId: string, runId: string): Promise<RunView | null> {
+  const run = await context.db
+    .selectFrom('runs')
+    .selectAll()
+    .where('id', '=', runId)
+    .where('organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (run === undefined) return null
+  const [steps, approvals, outputs] = await Promise.all([
+    readSteps(context, runId),
+    readRunApprovals(context, runId),
+    readShownOutputs(context, runId),
+  ])
+  return {
+    ...head(run),
+    waiting_for: approvals.filter((each) => each.status === 'pending').map(waiting),
+    inputs: JSON.parse(run.inputs) as JsonObject,
+    outputs: outputsByStep(steps, outputs),
+    result: run.result === null ? null : (JSON.parse(run.result) as Json),
+    steps: steps.map((step) => ({
+      id: step.step_id,
+      tool: step.tool,
+      status: step.status,
+      verdict: step.verdict,
+      attempts: step.attempts,
+      labels: step.labels,
+      started_at: iso(step.started_at),
+      finished_at: iso(step.finished_at),
+      duration_ms: between(step.started_at, step.finished_at),
+      error: step.error,
+      approval_ids: approvals.filter((each) => each.step_id === step.step_id).map((each) => each.id),
+    })),
+  }
+}
+
+export type RunHead = Omit<RunView, 'waiting_for' | 'inputs' | 'outputs' | 'result' | 'steps'>
+
+function head(run: Selectable<RunsTable>): RunHead {
+  return {
+    id: run.id,
+    execution_id: run.id,
+    workflow_id: run.workflow_id,
+    workflow_version: run.workflow_version,
+    organization_id: run.organization_id,
+    status: run.status,
+    status_reason: run.status_reason,
+    requested_by: run.requested_by,
+    risk: run.risk,
+    created_at: run.created_at.toISOString(),
+    started_at: iso(run.started_at),
+    finished_at: iso(run.finished_at),
+    duration_ms: between(run.started_at ?? run.created_at, run.finished_at),
+    nodes_executed: run.nodes_executed,
+    nodes_failed: run.nodes_failed,
+    cost: 0,
+  }
+}
+
+export interface RunFilters {
+  readonly workflow_id?: string | undefined
+  readonly status?: RunStatus | undefined
+  readonly requested_by?: string | undefined
+  readonly since?: Date | undefined
+  readonly until?: Date | undefined
+}
+
+/** Runs, newest first, without their data: inputs, outputs and steps are in each run's own answer. */
+export async function listRuns(
+  context: Context,
+  organizationId: string,
+  filters: RunFilters,
+  page: PageRequest,
+): Promise<Page<RunHead>> {
+  const after = readCursor(page.cursor)
+  let query = context.db.selectFrom('runs').selectAll().where('organization_id', '=', organizationId)
+  if (filters.workflow_id !== undefined) query = query.where('workflow_id', '=', filters.workflow_id)
+  if (filters.status !== undefined) query = query.where('status', '=', filters.status)
+  if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
+  if (filters.since !== undefined) query = query.where('created_at', '>=', filters.since)
+  if (filters.until !== undefined) query = query.where('created_at', '<', filters.until)
+  if (after !== null) query = query.where('id', '<', after)
+  const rows = await query.orderBy('id', 'desc').limit(page.limit + 1).execute()
+  return pageOf(rows, page.limit, (row) => row.id, head)
+}
+
+/** The whole output of a step, or of one item: what the templates of later steps see. */
+export async function readStepOutput(
+  context: Context,
+  organizationId: string,
+  runId: string,
+  stepId: string,
+): Promise<Json> {
+  const step = await context.db
+    .selectFrom('run_steps as s')
+    .innerJoin('runs as r', 'r.id', 's.run_id')
+    .select('s.item_count')
+    .where('r.id', '=', runId)
+    .where('r.organization_id', '=', organizationId)
+    .where('s.step_id', '=', stepId)
+    .executeTakeFirst()
+  if (step === undefined) throw notFound('step', stepId)
+  const rows = await context.db
+    .selectFrom('effects')
+    .select('output')
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .orderBy('item_index')
+    .execute()
+  const values = rows.map((row) => (row.output === null ? null : (JSON.parse(row.output) as Json)))
+  return step.item_count === null ? (values[0] ?? null) : values
+}
+
+function readSteps(context: Context, runId: string) {
+  return context.db.selectFrom('run_steps').selectAll().where('run_id', '=', runId).orderBy('position').execute()
+}
+
+function readRunApprovals(context: Context, runId: string) {
+  return context.db
+    .selectFrom('approvals')
+    .select(['id', 'status', 'step_id', 'item_index', 'tool', 'rule_name', 'created_at', 'expires_at'])
+    .where('run_id', '=', runId)
+    .orderBy('id')
+    .execute()
+}
+
+function waiting(approval: Awaited<ReturnType<typeof readRunApprovals>>[number]): WaitingView {
+  return {
+    approval_id: approval.id,
+    step_id: approval.step_id,
+    item_index: approval.item_index,
+    tool: approval.tool,
+    rule_name: approval.rule_name,
+    since: approval.created_at.toISOString(),
+    expires_at: iso(approval.expires_at),
+  }
+}
+
+async function readShownOutputs(context: Context, runId: string) {
+  const { rows } = await sql<{ step_id: string; output: string | null; length: number | null }>`
+    select step_id, length(output) as length,
+           case when sum(length(output)) over (partition by step_id) <= ${shownOutputLength} then output end as output
+    from effects where run_id = ${runId} and state in ('completed', 'skipped') order by step_id, item_index`.execute(
+    context.db,
+  )
+  return rows
+}
+
+function outputsByStep(
+  steps: Awaited<ReturnType<typeof readSteps>>,
+  rows: Awaited<ReturnType<typeof readShownOutputs>>,
+): Record<string, Json> {
+  const outputs: [string, Json][] = []
+  for (const step of steps) {
+    const own = rows.filter((row) => row.step_id === step.step_id)
+    if (own.length === 0) continue
+    const isCut = own.some((row) => row.output === null && row.length !== null)
+    const values = own.map((row) => (row.output === null ? null : (JSON.parse(row.output) as Json)))
+    const size = own.reduce((sum, row) => sum + (row.length ?? 0), 0)
+    const value: Json = isCut ? { truncated: true, size } : step.item_count === null ? (values[0] ?? null) : values
+    outputs.push([step.step_id, value])
+  }
+  return Object.fromEntries(outputs)
+}

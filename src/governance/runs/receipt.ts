@@ -1,0 +1,125 @@
+import type { Context } from '../../context.ts'
+import type { ApprovalStatus } from '../../contract/status.ts'
+import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
+import type { SideEffect, Verdict } from '../../policy/types.ts'
+import { notFound } from '../errors.ts'
+
+/** The receipt of a run (contract section 4): every decision with its rule, labels, approval and outcome. */
+export interface ReceiptView {
+  readonly run_id: string
+  readonly workflow_id: string
+  readonly workflow_version: number
+  readonly decisions: readonly ReceiptDecision[]
+  readonly rules_version: number
+  readonly audit_head: { readonly seq: number; readonly hash: string }
+}
+
+export interface ReceiptDecision {
+  readonly decision_id: string
+  readonly seq: number
+  readonly step_id: string
+  readonly item_index: number | null
+  readonly tool: string
+  readonly side_effect: SideEffect
+  readonly verdict: Verdict
+  readonly rule_id: string | null
+  readonly rule_name: string | null
+  readonly matched_rules: readonly MatchedRule[]
+  readonly reason: string
+  readonly explanation: string
+  readonly labels: readonly string[]
+  readonly label_sources: readonly LabelSource[]
+  readonly params_hash: string
+  readonly approval: { readonly id: string; readonly status: ApprovalStatus; readonly votes: readonly VoteView[] } | null
+  /** When the call that this decision let through began; null for one that let nothing through. */
+  readonly executed_at: string | null
+  /** State of the call's effect; null where this decision let nothing through. */
+  readonly outcome: string | null
+  readonly decided_at: string
+}
+
+export interface VoteView {
+  readonly user_id: string
+  readonly decision: 'approve' | 'reject'
+  readonly comment: string
+  readonly at: string
+}
+
+/** Throws `not_found` for a run of another organization. */
+export async function readReceipt(context: Context, organizationId: string, runId: string): Promise<ReceiptView> {
+  const run = await context.db
+    .selectFrom('runs as r')
+    .innerJoin('chain_head as h', 'h.organization_id', 'r.organization_id')
+    .select(['r.workflow_id', 'r.workflow_version', 'h.seq', 'h.hash', 'h.policy_version'])
+    .where('r.id', '=', runId)
+    .where('r.organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (run === undefined) throw notFound('run', runId)
+  const decisions = await readDecisions(context, runId)
+  const votes = await readVotes(context, [...new Set(decisions.flatMap((each) => each.approval_id ?? []))])
+  return {
+    run_id: runId,
+    workflow_id: run.workflow_id,
+    workflow_version: run.workflow_version,
+    rules_version: decisions.at(-1)?.policy_version ?? run.policy_version,
+    audit_head: { seq: run.seq, hash: run.hash },
+    decisions: decisions.map((each) => ({
+      decision_id: each.id,
+      seq: each.seq ?? 0,
+      step_id: each.step_id ?? '',
+      item_index: each.item_index,
+      tool: each.tool,
+      side_effect: each.side_effect,
+      verdict: each.verdict,
+      rule_id: each.rule_id,
+      rule_name: each.rule_name,
+      matched_rules: each.matched_rules,
+      reason: each.reason,
+      explanation: each.explanation,
+      labels: each.labels,
+      label_sources: each.label_sources,
+      params_hash: each.params_hash ?? '',
+      approval:
+        each.approval_id === null
+          ? null
+          : {
+              id: each.approval_id,
+              status: each.approval_status ?? 'cancelled',
+              votes: votes.filter((vote) => vote.approval_id === each.approval_id).map(showVote),
+            },
+      // The effect points at its newest decision: earlier ones let earlier attempts through, or held the call.
+      executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
+      outcome: each.effect_decision === each.id ? each.effect_state : null,
+      decided_at: each.decided_at.toISOString(),
+    })),
+  }
+}
+
+function readDecisions(context: Context, runId: string) {
+  return context.db
+    .selectFrom('decisions as d')
+    .leftJoin('approvals as a', 'a.id', 'd.approval_id')
+    .leftJoin('effects as e', (join) =>
+      join
+        .onRef('e.run_id', '=', 'd.run_id')
+        .onRef('e.step_id', '=', 'd.step_id')
+        .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
+    )
+    .selectAll('d')
+    .select(['a.status as approval_status', 'e.state as effect_state', 'e.decision_id as effect_decision', 'e.intent_at'])
+    .where('d.run_id', '=', runId)
+    .orderBy('d.seq')
+    .execute()
+}
+
+async function readVotes(context: Context, approvalIds: readonly string[]) {
+  if (approvalIds.length === 0) return []
+  return context.db.selectFrom('approval_votes').selectAll().where('approval_id', 'in', approvalIds).orderBy('at').execute()
+}
+
+const showVote = (vote: Awaited<ReturnType<typeof readVotes>>[number]): VoteView => ({
+  user_id: vote.user_id,
+  decision: vote.decision,
+  comment: vote.comment,
+  at: vote.at.toISOString(),
+})

@@ -1,0 +1,34 @@
+import type { Client } from '@temporalio/client'
+import type { Log } from './log.ts'
+import { searchAttributes } from './contract/messages.ts'
+
+/** Temporal's numbers of value types (temporal.api.enums.v1.IndexedValueType). */
+const keyword = 2
+const int = 3
+
+/**
+ * Whether the namespace has our search attributes; registers them where this client may. Without them everything works
+ * but operators cannot search by them.
+ */
+export async function hasSearchAttributes(client: Client, log: Log): Promise<boolean> {
+  const { namespace } = client.options
+  try {
+    const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace })
+    const missing = Object.values(searchAttributes).filter((name) => customAttributes?.[name] === undefined)
+    if (missing.length === 0) return true
+    await client.connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: Object.fromEntries(
+        missing.map((name) => [name, name === searchAttributes.version ? int : keyword]),
+      ),
+    })
+    return true
+  } catch (error) {
+    const names = Object.values(searchAttributes).join(', ')
+    log.warn(
+      { err: (error as Error).message },
+      `search attributes could not be registered, runs start without them: create ${names} in the namespace`,
+    )
+    return false
+  }
+}

@@ -1,0 +1,87 @@
+import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
+import { createEngineActivities } from './activities/engine.ts'
+import { createPolicyInterceptor } from './activities/policy-interceptor.ts'
+import { createToolActivities } from './activities/tool-activities.ts'
+import { readConfig, type Config } from './config.ts'
+import { createContext, type Context } from './context.ts'
+import { expireDue } from './governance/approvals/expire.ts'
+import { beat, every, leave, prune } from './governance/housekeeping.ts'
+import { createMotor } from './governance/motor.ts'
+import { reconcile } from './governance/reconcile.ts'
+import { startRelay } from './governance/relay.ts'
+import { hasSearchAttributes } from './search-attributes.ts'
+import { exitWithParent, signalReady } from './stack/parent.ts'
+import { connectionOptions, createTemporalClient } from './temporal.ts'
+import { workflowBundlePath } from './workflow-bundle.ts'
+
+/** A worker: carries runs on, decides and makes their tool calls, delivers the outbox, reconciles. */
+export interface RunningWorker {
+  stop(): Promise<void>
+}
+
+export async function startWorker(config: Config): Promise<RunningWorker> {
+  const context = createContext(config, 'worker')
+  const connection = await connectUntilThere(context)
+  const client = createTemporalClient(config.temporal)
+  const searchAttributes = await hasSearchAttributes(client, context.log)
+  const worker = await Worker.create({
+    connection,
+    namespace: config.temporal.namespace,
+    taskQueue: config.temporal.taskQueue,
+    workflowBundle: { codePath: await workflowBundlePath() },
+    activities: { ...createEngineActivities(context), ...createToolActivities() },
+    interceptors: { activity: [createPolicyInterceptor(context)] },
+    maxConcurrentActivityTaskExecutions: 100,
+    maxConcurrentWorkflowTaskExecutions: 40,
+    workflowTaskPollerBehavior: { type: 'autoscaling' },
+    activityTaskPollerBehavior: { type: 'autoscaling' },
+    maxHeartbeatThrottleInterval: `${(config.heartbeatTimeoutSeconds * 1_000) / 3}ms`,
+    shutdownGraceTime: '10s',
+    shutdownForceTime: '18s',
+  })
+  const motor = createMotor(client, config.temporal)
+  const relay = startRelay(context, motor, { searchAttributes })
+  const tasks = [
+    every(context, 'heartbeat', 5, () => beat(context, 'worker')),
+    every(context, 'expiry', 1, () => expireDue(context)),
+    every(context, 'reconcile', config.reconcileSeconds, () =>
+      reconcile(context, motor, { searchAttributes, minAgeSeconds: config.reconcileSeconds }),
+    ),
+    every(context, 'prune', 600, () => prune(context)),
+  ]
+  const running = worker.run()
+  return {
+    async stop() {
+      worker.shutdown()
+      await running
+      await Promise.all(tasks.map((task) => task.stop()))
+      await relay.stop()
+      await leave(context).catch(() => {})
+      await connection.close()
+      await client.connection.close()
+      await context.close()
+    },
+  }
+}
+
+/** Temporal may come up after us: a worker waits for it, and says so. */
+async function connectUntilThere(context: Context): Promise<NativeConnection> {
+  for (;;) {
+    try {
+      return await NativeConnection.connect(connectionOptions(context.config.temporal))
+    } catch (error) {
+      context.log.warn({ err: (error as Error).message }, 'Temporal cannot be reached yet, trying again')
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
+    }
+  }
+}
+
+async function main(): Promise<void> {
+  const config = readConfig()
+  Runtime.install({ logger: new DefaultLogger('WARN'), telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } } })
+  const worker = await startWorker(config)
+  exitWithParent(() => worker.stop())
+  signalReady()
+}
+
+if (import.meta.main) await main()
