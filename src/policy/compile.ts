@@ -2,7 +2,7 @@ import { type CompiledCondition, type Conditions, compileCondition } from './eva
 import { describeConditions } from './explain.ts'
 import { matchesGlob } from './glob.ts'
 import type { StoredLabelRule, StoredRule } from './rule.ts'
-import type { CallSource, Label, SideEffect, Verdict } from './types.ts'
+import { type CallSource, type Label, type SideEffect, type Verdict, rank } from './types.ts'
 
 /** What an organization has saved, in saved order. */
 export interface PolicySource {
@@ -42,7 +42,10 @@ export interface CompiledPolicy {
 /** Agents' tool names are free text: the index forgets rather than grows. */
 const indexSize = 4096
 
-/** Compiles once per organization and policy version. Inactive rules are left out; never throws. */
+/**
+ * Compiles once per organization and policy version. Inactive rules are left out. Never throws: what cannot be read in
+ * a rule counts as covering and matching if the rule restricts, and an unknown verdict as `deny`.
+ */
 export function compilePolicy(source: PolicySource): CompiledPolicy {
   const rules = source.rules.filter((rule) => rule.status !== 'inactive').map(compileRule)
   const labelRules = source.labelRules.filter((rule) => rule.status === 'active').map(compileLabelRule)
@@ -65,7 +68,7 @@ function compileRule(rule: StoredRule): CompiledRule {
   return {
     id: rule.id,
     name: rule.name,
-    verdict: rule.verdict,
+    verdict: Object.hasOwn(rank, rule.verdict) ? rule.verdict : 'deny',
     isShadow: rule.status === 'shadow',
     because: describeConditions(rule),
     approver: rule.approver ?? 'admin',
@@ -75,33 +78,57 @@ function compileRule(rule: StoredRule): CompiledRule {
     labels: rule.labels,
     params: compileConditions(rule.params, isRestrictive),
     covers: (tool, sideEffect, source) =>
-      (rule.side_effects === undefined || rule.side_effects.includes(sideEffect)) &&
-      (rule.applies_to === undefined || rule.applies_to.includes(source)) &&
-      coversTool(tool),
+      unlessBroken(
+        isRestrictive,
+        () =>
+          (rule.side_effects === undefined || rule.side_effects.includes(sideEffect)) &&
+          (rule.applies_to === undefined || rule.applies_to.includes(source)) &&
+          coversTool(tool),
+      ),
   }
 }
 
 function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule {
+  const coversTool = toolMatcher(rule.tools)
   return {
     addLabels: rule.add_labels,
     // A label restricts what may follow, so the quantifier of restrictive rules applies.
     isRestrictive: true,
     labels: rule.labels,
     params: compileConditions(rule.params, true),
-    covers: toolMatcher(rule.tools),
+    covers: (tool) => unlessBroken(true, () => coversTool(tool)),
   }
 }
 
-/** Cheap conditions first: presence and origin before comparisons over many values. */
-function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] {
-  const compiled = (params ?? []).map((condition) => compileCondition(condition, isRestrictive))
-  const cost = (condition: CompiledCondition) => (condition.matcher === null ? 0 : 1)
-  return compiled.sort((a, b) => cost(a) - cost(b))
+/**
+ * Cheap conditions first: presence and origin before comparisons over many values. null if one of them cannot be read:
+ * then the rule matches if it restricts, whatever its other conditions say.
+ */
+function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] | null {
+  try {
+    const compiled = params?.map((condition) => compileCondition(condition, isRestrictive)) ?? []
+    const cost = (condition: CompiledCondition) => (condition.matcher === null ? 0 : 1)
+    return compiled.sort((a, b) => cost(a) - cost(b))
+  } catch {
+    return null
+  }
+}
+
+function unlessBroken(fallback: boolean, ask: () => boolean): boolean {
+  try {
+    return ask()
+  } catch {
+    return fallback
+  }
 }
 
 function toolMatcher(globs: readonly string[] | undefined): (tool: string) => boolean {
   if (globs === undefined) return () => true
-  return (tool) => globs.some((glob) => matchesGlob(glob, tool))
+  return (tool) =>
+    globs.some((glob) => {
+      if (typeof glob !== 'string') throw new TypeError('a glob is text')
+      return matchesGlob(glob, tool)
+    })
 }
 
 function remember<T>(index: Map<string, T>, key: string, compute: () => T): T {

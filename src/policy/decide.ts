@@ -9,6 +9,7 @@ import {
   type Label,
   type SideEffect,
   type Verdict,
+  rank,
   unionLabels,
 } from './types.ts'
 
@@ -49,9 +50,6 @@ export interface Decided {
   /** Seconds until a held call's approval expires; 0 = never; null = no rule says. */
   readonly expiresAfterSeconds: number | null
 }
-
-/** Order in which matching rules decide (specification, "Decision verdicts"). */
-export const rank: Record<Verdict, number> = { allow: 0, require_approval: 1, deny: 2 }
 
 /**
  * Decides one call: the most restrictive matching rule wins, among equals the one saved first gives the reason, shadow

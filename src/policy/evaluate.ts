@@ -31,25 +31,24 @@ export interface Subject {
 /** What rules and label rules have in common. */
 export interface Conditions {
   readonly labels: RuleBody['labels']
-  readonly params: readonly CompiledCondition[]
+  /** null if they cannot be read: evaluating that throws, and so restricts. */
+  readonly params: readonly CompiledCondition[] | null
   readonly isRestrictive: boolean
 }
 
 export interface CompiledCondition {
   readonly source: ParamCondition
   readonly path: readonly string[]
-  /** null for `exists` and `from_label`, and for one that could not be compiled: evaluating that throws. */
+  /** null for `exists` and `from_label`, which compare no values. */
   readonly matcher: Matcher | null
 }
 
+/** Throws TypeError for a condition that no schema would have let through. */
 export function compileCondition(source: ParamCondition, isRestrictive: boolean): CompiledCondition {
+  if (typeof source.param !== 'string') throw new TypeError('a condition names its parameter')
   const path = source.param.split('.')
   if (source.operator === 'exists' || source.operator === 'from_label') return { source, path, matcher: null }
-  try {
-    return { source, path, matcher: compileMatcher(source.operator, source.value, isRestrictive) }
-  } catch {
-    return { source, path, matcher: null }
-  }
+  return { source, path, matcher: compileMatcher(source.operator, source.value, isRestrictive) }
 }
 
 /**
@@ -59,6 +58,7 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
 export function evaluate(conditions: Conditions, subject: Subject): Tri {
   try {
     let result: Tri = conditions.labels === undefined ? yes : ofLabels(conditions.labels, subject.labels)
+    if (conditions.params === null) throw new TypeError('conditions cannot be read')
     for (const condition of conditions.params) {
       if (result === no) return no
       const each = ofCondition(condition, conditions.isRestrictive, subject)

@@ -4,10 +4,21 @@ import type { Verdict } from './types.ts'
 
 const shown = 5
 
-/** A rule's conditions as one clause, e.g. "it is egress and `to` is outside acme.com"; built once, when compiling. */
-export function describeConditions(
-  rule: Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params'>,
-): string {
+type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params'>
+
+/**
+ * A rule's conditions as one clause, e.g. "its side effect is egress and `to` is outside acme.com"; built once, when
+ * compiling. Never throws, so that a damaged rule can still restrict.
+ */
+export function describeConditions(rule: Described): string {
+  try {
+    return describeAll(rule)
+  } catch {
+    return 'its conditions cannot be read'
+  }
+}
+
+function describeAll(rule: Described): string {
   const clauses: string[] = []
   if (rule.side_effects !== undefined) clauses.push(`its side effect is ${list(rule.side_effects, 'or')}`)
   if (rule.tools !== undefined) clauses.push(`the tool matches ${list(rule.tools.map(quote), 'or')}`)

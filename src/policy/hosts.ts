@@ -24,8 +24,8 @@ export function normalHost(text: string): string | null {
   }
   while (host.endsWith('.')) host = host.slice(0, -1)
   if (host.startsWith('[')) return host
-  if (!host.includes('.') || host.startsWith('.') || host.includes('..')) return null
-  return host
+  const isDotted = host.includes('.') && !host.startsWith('.') && !host.includes('..')
+  return isDotted && /^[a-z0-9._-]+$/.test(host) ? host : null
 }
 
 /** Whether `host` is `domain` or below it, by label boundary; both in normal form. */

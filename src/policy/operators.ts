@@ -31,7 +31,8 @@ export type ValueOperator = Exclude<RuleOperator, 'exists' | 'from_label'>
  *   (`evil.s3.amazonaws.com`), the reading that restricts is taken
  */
 export function compileMatcher(operator: ValueOperator, value: unknown, isRestrictive: boolean): Matcher {
-  const values = (Array.isArray(value) ? value : [value]) as Scalar[]
+  const values: unknown[] = Array.isArray(value) ? value : [value]
+  if (!values.every(isScalar)) throw new TypeError(`\`${operator}\` compares with text, numbers and booleans`)
   switch (operator) {
     case 'equals':
     case 'in':
@@ -49,6 +50,10 @@ export function compileMatcher(operator: ValueOperator, value: unknown, isRestri
     default:
       throw new TypeError(`unknown operator \`${String(operator)}\``)
   }
+}
+
+function isScalar(value: unknown): value is Scalar {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
 }
 
 const one = (matches: boolean) => (matches ? matched : failed)
@@ -161,7 +166,7 @@ export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean,
   }
   if (!isRestrictive) {
     if (found.isMissing || (bits & failed) !== 0) return no
-    if (found.holes.length > 0 || found.mayBeMissing || (bits & unsure) !== 0) return maybe
+    if (found.holes.length > 0 || (bits & unsure) !== 0) return maybe
     return tri((bits & matched) !== 0)
   }
   if (matcher.isNegative && found.isMissing) return yes
@@ -171,7 +176,6 @@ export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean,
     if (each > result) result = each
   }
   if (result !== no || !matcher.isNegative) return result
-  if (found.mayBeMissing) return maybe
   return tri(bits === 0 && found.holes.length === 0)
 }
 

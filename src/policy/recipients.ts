@@ -65,7 +65,9 @@ function hostsInPiece(piece: string): Host[] {
   if (scheme !== null) return hostsInLink(bare.slice(scheme[0].length))
   const text = /^mailto:/i.test(bare) ? decode(bare) : bare
   if (text.includes('@')) return hostsAfterAt(text)
-  return [hostOf(text.split(/[/\\?#]/, 1)[0] ?? '')]
+  const authority = text.split(/[/\\?#]/, 1)[0] ?? ''
+  // Without a scheme a word or a number is not meant as a host, though a browser would make one of it.
+  return [/[.\u3002\uff0e\uff61%]/.test(authority) ? hostOf(authority) : null]
 }
 
 /** RFC 3986 ends the authority at a slash, browsers also at a backslash: both are read. */

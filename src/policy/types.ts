@@ -22,11 +22,12 @@ export type Category = 'external_comm' | 'public_writes' | 'permission_changes'
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json }
 export type JsonObject = { readonly [key: string]: Json }
 
-const severity = { allow: 0, require_approval: 1, deny: 2 } as const satisfies Record<Verdict, number>
+/** Order in which verdicts restrict (specification, "Decision verdicts"). */
+export const rank = { allow: 0, require_approval: 1, deny: 2 } as const satisfies Record<Verdict, number>
 
 /** The more restrictive of two verdicts. */
 export function stricter(a: Verdict, b: Verdict): Verdict {
-  return severity[a] >= severity[b] ? a : b
+  return rank[a] >= rank[b] ? a : b
 }
 
 /** Sorted union without repeats, so that label sets compare and hash the same everywhere. */

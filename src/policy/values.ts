@@ -32,6 +32,7 @@ export interface Found {
   readonly holes: Hole[]
   /** The path leads nowhere, in at least one branch where it passes a list. */
   isMissing: boolean
+  /** An unknown part may lack the rest of the path; it is among the holes then. */
   mayBeMissing: boolean
   /** Whether something is there, in the sense of `exists`: null, empty text and empty lists are not. */
   isThere: boolean

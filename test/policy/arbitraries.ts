@@ -1,0 +1,106 @@
+import fc from 'fast-check'
+import type { ParamCondition } from '../../src/policy/condition.ts'
+import type { PolicySource } from '../../src/policy/decide.ts'
+import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
+import type { Json, Verdict } from '../../src/policy/types.ts'
+
+export const labels = ['internal', 'confidential', 'untrusted']
+const label = fc.constantFrom(...labels)
+const text: fc.Arbitrary<string> = fc.constantFrom(
+  'a@acme.com',
+  'b@evil.net',
+  'a@acme.com, b@evil.net',
+  'https://acme.com/x',
+  'https://evil.net/',
+  'https://docs.google.com/document/d/FILE1/edit',
+  'FILE1',
+  'FILE',
+  '',
+  'hello',
+  ', c@evil.net',
+)
+const scalar = fc.oneof(text, fc.constantFrom<Json>(1, 0, true, null))
+export const value: fc.Arbitrary<Json> = fc.oneof(
+  scalar,
+  fc.array(scalar, { maxLength: 2 }),
+  fc.record({ email: text, name: text }, { requiredKeys: [] }) as fc.Arbitrary<Json>,
+)
+
+const param: fc.Arbitrary<string> = fc.constantFrom(
+  'to',
+  'body',
+  'list',
+  'list.email',
+  'to.email',
+  'list.0',
+  '*',
+  'gone',
+)
+export function conditionOn(
+  param: fc.Arbitrary<string>,
+  text: fc.Arbitrary<string>,
+): fc.Arbitrary<ParamCondition> {
+  const texts = fc.array(text, { minLength: 1, maxLength: 2 })
+  const of = (operator: ParamCondition['operator'], value: fc.Arbitrary<unknown>) =>
+    fc.record({ param, operator: fc.constant(operator), value }) as fc.Arbitrary<ParamCondition>
+  return fc.oneof(
+    of('equals', text),
+    of('in', texts),
+    of('not_in', texts),
+    of('contains', text),
+    of('startswith', text),
+    of('domain_in', fc.constantFrom(['acme.com'], ['evil.net'])),
+    of('domain_not_in', fc.constantFrom(['acme.com'], ['evil.net'])),
+    of('exists', fc.boolean()),
+    of('from_label', fc.tuple(label)),
+  )
+}
+
+const condition = conditionOn(param, text)
+
+const labelConditions = fc.record(
+  { any_of: fc.tuple(label), all_of: fc.tuple(label, label), none_of: fc.tuple(label) },
+  { requiredKeys: [] },
+)
+const verdict = fc.constantFrom<Verdict>('allow', 'require_approval', 'deny')
+const rule = fc
+  .record({ verdict, labels: labelConditions, params: fc.array(condition, { maxLength: 2 }) })
+  .map((body) => ({ ...body, status: 'active' as const }))
+const labelRule = fc.record({ params: fc.array(condition, { maxLength: 1 }), add_labels: fc.tuple(label) })
+
+export const source: fc.Arbitrary<PolicySource> = fc
+  .record({
+    rules: fc.array(rule, { minLength: 1, maxLength: 3 }),
+    labelRules: fc.array(labelRule, { maxLength: 1 }),
+    approvalsEnabled: fc.boolean(),
+  })
+  .map(({ rules, labelRules, approvalsEnabled }) => ({
+    rules: rules.map((each, index): StoredRule => ({ ...each, id: `rule_${index}`, name: `rule ${index}` })),
+    labelRules: labelRules.map((each, index): StoredLabelRule => ({
+      ...each,
+      id: `lrule_${index}`,
+      name: `label ${index}`,
+      status: 'active',
+    })),
+    approvalsEnabled,
+  }))
+
+/** Templates over two earlier steps, two inputs and an item; filled in below by whatever the run brings. */
+export const template: fc.Arbitrary<Json> = fc.oneof(
+  value,
+  fc.constantFrom<Json>(
+    '{{s0.output}}',
+    '{{s0.output.x}}',
+    '{{s1}}',
+    '{{input.a}}',
+    '{{input.b}}',
+    '{{today}}',
+    'https://acme.com/{{s0}}',
+    'https://evil.net/{{input.a}}',
+    'a@acme.com{{s1}}',
+    'b@evil.net, {{input.b}}',
+    'FIL{{s0}}',
+    'https://docs.google.com/document/d/{{input.a}}',
+    '{{item}}',
+  ),
+)

@@ -1,0 +1,119 @@
+import { describe, expect, test } from '@jest/globals'
+import { isOwnedBy, isWithin, normalHost, ruleDomain } from '../../src/policy/hosts.ts'
+import { hostsIn, settledHosts } from '../../src/policy/recipients.ts'
+
+describe('hosts in a text', () => {
+  test.each<[string, (string | null)[]]>([
+    ['a@acme.com', ['acme.com']],
+    ['A@ACME.COM', ['acme.com']],
+    ['a@acme.com.', ['acme.com']],
+    ['mail.acme.com', ['mail.acme.com']],
+    ['https://docs.acme.com/x', ['docs.acme.com']],
+    ['https://docs.acme.com:8443/x', ['docs.acme.com']],
+    ['acme.com:8080/x', ['acme.com']],
+    ['//acme.com/x', ['acme.com']],
+    ['a@acme.com, b@evil.net', ['acme.com', 'evil.net']],
+    ['a@acme.com;b@evil.net', ['acme.com', 'evil.net']],
+    ['a@acme.com\nb@evil.net', ['acme.com', 'evil.net']],
+    ['a@acme.com,', ['acme.com']],
+    ['Ann <a@acme.com>', ['acme.com']],
+    ['"Doe, Ann" <a@acme.com>; Bob <b@evil.net>', ['acme.com', 'evil.net']],
+    ['Team: a@acme.com, b@evil.net;', ['acme.com', 'evil.net']],
+    ['mailto:a@acme.com?cc=b%40evil.net', ['acme.com', 'evil.net']],
+    // Parsers differ on which of the two delivers.
+    ['"b@evil.net x"@acme.com', ['evil.net', 'acme.com']],
+    ['"unclosed, a@acme.com', [null, 'acme.com']],
+    ['a@acme.com(x).evil.net', ['acme.com', null]],
+    ['a@acme.com .evil.net', ['acme.com', null]],
+    ['https://acme.com@evil.net/', ['evil.net']],
+    ['https://user:pw@evil.net:443/', ['evil.net']],
+    ['https://acme.com\\@evil.net/', ['evil.net', 'acme.com']],
+    ['https:\\\\evil.net\\x', ['evil.net', null]],
+    ['https:evil.net', ['evil.net']],
+    ['https:///evil.net', ['evil.net']],
+    ['https://acme.com%2eevil.net/', ['acme.com.evil.net']],
+    ['https://acme.com/@evil.net', ['acme.com']],
+    ['https://acme.com?u=https://evil.net', ['acme.com']],
+    ['https://acme.com/?q=1,2', ['acme.com']],
+    ['https://acme.com/, https://evil.net/', ['acme.com', 'evil.net']],
+    ['https://acme.com/x,evil.net', ['acme.com', 'evil.net']],
+    ['a@bücher.de', ['xn--bcher-kva.de']],
+    ['a@acme。com', ['acme.com']],
+    ['a@ａｃｍｅ.com', ['acme.com']],
+    ['a@аcme.com', ['xn--cme-5cd.com']],
+    ['http://2130706433/', ['127.0.0.1']],
+    ['http://[::1]/', ['[::1]']],
+    ['me', [null]],
+    ['localhost', [null]],
+    ['a@[10.0.0.1]', [null]],
+    ['hello world', [null]],
+    ['a＠evil.net', [null]],
+    ['', []],
+    [' , ; ', []],
+  ])('%j', (text, hosts) => {
+    expect(new Set(hostsIn(text))).toEqual(new Set(hosts))
+  })
+
+  test('a link whose line break browsers drop is read both ways', () => {
+    expect(hostsIn('https://acme.com\nacme.com')).toContain('acme.comacme.com')
+    expect(hostsIn('https://acme.com\t.evil.net/')).toContain('acme.com.evil.net')
+  })
+
+  test('a prefix settles the host only once the authority has ended', () => {
+    expect(settledHosts('https://acme.com/')).toEqual(['acme.com'])
+    expect(settledHosts('https://acme.com')).toBeNull()
+    expect(settledHosts('https://acme.com:443@')).toBeNull()
+    expect(settledHosts('a@acme.com')).toBeNull()
+  })
+})
+
+describe('domains', () => {
+  test.each([
+    ['acme.com', 'acme.com', true],
+    ['mail.acme.com', 'acme.com', true],
+    ['evilacme.com', 'acme.com', false],
+    ['acme.com.evil.net', 'acme.com', false],
+    ['com', 'acme.com', false],
+  ])('%s within %s: %s', (host, domain, expected) => {
+    expect(isWithin(host, domain)).toBe(expected)
+  })
+
+  test('what anybody can register below a domain is within it but not owned by it', () => {
+    expect(isWithin('evil.s3.amazonaws.com', 'amazonaws.com')).toBe(true)
+    expect(isOwnedBy('evil.s3.amazonaws.com', 'amazonaws.com')).toBe(false)
+    expect(isOwnedBy('aws.amazonaws.com', 'amazonaws.com')).toBe(true)
+    expect(isOwnedBy('mail.acme.co.uk', 'acme.co.uk')).toBe(true)
+  })
+
+  test.each(['com', 'co.uk', 'github.io', 'CO.UK.', '公司.cn', 'localhost'])(
+    '%s is a bare suffix',
+    (text) => {
+      expect(ruleDomain(text)).toEqual({ issue: expect.stringContaining('public suffix') })
+    },
+  )
+
+  test.each(['a@acme.com', 'https://acme.com', 'acme.com/x', '*.acme.com', 'ac me.com', ''])(
+    '%j is no domain for a rule',
+    (text) => {
+      expect(ruleDomain(text)).toEqual({ issue: expect.stringContaining('not a domain') })
+    },
+  )
+
+  test('a rule’s domain takes its normal form', () => {
+    expect(ruleDomain(' Bücher.DE. ')).toEqual({ domain: 'xn--bcher-kva.de' })
+  })
+
+  test('nothing but a host has a normal form', () => {
+    for (const text of [
+      'a/b.com',
+      'a@b.com',
+      'b.com:80',
+      'a b.com',
+      '.com',
+      'a..com',
+      `${'a'.repeat(2000)}.com`,
+    ]) {
+      expect(normalHost(text)).toBeNull()
+    }
+  })
+})
