@@ -5,7 +5,11 @@ import { temporalCheck } from './api/temporal-check.ts'
 import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
 import { forgetOldKeys } from './governance/idempotency.ts'
+import { createMotor } from './governance/motor.ts'
+import { startRelay } from './governance/relay.ts'
+import { hasSearchAttributes } from './search-attributes.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
+import { createTemporalClient } from './temporal.ts'
 
 /*
  * The API process: stateless, in any number. It stops in this order: no new connections; waiting calls and streams are
@@ -18,6 +22,9 @@ const config = readConfig()
 const context = createContext(config, 'api')
 const draining = new AbortController()
 const temporal = temporalCheck(config)
+const client = createTemporalClient(config.temporal)
+// What this process commits is told to Temporal at once; whatever it cannot tell, any relay does later.
+const relay = startRelay(context, createMotor(client, config.temporal), () => hasSearchAttributes(client, context.log))
 const server = createServer(createApp(context, { temporal: temporal.check, draining: draining.signal }))
 const cleaning = setInterval(() => {
   forgetOldKeys(context).catch((error: Error) =>
@@ -31,6 +38,8 @@ exitWithParent(async () => {
   draining.abort()
   server.closeIdleConnections()
   await closed
+  await relay.stop()
+  await client.connection.close()
   await temporal.close()
   await context.close()
 })

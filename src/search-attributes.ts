@@ -6,12 +6,25 @@ import { searchAttributes } from './contract/messages.ts'
 const keyword = 2
 const int = 3
 
+/** Asked once per client; a cluster that could not be asked is asked again the next time. */
+const known = new WeakMap<Client, boolean>()
+
 /**
  * Whether the namespace has our search attributes; registers them where this client may. Without them everything works
- * but operators cannot search by them.
+ * but operators cannot search by them. Throws while Temporal cannot be reached: a run is then started later.
  */
 export async function hasSearchAttributes(client: Client, log: Log): Promise<boolean> {
+  const before = known.get(client)
+  if (before !== undefined) return before
+  const has = await register(client, log)
+  known.set(client, has)
+  return has
+}
+
+async function register(client: Client, log: Log): Promise<boolean> {
   const { namespace } = client.options
+  // A plain call first: what fails here is the way to Temporal, what fails below is a right that we lack.
+  await client.connection.workflowService.describeNamespace({ namespace })
   try {
     const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace })
     const missing = Object.values(searchAttributes).filter((name) => customAttributes?.[name] === undefined)

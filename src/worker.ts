@@ -23,7 +23,7 @@ export async function startWorker(config: Config): Promise<RunningWorker> {
   const context = createContext(config, 'worker')
   const connection = await connectUntilThere(context)
   const client = createTemporalClient(config.temporal)
-  const searchAttributes = await hasSearchAttributes(client, context.log)
+  const attributes = () => hasSearchAttributes(client, context.log)
   const worker = await Worker.create({
     connection,
     namespace: config.temporal.namespace,
@@ -40,12 +40,12 @@ export async function startWorker(config: Config): Promise<RunningWorker> {
     shutdownForceTime: '18s',
   })
   const motor = createMotor(client, config.temporal)
-  const relay = startRelay(context, motor, { searchAttributes })
+  const relay = startRelay(context, motor, attributes)
   const tasks = [
     every(context, 'heartbeat', 5, () => beat(context, 'worker')),
     every(context, 'expiry', 1, () => expireDue(context)),
     every(context, 'reconcile', config.reconcileSeconds, () =>
-      reconcile(context, motor, { searchAttributes, minAgeSeconds: config.reconcileSeconds }),
+      reconcile(context, motor, attributes, config.reconcileSeconds),
     ),
     every(context, 'prune', 600, () => prune(context)),
   ]

@@ -130,13 +130,14 @@ class Control {
   #ended(error: unknown, limit: AbortSignal, seconds: number): Ended {
     const { activity, context, frame, tool } = this.#attempt
     if (error instanceof OutcomeUnknown) return { result: { state: 'unknown_outcome' } }
+    // A tool that knows that nothing was done says so, also after its point of no return (a server's refusal).
+    if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
+    if (this.#isSent) return { result: { state: 'unknown_outcome' } }
     if (this.#isSuperseded || isCancelled(activity)) {
-      if (this.#isSent) return { result: { state: 'unknown_outcome' } }
       if (isShutdown(activity)) throw error
       return { result: { state: 'cancelled' } }
     }
     if (error instanceof ToolError) return this.#toolError(error)
-    if (this.#isSent) return { result: { state: 'unknown_outcome' } }
     if (limit.aborted)
       return this.#toolError(
         new ToolError('timeout', `\`${tool.name}\` took longer than ${seconds} s`, { retryable: true }),

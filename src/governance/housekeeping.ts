@@ -18,7 +18,6 @@ export async function leave(context: Context): Promise<void> {
 
 /** Forgets what has served: idempotency keys after 24 h (contract section 1), rows of processes long gone. */
 export async function prune(context: Context): Promise<void> {
-  await sql`delete from idempotency_keys where created_at < now() - interval '24 hours'`.execute(context.db)
   await sql`update runs set idempotency_key = null
             where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(context.db)
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(context.db)

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Context } from '../context.ts'
 import { runEnded } from '../contract/status.ts'
 import type { Motor, MotorState } from './motor.ts'
-import { startRun, type RelayOptions } from './relay.ts'
+import { startRun, type AttributesCheck } from './relay.ts'
 import { endRun, type FinalStatus } from './runs/finish.ts'
 
 /** Any number; a pass looks at this many of the runs that were looked at longest ago. */
@@ -15,14 +15,15 @@ const passSize = 100
 export async function reconcile(
   context: Context,
   motor: Motor,
-  options: RelayOptions & { minAgeSeconds: number },
+  attributes: AttributesCheck,
+  minAgeSeconds: number,
 ): Promise<{ started: number; closed: number }> {
   const result = { started: 0, closed: 0 }
-  for (const { id, organization_id } of await takeRuns(context, options.minAgeSeconds)) {
+  for (const { id, organization_id } of await takeRuns(context, minAgeSeconds)) {
     const state = await motor.describe(id)
     if (state === 'running') continue
     if (state === 'missing') {
-      await startRun(context, motor, options, id)
+      await startRun(context, motor, attributes, id)
       result.started += 1
       context.log.warn({ run_id: id }, 'a run was missing in Temporal and was started again')
     } else if (await close(context, organization_id, id, state)) result.closed += 1

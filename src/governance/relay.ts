@@ -18,10 +18,8 @@ export interface Relay {
   stop(): Promise<void>
 }
 
-export interface RelayOptions {
-  /** Whether the cluster has our search attributes. */
-  readonly searchAttributes: boolean
-}
+/** Whether the cluster has our search attributes; asked before the first start, when Temporal answers. */
+export type AttributesCheck = () => Promise<boolean>
 
 interface Row {
   id: number
@@ -34,7 +32,7 @@ interface Row {
 const pollMilliseconds = 1_000
 const batchSize = 50
 
-export function startRelay(context: Context, motor: Motor, options: RelayOptions): Relay {
+export function startRelay(context: Context, motor: Motor, attributes: AttributesCheck): Relay {
   let running: Promise<void> | null = null
   let again = false
   let stopped = false
@@ -42,7 +40,7 @@ export function startRelay(context: Context, motor: Motor, options: RelayOptions
     do {
       again = false
       const rows = await lease(context)
-      await Promise.all(rows.map((row) => deliver(context, motor, options, row)))
+      await Promise.all(rows.map((row) => deliver(context, motor, attributes, row)))
       again ||= rows.length === batchSize
     } while (again && !stopped)
   }
@@ -79,9 +77,9 @@ async function lease(context: Context): Promise<Row[]> {
   return rows.sort((a, b) => a.id - b.id)
 }
 
-async function deliver(context: Context, motor: Motor, options: RelayOptions, row: Row): Promise<void> {
+async function deliver(context: Context, motor: Motor, attributes: AttributesCheck, row: Row): Promise<void> {
   try {
-    const delivered = await tell(context, motor, options, row)
+    const delivered = await tell(context, motor, attributes, row)
     if (delivered)
       await atCommitPoint('outbox.deliver', () => context.db.deleteFrom('outbox').where('id', '=', row.id).execute())
     else await postpone(context, row, 'the workflow is not running yet')
@@ -93,9 +91,9 @@ async function deliver(context: Context, motor: Motor, options: RelayOptions, ro
 }
 
 /** False: there is no workflow to tell although the run has not ended; its start comes first. */
-async function tell(context: Context, motor: Motor, options: RelayOptions, row: Row): Promise<boolean> {
+async function tell(context: Context, motor: Motor, attributes: AttributesCheck, row: Row): Promise<boolean> {
   if (row.kind === 'run.start') {
-    await startRun(context, motor, options, row.run_id)
+    await startRun(context, motor, attributes, row.run_id)
     return true
   }
   const told =
@@ -110,7 +108,7 @@ async function tell(context: Context, motor: Motor, options: RelayOptions, row: 
 }
 
 /** Starts a run's workflow; a run that was started already, or has ended, stays as it is. */
-export async function startRun(context: Context, motor: Motor, options: RelayOptions, runId: string): Promise<void> {
+export async function startRun(context: Context, motor: Motor, attributes: AttributesCheck, runId: string): Promise<void> {
   const run = await context.db.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirst()
   if (run === undefined || run.finished_at !== null) return
   const version = await readVersion(context.db, run.workflow_id, run.workflow_version)
@@ -125,7 +123,7 @@ export async function startRun(context: Context, motor: Motor, options: RelayOpt
       steps: skeletonOf(version),
       gated: run.status === 'awaiting_approval',
       heartbeatSeconds: context.config.heartbeatTimeoutSeconds,
-      searchAttributes: options.searchAttributes,
+      searchAttributes: await attributes(),
     },
   })
 }
