@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { forgetOldKeys, openKey, type Claim, type KeyUse } from '../../src/governance/idempotency.ts'
+import { testContext, withPeople, type TestContext } from './support.ts'
+
+let running: TestContext
+let organizationId: string
+let counter = 0
+beforeAll(async () => {
+  running = await testContext()
+  organizationId = (await withPeople(running.context)).identities.organization_id
+})
+afterAll(() => running.close())
+
+const newUse = (): KeyUse => ({
+  organizationId,
+  userId: 'usr_1',
+  route: 'POST /workflows',
+  key: `k${(counter += 1)}`,
+  bodyHash: 'a',
+})
+
+async function claim(use: KeyUse): Promise<Claim> {
+  const opening = await openKey(running.context, use)
+  if ('replay' in opening) throw new Error('an answer is there already')
+  return opening.claim
+}
+
+/** Moves the row's times into the past. */
+const age = (use: KeyUse, column: 'locked_until' | 'created_at', interval: string) =>
+  running.context.pool.query(
+    `update idempotency_keys set ${column} = ${column} - interval '${interval}' where key = $1`,
+    [use.key],
+  )
+
+describe('an idempotency key', () => {
+  test('gives the first answer again, and keeps it sealed', async () => {
+    const use = newUse()
+    await (await claim(use)).keep({ status: 201, body: '{"id":"secret"}' })
+    expect(await openKey(running.context, use)).toEqual({ replay: { status: 201, body: '{"id":"secret"}' } })
+    const { rows } = await running.context.pool.query(
+      'select response_body from idempotency_keys where key = $1',
+      [use.key],
+    )
+    expect(rows[0].response_body).not.toContain('secret')
+    expect(Buffer.from(rows[0].response_body, 'base64').toString('latin1')).not.toContain('secret')
+  })
+
+  test('an answer without a body stays without one', async () => {
+    const use = newUse()
+    await (await claim(use)).keep({ status: 204, body: null })
+    expect(await openKey(running.context, use)).toEqual({ replay: { status: 204, body: null } })
+  })
+
+  test('of racing calls one acts', async () => {
+    const use = newUse()
+    const openings = await Promise.allSettled(
+      Array.from({ length: 8 }, () => openKey(running.another(), use)),
+    )
+    const [winner] = openings.filter((opening) => opening.status === 'fulfilled')
+    expect(openings.filter((opening) => opening.status === 'fulfilled')).toHaveLength(1)
+    for (const opening of openings)
+      if (opening.status === 'rejected') expect(opening.reason.code).toBe('idempotency_in_progress')
+    if (winner !== undefined && 'claim' in winner.value) await winner.value.claim.release()
+  })
+
+  test('with another body is refused, while the first is under way and after', async () => {
+    const use = newUse()
+    const first = await claim(use)
+    await expect(openKey(running.context, { ...use, bodyHash: 'b' })).rejects.toMatchObject({
+      code: 'idempotency_mismatch',
+    })
+    await first.keep({ status: 200, body: '{}' })
+    await expect(openKey(running.context, { ...use, bodyHash: 'b' })).rejects.toMatchObject({
+      code: 'idempotency_mismatch',
+    })
+  })
+
+  test('is another key for another person, route or organization', async () => {
+    const use = newUse()
+    await (await claim(use)).keep({ status: 200, body: '{}' })
+    for (const other of [
+      { ...use, userId: 'usr_2' },
+      { ...use, route: 'POST /api-keys' },
+    ])
+      await (await claim(other)).release()
+  })
+
+  test('of a process that died is free again when its lock has run out, for the same body only', async () => {
+    const use = newUse()
+    const dead = await claim(use)
+    await expect(openKey(running.context, use)).rejects.toMatchObject({ code: 'idempotency_in_progress' })
+    await age(use, 'locked_until', '1 hour')
+    await expect(openKey(running.context, { ...use, bodyHash: 'b' })).rejects.toMatchObject({
+      code: 'idempotency_mismatch',
+    })
+    const heir = await claim(use)
+    // The one that was thought dead must not overwrite or release what is no longer its own.
+    await dead.keep({ status: 500, body: 'late' })
+    await dead.release()
+    await expect(openKey(running.context, use)).rejects.toMatchObject({ code: 'idempotency_in_progress' })
+    await heir.keep({ status: 200, body: '{}' })
+    expect(await openKey(running.context, use)).toEqual({ replay: { status: 200, body: '{}' } })
+  })
+
+  test('released, it may be used with another body', async () => {
+    const use = newUse()
+    await (await claim(use)).release()
+    await (await claim({ ...use, bodyHash: 'b' })).release()
+  })
+
+  test('is forgotten after 24 hours, and not before', async () => {
+    const [old, young] = [newUse(), newUse()]
+    for (const use of [old, young]) await (await claim(use)).keep({ status: 200, body: '{}' })
+    await age(old, 'created_at', '24 hours 1 second')
+    await age(young, 'created_at', '23 hours')
+    const again = await claim({ ...old, bodyHash: 'b' })
+    await again.keep({ status: 201, body: '{}' })
+    await age(old, 'created_at', '25 hours')
+    await forgetOldKeys(running.context)
+    const { rows } = await running.context.pool.query(
+      'select key from idempotency_keys where key = any($1)',
+      [[old.key, young.key]],
+    )
+    expect(rows).toEqual([{ key: young.key }])
+  })
+})

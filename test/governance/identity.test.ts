@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { authenticate, newApiKey, roleIn } from '../../src/governance/identity.ts'
+import { addKey } from '../api/fixtures.ts'
+import { testContext, withPeople, type TestContext } from './support.ts'
+
+let running: TestContext
+let people: Awaited<ReturnType<typeof withPeople>>
+beforeAll(async () => {
+  running = await testContext()
+  people = await withPeople(running.context)
+})
+afterAll(() => running.close())
+
+const header = (key: string) => `Bearer ${key}`
+
+describe('authenticate', () => {
+  test('tells the user, organization, key and scopes', async () => {
+    const { agent_key: agentKey, users, organization_id: organizationId } = people.identities
+    expect(await authenticate(running.context.db, header(agentKey))).toEqual({
+      user: { id: users.member.user_id, email: users.member.email, name: 'member' },
+      organizationId,
+      keyId: expect.stringMatching(/^key_/),
+      scopes: ['agents:authorize'],
+    })
+  })
+
+  test.each([
+    ['no header', () => undefined],
+    ['another scheme', (key: string) => `Basic ${key}`],
+    ['a bare key', (key: string) => key],
+    ['a key that was never made', () => header(newApiKey().secret)],
+    ['two keys', (key: string) => `Bearer ${key} ${key}`],
+  ])('%s is nobody', async (_, make) => {
+    expect(await authenticate(running.context.db, make(people.identities.agent_key))).toBeNull()
+  })
+
+  test('a revoked or expired key is nobody, in another process too, at once', async () => {
+    const { context } = running
+    const { userId, organizationId } = people.caller('member')
+    const past = await addKey(context, organizationId, userId, [], {
+      expires_at: new Date(Date.now() - 1000),
+    })
+    expect(await authenticate(context.db, header(past.secret))).toBeNull()
+
+    const key = await addKey(context, organizationId, userId, [])
+    const other = running.another()
+    expect(await authenticate(other.db, header(key.secret))).not.toBeNull()
+    await context.db
+      .updateTable('api_keys')
+      .set({ revoked_at: new Date() })
+      .where('id', '=', key.id)
+      .execute()
+    expect(await authenticate(other.db, header(key.secret))).toBeNull()
+  })
+
+  test('notes the use of a key at most once a minute', async () => {
+    const { context } = running
+    const { userId, organizationId } = people.caller('member')
+    const key = await addKey(context, organizationId, userId, [])
+    const lastUse = async (): Promise<Date | null> => {
+      const row = await context.db
+        .selectFrom('api_keys')
+        .select('last_used_at')
+        .where('id', '=', key.id)
+        .executeTakeFirstOrThrow()
+      return row.last_used_at
+    }
+    await authenticate(context.db, header(key.secret))
+    let first: Date | null = null
+    while (first === null) first = await lastUse()
+    for (let call = 0; call < 5; call += 1) await authenticate(context.db, header(key.secret))
+    expect(await lastUse()).toEqual(first)
+  })
+})
+
+describe('roleIn', () => {
+  test('is the membership, and null without one', async () => {
+    const { userId, organizationId } = people.caller('approver')
+    expect(await roleIn(running.context.db, userId, organizationId)).toBe('admin')
+    expect(await roleIn(running.context.db, userId, 'org_x')).toBeNull()
+  })
+})
