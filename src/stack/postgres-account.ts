@@ -24,10 +24,25 @@ interface Entry {
 
 const names = ['postgres', 'nobody']
 
+/** What the choice depends on. */
+export interface System {
+  readonly uid: number | undefined
+  /** The content of /etc/passwd. */
+  accounts(): string
+  /** Whether this command runs and succeeds. */
+  works(command: readonly string[]): boolean
+}
+
+const thisSystem: System = {
+  uid: process.getuid?.(),
+  accounts: () => readFileSync('/etc/passwd', 'utf8'),
+  works,
+}
+
 /** Picks the account for a cluster folder, which may not exist yet. Fails, saying what to do, when root has no way. */
-export function accountFor(cluster: string): Account {
-  if (process.getuid?.() !== 0) return { wrap: [] }
-  const entry = unprivileged()
+export function accountFor(cluster: string, system: System = thisSystem): Account {
+  if (system.uid !== 0) return { wrap: [] }
+  const entry = unprivileged(system.accounts())
   if (entry === null) {
     throw new Error(
       'PostgreSQL does not run as root and no account `postgres` or `nobody` exists: start as another user, or set DATABASE_URL',
@@ -35,7 +50,7 @@ export function accountFor(cluster: string): Account {
   }
   const owner = statSync(cluster, { throwIfNoEntry: false })?.uid ?? 0
   const wrap = ['unshare', '--user', `--map-user=${entry.uid}`, `--map-group=${entry.gid}`, '--']
-  if (owner === 0 && works([...wrap, 'true'])) return { wrap }
+  if (owner === 0 && system.works([...wrap, 'true'])) return { wrap }
   return { wrap: [], ...entry }
 }
 
@@ -51,8 +66,8 @@ export function giveTo(account: Account, folder: string, above: string): void {
   visit(folder)
 }
 
-function unprivileged(): Entry | null {
-  const lines = readFileSync('/etc/passwd', 'utf8').split('\n')
+function unprivileged(accounts: string): Entry | null {
+  const lines = accounts.split('\n')
   for (const name of names) {
     const fields = lines.find((line) => line.startsWith(`${name}:`))?.split(':')
     if (fields !== undefined) return { uid: Number(fields[2]), gid: Number(fields[3]) }

@@ -67,10 +67,20 @@ export async function createCluster(
     ...(durable ? [] : ['--no-sync']),
   ]
   const [program = '', ...args] = [...account.wrap, binaries.initdb, ...options]
-  await run(program, args, { cwd: '/', env: cleanEnvironment(), ...ids(account) })
+  await run(program, args, { cwd: '/', env: cleanEnvironment(), ...ids(account) }).catch(
+    (error: Error & { stderr?: string }) => {
+      throw new Error(`PostgreSQL's cluster was not created: ${initdbError(error)}`, { cause: error })
+    },
+  )
   renameSync(inner, cluster)
   rmSync(draft, { recursive: true, force: true })
   return true
+}
+
+function initdbError(error: Error & { stderr?: string }): string {
+  const said = error.stderr?.trim() || error.message
+  if (!/permission denied/i.test(said)) return said
+  return `${said}; as root it runs as another account, which must be able to enter the data folder and the program's folder: move them, start as another user, or set DATABASE_URL`
 }
 
 /** Creates the login roles and the database, and sets the roles' passwords to those of secrets.json. */

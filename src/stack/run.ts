@@ -19,9 +19,15 @@ const stopOrder: readonly (readonly Role[])[] = [['api', 'worker'], ['temporal']
 export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = process.env): Promise<number> {
   const ending = new AbortController()
   const hurry = new AbortController()
-  const onSignal = (): void =>
-    ending.signal.aborted ? hurry.abort() : ending.abort(new Error('asked to stop'))
+  let askedAt = 0
+  const onSignal = (): void => {
+    // One Ctrl-C reaches us twice, from the terminal and from npm: only a later signal is a second one.
+    if (ending.signal.aborted && performance.now() - askedAt > 500) hurry.abort()
+    if (!ending.signal.aborted) askedAt = performance.now()
+    ending.abort(new Error('asked to stop'))
+  }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
+  const npm = watchNpm(env, onSignal)
   // Whoever reads our progress may leave before us (`npm start | head`).
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
   try {
@@ -31,7 +37,24 @@ export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = proce
     if (ending.signal.aborted) return 0
     process.stderr.write(`error: ${(error as Error).message}\n`)
     return 1
+  } finally {
+    clearInterval(npm)
   }
+}
+
+/**
+ * Calls `onGone` when we run under npm and npm has ended: it passes a SIGTERM on to the shell between it and us, which
+ * dies of it alone, so its end is all that we see of a `kill` of `npm start`.
+ */
+function watchNpm(env: NodeJS.ProcessEnv, onGone: () => void): NodeJS.Timeout | undefined {
+  if (env['npm_lifecycle_event'] === undefined) return undefined
+  const parent = process.ppid
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(timer)
+    onGone()
+  }, 250)
+  return timer
 }
 
 async function hold(

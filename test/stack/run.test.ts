@@ -159,6 +159,29 @@ describe('npm start', () => {
     expect(recordedProcesses(dataDir)).toEqual([])
   }, 90_000)
 
+  test('a second signal ends what does not drain, PostgreSQL still in a way that loses nothing', async () => {
+    const dataDir = newHome()
+    const first = await start(dataDir, { FIXTURE_API: 'stuck' })
+    await remember(first)
+    let exit: number | string | undefined
+    void first.exited.then((code) => (exit = code))
+    await until('it has ended', () => exit !== undefined || !process.kill(first.pid, 'SIGTERM'), 15_000)
+    expect(exit).toBe(0)
+    expect(recordedProcesses(dataDir)).toEqual([])
+    const second = await start(dataDir)
+    expect(await remembered(second)).toBe(true)
+    expect(await second.stop()).toBe(0)
+  }, 90_000)
+
+  test('under npm it stops when npm, or the shell between them, is ended', async () => {
+    const dataDir = newHome()
+    const stack = await startStack({ dataDir, entry, shell: true, env: { npm_lifecycle_event: 'start' } })
+    const records = recordedProcesses(dataDir)
+    process.kill(stack.pid, 'SIGTERM')
+    await until('everything has ended', () => !records.some(isRunning))
+    expect(stack.output()).toContain('stopping')
+  }, 90_000)
+
   test('in production no bootstrap.json is written and no mail catcher is used', async () => {
     const dataDir = newHome()
     const stack = await start(dataDir, { APP_ENV: 'production' })

@@ -45,14 +45,20 @@ export interface StackOptions {
   readonly env?: Readonly<Record<string, string>>
   /** The program to run; default the one of `npm start`. */
   readonly entry?: string
+  /** A shell in between, as npm has one; `pid` is then the shell's. */
+  readonly shell?: boolean
 }
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 
 /** Runs `npm start` on the data folder and waits for its `ready` line; fails with its whole output otherwise. */
-export async function startStack({ dataDir, env = {}, entry = main }: StackOptions): Promise<StartedStack> {
+export async function startStack(options: StackOptions): Promise<StartedStack> {
+  const { dataDir, env = {}, entry = main, shell = false } = options
   const outer = join(dataDir, '..')
-  const child = spawn(process.execPath, [entry, '--data-dir', dataDir], {
+  const [program, ...args] = [process.execPath, entry, '--data-dir', dataDir]
+  // The second command keeps the shell from replacing itself with the first.
+  const inShell = ['-c', `"$@"; exit $?`, 'sh', program, ...args]
+  const child = spawn(shell ? 'sh' : program, shell ? inShell : args, {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', ...env, DATA_DIR: dataDir },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
