@@ -24,7 +24,9 @@ const draining = new AbortController()
 const temporal = temporalCheck(config)
 const client = createTemporalClient(config.temporal)
 // What this process commits is told to Temporal at once; whatever it cannot tell, any relay does later.
-const relay = startRelay(context, createMotor(client, config.temporal), () => hasSearchAttributes(client, context.log))
+const relay = startRelay(context, createMotor(client, config.temporal), () =>
+  hasSearchAttributes(client, context.log),
+)
 const server = createServer(createApp(context, { temporal: temporal.check, draining: draining.signal }))
 const cleaning = setInterval(() => {
   forgetOldKeys(context).catch((error: Error) =>

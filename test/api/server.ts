@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createApp } from '../../src/api/app.ts'
@@ -6,10 +5,9 @@ import { routes } from '../../src/api/routes/index.ts'
 import { errorAnswer } from '../../src/api/schemas/common.ts'
 import type { Services } from '../../src/api/route.ts'
 import { splitKey } from '../../src/api/access.ts'
-import { readConfig, type Config } from '../../src/config.ts'
-import { createContext, type Context } from '../../src/context.ts'
+import type { Context } from '../../src/context.ts'
 import { bootstrapIdentities, type BootstrapIdentities } from '../../src/governance/bootstrap.ts'
-import { createTestDatabase } from '../support/stack.ts'
+import { testContext } from '../governance/support.ts'
 
 /** A server over a database of its own, with the identities of a first start. */
 export interface TestServer {
@@ -34,32 +32,6 @@ export interface Answer {
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any
   readonly text: string
-}
-
-export function testConfig(databaseUrl: string, overrides: NodeJS.ProcessEnv = {}): Config {
-  return readConfig({
-    APP_ENV: 'test',
-    DATABASE_URL: databaseUrl,
-    DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
-    LOG_LEVEL: 'silent',
-    ...overrides,
-  })
-}
-
-/** A context over a new database; `close` drops it. */
-export async function testContext(
-  overrides: NodeJS.ProcessEnv = {},
-): Promise<{ context: Context; close(): Promise<void> }> {
-  const database = await createTestDatabase()
-  const context = createContext(testConfig(database.appUrl, overrides), 'api')
-  return {
-    context,
-    async close() {
-      await context.close()
-      // A server that has ended took its databases with it.
-      await database.drop().catch(() => {})
-    },
-  }
 }
 
 export async function startTestServer(
