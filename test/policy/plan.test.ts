@@ -1,0 +1,243 @@
+import { describe, expect, test } from '@jest/globals'
+import { type PolicySource, compilePolicy } from '../../src/policy/decide.ts'
+import { type Plan, type PlanStep, analyzePlan } from '../../src/policy/plan.ts'
+import type { ParamCondition } from '../../src/policy/condition.ts'
+import type { StoredRule } from '../../src/policy/rule.ts'
+import type { Verdict } from '../../src/policy/types.ts'
+
+function rule(name: string, verdict: Verdict, more: Partial<StoredRule> = {}): StoredRule {
+  return { id: `rule_${name}`, name, verdict, status: 'active', ...more }
+}
+
+const leak = rule('leak', 'deny', { side_effects: ['egress'], labels: { any_of: ['internal'] } })
+const outside: ParamCondition = { param: 'to', operator: 'domain_not_in', value: ['acme.com'] }
+
+const read: PlanStep = {
+  id: 'read',
+  tool: 'docs_read',
+  sideEffect: 'read',
+  outputLabels: ['internal'],
+  params: {},
+  dependsOn: [],
+}
+const send: PlanStep = {
+  id: 'send',
+  tool: 'mail_send',
+  sideEffect: 'egress',
+  outputLabels: [],
+  params: { to: 'a@acme.com', text: '{{read}}' },
+  dependsOn: ['read'],
+}
+
+function analyze(steps: PlanStep[], rules: StoredRule[], more: Partial<Plan> & Partial<PolicySource> = {}) {
+  const { labelRules = [], approvalsEnabled = true, frozen, ...plan } = more
+  const policy = compilePolicy({ rules, labelRules, approvalsEnabled, frozen })
+  return analyzePlan(policy, { steps, inputs: {}, areInputsComplete: false, ...plan })
+}
+
+const sent = (step: Partial<PlanStep>, rules: StoredRule[], more: Partial<Plan> = {}) =>
+  analyze([read, { ...send, ...step }], rules, more).steps[1]
+
+describe('labels along the graph', () => {
+  test('a step carries the labels of every step before it', () => {
+    const middle: PlanStep = {
+      ...read,
+      id: 'middle',
+      tool: 'llm_generate',
+      outputLabels: [],
+      dependsOn: ['read'],
+    }
+    const analysis = analyze([read, middle, { ...send, dependsOn: ['middle'] }], [leak])
+    expect(analysis).toMatchObject({
+      verdict: 'deny',
+      definitelyDenied: true,
+      deniedBy: { stepId: 'send', ruleName: 'leak', isTolerated: false },
+    })
+    expect(analysis.steps[2]?.labels).toEqual({ definite: ['internal'], possible: ['internal'] })
+  })
+
+  test('parallel branches share none, and the plan’s order does not matter', () => {
+    const beside = analyze([{ ...send, params: {}, dependsOn: [] }, read], [leak])
+    expect(beside).toMatchObject({ verdict: 'allow', definitelyDenied: false, deniedBy: null })
+    expect(analyze([send, read], [leak]).definitelyDenied).toBe(true)
+  })
+
+  test.each<[string, Partial<PlanStep>]>([
+    [
+      'a step behind an unknown `when`',
+      { when: { value: '{{input.x}}', operator: 'exists', compare: true } },
+    ],
+    ['a step over an unknown list', { forEach: '{{input.list}}' }],
+    ['a step that may fail', { onError: 'continue' }],
+  ])('%s hands its labels on only possibly', (_, conditional) => {
+    const analysis = analyze([{ ...read, ...conditional }, send], [leak])
+    expect(analysis.steps[1]?.labels).toEqual({ definite: [], possible: ['internal'] })
+    expect(analysis).toMatchObject({ verdict: 'deny', definitelyDenied: false })
+  })
+
+  test('label rules add definite labels when their conditions are known, possible ones otherwise', () => {
+    const labelRules = [
+      {
+        id: 'lrule_1',
+        name: 'secret doc',
+        status: 'active' as const,
+        params: [{ param: 'doc', operator: 'equals' as const, value: 'DOC1' }],
+        add_labels: ['secret'],
+      },
+    ]
+    const labelled = (doc: string) =>
+      analyze([{ ...read, outputLabels: [], params: { doc } }, send], [], { labelRules }).steps[1]?.labels
+    expect(labelled('DOC1')).toEqual({ definite: ['secret'], possible: ['secret'] })
+    expect(labelled('DOC2')).toEqual({ definite: [], possible: [] })
+    expect(labelled('{{input.doc}}')).toEqual({ definite: [], possible: ['secret'] })
+    expect(labelled('DOC1{{input.doc}}')).toEqual({ definite: [], possible: ['secret'] })
+    expect(labelled('X{{input.doc}}')).toEqual({ definite: [], possible: [] })
+  })
+
+  test('a value that brings labels of its own makes every label possible', () => {
+    const remembered = { ...read, outputLabels: [], bringsOwnLabels: true }
+    expect(analyze([remembered, send], [leak])).toMatchObject({ verdict: 'deny', definitelyDenied: false })
+    const unlabelled = rule('u', 'deny', { tools: ['mail_send'], labels: { none_of: ['internal'] } })
+    expect(analyze([remembered, send], [unlabelled]).definitelyDenied).toBe(false)
+  })
+
+  test('from_label looks at what a parameter is built from', () => {
+    const fromText = rule('f', 'deny', {
+      params: [{ param: 'text', operator: 'from_label', value: ['internal'] }],
+    })
+    expect(sent({}, [fromText])).toMatchObject({ verdict: 'deny', certainty: 'definite' })
+    expect(sent({ params: { text: 'x', to: '{{read}}' } }, [fromText])?.verdict).toBe('allow')
+  })
+})
+
+describe('parameters', () => {
+  const rules = [rule('outside', 'deny', { tools: ['mail_send'], params: [outside] })]
+
+  test.each<[string, string, Verdict, 'definite' | 'possible']>([
+    ['known and inside', 'a@acme.com', 'allow', 'definite'],
+    ['known and outside', 'b@evil.net', 'deny', 'definite'],
+    ['unknown', '{{input.to}}', 'deny', 'possible'],
+    ['one of two known outside', 'b@evil.net, {{input.to}}', 'deny', 'possible'],
+    ['a link whose host is settled', 'https://evil.net/{{input.to}}', 'deny', 'definite'],
+    ['a link whose host is inside', 'https://acme.com/{{input.to}}', 'deny', 'possible'],
+    ['an output', '{{read.output.to}}', 'deny', 'possible'],
+  ])('%s', (_, to, verdict, certainty) => {
+    expect(sent({ params: { to } }, rules)).toMatchObject({ verdict, certainty })
+  })
+
+  test('inputs that are known are no longer unknown; complete ones are absent if not given', () => {
+    const params = { to: '{{input.to}}' }
+    expect(sent({ params }, rules, { inputs: { to: 'a@acme.com' } })).toMatchObject({ verdict: 'allow' })
+    expect(sent({ params }, rules, { inputs: { to: 'b@evil.net' } })?.certainty).toBe('definite')
+    expect(sent({ params }, rules, { areInputsComplete: true })).toMatchObject({
+      verdict: 'deny',
+      certainty: 'definite',
+    })
+  })
+
+  test('a known prefix settles what starts with it', () => {
+    const starts = (value: string) => [
+      rule('s', 'deny', { params: [{ param: 'to', operator: 'startswith', value }] }),
+    ]
+    const params = { to: 'report {{input.x}}' }
+    expect(sent({ params }, starts('rep'))?.certainty).toBe('definite')
+    expect(sent({ params }, starts('rep'))?.verdict).toBe('deny')
+    expect(sent({ params }, starts('report of'))).toMatchObject({ verdict: 'deny', certainty: 'possible' })
+    expect(sent({ params }, starts('other'))).toMatchObject({ verdict: 'allow', certainty: 'definite' })
+    const exists = rule('e', 'deny', { params: [{ param: 'to', operator: 'exists', value: true }] })
+    expect(sent({ params }, [exists])).toMatchObject({ verdict: 'deny', certainty: 'definite' })
+  })
+
+  test('built-in values are texts, known when they are given', () => {
+    const dated = rule('d', 'deny', { params: [{ param: 'to', operator: 'equals', value: '2026-03-01' }] })
+    const builtins = { today: '2026-03-01', yesterday: '2026-02-28', now: 'now' }
+    expect(sent({ params: { to: '{{today}}' } }, [dated])?.certainty).toBe('possible')
+    expect(sent({ params: { to: '{{today}}' } }, [dated], { builtins })?.certainty).toBe('definite')
+  })
+})
+
+describe('whether a step runs', () => {
+  const never = { when: { value: 'x', operator: 'equals' as const, compare: 'y' } }
+  const always = { when: { value: '{{input.go}}', operator: 'equals' as const, compare: true } }
+
+  test('behind a known `when` the answer is definite', () => {
+    expect(sent(never, [leak])).toMatchObject({ verdict: 'allow', certainty: 'definite', rules: [] })
+    expect(sent(always, [leak], { inputs: { go: true } })).toMatchObject({
+      verdict: 'deny',
+      certainty: 'definite',
+    })
+    expect(sent(always, [leak], { inputs: { go: false } })?.verdict).toBe('allow')
+  })
+
+  test('behind an unknown one it is only possible, and says why', () => {
+    const step = sent(always, [leak])
+    expect(step).toMatchObject({ verdict: 'deny', certainty: 'possible', definiteVerdict: 'allow' })
+    expect(step?.rules[0]).toMatchObject({
+      certainty: 'possible',
+      because: expect.stringContaining('if the step runs'),
+    })
+  })
+
+  test('a certainly skipped step’s output is null', () => {
+    const present = rule('p', 'deny', { params: [{ param: 'text', operator: 'exists', value: true }] })
+    const analysis = analyze([{ ...read, ...never }, send], [present])
+    expect(analysis.steps[1]).toMatchObject({ verdict: 'allow', certainty: 'definite' })
+  })
+
+  test('a known list is looked at item by item', () => {
+    const rules = [rule('outside', 'deny', { params: [outside], tools: ['mail_send'] })]
+    const each = (forEach: string[]) => sent({ forEach, params: { to: '{{item}}' } }, rules)
+    expect(each(['a@acme.com', 'b@evil.net'])).toMatchObject({ verdict: 'deny', certainty: 'definite' })
+    expect(each(['a@acme.com'])?.verdict).toBe('allow')
+    expect(each([])).toMatchObject({ verdict: 'allow', certainty: 'definite' })
+    expect(sent({ forEach: '{{read.output}}', params: { to: 'b@evil.net' } }, rules)?.certainty).toBe(
+      'possible',
+    )
+    const long = Array.from({ length: 500 }, () => 'a@acme.com')
+    expect(each([...long, 'b@evil.net'])).toMatchObject({ verdict: 'deny', certainty: 'possible' })
+  })
+})
+
+describe('verdicts', () => {
+  const hold = rule('hold', 'require_approval', { tools: ['mail_send'] })
+
+  test('with approvals off a definite hold is a definite denial', () => {
+    expect(analyze([read, send], [hold]).definitelyDenied).toBe(false)
+    expect(analyze([read, send], [hold], { approvalsEnabled: false })).toMatchObject({
+      definitelyDenied: true,
+      deniedBy: { stepId: 'send', ruleName: 'hold' },
+    })
+  })
+
+  test('a definite hold and a possible denial are both told', () => {
+    const maybe = rule('outside', 'deny', { params: [outside] })
+    expect(sent({ params: { to: '{{input.to}}' } }, [hold, maybe])).toMatchObject({
+      verdict: 'deny',
+      certainty: 'possible',
+      definiteVerdict: 'require_approval',
+      rules: [
+        { name: 'hold', certainty: 'definite' },
+        { name: 'outside', certainty: 'possible' },
+      ],
+    })
+  })
+
+  test('shadow rules and rules for agents decide nothing', () => {
+    const others = [
+      rule('s', 'deny', { status: 'shadow', match_all: true }),
+      rule('a', 'deny', { applies_to: ['agents'] }),
+    ]
+    expect(analyze([read, send], others)).toMatchObject({ verdict: 'allow' })
+  })
+
+  test('a frozen organization denies every step', () => {
+    expect(analyze([read], [], { frozen: 'why' })).toMatchObject({
+      definitelyDenied: true,
+      deniedBy: { stepId: 'read', ruleName: 'organization frozen' },
+    })
+  })
+
+  test('a denial that the step tolerates is told apart', () => {
+    expect(analyze([read, { ...send, onError: 'continue' }], [leak]).deniedBy?.isTolerated).toBe(true)
+  })
+})

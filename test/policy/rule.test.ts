@@ -1,0 +1,178 @@
+import { describe, expect, test } from '@jest/globals'
+import { applyPatch, labelRuleInput, labelRulePatch, ruleInput, rulePatch } from '../../src/policy/rule.ts'
+
+const base = { name: 'no outside mail', verdict: 'deny', side_effects: ['egress'] }
+
+/** `path: message` of every issue. */
+function issues(body: unknown, schema: { safeParse: typeof ruleInput.safeParse } = ruleInput): string[] {
+  const parsed = schema.safeParse(body)
+  return parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+}
+
+const withCondition = (operator: string, value: unknown) => ({
+  ...base,
+  params: [{ param: 'to', operator, value }],
+})
+
+describe('a rule', () => {
+  test('is active unless it says otherwise, and keeps every field as given', () => {
+    const full = {
+      ...base,
+      description: '',
+      status: 'shadow',
+      tools: ['mail_*'],
+      labels: { any_of: ['pii'], all_of: ['internal'], none_of: ['public-data'] },
+      params: [{ param: 'to', operator: 'domain_not_in', value: ['acme.com'] }],
+      applies_to: ['agents'],
+      match_all: false,
+      approver: 'owner',
+      approvals_needed: 2,
+      expires_after_seconds: 0,
+    }
+    expect(ruleInput.parse(full)).toEqual(full)
+    expect(ruleInput.parse(base).status).toBe('active')
+  })
+
+  test('without any condition it must say match_all', () => {
+    const bare = { name: 'all', verdict: 'deny' }
+    expect(issues(bare)).toEqual([expect.stringContaining('match_all')])
+    expect(issues({ ...bare, match_all: false })).toHaveLength(1)
+    expect(issues({ ...bare, applies_to: ['agents'] })).toHaveLength(1)
+    expect(issues({ ...bare, match_all: true })).toEqual([])
+  })
+
+  test.each([
+    ['unknown field', { ...base, colour: 'red' }],
+    ['unknown field in labels', { ...base, labels: { some_of: ['x'] } }],
+    ['empty labels', { ...base, labels: {} }],
+    [
+      'unknown field in a condition',
+      { ...base, params: [{ param: 'a', operator: 'equals', value: 1, x: 1 }] },
+    ],
+    ['blank name', { ...base, name: '  ' }],
+    ['long name', { ...base, name: 'x'.repeat(201) }],
+    ['NUL in the name', { ...base, name: 'a\u0000b' }],
+    ['half a surrogate pair', { ...base, description: '\ud800' }],
+    ['unknown verdict', { ...base, verdict: 'block' }],
+    ['unknown status', { ...base, status: 'on' }],
+    ['unknown side effect', { ...base, side_effects: ['send'] }],
+    ['no side effect', { ...base, side_effects: [] }],
+    ['no tool', { ...base, tools: [] }],
+    ['a tool with spaces', { ...base, tools: ['mail send'] }],
+    ['a label in upper case', { ...base, labels: { any_of: ['PII'] } }],
+    ['a label with spaces', { ...base, labels: { any_of: ['top secret'] } }],
+    ['no label', { ...base, labels: { any_of: [] } }],
+    ['an empty path', { ...base, params: [{ param: '', operator: 'equals', value: 1 }] }],
+    ['a path with a hole', { ...base, params: [{ param: 'a..b', operator: 'equals', value: 1 }] }],
+    [
+      'too many conditions',
+      { ...base, params: Array(101).fill({ param: 'a', operator: 'equals', value: 1 }) },
+    ],
+    ['nobody to approve', { ...base, approvals_needed: 0 }],
+    ['a negative time', { ...base, expires_after_seconds: -1 }],
+    ['half a second', { ...base, expires_after_seconds: 0.5 }],
+    ['another approver', { ...base, approver: 'member' }],
+    ['an id', { ...base, id: 'rule_1' }],
+  ])('is refused with %s', (_, body) => {
+    expect(issues(body)).not.toEqual([])
+  })
+})
+
+describe('values by operator', () => {
+  test.each<[string, unknown]>([
+    ['equals', 'x'],
+    ['equals', ''],
+    ['equals', 1.5],
+    ['equals', false],
+    ['in', ['x', 1, true]],
+    ['not_in', ['x']],
+    ['contains', 'x'],
+    ['contains', '<script>'],
+    ['contains', 1],
+    ['startswith', 'x'],
+    ['domain_in', ['acme.com', 'Bücher.de', '10.0.0.1']],
+    ['domain_not_in', ['acme.co.uk']],
+    ['exists', true],
+    ['from_label', ['pii']],
+  ])('%s takes %j', (operator, value) => {
+    expect(issues(withCondition(operator, value))).toEqual([])
+  })
+
+  test.each<[string, unknown]>([
+    ['equals', ['x']],
+    ['equals', null],
+    ['equals', Number.NaN],
+    ['equals', 'x'.repeat(2001)],
+    ['equals', 'a\u0000'],
+    ['in', 'x'],
+    ['in', []],
+    ['in', Array(1001).fill('x')],
+    ['contains', ''],
+    ['startswith', ''],
+    ['startswith', 1],
+    ['domain_in', 'acme.com'],
+    ['domain_in', ['com']],
+    ['domain_not_in', ['co.uk']],
+    ['domain_not_in', ['github.io']],
+    ['domain_in', ['a@acme.com']],
+    ['exists', 'true'],
+    ['from_label', ['PII']],
+    ['from_label', []],
+    ['not_equals', 'x'],
+    ['matches', 'x'],
+    ['constructor', 'x'],
+  ])('%s refuses %j', (operator, value) => {
+    expect(issues(withCondition(operator, value))).not.toEqual([])
+  })
+
+  test.each(['<YOUR_SHEET_ID>', ' <SHEET_ID> ', '<your-domain>', '<org_id>', '<ID>', '<your sheet>'])(
+    'the placeholder %s is to be replaced',
+    (value) => {
+      for (const body of [withCondition('equals', value), withCondition('in', ['x', value])]) {
+        expect(issues(body)).toEqual([
+          expect.stringMatching(/^params\.0\.value.*replace it with the real value$/),
+        ])
+      }
+      expect(issues(withCondition('domain_in', [value]))).toEqual([expect.stringContaining('replace it')])
+      const labelRule = { name: 'x', add_labels: ['y'], params: withCondition('equals', value).params }
+      expect(issues(labelRule, labelRuleInput as never)).toEqual([expect.stringContaining('replace it')])
+    },
+  )
+
+  test.each(['see <YOUR_SHEET_ID>', '<b>', 'a < b > c', '<a@acme.com>'])('%s is no placeholder', (value) => {
+    expect(issues(withCondition('equals', value))).toEqual([])
+  })
+})
+
+describe('a label rule', () => {
+  test('adds at least one label, a slug', () => {
+    const body = { name: 'secret sheet', tools: ['sheets_read'], add_labels: ['confidential'] }
+    expect(labelRuleInput.parse(body)).toEqual({ ...body, status: 'active' })
+    for (const add_labels of [[], ['Secret'], undefined]) {
+      expect(labelRuleInput.safeParse({ ...body, add_labels }).success).toBe(false)
+    }
+    expect(labelRuleInput.safeParse({ ...body, verdict: 'deny' }).success).toBe(false)
+  })
+})
+
+describe('a patch', () => {
+  test('may name any field, adds no defaults and takes optional ones away with null', () => {
+    expect(rulePatch.parse({ status: 'inactive' })).toEqual({ status: 'inactive' })
+    expect(rulePatch.parse({})).toEqual({})
+    expect(labelRulePatch.parse({ tools: null })).toEqual({ tools: null })
+    expect(rulePatch.safeParse({ name: null }).success).toBe(false)
+    expect(rulePatch.safeParse({ colour: 'red' }).success).toBe(false)
+  })
+
+  test('gives a body that is validated as a whole', () => {
+    const body = ruleInput.parse({ ...base, tools: ['mail_*'] })
+    expect(applyPatch(body, { tools: null, name: 'other' })).toEqual({
+      ...base,
+      name: 'other',
+      status: 'active',
+    })
+    expect(issues(applyPatch(body, { tools: null, side_effects: null }))).toEqual([
+      expect.stringContaining('match_all'),
+    ])
+  })
+})

@@ -1,0 +1,190 @@
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { type Scope, TemplateError, builtins, references, resolve } from '../../src/policy/templates.ts'
+import type { Json, JsonObject } from '../../src/policy/types.ts'
+
+const outputs: Record<string, Json> = {
+  read: { rows: [{ name: 'Ann', n: 1 }, { name: 'Bob' }], 'odd key': 2, 'a.b': 3, inner: null },
+  text: 'hello',
+  skipped: null,
+  'read-2': [1, 2],
+  evil: '{{input.secret}} {{text}}',
+}
+
+const scope: Scope = {
+  inputs: { name: 'Ann', n: 7, list: ['a'], secret: 'S', object: { deep: [true] } },
+  uploadedFiles: [{ name: 'a.pdf', text: 'PDF' }],
+  step: (id) => (Object.hasOwn(outputs, id) ? outputs[id] : undefined),
+  today: '2026-03-01',
+  yesterday: '2026-02-28',
+  now: '2026-03-01T00:00:00.000Z',
+}
+const within: Scope = { ...scope, item: { id: 5 }, index: 2, itemSources: ['read'] }
+
+describe('resolving', () => {
+  test.each<[Json, Json]>([
+    ['{{steps.read.output.rows[0].name}}', 'Ann'],
+    ['{{read.output.rows[1].name}}', 'Bob'],
+    ['{{ read.output.rows.0.n }}', 1],
+    ['{{read.output["odd key"]}}', 2],
+    ["{{read.output['a.b']}}", 3],
+    ['{{read.output.inner}}', null],
+    ['{{text}}', 'hello'],
+    ['{{steps.text}}', 'hello'],
+    ['{{read-2.output}}', [1, 2]],
+    ['{{input.n}}', 7],
+    ['{{input.object.deep[0]}}', true],
+    ['{{input.uploaded_files}}', [{ name: 'a.pdf', text: 'PDF' }]],
+    ['{{input.uploaded_files[0].text}}', 'PDF'],
+    ['{{input.absent}}', null],
+    ['{{input.absent.deeper}}', null],
+    ['{{skipped.output.rows[0]}}', null],
+    ['{{item.id}} {{index}}', '5 2'],
+    ['{{index}}', 2],
+    [
+      'on {{today}}, after {{yesterday}} ({{now}})',
+      'on 2026-03-01, after 2026-02-28 (2026-03-01T00:00:00.000Z)',
+    ],
+    ['n={{input.n}} l={{input.list}} x={{input.absent}} s={{skipped}}.', 'n=7 l=["a"] x= s=.'],
+    [
+      { a: ['{{input.n}}', { b: 'x{{text}}' }], '{{key}}': 1 },
+      { a: [7, { b: 'xhello' }], '{{key}}': 1 },
+    ],
+    [
+      { a: 1, b: null, c: true, d: 'plain' },
+      { a: 1, b: null, c: true, d: 'plain' },
+    ],
+  ])('%j is %j', (template, expected) => {
+    expect(resolve(template, within).value).toEqual(expected)
+  })
+
+  test('what is filled in is never a template again', () => {
+    expect(resolve('{{evil}} {{evil}}', scope).value).toBe(`${outputs['evil']} ${outputs['evil']}`)
+    expect(
+      resolve('{{input.open}}{{input.close}}', { ...scope, inputs: { open: '{{text', close: '}}' } }).value,
+    ).toBe('{{text}}')
+  })
+
+  test.each([
+    ['{{read.output.rows[7].name}}', '`7`'],
+    ['{{read.output.gone}}', '`gone`'],
+    ['{{read.output.inner.x}}', '`x`'],
+    ['{{read.output.rows.length}}', '`length`'],
+    ['{{text.output.length}}', '`length`'],
+    ['{{read.output.constructor}}', '`constructor`'],
+    ['{{read.output.__proto__}}', '`__proto__`'],
+    ['{{input.object.toString}}', '`toString`'],
+    ['{{nothing}}', '`nothing`'],
+    ['{{item}}', 'for_each'],
+    ['{{index}}', 'for_each'],
+    ['{{a b}}', 'not a reference'],
+  ])('%s is an error naming it', (template, message) => {
+    expect(() => resolve(template, scope)).toThrow(TemplateError)
+    expect(() => resolve(template, scope)).toThrow(template)
+    expect(() => resolve(template, scope)).toThrow(message)
+  })
+
+  test('names of prototypes are no inputs', () => {
+    expect(resolve('{{input.constructor}} {{input.__proto__}}', scope).value).toBe(' ')
+  })
+
+  test('a `__proto__` key stays a plain key', () => {
+    const value = resolve(JSON.parse('{"__proto__": {"a": "{{text}}"}}') as Json, scope).value as JsonObject
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
+    expect(JSON.stringify(value)).toBe('{"__proto__":{"a":"hello"}}')
+  })
+
+  test('sources name the steps each part was built from, items included', () => {
+    const params = {
+      to: '{{text}}',
+      body: { parts: ['x', '{{read.output.rows}} {{text}}'] },
+      item: '{{item.id}}',
+      n: 1,
+    }
+    expect(resolve(params, within).sources).toEqual(
+      new Map([
+        ['to', ['text']],
+        ['body.parts.1', ['read', 'text']],
+        ['item', ['read']],
+      ]),
+    )
+    expect(resolve('{{text}}', scope).sources).toEqual(new Map([['', ['text']]]))
+  })
+
+  test('text without references comes back as it was, and one whole reference keeps any value', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.jsonValue(), (text, value) => {
+        fc.pre(!text.includes('{{'))
+        expect(resolve(text, scope).value).toBe(text)
+        const own: Scope = { ...scope, step: () => value as Json }
+        expect(resolve('{{any}}', own).value).toBe(value)
+      }),
+    )
+  })
+})
+
+describe('references', () => {
+  test('are found in lists and objects, with their kind', () => {
+    const value = {
+      a: ['{{input.x.y}} {{steps.s.output[0]}}', { b: '{{item}} {{index}} {{today}} {{yesterday}} {{now}}' }],
+      c: '{{input.uploaded_files}}',
+      '{{not.this}}': 1,
+    }
+    expect(references(value).map((each) => each.kind)).toEqual([
+      'input',
+      'step',
+      'item',
+      'index',
+      'today',
+      'yesterday',
+      'now',
+      'uploaded_files',
+    ])
+  })
+
+  test.each([
+    '{{}}',
+    '{{ }}',
+    '{{a b}}',
+    '{{input}}',
+    '{{steps}}',
+    '{{step.result}}',
+    '{{steps.a.status}}',
+    '{{a.output[x]}}',
+    '{{a.output.}}',
+    '{{today.x}}',
+    '{{{{a}}',
+    '{{unclosed',
+  ])('%s is none that templates have', (text) => {
+    expect(references(text)).toEqual([{ kind: 'unknown', text }])
+  })
+})
+
+describe('built-in values', () => {
+  test.each([
+    ['2026-03-01T00:30:00.000Z', 'UTC', '2026-03-01', '2026-02-28', '2026-03-01T00:30:00.000Z'],
+    [
+      '2026-03-01T00:30:00.000Z',
+      'America/New_York',
+      '2026-02-28',
+      '2026-02-27',
+      '2026-02-28T19:30:00.000-05:00',
+    ],
+    ['2026-12-31T20:00:00.123Z', 'Asia/Kolkata', '2027-01-01', '2026-12-31', '2027-01-01T01:30:00.123+05:30'],
+    // The day after the clocks went forward: yesterday had 23 hours.
+    [
+      '2026-03-29T22:30:00.000Z',
+      'Europe/Berlin',
+      '2026-03-30',
+      '2026-03-29',
+      '2026-03-30T00:30:00.000+02:00',
+    ],
+  ])('%s in %s', (instant, zone, today, yesterday, now) => {
+    expect(builtins(new Date(instant), zone)).toEqual({ today, yesterday, now })
+    expect(new Date(now).toISOString()).toBe(instant)
+  })
+
+  test('a zone that does not exist is an error', () => {
+    expect(() => builtins(new Date(0), 'Mars/Olympus')).toThrow(RangeError)
+  })
+})
