@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { changeApiKey, createApiKey, listApiKeys, revokeApiKey } from '../../src/governance/api-keys.ts'
+import { authenticate, type Caller } from '../../src/governance/identity.ts'
+import type { BootstrapName } from '../../src/governance/bootstrap.ts'
+import { addKey } from '../api/fixtures.ts'
+import { auditOf, testContext, withPeople, type TestContext } from './support.ts'
+
+let running: TestContext
+let caller: (name: BootstrapName) => Caller
+beforeAll(async () => {
+  running = await testContext()
+  caller = (await withPeople(running.context)).caller
+})
+afterAll(() => running.close())
+
+const create = (who: Caller, scopes: string[]) =>
+  createApiKey(running.context, who, { name: 'k', scopes, expiresAt: null })
+const opens = async (secret: string) => (await authenticate(running.context.db, `Bearer ${secret}`)) !== null
+
+describe('API keys', () => {
+  test('a new key opens, is shown once and audited without it', async () => {
+    const key = await create(caller('member'), ['runs:write', 'runs:read', 'runs:read'])
+    expect(await opens(key.secret)).toBe(true)
+    expect(key).toMatchObject({
+      scopes: ['runs:read', 'runs:write'],
+      active: true,
+      last4: key.secret.slice(-4),
+    })
+    const { data } = await listApiKeys(running.context, caller('member'), { limit: 200, cursor: null })
+    expect(JSON.stringify(data)).not.toContain(key.secret)
+    const [entry] = await auditOf(running.context, key.organization_id, 1)
+    expect(entry).toMatchObject({ event_type: 'api_key.created', metadata: { key_id: key.id } })
+    expect(entry?.canonical).not.toContain(key.secret)
+  })
+
+  test('cannot be broader than the key that makes it, even for an owner', async () => {
+    const narrow = { ...caller('owner'), scopes: ['api_keys:*', 'runs:*'] }
+    await expect(create(narrow, ['runs:read', 'rules:write', 'audit:read'])).rejects.toMatchObject({
+      code: 'missing_scope',
+      details: [{ path: 'rules:write' }, { path: 'audit:read' }],
+    })
+    expect(await create(narrow, ['runs:read', 'runs:*'])).toMatchObject({ scopes: ['runs:*', 'runs:read'] })
+  })
+
+  test('cannot carry what the maker’s role has no use for, whatever the maker’s key says', async () => {
+    const lofty = { ...caller('member'), scopes: ['rules:*', 'runs:*', 'governance:*'] }
+    await expect(create(lofty, ['rules:write'])).rejects.toMatchObject({ code: 'insufficient_role' })
+    await expect(create(lofty, ['rules:*'])).rejects.toMatchObject({ code: 'insufficient_role' })
+    await create(lofty, ['runs:*', 'rules:read'])
+  })
+
+  test('can neither be widened nor, when broader, be edited or reactivated by a narrower one', async () => {
+    const owner = caller('owner')
+    const broad = await create(owner, ['rules:write', 'runs:read'])
+    const narrow = { ...owner, scopes: ['api_keys:*', 'runs:read'] }
+    const refused = { code: 'missing_scope', details: [{ path: 'rules:write' }] }
+    const change = (body: Parameters<typeof changeApiKey>[3]) =>
+      changeApiKey(running.context, narrow, broad.id, body)
+    await expect(change({ name: 'mine' })).rejects.toMatchObject(refused)
+    await expect(change({ expiresAt: null })).rejects.toMatchObject(refused)
+    await expect(change({ active: false, name: 'mine' })).rejects.toMatchObject(refused)
+    expect(await change({ active: false })).toMatchObject({ active: false })
+    expect(await opens(broad.secret)).toBe(false)
+    await expect(change({ active: true })).rejects.toMatchObject(refused)
+    expect(await opens(broad.secret)).toBe(false)
+    expect(await change({ active: true, scopes: ['runs:read'] })).toMatchObject({
+      active: true,
+      scopes: ['runs:read'],
+    })
+    expect(await opens(broad.secret)).toBe(true)
+  })
+
+  test('revoking and reactivating are told apart in the audit log', async () => {
+    const member = caller('member')
+    const key = await create(member, ['runs:read'])
+    await revokeApiKey(running.context, member, key.id)
+    await changeApiKey(running.context, member, key.id, { active: true })
+    await changeApiKey(running.context, member, key.id, { name: 'other' })
+    const entries = await auditOf(running.context, member.organizationId, 3)
+    expect(entries.map((entry) => entry.event_type)).toEqual([
+      'api_key.revoked',
+      'api_key.reactivated',
+      'api_key.updated',
+    ])
+  })
+
+  test('of others exist only for an owner', async () => {
+    const key = await create(caller('member'), ['runs:read'])
+    const listed = async (name: BootstrapName) =>
+      (await listApiKeys(running.context, caller(name), { limit: 200, cursor: null })).data.map(
+        ({ id }) => id,
+      )
+    expect(await listed('owner')).toContain(key.id)
+    expect(await listed('admin')).not.toContain(key.id)
+    await expect(revokeApiKey(running.context, caller('admin'), key.id)).rejects.toMatchObject({
+      code: 'not_found',
+    })
+    expect(await opens(key.secret)).toBe(true)
+    await revokeApiKey(running.context, caller('owner'), key.id)
+    expect(await opens(key.secret)).toBe(false)
+  })
+
+  test('an expired one is not active', async () => {
+    const { userId, organizationId } = caller('viewer')
+    const past = await addKey(running.context, organizationId, userId, [], { expires_at: new Date(1) })
+    const { data } = await listApiKeys(running.context, caller('viewer'), { limit: 200, cursor: null })
+    expect(data.find(({ id }) => id === past.id)).toMatchObject({ active: false, revoked_at: null })
+  })
+})
