@@ -105,6 +105,8 @@ function judge(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord,
     const use = useApproval(tx, ledger, run, effect, op, decided)
     if (use.kind === 'waits') return { go: false, state: 'held', approvalId: use.approvalId, expiresAt: use.expiresAt }
     if (use.kind === 'ended') return finish(tx, ledger, run, effect, op, use.outcome, use.reason)
+    const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
+    return begin(tx, ledger, run, effect, op, { ...decided, explanation })
   }
   return begin(tx, ledger, run, effect, op, decided)
 }
