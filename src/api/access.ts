@@ -48,6 +48,23 @@ export const access = {
   'GET /workflows/{id}/versions/{version}': needs('workflows:read', 'admin', 'workflow'),
   'POST /workflows/{id}/versions/{version}/rollback': needs('workflows:write', 'admin', 'workflow'),
 
+  'POST /workflows/{id}/execute': needs('runs:write', 'member', 'workflow'),
+  'GET /runs': needs('runs:read', 'viewer', 'own'),
+  'GET /runs/{id}': needs('runs:read', 'viewer', 'run'),
+  'POST /runs/{id}/cancel': needs('runs:write', 'member', 'run'),
+  'GET /executions': needs('runs:read', 'viewer', 'own'),
+  'GET /executions/{id}': needs('runs:read', 'viewer', 'run'),
+  'POST /executions/{id}/cancel': needs('runs:write', 'member', 'run'),
+  'GET /runs/{id}/authorization': needs('runs:read', 'viewer', 'run'),
+  'GET /runs/{id}/events': needs('runs:read', 'viewer', 'run'),
+  'GET /runs/{id}/steps/{step}/output': needs('runs:read', 'viewer', 'run'),
+  'POST /runs/{id}/steps/{step}/resolve': needs('approvals:decide', 'admin', 'run'),
+
+  'GET /approvals': needs('approvals:read', 'member', 'own'),
+  'GET /approvals/{id}': needs('approvals:read', 'member', 'approval'),
+  'POST /approvals/{id}/approve': needs('approvals:decide', 'admin', 'approval'),
+  'POST /approvals/{id}/reject': needs('approvals:decide', 'admin', 'approval'),
+
   'POST /organizations/{id}/rules': needs('rules:write', 'admin', 'organization'),
   'GET /organizations/{id}/rules': needs('rules:read', 'member', 'organization'),
   'GET /organizations/{id}/rules/{rule}': needs('rules:read', 'member', 'rule'),

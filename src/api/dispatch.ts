@@ -4,7 +4,7 @@ import { authenticate, type Caller, type Identity } from '../governance/identity
 import { covers, hasRole } from '../governance/scopes.ts'
 import type { Role } from '../policy/types.ts'
 import { accessOf, splitKey, type Access } from './access.ts'
-import { ApiError } from './errors.ts'
+import { ApiError, statusOf, toApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
 import { readJsonBody } from './json-body.ts'
 import { readQuery } from './query.ts'
@@ -32,17 +32,13 @@ export async function dispatch(
     if (answer) sendAnswer(response, answer)
     return
   }
-  const identity = await requireKey(context, request)
-  requireScope(identity, access)
+  const identity = await admit(context, request, access)
   const params = pathParams(request)
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
   const rawBody = takesBody ? ((await readJsonBody(request)) ?? {}) : undefined
-  const caller = await standIn(context, identity, access, request, {
-    params,
-    organizationId: organizationNamed(query, rawBody) ?? identity.organizationId,
-  })
-  requireRole(caller.role, access.role)
+  const naming = { params, organizationId: organizationNamed(query, rawBody) ?? identity.organizationId }
+  const caller = await standIn(context, identity, access, request, naming)
 
   const call: Call = {
     context,
@@ -54,16 +50,34 @@ export async function dispatch(
     body: route.body === undefined ? undefined : validate(route.body, rawBody, 'the body'),
     idempotencyKey: idempotencyKey(route, request),
     signal: goneSignal(response, services),
+    stillAllowed: async () => {
+      try {
+        await standIn(context, await admit(context, request, access), access, request, naming)
+        return true
+      } catch (error) {
+        // An outage says nothing about anybody's rights.
+        if (statusOf[toApiError(error).code] >= 500) throw error
+        return false
+      }
+    },
   }
-  if (route.stream !== undefined) return route.stream(call, request, response)
-  const answer = await answerOnce(route, call, request, { query, body: rawBody ?? null })
+  if (route.stream !== undefined) {
+    // HEAD asks whether there is a stream, and must not open one.
+    if (request.method === 'HEAD') sendAnswer(response, { status: 200, body: undefined })
+    else await route.stream(call, request, response)
+    return
+  }
+  const answer = await answerOnce(route, call, request, rawBody ?? null)
   sendAnswer(response, answer)
 }
 
-async function requireKey(context: Context, request: Request): Promise<Identity> {
+/** Who sends the request, with a key that has the route's scope. */
+async function admit(context: Context, request: Request, access: Guarded): Promise<Identity> {
   const identity = await authenticate(context.db, request.headers.authorization)
-  if (identity !== null) return identity
-  throw new ApiError('unauthenticated', 'send `Authorization: Bearer <API key>` with a key that is valid')
+  if (identity === null)
+    throw new ApiError('unauthenticated', 'send `Authorization: Bearer <API key>` with a key that is valid')
+  requireScope(identity, access)
+  return identity
 }
 
 function requireScope(identity: Identity, { scope }: Guarded): void {
@@ -80,10 +94,11 @@ function requireRole(role: Role, minimum: Role): void {
   ])
 }
 
+/** The caller in the subject's organization, where their role suffices. */
 async function standIn(
   context: Context,
   identity: Identity,
-  { subject }: Guarded,
+  { subject, role }: Guarded,
   request: Request,
   naming: { params: Record<string, string>; organizationId: string },
 ): Promise<Caller> {
@@ -92,6 +107,7 @@ async function standIn(
       ? // The lowest role: what is about the caller alone needs no other, and gives none.
         { organizationId: identity.organizationId, role: 'viewer' as const }
       : await findStanding(context.db, identity.user.id, subject, naming)
+  requireRole(standing.role, role)
   return {
     userId: identity.user.id,
     email: identity.user.email,

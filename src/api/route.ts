@@ -26,6 +26,8 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   readonly idempotencyKey: string | null
   /** Aborted when the client has gone or the server drains. */
   readonly signal: AbortSignal
+  /** Whether key, scope and role would still let this call in: for answers that take long. */
+  readonly stillAllowed: () => Promise<boolean>
 }
 
 /** What the process has beside the database. */
@@ -34,6 +36,8 @@ export interface Services {
   readonly temporal: () => Promise<boolean>
   /** Aborted when the server begins to drain. */
   readonly draining: AbortSignal
+  /** Between two comments of an event stream; 15 s. */
+  readonly pingMilliseconds?: number
 }
 
 export interface Answer {

@@ -9,7 +9,7 @@ export interface KeyUse {
   /** Method and path with its ids, e.g. `POST /workflows/wf_…/execute`. */
   readonly route: string
   readonly key: string
-  /** Over query and body. */
+  /** Over the body. */
   readonly bodyHash: string
 }
 

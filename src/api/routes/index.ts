@@ -1,5 +1,6 @@
 import type { Route } from '../route.ts'
 import { deleteApiKey, getApiKeys, patchApiKey, postApiKey } from './api-keys.ts'
+import { getApproval, getApprovals, postApprove, postReject } from './approvals.ts'
 import { getVerify } from './audit-verify.ts'
 import { docsRoutes } from './docs.ts'
 import { getAudit, getGovernance, patchGovernance } from './governance.ts'
@@ -8,6 +9,9 @@ import { getMe, getScopes } from './me.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
 import { getRuleTemplates } from './rule-templates.ts'
 import { ruleRoutes } from './rules.ts'
+import { getReceipt, getStepOutput, postResolve } from './run-details.ts'
+import { getRunEvents } from './run-events.ts'
+import { postExecute, runRoutes } from './runs.ts'
 import { getToolRoute, getTools } from './tools.ts'
 import { getVersion, getVersions, postRollback } from './workflow-versions.ts'
 import { deleteWorkflowRoute, getWorkflow, getWorkflows, postWorkflow, putWorkflow } from './workflows.ts'
@@ -16,6 +20,8 @@ import { deleteWorkflowRoute, getWorkflow, getWorkflows, postWorkflow, putWorkfl
 export const routes: readonly Route[] = [
   ...[postWorkflow, getWorkflows, getWorkflow, putWorkflow, deleteWorkflowRoute],
   ...[getVersions, getVersion, postRollback],
+  ...[postExecute, ...runRoutes, getReceipt, getRunEvents, getStepOutput, postResolve],
+  ...[getApprovals, getApproval, postApprove, postReject],
   ...[...ruleRoutes, getRuleTemplates],
   ...[getGovernance, patchGovernance],
   ...[getAudit, getVerify],

@@ -1,0 +1,53 @@
+import { z } from 'zod'
+import { readStepOutput } from '../../governance/runs/read.ts'
+import { readReceipt } from '../../governance/runs/receipt.ts'
+import { resolveStep } from '../../governance/runs/resolve.ts'
+import type { Json } from '../../policy/types.ts'
+import { ok, route } from '../route.ts'
+import { anyJson } from '../schemas/common.ts'
+import { receipt, run } from '../schemas/runs.ts'
+import { runOf } from './runs.ts'
+
+export const getReceipt = route({
+  key: 'GET /runs/{id}/authorization',
+  summary: 'The receipt: every decision with its rule, labels, approval and outcome',
+  tag: 'Runs',
+  responses: { 200: receipt },
+  async handle({ context, caller, params }) {
+    return ok(await readReceipt(context, caller.organizationId, params.id))
+  },
+})
+
+export const getStepOutput = route({
+  key: 'GET /runs/{id}/steps/{step}/output',
+  summary: 'The whole output of a step; of a `for_each` step the list of its items’',
+  tag: 'Runs',
+  responses: { 200: anyJson },
+  async handle({ context, caller, params }) {
+    return ok(await readStepOutput(context, caller.organizationId, params.id, params.step))
+  },
+})
+
+export const postResolve = route({
+  key: 'POST /runs/{id}/steps/{step}/resolve',
+  summary: 'Say what became of a call whose outcome nobody knows',
+  description: '`retry` makes the call again, `done` takes it as completed, `fail` as failed.',
+  tag: 'Runs',
+  body: z.strictObject({
+    item_index: z.int().min(0).max(10_000).nullable().optional(),
+    outcome: z.enum(['retry', 'done', 'fail']),
+    output: anyJson.optional(),
+  }),
+  responses: { 200: run },
+  async handle({ context, caller, params, body }) {
+    await resolveStep(context, {
+      caller,
+      runId: params.id,
+      stepId: params.step,
+      itemIndex: body.item_index ?? null,
+      outcome: body.outcome,
+      output: body.output as Json | undefined,
+    })
+    return ok(await runOf(context, caller, params.id))
+  },
+})

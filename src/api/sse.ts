@@ -1,0 +1,62 @@
+import type { Response } from 'express'
+
+export interface StreamOptions {
+  readonly pingMilliseconds: number
+  /** Asked with every ping; false ends the stream. */
+  readonly stillAllowed: () => Promise<boolean>
+  /** Aborted when the client has gone or the server drains. */
+  readonly signal: AbortSignal
+}
+
+export interface Stream {
+  /** Aborted when nothing more should be written. */
+  readonly signal: AbortSignal
+  /** Resolves when the client has room for more. */
+  write(text: string): Promise<void>
+  end(): void
+}
+
+/** Begins a Server-Sent Events answer. Proxies are told not to hold it back; a comment keeps it open. */
+export function openStream(response: Response, options: StreamOptions): Stream {
+  response.status(200)
+  response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
+  response.setHeader('Cache-Control', 'no-cache, no-transform')
+  response.setHeader('X-Accel-Buffering', 'no')
+  response.flushHeaders()
+  const barred = new AbortController()
+  const signal = AbortSignal.any([options.signal, barred.signal])
+  const ping = setInterval(() => {
+    response.write(': ping\n\n')
+    options.stillAllowed().then(
+      (allowed) => {
+        if (!allowed) barred.abort()
+      },
+      // That nobody can be asked bars nobody: the next ping asks again.
+      () => {},
+    )
+  }, options.pingMilliseconds)
+  return {
+    signal,
+    async write(text) {
+      if (signal.aborted || response.write(text)) return
+      await new Promise<void>((resolve) => {
+        const go = (): void => {
+          response.off('drain', go)
+          signal.removeEventListener('abort', go)
+          resolve()
+        }
+        response.once('drain', go)
+        signal.addEventListener('abort', go)
+      })
+    },
+    end() {
+      clearInterval(ping)
+      response.end()
+    },
+  }
+}
+
+/** One event. JSON has no line breaks of its own, so one `data` line holds it. */
+export function eventText(id: number, type: string, data: unknown): string {
+  return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`
+}
