@@ -2,6 +2,7 @@
 const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
   append: () => import('./append.ts'),
   verify: () => import('./verify.ts'),
+  runs: () => import('./runs.ts'),
 }
 
 const [name, ...args] = process.argv.slice(2)

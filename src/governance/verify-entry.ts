@@ -12,7 +12,6 @@ export interface Mismatch {
 }
 
 export interface StoredEntry {
-  readonly seq: number
   readonly canonical: string
   readonly hash: string
 }
@@ -47,20 +46,18 @@ export class ChainChecker {
 
   /** The next stored entry: null when it follows from the one before it. */
   next(entry: StoredEntry): Mismatch | null {
-    const expected = this.#seq + 1
-    if (entry.seq !== expected) return this.#misplaced(entry, expected)
     const hash = digest('sha256', entry.canonical, 'hex')
-    if (hash !== entry.hash) return mismatch(entry, 'hash', entry.hash, hash)
-    const version = this.#readSealed(entry) ?? this.#readAny(entry)
+    const sealed = hash === entry.hash ? this.#readSealed(entry.canonical) : null
+    const version = sealed ?? this.#readAny(entry, hash)
     if (typeof version !== 'number') return version
     if (version < this.#policyVersion)
-      return mismatch(
+      return this.#wrong(
         entry,
         'link',
         `policy version ${this.#policyVersion} or later`,
         `policy version ${version}`,
       )
-    this.#seq = expected
+    this.#seq += 1
     this.#hash = hash
     this.#policyVersion = version
     this.#last = entry
@@ -69,25 +66,26 @@ export class ChainChecker {
 
   /** After the last entry: null when the chain ends exactly where its head says. */
   end(head: StoredHead): Mismatch | null {
-    if (this.#seq < head.seq)
-      return absent(this.#seq + 1, 'truncated', `${head.seq} entries`, `${this.#seq} entries`)
-    const last = this.#last ?? { seq: 0, canonical: '', hash: '' }
-    if (this.#seq > head.seq)
-      return mismatch(last, 'link', `the head at ${this.#seq}`, `the head at ${head.seq}`)
-    if (this.#hash !== head.hash) return mismatch(last, 'link', head.hash, this.#hash)
-    if (head.policy_version < this.#policyVersion)
-      return mismatch(
-        last,
-        'link',
-        `policy version ${head.policy_version} or earlier`,
-        `policy version ${this.#policyVersion}`,
-      )
-    return null
-  }
-
-  #misplaced(entry: StoredEntry, expected: number): Mismatch {
-    if (entry.seq > expected) return absent(expected, 'gap', `entry ${expected}`, `entry ${entry.seq}`)
-    return mismatch(entry, 'link', `entry ${expected}`, `entry ${entry.seq}`)
+    const seq = this.#seq
+    if (seq < head.seq)
+      return {
+        seq: seq + 1,
+        id: null,
+        reason: 'truncated',
+        expected: `${head.seq} entries`,
+        found: `${seq} entries`,
+      }
+    const differs = (expected: string, found: string): Mismatch => {
+      const id = this.#last === null ? null : idOf(parse(this.#last.canonical))
+      return { seq, id, reason: 'link', expected, found }
+    }
+    if (seq > head.seq) return differs(`the head at ${seq}`, `the head at ${head.seq}`)
+    if (this.#hash !== head.hash) return differs(head.hash, this.#hash)
+    if (head.policy_version >= this.#policyVersion) return null
+    return differs(
+      `policy version ${head.policy_version} or earlier`,
+      `policy version ${this.#policyVersion}`,
+    )
   }
 
   /**
@@ -95,44 +93,53 @@ export class ChainChecker {
    * when only a parse can tell. Sound because keys are sorted: the tail it demands is flat up to the closing brace of
    * the whole entry, so none of it can be part of a nested value, and a raw quote cannot be inside a string.
    */
-  #readSealed({ canonical }: StoredEntry): number | null {
-    const owner = canonical.lastIndexOf(this.#ownerText)
-    if (owner < 0) return null
+  #readSealed(canonical: string): number | null {
+    const policy = canonical.indexOf(policyNeedle) - policyNeedleAt
+    const metadata = canonical.lastIndexOf('{', policy) - metadataText.length + 1
+    if (!canonical.startsWith(policyText, policy) || !canonical.startsWith(metadataText, metadata))
+      return null
+    if (policy !== metadata + metadataText.length && canonical[policy - 1] !== ',') return null
+    const owner = canonical.indexOf(ownerNeedle, policy) - ownerNeedleAt
     const prev = owner + this.#ownerText.length
-    if (!canonical.startsWith(this.#hash, prev)) return null
+    if (!canonical.startsWith(this.#ownerText, owner) || !canonical.startsWith(this.#hash, prev)) return null
     tail.lastIndex = prev + this.#hash.length
     if (Number(tail.exec(canonical)?.[1]) !== this.#seq + 1) return null
-    const metadata = canonical.indexOf(metadataText)
-    const policy = canonical.indexOf(policyText, metadata)
-    if (metadata < 0 || policy < 0 || policy > owner) return null
-    const first = metadata + metadataText.length
-    const nested = canonical.indexOf('{', first)
-    if (nested >= 0 && nested < policy) return null
-    if (policy !== first && canonical[policy - 1] !== ',') return null
     wholeNumber.lastIndex = policy + policyText.length
     const version = wholeNumber.exec(canonical)?.[1]
     return version === undefined ? null : Number(version)
   }
 
   /** The same by parsing: policy version of an entry that is linked as expected, else what is wrong with it. */
-  #readAny(entry: StoredEntry): number | Mismatch {
+  #readAny(entry: StoredEntry, hash: string): number | Mismatch {
+    const expected = this.#seq + 1
     const fields = parse(entry.canonical)
-    if (fields === null) return mismatch(entry, 'link', 'an audit entry', 'text that is not one')
-    const wanted = { seq: this.#seq + 1, organization_id: this.#organizationId, prev_hash: this.#hash }
-    for (const [name, value] of Object.entries(wanted)) {
-      if (fields[name] === value) continue
-      const show = (shown: unknown) => (name === 'prev_hash' ? brief(shown) : `${name} ${brief(shown)}`)
-      return mismatch(entry, 'link', show(value), show(fields[name]))
-    }
-    const { metadata } = fields
+    const seq = fields?.['seq']
+    if (typeof seq === 'number' && seq > expected)
+      return { seq: expected, id: null, reason: 'gap', expected: `entry ${expected}`, found: `entry ${seq}` }
+    if (hash !== entry.hash) return this.#wrong(entry, 'hash', entry.hash, hash)
+    if (fields === null) return this.#wrong(entry, 'link', 'an audit entry', 'text that is not one')
+    if (seq !== expected) return this.#wrong(entry, 'link', `entry ${expected}`, `entry ${brief(seq)}`)
+    const { organization_id: owner, prev_hash: prev, metadata } = fields
+    if (owner !== this.#organizationId)
+      return this.#wrong(entry, 'link', `an entry of ${this.#organizationId}`, `an entry of ${brief(owner)}`)
+    if (prev !== this.#hash) return this.#wrong(entry, 'link', this.#hash, brief(prev))
     const version = isObject(metadata) ? metadata['policy_version'] : undefined
     if (typeof version === 'number' && Number.isSafeInteger(version)) return version
-    return mismatch(entry, 'link', 'a policy version', 'none')
+    return this.#wrong(entry, 'link', 'a policy version', brief(version))
+  }
+
+  #wrong(entry: StoredEntry, reason: 'hash' | 'link', expected: string, found: string): Mismatch {
+    return { seq: this.#seq + 1, id: idOf(parse(entry.canonical)), reason, expected, found }
   }
 }
 
 const metadataText = ',"metadata":{'
 const policyText = '"policy_version":'
+// Searched for from a letter that is rare in entries: with a quote or a comma first, a search stops at every field.
+const policyNeedle = 'y_version":'
+const policyNeedleAt = policyText.indexOf(policyNeedle)
+const ownerNeedle = 'zation_id":"'
+const ownerNeedleAt = ',"organization_id":"'.indexOf(ownerNeedle)
 const wholeNumber = /(\d{1,15})[,}]/y
 const text = String.raw`"[^"\\]*"`
 const tail = new RegExp(
@@ -140,13 +147,9 @@ const tail = new RegExp(
   'y',
 )
 
-function mismatch(entry: StoredEntry, reason: Mismatch['reason'], expected: string, found: string): Mismatch {
-  const id = parse(entry.canonical)?.['id']
-  return { seq: entry.seq, id: typeof id === 'string' ? id : null, reason, expected, found }
-}
-
-function absent(seq: number, reason: Mismatch['reason'], expected: string, found: string): Mismatch {
-  return { seq, id: null, reason, expected, found }
+function idOf(fields: Record<string, unknown> | null): string | null {
+  const id = fields?.['id']
+  return typeof id === 'string' ? id : null
 }
 
 function parse(canonical: string): Record<string, unknown> | null {

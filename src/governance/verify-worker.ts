@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { createPool } from '../db/connect.ts'
+import pg from 'pg'
 import { isConnectionError } from './database-errors.ts'
 import { DomainError } from './errors.ts'
 import { verifyOver, type Verification } from './verify-chain.ts'
@@ -17,20 +17,16 @@ export type VerifyAnswer =
   { readonly result: Verification } | { readonly code: DomainError['code'] | null; readonly message: string }
 
 async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
-  const pool = createPool({
-    url: request.databaseUrl,
-    appRole: request.appRole,
-    max: 1,
-    applicationName: 'countersign-verify',
+  const client = new pg.Client({
+    connectionString: request.databaseUrl,
+    application_name: 'countersign-verify',
+    options: `-c role=${request.appRole}`,
+    connectionTimeoutMillis: 5_000,
   })
+  client.on('error', () => undefined) // what is under way fails with it
   try {
-    const client = await pool.connect()
-    client.on('error', () => undefined) // the query under way fails with it
-    try {
-      return { result: await verifyOver(client, request.organizationId) }
-    } finally {
-      client.release(true)
-    }
+    await client.connect()
+    return { result: await verifyOver(client, request.organizationId) }
   } catch (error) {
     if (error instanceof DomainError) return { code: error.code, message: error.message }
     if (isConnectionError(error))
@@ -40,7 +36,7 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
       }
     return { code: null, message: (error as Error).message }
   } finally {
-    await pool.end()
+    await client.end().catch(() => undefined)
   }
 }
 

@@ -1,0 +1,165 @@
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { Client } from '@temporalio/client'
+import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
+import { isDecidedCall } from '../../src/activities/decided-call.ts'
+import { createEngineActivities } from '../../src/activities/engine.ts'
+import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
+import { readConfig } from '../../src/config.ts'
+import { createContext, type Context } from '../../src/context.ts'
+import { bootstrapIdentities } from '../../src/governance/bootstrap.ts'
+import type { Caller } from '../../src/governance/identity.ts'
+import { createMotor } from '../../src/governance/motor.ts'
+import { startRelay } from '../../src/governance/relay.ts'
+import { acceptRun } from '../../src/governance/runs/accept.ts'
+import { createWorkflow } from '../../src/governance/workflows.ts'
+import { hasSearchAttributes } from '../../src/search-attributes.ts'
+import { startGuard } from '../../src/stack/guarded.ts'
+import { startTemporal } from '../../src/stack/temporal.ts'
+import { createTemporalClient } from '../../src/temporal.ts'
+import { workerTuning } from '../../src/worker.ts'
+import { workflowBundlePath } from '../../src/workflow-bundle.ts'
+import type { BenchPostgres } from './postgres.ts'
+
+/** Runs of one kind, one after another call: resolves when Temporal says that the run is over. */
+export type Start = () => Promise<void>
+
+export interface Sides {
+  /** A governed run of so many steps in sequence. */
+  governed(steps: number): Promise<Start>
+  bare(steps: number): Start
+  /** What each activity's body waits for, in milliseconds; on both sides. */
+  setBodyMilliseconds(milliseconds: number): void
+}
+
+/** Both sides in this process, on one Temporal server: a worker each, with the product's tuning and the same body. */
+export async function withSides(
+  postgres: BenchPostgres,
+  work: (sides: Sides) => Promise<void>,
+): Promise<void> {
+  Runtime.install({ logger: new DefaultLogger('WARN'), shutdownSignals: [] })
+  const dataDir = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
+  const guard = startGuard(dataDir, { remove: true })
+  const temporal = await startTemporal({ dataDir, port: 0, uiPort: 0 })
+  const config = readConfig({
+    DATABASE_URL: postgres.appUrl,
+    TEMPORAL_ADDRESS: temporal.address,
+    TEMPORAL_NAMESPACE: temporal.namespace,
+    DATA_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64'),
+    LOG_LEVEL: 'warn',
+  })
+  const context = createContext(config, 'worker')
+  const client = createTemporalClient(config.temporal)
+  const connection = await NativeConnection.connect({ address: temporal.address })
+  let bodyMilliseconds = 0
+  const body = async (): Promise<unknown> => {
+    if (bodyMilliseconds > 0) await delay(bodyMilliseconds)
+    return { output: { key: 'k', value: null } }
+  }
+  const workers = await Promise.all([
+    Worker.create({
+      ...workerTuning,
+      connection,
+      namespace: temporal.namespace,
+      taskQueue: config.temporal.taskQueue,
+      workflowBundle: { codePath: await workflowBundlePath() },
+      activities: {
+        ...createEngineActivities(context),
+        memory_get: async (call: unknown) => isDecidedCall(call) && body(),
+      },
+      interceptors: { activity: [createPolicyInterceptor(context)] },
+    }),
+    Worker.create({
+      ...workerTuning,
+      connection,
+      namespace: temporal.namespace,
+      taskQueue: 'bare',
+      workflowBundle: await bundleWorkflowCode({
+        workflowsPath: fileURLToPath(new URL('./bare-workflow.ts', import.meta.url)),
+      }),
+      activities: { memory_get: body },
+    }),
+  ])
+  const running = workers.map((worker) => worker.run())
+  const relay = startRelay(context, createMotor(client, config.temporal), () =>
+    hasSearchAttributes(client, context.log),
+  )
+  try {
+    await work({
+      governed: (steps) => governed(context, client, steps),
+      bare: (steps) => async () => {
+        await client.workflow.execute('bareRun', {
+          taskQueue: 'bare',
+          workflowId: crypto.randomUUID(),
+          args: [steps],
+        })
+      },
+      setBodyMilliseconds: (milliseconds) => {
+        bodyMilliseconds = milliseconds
+      },
+    })
+  } finally {
+    for (const worker of workers) worker.shutdown()
+    await Promise.all(running)
+    await relay.stop()
+    await client.connection.close()
+    await connection.close()
+    await context.close()
+    await temporal.stop()
+    await guard.close()
+  }
+}
+
+let caller: Caller | null = null
+
+async function governed(context: Context, client: Client, steps: number): Promise<Start> {
+  caller ??= await newCaller(context)
+  const owner = caller
+  const { id } = await createWorkflow(context, owner, {
+    name: `bench ${crypto.randomUUID()}`,
+    description: '',
+    definition: {
+      steps: Array.from({ length: steps }, (_, index) => ({
+        id: `s${index}`,
+        tool: 'memory_get',
+        params: { key: 'k' },
+        ...(index === 0 ? {} : { depends_on: [`s${index - 1}`] }),
+      })),
+    },
+  })
+  return async () => {
+    const { runId } = await acceptRun(context, { caller: owner, workflowId: id, inputs: {} })
+    await resultOf(client, runId)
+  }
+}
+
+/** The relay starts the workflow a moment after the run was accepted. */
+async function resultOf(client: Client, runId: string): Promise<void> {
+  for (;;) {
+    try {
+      await client.workflow.getHandle(runId).result()
+      return
+    } catch (error) {
+      if ((error as Error).name !== 'WorkflowNotFoundError') throw error
+      await delay(1)
+    }
+  }
+}
+
+async function newCaller(context: Context): Promise<Caller> {
+  const made = await bootstrapIdentities(context)
+  if (made === null) throw new Error('the benchmark database is not empty')
+  const { owner } = made.users
+  return {
+    userId: owner.user_id,
+    email: owner.email,
+    organizationId: made.organization_id,
+    role: 'owner',
+    keyId: 'key_bench',
+    scopes: [],
+    ip: null,
+  }
+}
