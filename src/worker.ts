@@ -19,6 +19,14 @@ export interface RunningWorker {
   stop(): Promise<void>
 }
 
+/** Fixed slots and autoscaled pollers: what did best on two cores (docs/benchmarks.md). */
+export const workerTuning = {
+  maxConcurrentActivityTaskExecutions: 100,
+  maxConcurrentWorkflowTaskExecutions: 40,
+  workflowTaskPollerBehavior: { type: 'autoscaling' },
+  activityTaskPollerBehavior: { type: 'autoscaling' },
+} as const
+
 export async function startWorker(config: Config): Promise<RunningWorker> {
   const context = createContext(config, 'worker')
   const connection = await connectUntilThere(context)
@@ -31,10 +39,7 @@ export async function startWorker(config: Config): Promise<RunningWorker> {
     workflowBundle: { codePath: await workflowBundlePath() },
     activities: { ...createEngineActivities(context), ...createToolActivities() },
     interceptors: { activity: [createPolicyInterceptor(context)] },
-    maxConcurrentActivityTaskExecutions: 100,
-    maxConcurrentWorkflowTaskExecutions: 40,
-    workflowTaskPollerBehavior: { type: 'autoscaling' },
-    activityTaskPollerBehavior: { type: 'autoscaling' },
+    ...workerTuning,
     maxHeartbeatThrottleInterval: `${(config.heartbeatTimeoutSeconds * 1_000) / 3}ms`,
     shutdownGraceTime: '10s',
     shutdownForceTime: '18s',
@@ -78,7 +83,12 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
 
 async function main(): Promise<void> {
   const config = readConfig()
-  Runtime.install({ logger: new DefaultLogger('WARN'), telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } } })
+  Runtime.install({
+    logger: new DefaultLogger('WARN'),
+    // Signals are ours: exitWithParent orders what stops when.
+    shutdownSignals: [],
+    telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
+  })
   const worker = await startWorker(config)
   exitWithParent(() => worker.stop())
   signalReady()
