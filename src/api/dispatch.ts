@@ -36,7 +36,7 @@ export async function dispatch(
   const params = pathParams(request)
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
-  const rawBody = takesBody ? ((await readJsonBody(request)) ?? {}) : undefined
+  const rawBody = takesBody ? await bodyOf(request) : undefined
   const naming = { params, organizationId: organizationNamed(query, rawBody) ?? identity.organizationId }
   const caller = await standIn(context, identity, access, request, naming)
 
@@ -67,8 +67,14 @@ export async function dispatch(
     else await route.stream(call, request, response)
     return
   }
-  const answer = await answerOnce(route, call, request, rawBody ?? null)
+  const answer = await answerOnce(route, call, request, rawBody)
   sendAnswer(response, answer)
+}
+
+/** No body at all stands for an empty object; `null` does not. */
+async function bodyOf(request: Request): Promise<unknown> {
+  const body = await readJsonBody(request)
+  return body === undefined ? {} : body
 }
 
 /** Who sends the request, with a key that has the route's scope. */

@@ -44,6 +44,9 @@ function checkJson(value: unknown, path: (string | number)[]): void {
     if (!isStorable(value)) throw badValue(path, 'must not contain NUL characters or broken surrogate pairs')
     return
   }
+  // `1e999` is read as infinity, which JSON cannot give back.
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw badValue(path, 'a number is too large to be kept')
   if (typeof value !== 'object' || value === null) return
   if (path.length >= maxDepth)
     throw new ApiError('bad_request', `the body is nested deeper than ${maxDepth} levels: make it flatter`)

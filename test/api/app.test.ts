@@ -49,11 +49,6 @@ describe('the application', () => {
     expect(answer.body.meta.request_id).toBe(answer.headers.get('x-request-id'))
   })
 
-  test('an undecodable path is a bad request', async () => {
-    const answer = await server.call(server.identities.users.owner.api_key, 'GET', '/memory/%E0%A4%A')
-    expect(answer.status).toBe(400)
-  })
-
   test.each([null, 'csk_live_x', 'nonsense'])('%p is no key: 401 with what to send', async (key) => {
     const answer = await server.call(key, 'GET', '/me')
     expect(answer.status).toBe(401)

@@ -24,8 +24,8 @@ export const getHealth = publicRoute({
   responses: { 200: health, 503: health },
   async open(context, services) {
     const [database, temporal] = await Promise.all([
-      within(databaseState(context), null),
-      within(services.temporal(), false),
+      within(() => databaseState(context), null),
+      within(services.temporal, false),
     ])
     const checks = {
       database: database === null ? 'down' : 'ok',
@@ -46,14 +46,14 @@ async function databaseState(context: Context): Promise<{ worker: boolean }> {
   return { worker: rows[0]?.worker === true }
 }
 
-/** The promise's value, or `otherwise` when it fails or takes too long. */
-async function within<T>(promise: Promise<T>, otherwise: T): Promise<T> {
+/** What the check finds, or `otherwise` when it fails or takes too long. */
+async function within<T>(check: () => Promise<T>, otherwise: T): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<T>((resolve) => {
     timer = setTimeout(resolve, patienceMilliseconds, otherwise)
   })
   try {
-    return await Promise.race([promise.catch(() => otherwise), patience])
+    return await Promise.race([(async () => check())().catch(() => otherwise), patience])
   } finally {
     clearTimeout(timer)
   }

@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { accessOf, splitKey } from '../../src/api/access.ts'
+import { routes } from '../../src/api/routes/index.ts'
+import { resourcesOf, type Resources } from './resources.ts'
+import { startTestServer, type Answer, type TestServer } from './server.ts'
+
+let server: TestServer
+let ours: Resources
+let owner: string
+beforeAll(async () => {
+  server = await startTestServer()
+  const { organization_id: organizationId, users } = server.identities
+  owner = users.owner.api_key
+  ours = await resourcesOf(server, organizationId, users.owner.user_id)
+})
+afterAll(() => server.close())
+
+const withBody = routes.filter((route) => route.body !== undefined)
+const guarded = routes.filter((route) => !accessOf(route.key).public)
+
+/** The path of a route with ids of ours; `replace` stands for the last of them. */
+function pathOf(key: (typeof routes)[number]['key'], replace?: string): string {
+  const entry = accessOf(key)
+  const subject = entry.public ? 'nothing' : entry.subject
+  const ids: Record<string, string> = {
+    workflow: ours.ids.workflow,
+    run: ours.ids.run,
+    approval: ours.ids.approval,
+    api_key: ours.ids.key,
+  }
+  const names = [...splitKey(key).path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
+  return names.reduce((path, name, index) => {
+    const rule = subject === 'label_rule' ? ours.ids.labelRule : ours.ids.rule
+    const own = name === 'id' ? (ids[subject] ?? ours.organizationId) : name === 'rule' ? rule : '1'
+    return path.replace(`{${name}}`, replace !== undefined && index === names.length - 1 ? replace : own)
+  }, splitKey(key).path)
+}
+
+function expectRefused(answer: Answer, statuses: number[]): void {
+  expect(statuses).toContain(answer.status)
+  expect(answer.body.error.message).toMatch(/^[^A-Z].*[^.]$/s)
+  expect(answer.text).not.toMatch(/node_modules|\.ts:|SELECT|postgres/i)
+}
+
+describe('bad bodies', () => {
+  const bodies: [string, string, number[]][] = [
+    ['not JSON', '{"a":', [400]],
+    ['a NUL', '{"name":"a\\u0000b"}', [400]],
+    ['__proto__', '{"__proto__":{"a":1}}', [400]],
+    ['constructor', '{"constructor":{"prototype":{}}}', [400]],
+    ['too deep', `{"inputs":${'['.repeat(1000)}${']'.repeat(1000)}}`, [400]],
+    ['an unknown field', '{"zzz":1}', [422]],
+    ['a list', '[]', [422]],
+    ['text', '"x"', [422]],
+    ['null', 'null', [422]],
+    ['too large', JSON.stringify({ name: 'x'.repeat(1024 * 1024) }), [413]],
+  ]
+  for (const [name, body, statuses] of bodies) {
+    test.each(withBody.map((route) => [route.key]))(`${name}: %s`, async (key) => {
+      const { method } = splitKey(key)
+      const answer = await server.call(owner, method, pathOf(key), body)
+      expectRefused(answer, statuses)
+      if (name === 'an unknown field')
+        expect(answer.body.error.details).toContainEqual({ path: 'zzz', message: 'unknown field' })
+    })
+  }
+
+  test.each(withBody.map((route) => [route.key]))('another content type: %s', async (key) => {
+    const { method } = splitKey(key)
+    const answer = await server.call(owner, method, pathOf(key), '{}', { 'content-type': 'text/plain' })
+    expectRefused(answer, [415])
+  })
+
+  test('every wrong field is named, in words', async () => {
+    const answer = await server.call(owner, 'POST', `/organizations/${ours.organizationId}/rules`, {
+      name: 7,
+      verdict: 'perhaps',
+      params: [{ param: 'to', operator: 'domain_in', value: ['com'] }],
+      colour: 'red',
+    })
+    const paths = answer.body.error.details.map((detail: { path: string }) => detail.path)
+    expect(paths).toEqual(expect.arrayContaining(['name', 'verdict', 'params.0.value.0', 'colour']))
+    const missing = await server.call(owner, 'POST', '/workflows', {})
+    expect(missing.body.error.details).toContainEqual({ path: 'name', message: 'is missing' })
+  })
+})
+
+describe('bad paths and queries', () => {
+  const ids = [
+    '%00',
+    'wf_%00',
+    '..%2f..',
+    '%F0%9F%92%A9',
+    "'%3B--",
+    'x'.repeat(3000),
+    '-1',
+    '__proto__',
+    'constructor',
+  ]
+  const withId = guarded.filter((route) => splitKey(route.key).path.includes('{'))
+  test.each(withId.map((route) => [route.key]))('ids that nothing has: %s', async (key) => {
+    const { method } = splitKey(key)
+    for (const id of ids) {
+      const body = method === 'GET' || method === 'DELETE' ? undefined : {}
+      expectRefusedOrFine(await server.call(owner, method, pathOf(key, id), body))
+    }
+  })
+
+  const lists = guarded.filter((route) => route.query !== undefined && splitKey(route.key).method === 'GET')
+  const queries = [
+    'limit=0',
+    'limit=201',
+    'limit=1e1',
+    'limit=',
+    'page=0',
+    'per_page=-1',
+    'wait=61',
+    'after=x',
+    'mine=yes',
+  ]
+  const strange = [
+    'cursor=x',
+    'cursor=%00',
+    'cursor=eA%3D%3D',
+    'status=nope',
+    'since=yesterday',
+    'limit[]=1',
+    'a[b]=c',
+  ]
+  test.each(lists.map((route) => [route.key]))('values that mean nothing: %s', async (key) => {
+    const shape = Object.keys(
+      (routes.find((route) => route.key === key)?.query as { shape?: object }).shape ?? {},
+    )
+    for (const query of [...queries, ...strange]) {
+      const answer = await server.call(owner, 'GET', `${pathOf(key)}?${query}`)
+      expect(answer.status).toBeLessThan(500)
+      const name = query.split('=')[0] as string
+      if (shape.includes(name) && name !== 'status') expect([400, 422]).toContain(answer.status)
+    }
+  })
+
+  test('a parameter given twice is refused by name', async () => {
+    const answer = await server.call(owner, 'GET', '/workflows?limit=1&limit=2')
+    expect(answer.status).toBe(422)
+    expect(answer.body.error.details).toEqual([
+      { path: 'limit', message: 'is given more than once: give it once' },
+    ])
+  })
+
+  test('an undecodable path is a bad request', async () => {
+    expectRefused(await server.call(owner, 'GET', '/memory/%E0%A4%A'), [400])
+  })
+})
+
+/** Some of these are good keys for something: what matters is that nothing breaks. */
+function expectRefusedOrFine(answer: Answer): void {
+  if (answer.status >= 400) expectRefused(answer, [400, 404, 422])
+}

@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { aDefinition } from './fixtures.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+let server: TestServer
+let key: string
+let counter = 0
+beforeAll(async () => {
+  server = await startTestServer()
+  key = server.identities.users.owner.api_key
+})
+afterAll(() => server.close())
+
+const fresh = () => ({ 'idempotency-key': `key-${(counter += 1)}` })
+const workflow = (name = 'W') => ({ name, definition: aDefinition })
+const post = (path: string, body: unknown, headers: Record<string, string>, who = key) =>
+  server.call(who, 'POST', path, body, headers)
+const countOf = async (table: string): Promise<number> =>
+  (await server.context.pool.query(`select count(*)::int as n from ${table}`)).rows[0].n
+
+describe('Idempotency-Key', () => {
+  test('the same call again is the first answer, byte for byte, and changes nothing', async () => {
+    const headers = fresh()
+    const first = await post('/workflows', workflow(), headers)
+    const count = await countOf('workflows')
+    const again = await post('/api/v1/workflows', workflow(), headers)
+    expect([again.status, again.text]).toEqual([201, first.text])
+    expect(first.headers.get('idempotent-replayed')).toBeNull()
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    expect(again.headers.get('content-type')).toBe(first.headers.get('content-type'))
+    expect(await countOf('workflows')).toBe(count)
+  })
+
+  test('the order of fields does not make another body', async () => {
+    const headers = fresh()
+    const first = await post(
+      '/workflows',
+      `{"name":"W","definition":${JSON.stringify(aDefinition)}}`,
+      headers,
+    )
+    const again = await post(
+      '/workflows',
+      `{"definition":${JSON.stringify(aDefinition)}, "name":"W"}`,
+      headers,
+    )
+    expect(again.text).toBe(first.text)
+  })
+
+  test('another body is a mismatch', async () => {
+    const headers = fresh()
+    await post('/workflows', workflow('A'), headers)
+    const answer = await post('/workflows', workflow('B'), headers)
+    expect([answer.status, answer.body.error.code]).toEqual([422, 'idempotency_mismatch'])
+  })
+
+  test('of racing calls one acts; the others get its answer or are told to wait', async () => {
+    const headers = fresh()
+    const before = await countOf('workflows')
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => post('/workflows', workflow(), headers)),
+    )
+    expect(await countOf('workflows')).toBe(before + 1)
+    for (const answer of answers)
+      if (answer.status !== 201) expect(answer.body.error.code).toBe('idempotency_in_progress')
+  })
+
+  test('a refusal of the domain is kept, one of the form is not', async () => {
+    const rules = `/organizations/${server.identities.organization_id}/rules`
+    const rule = { name: 'taken', verdict: 'deny', match_all: true, status: 'inactive' }
+    const { id } = (await post(rules, rule, {})).body
+    const headers = fresh()
+    expect((await post(rules, { ...rule, colour: 1 }, headers)).status).toBe(422)
+    const refused = await post(rules, rule, headers)
+    expect(refused.status).toBe(409)
+    await server.call(key, 'DELETE', `${rules}/${id}`)
+    const again = await post(rules, rule, headers)
+    expect([again.status, again.text]).toEqual([409, refused.text])
+  })
+
+  test('is another key for another person', async () => {
+    const headers = fresh()
+    const first = await post('/workflows', workflow(), headers)
+    const other = await post('/workflows', workflow(), headers, server.identities.users.member.api_key)
+    expect(other.status).toBe(201)
+    expect(other.body.id).not.toBe(first.body.id)
+  })
+
+  test('replays a new API key’s answer without keeping the key readable', async () => {
+    const headers = fresh()
+    const first = await post('/api-keys', { name: 'k', scopes: ['runs:read'] }, headers)
+    expect((await post('/api-keys', { name: 'k', scopes: ['runs:read'] }, headers)).text).toBe(first.text)
+    const { rows } = await server.context.pool.query('select * from idempotency_keys')
+    expect(JSON.stringify(rows)).not.toContain(first.body.api_key)
+  })
+
+  test.each(['', ' ', 'a b', 'x'.repeat(256), 'ü'])('`%s` is no key', async (text) => {
+    const answer = await post('/workflows', workflow(), { 'idempotency-key': text })
+    // An empty header is one that was not sent.
+    expect(answer.status).toBe(text.trim() === '' ? answer.status : 400)
+    if (text.trim() !== '') expect(answer.body.error.code).toBe('bad_request')
+  })
+
+  test('a failure on our side frees the key', async () => {
+    const headers = fresh()
+    const { combiner } = server.context
+    Object.assign(server.context, { combiner: { run: () => Promise.reject(new Error('broken')) } })
+    const failed = await post('/workflows', workflow(), headers)
+    Object.assign(server.context, { combiner })
+    expect([failed.status, failed.body.error.code]).toEqual([500, 'internal'])
+    expect(failed.text).not.toContain('broken')
+    expect((await post('/workflows', workflow(), headers)).status).toBe(201)
+  })
+})

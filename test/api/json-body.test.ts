@@ -1,0 +1,119 @@
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { parseJson, readJsonBody } from '../../src/api/json-body.ts'
+import { listen } from './server.ts'
+
+const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8')
+const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`
+
+describe('parseJson', () => {
+  test('reads every JSON value that can be stored, unchanged', () => {
+    const storable = fc
+      .jsonValue({ maxDepth: 5 })
+      .filter((value) => !/\\u0000|__proto__|constructor|prototype/.test(JSON.stringify(value)))
+      .filter((value) => JSON.stringify(value).isWellFormed() && !/\\ud[89a-f]/i.test(JSON.stringify(value)))
+    fc.assert(
+      fc.property(storable, (value) => {
+        expect(parseJson(bytes(JSON.stringify(value)))).toEqual(JSON.parse(JSON.stringify(value)))
+      }),
+    )
+  })
+
+  test('64 levels are read, 65 are not, and 500,000 neither end the process', () => {
+    expect(parseJson(bytes(nested(64)))).toBeDefined()
+    for (const depth of [65, 500_000])
+      expect(() => parseJson(bytes(nested(depth)))).toThrow(expect.objectContaining({ code: 'bad_request' }))
+  })
+
+  test.each([
+    ['no JSON', bytes('{"a":'), ''],
+    ['text after it', bytes('{} {}'), ''],
+    ['not UTF-8', Buffer.from([0x22, 0xff, 0x22]), ''],
+    ['UTF-16', Buffer.from('{}', 'utf16le'), ''],
+    ['a NUL in a string', bytes('{"a":{"b":["x","\\u0000"]}}'), 'a.b.1'],
+    ['a NUL in a key', bytes('{"a\\u0000":1}'), ''],
+    ['half a surrogate pair', bytes('{"a":"\\ud800"}'), 'a'],
+    ['a number that is none', bytes('{"a":1e999}'), 'a'],
+    ['__proto__', bytes('{"a":{"__proto__":{"admin":true}}}'), 'a.__proto__'],
+    ['constructor', bytes('{"constructor":1}'), 'constructor'],
+    ['prototype', bytes('[{"prototype":1}]'), '0.prototype'],
+  ])('refuses %s, naming the place', (_, body, path) => {
+    try {
+      parseJson(body)
+      throw new Error('was read')
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'bad_request' })
+      const { details } = error as { details: { path: string }[] }
+      if (path !== '') expect(details[0]?.path).toBe(path)
+    }
+  })
+})
+
+describe('readJsonBody', () => {
+  let base: string
+  const limit = 1000
+  const server = createServer((request: IncomingMessage, response) => {
+    readJsonBody(request, limit).then(
+      (value) => response.end(JSON.stringify({ value })),
+      (error: { code: string }) => response.end(JSON.stringify({ code: error.code })),
+    )
+  })
+  beforeAll(async () => {
+    base = await listen(server)
+  })
+  afterAll(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const send = async (body: string | undefined, headers: Record<string, string>) => {
+    const response = await fetch(base, { method: 'POST', headers, ...(body === undefined ? {} : { body }) })
+    return (await response.json()) as { value?: unknown; code?: string }
+  }
+
+  test.each([
+    ['application/json'],
+    ['application/json; charset=utf-8'],
+    ['Application/JSON;charset="UTF-8"'],
+  ])('%s is read', async (type) => {
+    expect(await send('{"a":1}', { 'content-type': type })).toEqual({ value: { a: 1 } })
+  })
+
+  test.each([
+    ['text/plain'],
+    ['application/json; charset=latin1'],
+    ['application/jsonx'],
+    ['multipart/form-data; boundary=x'],
+    ['application/x-www-form-urlencoded'],
+  ])('%s is not', async (type) => {
+    expect(await send('{"a":1}', { 'content-type': type })).toEqual({ code: 'unsupported_media_type' })
+  })
+
+  test('an encoded body is refused unread', async () => {
+    const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
+    expect(await send('{"a":1}', headers)).toEqual({ code: 'unsupported_media_type' })
+  })
+
+  test('no body is none, whatever its type says', async () => {
+    expect(await send(undefined, {})).toEqual({})
+    expect(await send(undefined, { 'content-type': 'text/plain' })).toEqual({})
+  })
+
+  test('a body of exactly the limit is read, one byte more is not, declared or not', async () => {
+    const body = (length: number) => JSON.stringify('x'.repeat(length - 2))
+    const headers = { 'content-type': 'application/json' }
+    expect(await send(body(limit), headers)).toHaveProperty('value')
+    expect(await send(body(limit + 1), headers)).toEqual({ code: 'too_large' })
+    const chunked = await new Promise<string>((resolve, reject) => {
+      const request = httpRequest(base, { method: 'POST', headers }, (response) => {
+        let text = ''
+        response.on('data', (chunk: Buffer) => (text += chunk.toString()))
+        response.on('end', () => resolve(text))
+      })
+      request.on('error', reject)
+      request.write(body(limit))
+      request.end('"')
+    })
+    expect(JSON.parse(chunked)).toEqual({ code: 'too_large' })
+  })
+})

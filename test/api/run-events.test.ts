@@ -1,0 +1,200 @@
+import { get, type IncomingMessage } from 'node:http'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { addKey, addPerson } from './fixtures.ts'
+import { resourcesOf } from './resources.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+let server: TestServer
+let organizationId: string
+const draining = new AbortController()
+beforeAll(async () => {
+  server = await startTestServer({ services: { pingMilliseconds: 20, draining: draining.signal } })
+  organizationId = server.identities.organization_id
+})
+afterAll(() => server.close())
+
+async function openRun(): Promise<string> {
+  const { ids } = await resourcesOf(await fresh(), organizationId, server.identities.users.owner.user_id)
+  await server.context.pool.query("update runs set status = 'running', finished_at = null where id = $1", [
+    ids.run,
+  ])
+  return ids.run
+}
+
+/** Rules of the fixture have one name: they are made anew for each run. */
+async function fresh(): Promise<TestServer> {
+  await server.context.pool.query('delete from rules')
+  await server.context.pool.query('delete from label_rules')
+  return server
+}
+
+const happen = (runId: string, ...types: string[]) =>
+  server.context.combiner.run(organizationId, 'run.finish', async (tx) => {
+    for (const type of types) tx.event(runId, type, { note: type })
+    if (types.includes('run.completed'))
+      await tx.trx
+        .updateTable('runs')
+        .set({ status: 'completed', finished_at: tx.now })
+        .where('id', '=', runId)
+        .execute()
+    tx.append({
+      eventType: 'test.changed',
+      action: 'x',
+      status: 'success',
+      actor: { type: 'system', id: 'test' },
+    })
+  })
+
+interface Stream {
+  readonly response: IncomingMessage
+  readonly comments: string[]
+  /** The next event, or null when the stream has ended. */
+  next(): Promise<EventSourceMessage | null>
+  close(): void
+}
+
+function open(path: string, key: string, headers: Record<string, string> = {}): Promise<Stream> {
+  return new Promise((resolve, reject) => {
+    const request = get(`${server.base}${path}`, { headers: { authorization: `Bearer ${key}`, ...headers } })
+    request.on('error', reject)
+    request.on('response', (response) => {
+      const events: EventSourceMessage[] = []
+      const comments: string[] = []
+      let ended = false
+      let tell: () => void = () => {}
+      const parser = createParser({
+        onEvent: (event) => {
+          events.push(event)
+          tell()
+        },
+        onComment: (comment) => {
+          comments.push(comment)
+          tell()
+        },
+      })
+      response.setEncoding('utf8')
+      response.on('data', (text: string) => parser.feed(text))
+      response.on('close', () => {
+        ended = true
+        tell()
+      })
+      response.on('error', () => {})
+      resolve({
+        response,
+        comments,
+        async next() {
+          while (events.length === 0 && !ended) await new Promise<void>((done) => (tell = done))
+          return events.shift() ?? null
+        },
+        close: () => request.destroy(),
+      })
+    })
+  })
+}
+
+const viewer = () => server.identities.users.viewer.api_key
+
+describe('live events', () => {
+  test('come in order, with their place as id, and end after the run’s last', async () => {
+    const run = await openRun()
+    await happen(run, 'run.queued')
+    const stream = await open(`/runs/${run}/events`, viewer())
+    expect(stream.response.headers).toMatchObject({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'x-accel-buffering': 'no',
+    })
+    expect(await stream.next()).toMatchObject({ id: '1', event: 'run.queued' })
+    await happen(run, 'run.started', 'step.started')
+    const second = await stream.next()
+    expect(JSON.parse(second?.data ?? '')).toMatchObject({
+      run_id: run,
+      seq: 2,
+      type: 'run.started',
+      note: 'run.started',
+    })
+    expect(await stream.next()).toMatchObject({ id: '3' })
+    await happen(run, 'run.completed')
+    expect(await stream.next()).toMatchObject({ id: '4', event: 'run.completed' })
+    expect(await stream.next()).toBeNull()
+  })
+
+  test.each([
+    ['Last-Event-ID', (run: string) => open(`/runs/${run}/events`, viewer(), { 'last-event-id': '2' })],
+    ['?after=', (run: string) => open(`/api/v1/runs/${run}/events?after=2`, viewer())],
+  ])('resume from %s', async (_, resume) => {
+    const run = await openRun()
+    await happen(run, 'run.queued', 'run.started', 'run.completed')
+    const stream = await resume(run)
+    expect(await stream.next()).toMatchObject({ id: '3' })
+    expect(await stream.next()).toBeNull()
+  })
+
+  test('a client that has seen all of an ended run gets the end', async () => {
+    const run = await openRun()
+    await happen(run, 'run.completed')
+    expect(await (await open(`/runs/${run}/events?after=1`, viewer())).next()).toBeNull()
+  })
+
+  test('more events than fit into one read all come', async () => {
+    const run = await openRun()
+    await happen(run, ...Array.from({ length: 1200 }, () => 'step.started'), 'run.completed')
+    const stream = await open(`/runs/${run}/events`, viewer())
+    let last: string | undefined
+    for (let event = await stream.next(); event !== null; event = await stream.next()) last = event.id
+    expect(last).toBe('1201')
+  })
+
+  test('a quiet stream is kept open by comments', async () => {
+    const run = await openRun()
+    const stream = await open(`/runs/${run}/events`, viewer())
+    const end = stream.next()
+    while (stream.comments.length < 2) await new Promise((resolve) => stream.response.once('data', resolve))
+    expect(stream.comments[0]).toBe('ping')
+    stream.close()
+    await end
+  })
+
+  test('end for a key that is revoked and for a person who leaves', async () => {
+    const { context } = server
+    const run = await openRun()
+    const key = await addKey(context, organizationId, server.identities.users.viewer.user_id, ['runs:read'])
+    const person = await addPerson(context, organizationId, 'viewer')
+    const [byKey, byPerson] = [
+      await open(`/runs/${run}/events`, key.secret),
+      await open(`/runs/${run}/events`, person.key),
+    ]
+    await context.db
+      .updateTable('api_keys')
+      .set({ revoked_at: new Date() })
+      .where('id', '=', key.id)
+      .execute()
+    await context.db.deleteFrom('memberships').where('user_id', '=', person.userId).execute()
+    expect(await byKey.next()).toBeNull()
+    expect(await byPerson.next()).toBeNull()
+  })
+
+  test('are checked before the stream opens', async () => {
+    const run = await openRun()
+    const key = await addKey(server.context, organizationId, server.identities.users.owner.user_id, [
+      'runs:write',
+    ])
+    expect((await server.call(key.secret, 'GET', `/runs/${run}/events`)).status).toBe(403)
+    expect((await server.call(viewer(), 'GET', `/runs/${run}/events?after=x`)).status).toBe(422)
+    expect(
+      (
+        await fetch(`${server.base}/runs/${run}/events`, {
+          method: 'HEAD',
+          headers: { authorization: `Bearer ${viewer()}` },
+        })
+      ).status,
+    ).toBe(200)
+  })
+
+  test('a server that drains ends its streams', async () => {
+    const run = await openRun()
+    const stream = await open(`/runs/${run}/events`, viewer())
+    draining.abort()
+    expect(await stream.next()).toBeNull()
+  })
+})

@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { ChainTx } from '../../src/governance/chain-tx.ts'
+import { aDefinition } from './fixtures.ts'
+import { resourcesOf } from './resources.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+let server: TestServer
+let organizationId: string
+let workflow: string
+beforeAll(async () => {
+  server = await startTestServer()
+  organizationId = server.identities.organization_id
+  const made = await call('member', 'POST', '/workflows', { name: 'Report', definition: aDefinition })
+  workflow = made.body.id
+})
+afterAll(() => server.close())
+
+const call = (
+  who: keyof TestServer['identities']['users'],
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Record<string, string>,
+) => server.call(server.identities.users[who].api_key, method, path, body, headers)
+const execute = (wait = 0, headers?: Record<string, string>) =>
+  call('member', 'POST', `/workflows/${workflow}/execute?wait=${wait}`, { inputs: { to: 'me' } }, headers)
+const change = (work: (tx: ChainTx) => Promise<void>) =>
+  server.context.combiner.run(organizationId, 'run.finish', async (tx) => {
+    await work(tx)
+    tx.append({
+      eventType: 'test.changed',
+      action: 'x',
+      status: 'success',
+      actor: { type: 'system', id: 'test' },
+    })
+  })
+/** What a worker does at the end of a run. */
+const finish = (runId: string) =>
+  change(async (tx) => {
+    await tx.trx
+      .updateTable('runs')
+      .set({ status: 'completed', status_reason: 'all steps completed', finished_at: tx.now })
+      .where('id', '=', runId)
+      .execute()
+    tx.event(runId, 'run.completed', {})
+  })
+
+describe('executing', () => {
+  test('answers 202 with the present status when it is not over in time', async () => {
+    const answer = await execute()
+    expect(answer.status).toBe(202)
+    expect(answer.body).toMatchObject({ status: 'queued', outputs: {}, nodes_executed: 0, nodes_failed: 0 })
+    const run = await call('viewer', 'GET', `/runs/${answer.body.execution_id}`)
+    expect(run.body).toMatchObject({
+      execution_id: answer.body.execution_id,
+      inputs: { to: 'me' },
+      status: 'queued',
+    })
+    expect((await call('viewer', 'GET', `/executions/${answer.body.execution_id}`)).body).toEqual(run.body)
+  })
+
+  test('answers 200 as soon as it is over', async () => {
+    const newest = async (): Promise<string> => (await call('viewer', 'GET', '/runs?limit=1')).body.data[0].id
+    const { execution_id: before } = (await execute()).body
+    const waiting = execute(60)
+    let id = before
+    while (id === before) id = await newest()
+    await finish(id)
+    const answer = await waiting
+    expect(answer.status).toBe(200)
+    expect(answer.body).toMatchObject({ execution_id: id, status: 'completed' })
+  })
+
+  test('under one Idempotency-Key starts one run', async () => {
+    const headers = { 'idempotency-key': 'run-1' }
+    const first = await execute(0, headers)
+    const again = await execute(0, headers)
+    expect(again.text).toBe(first.text)
+    // The first call's process died before its answer was kept: the run stands, and is found by its key.
+    await server.context.pool.query("delete from idempotency_keys where key = 'run-1'")
+    const lost = await execute(0, headers)
+    expect(lost.body.execution_id).toBe(first.body.execution_id)
+  })
+
+  test('refuses inputs that do not fit, by name', async () => {
+    const answer = await call('member', 'POST', `/workflows/${workflow}/execute`, { inputs: { too: 1 } })
+    expect(answer.status).toBe(422)
+    expect(answer.body.error.details.map((detail: { path: string }) => detail.path).sort()).toEqual([
+      'inputs.to',
+      'inputs.too',
+    ])
+  })
+
+  test('what a rule would definitely deny is 403 up front', async () => {
+    const rules = `/organizations/${organizationId}/rules`
+    const rule = await call('admin', 'POST', rules, {
+      name: 'No mail',
+      verdict: 'deny',
+      tools: ['mail_send'],
+    })
+    const answer = await execute()
+    await call('admin', 'DELETE', `${rules}/${rule.body.id}`)
+    expect([answer.status, answer.body.error.code]).toEqual([403, 'run_denied'])
+    expect(answer.body.error.message).toContain('No mail')
+  })
+})
+
+describe('runs', () => {
+  test('are listed newest first and filtered', async () => {
+    const { execution_id: id } = (await execute()).body
+    const listed = await call('viewer', 'GET', '/executions?limit=1')
+    expect(listed.body.data[0].id).toBe(id)
+    expect(listed.body.next_cursor).not.toBeNull()
+    const next = await call('viewer', 'GET', `/runs?limit=1&cursor=${listed.body.next_cursor}`)
+    expect(next.body.data[0].id < id).toBe(true)
+    expect((await call('viewer', 'GET', '/runs?status=failed')).body.data).toEqual([])
+    expect((await call('viewer', 'GET', '/runs?until=2000-01-01')).body.data).toEqual([])
+    const since = new Date(Date.now() - 3_600_000).toISOString()
+    expect(
+      (await call('viewer', 'GET', `/runs?since=${since}&workflow_id=${workflow}`)).body.data[0].id,
+    ).toBe(id)
+  })
+
+  test('are cancelled by who asked for them or an admin, once', async () => {
+    const { execution_id: id } = (
+      await call('admin', 'POST', `/workflows/${workflow}/execute?wait=0`, { inputs: { to: 'me' } })
+    ).body
+    const member = await call('member', 'POST', `/executions/${id}/cancel`)
+    expect([member.status, member.body.error.code]).toEqual([403, 'insufficient_role'])
+    expect((await call('approver', 'POST', `/executions/${id}/cancel`)).status).toBe(200)
+    await finish(id)
+    expect((await call('admin', 'POST', `/runs/${id}/cancel`)).body.error.code).toBe('bad_transition')
+  })
+
+  test('have a receipt and outputs by step', async () => {
+    const { execution_id: id } = (await execute()).body
+    const receipt = await call('viewer', 'GET', `/runs/${id}/authorization`)
+    expect(receipt.body).toMatchObject({ run_id: id, workflow_version: 1, decisions: [] })
+    expect((await call('viewer', 'GET', `/runs/${id}/steps/read/output`)).body).toBeNull()
+    expect((await call('viewer', 'GET', `/runs/${id}/steps/nope/output`)).status).toBe(404)
+    const resolved = await call('admin', 'POST', `/runs/${id}/steps/read/resolve`, { outcome: 'done' })
+    expect([resolved.status, resolved.body.error.code]).toEqual([409, 'bad_transition'])
+  })
+})
+
+describe('approvals', () => {
+  test('are listed, read and decided once; a requester sees no parameters', async () => {
+    const { ids } = await resourcesOf(server, organizationId, server.identities.users.owner.user_id)
+    await server.context.pool.query(
+      "update approvals set status = 'pending', decided_at = null, requested_by = $2 where id = $1",
+      [ids.approval, server.identities.users.member.user_id],
+    )
+    await server.context.pool.query(
+      "update runs set status = 'awaiting_approval', finished_at = null where id = $1",
+      [ids.run],
+    )
+    const mine = await call('approver', 'GET', '/approvals?mine=true&status=pending&kind=run')
+    expect(mine.body.data.map((approval: { id: string }) => approval.id)).toContain(ids.approval)
+    const asked = await call('member', 'GET', `/approvals/${ids.approval}`)
+    expect(asked.body).not.toHaveProperty('params')
+    expect((await call('approver', 'GET', `/approvals/${ids.approval}`)).body.status).toBe('pending')
+    const decided = await call('approver', 'POST', `/approvals/${ids.approval}/approve`, { comment: 'fine' })
+    expect(decided.body).toMatchObject({
+      status: 'approved',
+      votes: [{ user_id: server.identities.users.approver.user_id, decision: 'approve', comment: 'fine' }],
+    })
+    const late = await call('admin', 'POST', `/approvals/${ids.approval}/reject`)
+    expect([late.status, late.body.error.code]).toEqual([409, 'approval_already_decided'])
+  })
+})
