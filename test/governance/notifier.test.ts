@@ -107,7 +107,10 @@ describe('the notifier', () => {
   test('without a database it neither throws nor ends the process', async () => {
     const context = running.another()
     await context.pool.end()
-    const config = { ...context.config, database: { url: 'postgres://127.0.0.1:1/none', appRole: 'none' } }
+    const config = {
+      ...context.config,
+      database: { ...context.config.database, url: 'postgres://127.0.0.1:1/none' },
+    }
     const notifier = createNotifier({ config, pool: context.pool, log: context.log, pollMilliseconds: 5 })
     let woken = 0
     notifier.subscribe('run_a', () => (woken += 1))
