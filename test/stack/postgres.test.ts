@@ -6,6 +6,7 @@ import { Client } from 'pg'
 import { disownStalePid } from '../../src/stack/postgres-cluster.ts'
 import { startPostgres, type PostgresOptions, type PostgresServer } from '../../src/stack/postgres.ts'
 import { guardedFolder } from '../support/postgres.ts'
+import { until } from './until.ts'
 
 const cleaners: (() => Promise<void>)[] = []
 
@@ -75,16 +76,28 @@ describe('the embedded PostgreSQL', () => {
     const dataDir = folder()
     const first = await start({ dataDir })
     await ask(first.ownerUrl, 'create table kept as select 42 as answer')
-    // A backend that is busy notices late that its server is gone.
-    const busy = ask(first.ownerUrl, `select count(*) from generate_series(1, 1e9)`).catch(() => 'cut')
-    process.kill(first.pid, 'SIGKILL')
-    await first.exited
-    expect(statSync(join(dataDir, 'postgres', 'postmaster.pid')).isFile()).toBe(true)
-    const second = await start({ dataDir, port: first.port })
-    expect(second.port).toBe(first.port)
-    expect(await ask(second.ownerUrl, 'select answer from kept')).toEqual([{ answer: 42 }])
-    await busy
-  })
+    // A backend that stands still has not noticed that its server is gone, and still holds the shared memory.
+    const session = new Client({ connectionString: first.adminUrl })
+    session.on('error', () => undefined)
+    await session.connect()
+    const [row] = (await session.query('select pg_backend_pid() as pid')).rows as { pid: number }[]
+    const backend = row?.pid ?? 0
+    process.kill(backend, 'SIGSTOP')
+    try {
+      process.kill(first.pid, 'SIGKILL')
+      await first.exited
+      expect(statSync(join(dataDir, 'postgres', 'postmaster.pid')).isFile()).toBe(true)
+      const starting = start({ dataDir, port: first.port })
+      const log = (): string => readFileSync(join(dataDir, 'postgres.log'), 'utf8')
+      await until('the first try is refused', () => log().includes('is still in use'))
+      process.kill(backend, 'SIGCONT')
+      const second = await starting
+      expect(second.port).toBe(first.port)
+      expect(await ask(second.ownerUrl, 'select answer from kept')).toEqual([{ answer: 42 }])
+    } finally {
+      await session.end().catch(() => undefined)
+    }
+  }, 60_000)
 
   test('a pid file that names a stranger’s process stops neither the start nor the stranger', async () => {
     const dataDir = folder()
