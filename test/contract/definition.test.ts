@@ -1,0 +1,362 @@
+import { describe, expect, test } from '@jest/globals'
+import { z } from 'zod'
+import { type ToolDeclaration, defineTool } from '../../src/catalog/tool.ts'
+import {
+  type WorkflowDefinition,
+  checkDefinition,
+  checkInputs,
+  dependencies,
+  parseParams,
+  planOf,
+  workflowDefinition,
+} from '../../src/contract/definition.ts'
+
+const common = {
+  description: '',
+  categories: [],
+  constraints: [],
+  needsConnection: false,
+  timeoutSeconds: 10,
+} as const
+
+const mail = defineTool({
+  ...common,
+  name: 'mail',
+  sideEffect: 'egress',
+  outputLabels: [],
+  risk: 'high',
+  repeat: 'unsafe',
+  params: z.strictObject({
+    to: z.string(),
+    subject: z.string().optional(),
+    copies: z.number().default(1),
+    extra: z.strictObject({ tags: z.array(z.string()) }).optional(),
+  }),
+})
+const read = defineTool({
+  ...common,
+  name: 'read',
+  sideEffect: 'read',
+  outputLabels: ['internal'],
+  risk: 'medium',
+  repeat: 'free',
+  params: z.strictObject({ path: z.string().optional() }),
+})
+const tools: Record<string, ToolDeclaration> = { mail, read }
+const catalog = { get: (name: string) => (Object.hasOwn(tools, name) ? tools[name] : undefined) }
+
+type Step = Record<string, unknown> & { id: string }
+
+function parse(steps: Step[], more: object = {}): WorkflowDefinition {
+  const complete = steps.map((step) => ({ tool: 'read', ...step }))
+  return workflowDefinition.parse({ steps: complete, ...more })
+}
+
+/** `path: message` of every issue. */
+function check(steps: Step[], more: object = {}): string[] {
+  return checkDefinition(parse(steps, more), catalog).map((issue) => `${issue.path}: ${issue.message}`)
+}
+
+function refused(steps: unknown, more: object = {}): string[] {
+  const parsed = workflowDefinition.safeParse({ steps, ...more })
+  return parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+}
+
+describe('a definition that can be saved', () => {
+  test('may use everything the contract names', () => {
+    const issues = check(
+      [
+        { id: 'a', params: { path: '{{input.path}}/{{today}}' } },
+        {
+          id: 'b',
+          tool: 'mail',
+          params: {
+            to: '{{item.email}}',
+            subject: '#{{index}}',
+            extra: { tags: ['{{a.output[0].x}}', 'y'] },
+          },
+          depends_on: ['a'],
+          when: { value: '{{steps.a.output.on}}', operator: 'domain_not_in', compare: ['acme.com'] },
+          for_each: '{{a.output.people}}',
+          retry: { attempts: 3, backoff_seconds: 0.5 },
+          timeout_seconds: 30,
+          on_error: 'continue',
+          summary: 'Tell them',
+        },
+        {
+          id: 'c',
+          params: { path: '{{input.uploaded_files}}' },
+          when: { value: '{{a}}', operator: 'exists' },
+        },
+      ],
+      {
+        inputs: { path: { type: 'string', required: true, default: 'x', description: 'Where' } },
+        result: { sent: '{{b.output}}', all: ['{{steps.c.output.x}}'] },
+        categories: ['financial', 'pii'],
+      },
+    )
+    expect(issues).toEqual([])
+  })
+
+  test('has params, even if the step gives none', () => {
+    expect(parse([{ id: 'a' }]).steps[0]?.params).toEqual({})
+  })
+})
+
+describe('the shape', () => {
+  const step = { id: 'a', tool: 'read', params: {} }
+  test.each<[string, unknown, object?]>([
+    ['no step', []],
+    ['an unknown field', [{ ...step, colour: 'red' }]],
+    ['an unknown top-level field', [step], { version: 1 }],
+    ['params that are a list', [{ ...step, params: [] }]],
+    ['an unknown operator', [{ ...step, when: { value: 1, operator: 'like', compare: 1 } }]],
+    ['an operator on labels', [{ ...step, when: { value: 1, operator: 'from_label', compare: ['x'] } }]],
+    ['a `when` without value', [{ ...step, when: { operator: 'exists' } }]],
+    ['no attempts', [{ ...step, retry: { attempts: 0, backoff_seconds: 1 } }]],
+    ['half a retry', [{ ...step, retry: { attempts: 2 } }]],
+    ['a negative time-out', [{ ...step, timeout_seconds: -1 }]],
+    ['another on_error', [{ ...step, on_error: 'ignore' }]],
+    ['for_each over a number', [{ ...step, for_each: 3 }]],
+    ['an unknown input type', [step], { inputs: { a: { type: 'date' } } }],
+    ['NUL in a param', [{ ...step, params: { path: 'a\u0000' } }]],
+    ['NUL in a key', [{ ...step, params: { 'a\u0000': 1 } }]],
+    ['a forbidden key', [{ ...step, params: JSON.parse('{"path": {"__proto__": 1}}') as unknown }]],
+    ['a forbidden parameter', [{ ...step, params: JSON.parse('{"__proto__": 1}') as unknown }]],
+    ['another forbidden key', [{ ...step, params: { path: { constructor: 1 } } }]],
+    ['over 1,000 steps', Array.from({ length: 1001 }, (_, index) => ({ ...step, id: `s${index}` }))],
+    [
+      'too deep a param',
+      [{ ...step, params: JSON.parse(`{"a":${'['.repeat(80)}${']'.repeat(80)}}`) as unknown }],
+    ],
+  ])('is refused with %s', (_, steps, more = {}) => {
+    expect(refused(steps, more)).not.toEqual([])
+  })
+})
+
+describe('what the shape cannot show', () => {
+  test.each<[string, Step[], string, object?]>([
+    ['unknown tool', [{ id: 'a', tool: 'fax' }], 'steps.0.tool: step `a`: there is no tool `fax`'],
+    ['unknown tool of a prototype', [{ id: 'a', tool: 'constructor' }], 'there is no tool `constructor`'],
+    [
+      'unknown parameter',
+      [{ id: 'a', params: { file: 'x' } }],
+      'steps.0.params.file: step `a`: `read` has no parameter',
+    ],
+    [
+      'missing parameter',
+      [{ id: 'a', tool: 'mail' }],
+      'steps.0.params.to: step `a`: `mail` needs the parameter `to`',
+    ],
+    [
+      'wrong constant',
+      [{ id: 'a', params: { path: 7 } }],
+      'parameter `path`: expected string, received number',
+    ],
+    [
+      'wrong constant inside',
+      [{ id: 'a', tool: 'mail', params: { to: 'x', extra: { tags: [1] } } }],
+      'steps.0.params.extra.tags.0: step `a`',
+    ],
+    ['duplicate id', [{ id: 'a' }, { id: 'a' }], 'steps.1.id: step `a`: another step has the same id'],
+    ['reserved id', [{ id: 'item' }], 'step `item`: this id means something else'],
+    ['forbidden id', [{ id: 'constructor' }], 'step `constructor`: this id means something else'],
+    ['bad id', [{ id: 'a b' }], 'step `a b`: an id has letters'],
+    ['bad id with #', [{ id: 'a#1' }], 'step `a#1`: an id has letters'],
+    [
+      'unknown step',
+      [{ id: 'a', params: { path: 'x {{b.output.y}}' } }],
+      '`{{b.output.y}}`: there is no step `b`',
+    ],
+    [
+      'unknown depends_on',
+      [{ id: 'a', depends_on: ['b'] }],
+      'steps.0.depends_on: step `a`: there is no step `b`',
+    ],
+    ['waiting for itself', [{ id: 'a', depends_on: ['a'] }], 'step `a`: a step cannot wait for itself'],
+    ['itself', [{ id: 'a', params: { path: '{{a}}' } }], 'step `a`: `{{a}}` refers to the step itself'],
+    ['malformed reference', [{ id: 'a', params: { path: '{{a.b.c}}' } }], '`{{a.b.c}}` is not a reference'],
+    ['unclosed reference', [{ id: 'a', params: { path: 'x {{a' } }], '`{{a` is not a reference'],
+    ['unknown input', [{ id: 'a', params: { path: '{{input.x}}' } }], 'the workflow declares no input `x`'],
+    ['item outside', [{ id: 'a', params: { path: '{{item}}' } }], '`{{item}}` only has a value'],
+    ['item in for_each', [{ id: 'a', for_each: '{{item}}' }], '`{{item}}` only has a value'],
+    ['constant for_each', [{ id: 'a', for_each: 'rows' }], 'steps.0.for_each: step `a`: must be a template'],
+    ['long for_each', [{ id: 'a', for_each: Array(10_001).fill(1) }], 'more than 10,000 items'],
+    [
+      'unknown step in when',
+      [{ id: 'a', when: { value: '{{b}}', operator: 'exists' } }],
+      'steps.0.when.value: step `a`',
+    ],
+    [
+      'when without compare',
+      [{ id: 'a', when: { value: 1, operator: 'equals' } }],
+      'needs a value to compare with',
+    ],
+    [
+      'when with one for a list',
+      [{ id: 'a', when: { value: 1, operator: 'in', compare: 1 } }],
+      'a list of values',
+    ],
+    [
+      'when with a suffix',
+      [{ id: 'a', when: { value: 1, operator: 'domain_in', compare: ['com'] } }],
+      'public suffix',
+    ],
+    [
+      'unknown step in the result',
+      [{ id: 'a' }],
+      'result.r: result `r`: `{{b}}`',
+      { result: { r: '{{b}}' } },
+    ],
+    ['item in the result', [{ id: 'a' }], '`{{item}}` only has a value', { result: { r: '{{item}}' } }],
+    [
+      'bad default',
+      [{ id: 'a' }],
+      'inputs.n: input `n`: the default',
+      { inputs: { n: { type: 'number', default: '1' } } },
+    ],
+    ['bad input name', [{ id: 'a' }], 'a name has letters', { inputs: { 'a b': { type: 'string' } } }],
+    ['reserved input', [{ id: 'a' }], 'choose another', { inputs: { uploaded_files: { type: 'array' } } }],
+  ])('%s', (_, steps, message, more = {}) => {
+    expect(check(steps, more)).toContainEqual(expect.stringContaining(message))
+  })
+
+  test('a cycle names its steps and no others', () => {
+    const steps = [
+      { id: 'start' },
+      { id: 'a', params: { path: '{{c}} {{start}}' } },
+      { id: 'b', depends_on: ['a'] },
+      { id: 'c', when: { value: '{{b.output}}', operator: 'exists', compare: true } },
+      { id: 'end', depends_on: ['c'] },
+    ]
+    const [issue, ...others] = check(steps)
+    expect(others).toEqual([])
+    expect(issue).toMatch(/^steps: steps wait for each other in a circle: /)
+    expect(issue).not.toMatch(/start|end/)
+    for (const id of ['a', 'b', 'c']) expect(issue).toContain(`\`${id}\``)
+  })
+
+  test('values with templates are left to run time', () => {
+    expect(
+      check([
+        { id: 'a', tool: 'mail', params: { to: '{{b}}', copies: '{{b}}', extra: '{{b}}' } },
+        { id: 'b' },
+      ]),
+    ).toEqual([])
+  })
+
+  test('what did not come through the schema is checked too', () => {
+    const raw = JSON.parse(
+      '{"steps": [{"id": "a", "tool": "read", "params": {"__proto__": 1}}]}',
+    ) as WorkflowDefinition
+    expect(checkDefinition(raw, catalog)).toEqual([
+      expect.objectContaining({ path: 'steps.0.params.__proto__' }),
+    ])
+    const many = {
+      steps: Array.from({ length: 1001 }, (_, index) => ({ id: `s${index}`, tool: 'read', params: {} })),
+    }
+    expect(checkDefinition(many, catalog)).toEqual([expect.objectContaining({ path: 'steps' })])
+  })
+
+  test('1,000 steps in a chain with a long cycle are no trap', () => {
+    const chain = Array.from({ length: 1000 }, (_, index) => ({
+      id: `s${index}`,
+      depends_on: [`s${(index + 1) % 1000}`],
+    }))
+    expect(check(chain)).toHaveLength(1)
+  })
+})
+
+test('dependencies are what is named and what is referenced anywhere', () => {
+  const definition = parse([
+    { id: 'a' },
+    { id: 'b' },
+    { id: 'c', depends_on: ['a'] },
+    { id: 'd', depends_on: ['a', 'a'], params: { path: ['{{b.output}}', '{{a}}'] } },
+    {
+      id: 'e',
+      when: { value: '{{a}}', operator: 'equals', compare: '{{b}}' },
+      for_each: '{{steps.c.output}}',
+    },
+  ])
+  expect(dependencies(definition)).toEqual(
+    new Map([
+      ['a', []],
+      ['b', []],
+      ['c', ['a']],
+      ['d', ['a', 'b']],
+      ['e', ['a', 'b', 'c']],
+    ]),
+  )
+})
+
+describe('inputs', () => {
+  const definition = {
+    inputs: {
+      who: { type: 'string', required: true },
+      copies: { type: 'number', default: 2 },
+      tags: { type: 'array' },
+      on: { type: 'boolean', required: true, default: false },
+    },
+  } as const
+
+  test('come back with their defaults, and without what was not given', () => {
+    expect(checkInputs(definition, { who: 'Ann' })).toEqual({ inputs: { who: 'Ann', copies: 2, on: false } })
+    expect(checkInputs(definition, { who: 'Ann', tags: null, copies: null })).toEqual({
+      inputs: { who: 'Ann', copies: 2, on: false },
+    })
+    expect(checkInputs({}, {})).toEqual({ inputs: {} })
+  })
+
+  test.each([
+    [{}, 'inputs.who'],
+    [{ who: null }, 'inputs.who'],
+    [{ who: 7 }, 'inputs.who'],
+    [{ who: 'a', tags: {} }, 'inputs.tags'],
+    [{ who: 'a', copies: '2' }, 'inputs.copies'],
+    [{ who: 'a', extra: 1 }, 'inputs.extra'],
+    [{ who: 'a', constructor: 1 }, 'inputs.constructor'],
+    [{ who: 'a\u0000' }, 'inputs.who'],
+  ])('%j is refused at %s', (inputs, path) => {
+    expect(checkInputs(definition, inputs)).toContainEqual(expect.objectContaining({ path }))
+  })
+})
+
+describe('parameters at run time', () => {
+  test('are validated, with defaults filled in', () => {
+    expect(parseParams(mail, { to: 'a' })).toEqual({ ok: true, params: { to: 'a', copies: 1 } })
+  })
+
+  test('null for what can be left out counts as left out', () => {
+    expect(parseParams(mail, { to: 'a', subject: null, copies: null })).toEqual({
+      ok: true,
+      params: { to: 'a', copies: 1 },
+    })
+  })
+
+  test.each([
+    [{}, 'to'],
+    [{ to: null }, 'to'],
+    [{ to: 'a', copies: 'x' }, 'copies'],
+    [{ to: 'a', other: 1 }, 'other'],
+    [{ to: 'a', extra: { tags: ['x'], more: 1 } }, 'extra.more'],
+    [JSON.parse('{"to": "a", "__proto__": {}}') as { to: string }, '__proto__'],
+  ])('%j is refused at %s', (params, path) => {
+    expect(parseParams(mail, params)).toEqual({ ok: false, issues: [expect.objectContaining({ path })] })
+  })
+})
+
+test('a plan has each step’s tool, dependencies and conditions', () => {
+  const definition = parse([
+    { id: 'a' },
+    { id: 'b', tool: 'mail', params: { to: '{{a}}' }, for_each: ['x'], on_error: 'continue' },
+    { id: 'lost', tool: 'gone' },
+  ])
+  const plan = planOf(definition, catalog, { inputs: { x: 1 }, areInputsComplete: true })
+  expect(plan).toMatchObject({ inputs: { x: 1 }, areInputsComplete: true })
+  expect(plan.steps).toMatchObject([
+    { id: 'a', sideEffect: 'read', outputLabels: ['internal'], dependsOn: [], bringsOwnLabels: false },
+    { id: 'b', sideEffect: 'egress', dependsOn: ['a'], forEach: ['x'], onError: 'continue' },
+    { id: 'lost', sideEffect: 'egress', bringsOwnLabels: true },
+  ])
+})
