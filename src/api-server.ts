@@ -21,13 +21,14 @@ const keyCleaningMilliseconds = 3_600_000
 const config = readConfig()
 const context = createContext(config, 'api')
 const draining = new AbortController()
-const temporal = temporalCheck(config)
 const client = createTemporalClient(config.temporal)
 // What this process commits is told to Temporal at once; whatever it cannot tell, any relay does later.
 const relay = startRelay(context, createMotor(client, config.temporal), () =>
   hasSearchAttributes(client, context.log),
 )
-const server = createServer(createApp(context, { temporal: temporal.check, draining: draining.signal }))
+const server = createServer(
+  createApp(context, { temporal: temporalCheck(client), draining: draining.signal }),
+)
 const cleaning = setInterval(() => {
   forgetOldKeys(context).catch((error: Error) =>
     context.log.warn({ err: error.message }, 'old keys were not forgotten'),
@@ -38,11 +39,12 @@ exitWithParent(async () => {
   clearInterval(cleaning)
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   draining.abort()
-  server.closeIdleConnections()
+  // A connection is idle, and can be closed, once its last answer has gone out.
+  const closing = setInterval(() => server.closeIdleConnections(), 50)
   await closed
+  clearInterval(closing)
   await relay.stop()
   await client.connection.close()
-  await temporal.close()
   await context.close()
 })
 

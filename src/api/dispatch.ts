@@ -45,7 +45,7 @@ export async function dispatch(
     services,
     identity,
     caller,
-    params: params as Call['params'],
+    params,
     query: route.query === undefined ? undefined : validate(route.query, query, 'the query'),
     body: route.body === undefined ? undefined : validate(route.body, rawBody, 'the body'),
     idempotencyKey: idempotencyKey(route, request),

@@ -6,6 +6,7 @@ import type { Answer, Call, Route } from './route.ts'
 import { splitKey } from './access.ts'
 import { jsonText } from './send.ts'
 
+type Handle = NonNullable<Route['handle']>
 type TextAnswer = Answer & { readonly text?: string | null; readonly replayed?: boolean }
 
 /** What is not final: the same call may well end otherwise a moment later. */
@@ -21,7 +22,7 @@ export async function answerOnce(
   request: Request,
   sent: unknown,
 ): Promise<TextAnswer> {
-  const handle = route.handle as NonNullable<Route['handle']>
+  const handle: Handle = (each) => (route.handle as Handle)(each)
   const { idempotencyKey: key, caller, context } = call
   if (key === null) return handle(call)
   const opening = await openKey(context, {
@@ -41,7 +42,7 @@ export async function answerOnce(
 
 async function handleClaimed(
   call: Call,
-  handle: NonNullable<Route['handle']>,
+  handle: Handle,
   claim: Claim,
   requestId: string,
 ): Promise<TextAnswer> {

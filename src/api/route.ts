@@ -103,5 +103,5 @@ export function streamRoute<const Key extends RouteKey, Q = undefined>(
 }
 
 export function publicRoute<const Key extends RouteKey>(definition: PublicRoute<Key>): Route {
-  return definition as unknown as Route
+  return definition
 }

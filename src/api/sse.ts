@@ -27,14 +27,15 @@ export function openStream(response: Response, options: StreamOptions): Stream {
   const signal = AbortSignal.any([options.signal, barred.signal])
   const ping = setInterval(() => {
     response.write(': ping\n\n')
-    options.stillAllowed().then(
-      (allowed) => {
-        if (!allowed) barred.abort()
-      },
-      // That nobody can be asked bars nobody: the next ping asks again.
-      () => {},
-    )
+    void barUnlessAllowed()
   }, options.pingMilliseconds)
+  const barUnlessAllowed = async (): Promise<void> => {
+    try {
+      if (!(await options.stillAllowed())) barred.abort()
+    } catch {
+      // That nobody can be asked bars nobody: the next ping asks again.
+    }
+  }
   return {
     signal,
     async write(text) {

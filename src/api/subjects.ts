@@ -1,4 +1,4 @@
-import { sql, type Kysely } from 'kysely'
+import { sql, type Kysely, type RawBuilder } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import { notFound } from '../governance/errors.ts'
 import type { Role } from '../policy/types.ts'
@@ -28,26 +28,18 @@ const words = {
 } as const satisfies Record<Exclude<Subject, 'nothing'>, string>
 
 /** SQL that yields `organization_id` of the subject, or no row. */
-function source(subject: Exclude<Subject, 'nothing'>, { params, organizationId }: Naming) {
-  const id = params['id'] ?? ''
-  switch (subject) {
-    case 'own':
-      return sql`select ${organizationId}::text as organization_id`
-    case 'organization':
-      return sql`select ${id}::text as organization_id`
-    case 'rule':
-      return sql`select organization_id from rules where id = ${params['rule']} and organization_id = ${id}`
-    case 'label_rule':
-      return sql`select organization_id from label_rules where id = ${params['rule']} and organization_id = ${id}`
-    case 'workflow':
-      return sql`select organization_id from workflows where id = ${id} and deleted_at is null`
-    case 'run':
-      return sql`select organization_id from runs where id = ${id}`
-    case 'approval':
-      return sql`select organization_id from approvals where id = ${id}`
-    case 'api_key':
-      return sql`select organization_id from api_keys where id = ${id}`
-  }
+const sources: Readonly<
+  Record<Exclude<Subject, 'nothing'>, (id: string, rule: string) => RawBuilder<unknown>>
+> = {
+  own: (id) => sql`select ${id}::text as organization_id`,
+  organization: (id) => sql`select ${id}::text as organization_id`,
+  rule: (id, rule) => sql`select organization_id from rules where id = ${rule} and organization_id = ${id}`,
+  label_rule: (id, rule) =>
+    sql`select organization_id from label_rules where id = ${rule} and organization_id = ${id}`,
+  workflow: (id) => sql`select organization_id from workflows where id = ${id} and deleted_at is null`,
+  run: (id) => sql`select organization_id from runs where id = ${id}`,
+  approval: (id) => sql`select organization_id from approvals where id = ${id}`,
+  api_key: (id) => sql`select organization_id from api_keys where id = ${id}`,
 }
 
 /**
@@ -60,15 +52,13 @@ export async function findStanding(
   subject: Exclude<Subject, 'nothing'>,
   naming: Naming,
 ): Promise<Standing> {
+  const id = subject === 'own' ? naming.organizationId : (naming.params['id'] ?? '')
+  const rule = naming.params['rule'] ?? ''
   const { rows } = await sql<{ organization_id: string; role: Role }>`
-    select s.organization_id, m.role from (${source(subject, naming)}) as s
+    select s.organization_id, m.role from (${sources[subject](id, rule)}) as s
     join memberships m on m.organization_id = s.organization_id and m.user_id = ${userId}`.execute(db)
   const [row] = rows
-  if (row === undefined) throw notFound(words[subject], nameOf(subject, naming))
+  if (row === undefined)
+    throw notFound(words[subject], subject === 'rule' || subject === 'label_rule' ? rule : id)
   return { organizationId: row.organization_id, role: row.role }
-}
-
-function nameOf(subject: Subject, { params, organizationId }: Naming): string {
-  if (subject === 'own') return organizationId
-  return (subject === 'rule' || subject === 'label_rule' ? params['rule'] : params['id']) ?? ''
 }

@@ -113,11 +113,12 @@ class PostgresNotifier implements Notifier {
   }
 
   #wakeAll(): void {
-    for (const runId of [...this.#subscribers.keys()]) this.#wake(runId)
+    for (const runId of Array.from(this.#subscribers.keys())) this.#wake(runId)
   }
 
   #wake(runId: string): void {
-    for (const wake of [...(this.#subscribers.get(runId) ?? [])]) {
+    // A copy: a subscriber may end its subscription, or begin one, while it is woken.
+    for (const wake of Array.from(this.#subscribers.get(runId) ?? [])) {
       try {
         wake()
       } catch (error) {

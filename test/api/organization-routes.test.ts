@@ -144,7 +144,7 @@ describe('tools', () => {
   test('are listed by name, page by page', async () => {
     const all = (await call('viewer', 'GET', '/tools')).body.data
     const names = all.map((tool: { name: string }) => tool.name)
-    expect(names).toEqual([...names].sort())
+    expect(names).toEqual([...names].sort((a, b) => (a < b ? -1 : 1)))
     const first = (await call('viewer', 'GET', '/tools?limit=1')).body
     const second = (await call('viewer', 'GET', `/tools?limit=1&cursor=${first.next_cursor}`)).body
     expect([...first.data, ...second.data]).toEqual(all.slice(0, 2))

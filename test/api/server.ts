@@ -37,7 +37,8 @@ export interface Answer {
 export async function startTestServer(
   options: { env?: NodeJS.ProcessEnv; services?: Partial<Services> } = {},
 ): Promise<TestServer> {
-  const { context, close } = await testContext(options.env)
+  const running = await testContext(options.env)
+  const { context } = running
   const identities = (await bootstrapIdentities(context)) as BootstrapIdentities
   const services: Services = {
     temporal: () => Promise.resolve(true),
@@ -54,7 +55,7 @@ export async function startTestServer(
     async close() {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
-      await close()
+      await running.close()
     },
   }
 }

@@ -16,18 +16,34 @@ import { getToolRoute, getTools } from './tools.ts'
 import { getVersion, getVersions, postRollback } from './workflow-versions.ts'
 import { deleteWorkflowRoute, getWorkflow, getWorkflows, postWorkflow, putWorkflow } from './workflows.ts'
 
-/** Every route that is mounted. */
+const workflowRoutes = [
+  postWorkflow,
+  getWorkflows,
+  getWorkflow,
+  putWorkflow,
+  deleteWorkflowRoute,
+  getVersions,
+  getVersion,
+  postRollback,
+]
+const runDetailRoutes = [getReceipt, getRunEvents, getStepOutput, postResolve]
+const approvalRoutes = [getApprovals, getApproval, postApprove, postReject]
+const governanceRoutes = [getGovernance, patchGovernance, getAudit, getVerify]
+const dataRoutes = [getTools, getToolRoute, getMemory, putMemory, deleteMemoryRoute]
+const identityRoutes = [getMe, getScopes, postApiKey, getApiKeys, patchApiKey, deleteApiKey]
+
+/** Every route that is mounted, in the order of its description. */
 export const routes: readonly Route[] = [
-  ...[postWorkflow, getWorkflows, getWorkflow, putWorkflow, deleteWorkflowRoute],
-  ...[getVersions, getVersion, postRollback],
-  ...[postExecute, ...runRoutes, getReceipt, getRunEvents, getStepOutput, postResolve],
-  ...[getApprovals, getApproval, postApprove, postReject],
-  ...[...ruleRoutes, getRuleTemplates],
-  ...[getGovernance, patchGovernance],
-  ...[getAudit, getVerify],
-  ...[getTools, getToolRoute],
-  ...[getMemory, putMemory, deleteMemoryRoute],
-  ...[getMe, getScopes],
-  ...[postApiKey, getApiKeys, patchApiKey, deleteApiKey],
-  ...[getHealth, ...docsRoutes(() => routes)],
+  ...workflowRoutes,
+  postExecute,
+  ...runRoutes,
+  ...runDetailRoutes,
+  ...approvalRoutes,
+  ...ruleRoutes,
+  getRuleTemplates,
+  ...governanceRoutes,
+  ...dataRoutes,
+  ...identityRoutes,
+  getHealth,
+  ...docsRoutes(() => routes),
 ]
