@@ -66,7 +66,7 @@ describe('a rule', () => {
     ['a path with a hole', { ...base, params: [{ param: 'a..b', operator: 'equals', value: 1 }] }],
     [
       'too many conditions',
-      { ...base, params: Array(101).fill({ param: 'a', operator: 'equals', value: 1 }) },
+      { ...base, params: Array.from({ length: 101 }, () => ({ param: 'a', operator: 'equals', value: 1 })) },
     ],
     ['nobody to approve', { ...base, approvals_needed: 0 }],
     ['a negative time', { ...base, expires_after_seconds: -1 }],
