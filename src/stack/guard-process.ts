@@ -17,6 +17,8 @@ process.stdin.on('error', () => undefined)
 await new Promise<void>((resolve) => process.stdin.once('close', resolve))
 if (existsSync(dataDir)) {
   await endOrphans(dataDir, { except: ['guard'] })
-  if (remove === '--remove') rmSync(dataDir, { recursive: true, force: true })
+  // Another guard may still be ending what writes below this folder.
+  if (remove === '--remove')
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
 }
 process.exit(0)

@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Ending } from './child.ts'
 import { writeFileAtomic } from './files.ts'
@@ -70,8 +70,13 @@ export function recordedProcesses(dataDir: string): RecordedProcess[] {
 export function isOurs(dataDir: string, record: ProcessIdentity): boolean {
   if (!isRunning(record)) return false
   // The folder itself or something in it, as a whole word of the command line: `/x/.data-2` is not in `/x/.data`.
-  const folder = realpathSync(dataDir).replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
+  const folder = trueName(dataDir).replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
   return new RegExp(`(^|[\\s=])${folder}(/|\\s|$)`).test(identify(record.pid)?.command ?? '')
+}
+
+/** A folder that was removed under its processes still names them. */
+function trueName(dataDir: string): string {
+  return existsSync(dataDir) ? realpathSync(dataDir) : resolve(dataDir)
 }
 
 export interface EndOptions {

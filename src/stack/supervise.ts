@@ -68,7 +68,7 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
         const wait = Math.min(pause * 2 ** (failures - 1), longestPause)
         log(`${service.name} ended unasked (${why}): starting it again in ${(wait / 1_000).toFixed(1)} s`)
         await quietly(delay(wait, undefined, { signal: stopping.signal }))
-        await allUp(service.needs)
+        await allUp(service)
         if (stopping.signal.aborted) return
         const began = performance.now()
         try {
@@ -84,8 +84,10 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
     }
   }
 
-  const allUp = async (names: readonly Name[]): Promise<void> => {
-    while (!stopping.signal.aborted && names.some((name) => kept.get(name)?.up === false)) {
+  const allUp = async ({ name, needs }: Service<Name>): Promise<void> => {
+    const missing = (): Name[] => needs.filter((need) => kept.get(need)?.up === false)
+    if (missing().length > 0) log(`${name} waits for ${missing().join(' and ')}`)
+    while (!stopping.signal.aborted && missing().length > 0) {
       await quietly(delay(50, undefined, { signal: stopping.signal }))
     }
   }

@@ -6,13 +6,20 @@ import { until } from './until.ts'
 
 /** A service whose ends and failures the test decides. */
 function fake(name: string, needs: string[] = []) {
-  const state = { starts: 0, fail: false, stops: 0, end: (_how: string): void => undefined }
+  const state = {
+    starts: 0,
+    fail: false,
+    stops: 0,
+    recovery: Promise.resolve(),
+    end: (_how: string): void => undefined,
+  }
   const service: Service<string> = {
     name,
     needs,
     start: async () => {
       state.starts += 1
       await tick()
+      await state.recovery
       if (state.fail) throw new Error('will not start')
       const ended = Promise.withResolvers<string>()
       let gone = false
@@ -78,18 +85,20 @@ describe('the supervisor', () => {
   })
 
   test('waits for what it needs before it starts again', async () => {
-    const supervisor = createSupervisor({ log: () => undefined, ...quick })
+    const lines: string[] = []
+    const supervisor = createSupervisor({ log: (line) => lines.push(line), ...quick })
     const database = fake('postgres')
     const worker = fake('worker', ['postgres'])
     await supervisor.add(database.service)
     await supervisor.add(worker.service)
-    database.state.fail = true
+    const recovered = Promise.withResolvers<void>()
+    database.state.recovery = recovered.promise
     database.state.end('signal SIGKILL')
-    await until('the database is tried again', () => database.state.starts > 1)
+    await until('the database starts again', () => database.state.starts === 2)
     worker.state.end('exit code 1')
-    await until('the database is tried some more', () => database.state.starts > 3)
+    await until('the worker waits', () => lines.includes('worker waits for postgres'))
     expect(worker.state.starts).toBe(1)
-    database.state.fail = false
+    recovered.resolve()
     await until('the worker follows', () => worker.state.starts === 2)
     await supervisor.stop(['worker', 'postgres'])
   })

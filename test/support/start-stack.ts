@@ -3,7 +3,14 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { forgetProcess, isOurs, recordedProcesses, recordProcess, type Role } from '../../src/stack/guard.ts'
+import {
+  endOrphans,
+  forgetProcess,
+  isOurs,
+  recordedProcesses,
+  recordProcess,
+  type Role,
+} from '../../src/stack/guard.ts'
 import { identify, isRunning, type ProcessIdentity } from '../../src/stack/process-identity.ts'
 import { guardedFolder } from './postgres.ts'
 
@@ -18,7 +25,15 @@ export function stackHome(): StackHome {
   const { dataDir: outer, guard } = guardedFolder()
   const dataDir = join(outer, 'data')
   mkdirSync(dataDir)
-  return { dataDir, remove: () => guard.close() }
+  return {
+    dataDir,
+    remove: async () => {
+      // A whole stack that still runs is asked to stop first; then what it, killed, may have left.
+      await endOrphans(outer, { except: ['guard'] })
+      await endOrphans(dataDir)
+      await guard.close()
+    },
+  }
 }
 
 export interface StartedStack {
