@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type pg from 'pg'
-import { chainStart, sealEntry, type ChainPosition } from '../src/governance/audit.ts'
+import { chainStart, sealEntry, type AuditDraft, type ChainPosition } from '../src/governance/audit.ts'
 import { draft } from './support/append-sides.ts'
 import { createOrganization, withClient, withPostgres } from './support/postgres.ts'
 import { compare, count, machine, median, say } from './support/report.ts'
@@ -50,6 +50,18 @@ async function measure(args: readonly string[]): Promise<VerifyMeasurement> {
   return Promise.race([once(child, 'message').then(([answer]) => answer as VerifyMeasurement), ended])
 }
 
+/** Neighbours of different kinds and lengths, as runs and agents interleave. */
+const shapes: readonly AuditDraft[] = [
+  draft,
+  draft,
+  { ...draft, eventType: 'run.finished', action: 'finish', runId: null, metadata: { nodes_executed: 3 } },
+  {
+    ...draft,
+    actor: { type: 'system', id: 'sweeper' },
+    metadata: { approval_id: 'apr_01J00000000000000000000000' },
+  },
+]
+
 /** Writes a chain as the service does, without its transactions; answers its size in bytes. */
 async function writeChain(client: pg.Client, entries: number): Promise<number> {
   await createOrganization(client, organizationId)
@@ -60,7 +72,7 @@ async function writeChain(client: pg.Client, entries: number): Promise<number> {
     const canonical: string[] = []
     const hash: string[] = []
     for (let n = 0; n < 2_000 && position.seq < entries; n += 1) {
-      const entry = sealEntry(organizationId, position, 1, at, draft)
+      const entry = sealEntry(organizationId, position, 1, at, shapes[position.seq % shapes.length] ?? draft)
       position = { seq: entry.seq, hash: entry.hash }
       bytes += Buffer.byteLength(entry.canonical)
       canonical.push(entry.canonical)

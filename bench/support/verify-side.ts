@@ -27,8 +27,8 @@ async function readAndHash(): Promise<number> {
       values: [organizationId],
     }
     const stored = new pg.Query(config)
-    stored.on('row', ([canonical]: [string]) => {
-      hash('sha256', canonical, 'hex')
+    stored.on('row', (row: [string]) => {
+      hash('sha256', row[0], 'hex')
       hashed += 1
     })
     stored.on('end', resolve)

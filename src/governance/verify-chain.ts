@@ -44,9 +44,9 @@ async function firstMismatch(
   return new Promise((resolve, reject) => {
     const stored = streamEntries(organizationId)
     let mismatch: Mismatch | null = null
-    stored.on('row', ([canonical, hash]: StoredRow) => {
+    stored.on('row', (row: StoredRow) => {
       if (mismatch !== null) return
-      mismatch = checker.next({ canonical, hash })
+      mismatch = checker.next({ canonical: row[0], hash: row[1] })
       if (mismatch !== null) resolve(mismatch)
     })
     stored.on('end', () => resolve(mismatch))

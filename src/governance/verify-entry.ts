@@ -33,6 +33,10 @@ export class ChainChecker {
   #hash = chainStart.hash
   #policyVersion = 0
   #last: StoredEntry | null = null
+  // Where the entry before had its parts: entries of one kind have them at the same places.
+  #metadata = -1
+  #policy = -1
+  #owner = -1
 
   constructor(organizationId: string) {
     this.#organizationId = organizationId
@@ -90,20 +94,24 @@ export class ChainChecker {
 
   /**
    * Policy version of an entry written the way `sealEntry` writes it and linked as expected, read off its text; null
-   * when only a parse can tell. Sound because keys are sorted: the tail it demands is flat up to the closing brace of
-   * the whole entry, so none of it can be part of a nested value, and a raw quote cannot be inside a string.
+   * when only a parse can tell. Sound because a raw quote cannot be inside a string, no brace opens between
+   * `metadata` and the version, and behind the owner only the brace closes that ends the whole entry: what is read
+   * there is the entry's own.
    */
   #readSealed(canonical: string): number | null {
-    const policy = canonical.indexOf(policyNeedle) - policyNeedleAt
-    const metadata = canonical.lastIndexOf('{', policy) - metadataText.length + 1
-    if (!canonical.startsWith(policyText, policy) || !canonical.startsWith(metadataText, metadata))
-      return null
-    if (policy !== metadata + metadataText.length && canonical[policy - 1] !== ',') return null
-    const owner = canonical.indexOf(ownerNeedle, policy) - ownerNeedleAt
+    const metadata = (this.#metadata = place(canonical, metadataText, this.#metadata, 0))
+    if (metadata < 0) return null
+    const first = metadata + metadataText.length
+    const policy = (this.#policy = place(canonical, policyText, this.#policy, first))
+    const owner = (this.#owner = place(canonical, this.#ownerText, this.#owner, policy))
+    if (policy < first || owner < policy) return null
+    const nested = canonical.indexOf('{', first)
+    if (nested >= 0 && nested < policy) return null
+    if (policy !== first && canonical[policy - 1] !== ',') return null
+    if (canonical.indexOf('}', owner) !== canonical.length - 1) return null
     const prev = owner + this.#ownerText.length
-    if (!canonical.startsWith(this.#ownerText, owner) || !canonical.startsWith(this.#hash, prev)) return null
-    tail.lastIndex = prev + this.#hash.length
-    if (Number(tail.exec(canonical)?.[1]) !== this.#seq + 1) return null
+    if (!canonical.startsWith(this.#hash, prev)) return null
+    if (canonical.indexOf(`,"seq":${this.#seq + 1},"status":"`, prev) < 0) return null
     wholeNumber.lastIndex = policy + policyText.length
     const version = wholeNumber.exec(canonical)?.[1]
     return version === undefined ? null : Number(version)
@@ -135,17 +143,12 @@ export class ChainChecker {
 
 const metadataText = ',"metadata":{'
 const policyText = '"policy_version":'
-// Searched for from a letter that is rare in entries: with a quote or a comma first, a search stops at every field.
-const policyNeedle = 'y_version":'
-const policyNeedleAt = policyText.indexOf(policyNeedle)
-const ownerNeedle = 'zation_id":"'
-const ownerNeedleAt = ',"organization_id":"'.indexOf(ownerNeedle)
 const wholeNumber = /(\d{1,15})[,}]/y
-const text = String.raw`"[^"\\]*"`
-const tail = new RegExp(
-  `","run_id":(?:null|${text}),"seq":(\\d{1,15}),"status":${text},"timestamp":${text},"user_id":(?:null|${text}),"workflow_id":(?:null|${text})}$`,
-  'y',
-)
+
+/** Where `part` begins, at `guess` if it is there, else the first place from `from` on; below zero when nowhere. */
+function place(text: string, part: string, guess: number, from: number): number {
+  return guess >= from && text.startsWith(part, guess) ? guess : text.indexOf(part, from)
+}
 
 function idOf(fields: Record<string, unknown> | null): string | null {
   const id = fields?.['id']
