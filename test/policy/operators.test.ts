@@ -124,6 +124,9 @@ describe('paths', () => {
       matches('allow', { param: 'guests.email', operator: 'domain_in', value: ['acme.com'] }, params),
     ).toBe(false)
     expect(matches('deny', { param: 'guests.email', operator: 'exists', value: false }, params)).toBe(true)
+    expect(matches('deny', { param: 'guests.email', operator: 'exists', value: true }, params)).toBe(true)
+    expect(matches('allow', { param: 'guests.email', operator: 'exists', value: true }, params)).toBe(false)
+    expect(matches('allow', { param: 'guests.email', operator: 'exists', value: false }, params)).toBe(false)
   })
 
   test('what is nested too deeply to read restricts and never allows', () => {
