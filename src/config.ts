@@ -2,15 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { z } from 'zod'
 
-const flag = z
-  .enum(['true', 'false', '1', '0', ''])
-  .transform((text) => text === 'true' || text === '1')
+const flag = z.enum(['true', 'false', '1', '0', '']).transform((text) => text === 'true' || text === '1')
 
 /** The environment, as read once at start. Unknown variables are none of ours. */
 const environment = z.object({
   APP_ENV: z.enum(['development', 'test', 'staging', 'production']).default('development'),
   DATABASE_URL: z.string().min(1),
   DATABASE_APP_ROLE: z.string().min(1).default('countersign_app'),
+  DATABASE_PREPARED_STATEMENTS: flag.default(true),
   TEMPORAL_ADDRESS: z.string().min(1).default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().min(1).default('default'),
   TEMPORAL_API_KEY: z.string().optional(),
@@ -27,7 +26,11 @@ const environment = z.object({
   FILE_ROOT: z.string().default('samples'),
   ENABLE_DOCS: flag.default(true),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
-  RUN_APPROVAL_SECONDS: z.coerce.number().int().min(0).default(7 * 24 * 3600),
+  RUN_APPROVAL_SECONDS: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .default(7 * 24 * 3600),
   HEARTBEAT_TIMEOUT_SECONDS: z.coerce.number().min(1).default(10),
   RECONCILE_SECONDS: z.coerce.number().min(0.1).default(10),
 })
@@ -36,7 +39,7 @@ export interface Config {
   readonly env: 'development' | 'test' | 'staging' | 'production'
   /** Names this process in logs and heartbeats. */
   readonly processId: string
-  readonly database: { readonly url: string; readonly appRole: string }
+  readonly database: { readonly url: string; readonly appRole: string; readonly prepare: boolean }
   readonly temporal: {
     readonly address: string
     readonly namespace: string
@@ -46,7 +49,12 @@ export interface Config {
     readonly tlsCertFile: string | null
     readonly tlsKeyFile: string | null
   }
-  readonly http: { readonly host: string; readonly port: number; readonly publicUrl: string | null; readonly docs: boolean }
+  readonly http: {
+    readonly host: string
+    readonly port: number
+    readonly publicUrl: string | null
+    readonly docs: boolean
+  }
   readonly encryptionKey: Buffer
   readonly tools: { readonly fileRoot: string; readonly smtpUrl: string | null; readonly mailFrom: string }
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
@@ -70,7 +78,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return {
     env: e.APP_ENV,
     processId: `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
-    database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE },
+    database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE, prepare: e.DATABASE_PREPARED_STATEMENTS },
     temporal: {
       address: e.TEMPORAL_ADDRESS,
       namespace: e.TEMPORAL_NAMESPACE,

@@ -30,7 +30,7 @@ export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): 
     applicationName: `countersign-${kind}`,
     onError: (error) => log.warn({ err: error.message }, 'a database connection was lost'),
   })
-  const db = createDatabase(pool)
+  const db = createDatabase(pool, { prepare: config.database.prepare })
   const notifier = createNotifier({ config, pool, log })
   const context: Context = {
     config,

@@ -1,5 +1,6 @@
-import { Kysely, PostgresDialect } from 'kysely'
+import { Kysely, PostgresDialect, type PostgresPool } from 'kysely'
 import pg from 'pg'
+import { preparing } from './prepared.ts'
 import type { Database } from './schema/index.ts'
 
 // int8 as a number: our sequences stay far below 2^53.
@@ -29,6 +30,8 @@ export function createPool(options: ConnectOptions): pg.Pool {
   return pool
 }
 
-export function createDatabase(pool: pg.Pool): Kysely<Database> {
-  return new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
+/** Kysely over this pool; ending it ends the pool. */
+export function createDatabase(pool: pg.Pool, options: { prepare?: boolean } = {}): Kysely<Database> {
+  const source = options.prepare === false ? pool : (preparing(pool) as unknown as PostgresPool)
+  return new Kysely<Database>({ dialect: new PostgresDialect({ pool: source }) })
 }

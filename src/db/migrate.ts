@@ -25,10 +25,14 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
     await client.query(
       'create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())',
     )
-    const done = new Set((await client.query('select name from schema_migrations')).rows.map((row) => row.name))
+    const done = new Set(
+      (await client.query('select name from schema_migrations')).rows.map((row) => row.name),
+    )
     const unknown = [...done].filter((name) => !migrations.some((migration) => migration.name === name))
     if (unknown.length > 0)
-      throw new Error(`the database was migrated by a newer version (\`${unknown.join('`, `')}\`): update this one`)
+      throw new Error(
+        `the database was migrated by a newer version (\`${unknown.join('`, `')}\`): update this one`,
+      )
     const applied: string[] = []
     for (const migration of migrations) {
       if (done.has(migration.name)) continue

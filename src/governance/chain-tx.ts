@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely'
+import { sql, type RawBuilder, type Transaction } from 'kysely'
 import type { Insertable } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import { sealEntry, type AuditDraft, type ChainPosition, type SealedEntry } from './audit.ts'
@@ -84,37 +84,50 @@ export class ChainTx {
       if (this.#events.size + this.#outbox.length > 0) throw new Error('a change without an audit entry')
       return
     }
-    if (this.#events.size > 0) await this.#writeEvents()
-    if (this.#outbox.length > 0) await this.trx.insertInto('outbox').values(this.#outbox).execute()
-    await sql`
-      with added as (
+    const parts: RawBuilder<unknown>[] = [
+      sql`added as (
         insert into audit_events (canonical, hash)
         select * from unnest(${this.#entries.map((entry) => entry.canonical)}::text[],
                              ${this.#entries.map((entry) => entry.hash)}::text[])
-      )
+      )`,
+    ]
+    if (this.#events.size > 0) parts.push(...this.#eventParts())
+    if (this.#outbox.length > 0)
+      parts.push(sql`told as (
+        insert into outbox (kind, run_id, payload)
+        select * from unnest(${this.#outbox.map((row) => row.kind)}::text[],
+                             ${this.#outbox.map((row) => row.run_id)}::text[],
+                             ${this.#outbox.map((row) => row.payload)}::jsonb[])
+      )`)
+    await sql`
+      with ${sql.join(parts)}
       update chain_head
       set seq = ${this.#position.seq}, hash = ${this.#position.hash}, policy_version = ${this.#policyVersion}
       where organization_id = ${this.organizationId}`.execute(this.trx)
   }
 
-  /** One statement: moves each run's event counter and inserts its events in order. */
-  async #writeEvents(): Promise<void> {
+  /** Moves each run's event counter and inserts its events in order. */
+  #eventParts(): RawBuilder<unknown>[] {
     const rows = [...this.#events].flatMap(([runId, events]) =>
-      events.map((event, index) => ({ runId, index, count: events.length, ...event })),
+      events.map((event, index) => ({ runId, place: index + 1, ...event })),
     )
-    await sql`
-      with counts as (
+    return [
+      sql`counts as (
         select * from unnest(${[...this.#events.keys()]}::text[],
                              ${[...this.#events.values()].map((events) => events.length)}::int[]) as c(run_id, n)
-      ), moved as (
+      )`,
+      sql`moved as (
         update runs set event_seq = event_seq + n from counts where id = run_id
         returning id, event_seq - n as base
-      )
-      insert into run_events (run_id, seq, type, at, data)
-      select e.run_id, moved.base + e.place, e.type, ${this.now}::timestamptz, e.data::jsonb
-      from unnest(${rows.map((row) => row.runId)}::text[], ${rows.map((row) => row.index + 1)}::int[],
-                  ${rows.map((row) => row.type)}::text[], ${rows.map((row) => JSON.stringify(row.data))}::text[])
-           as e(run_id, place, type, data)
-      join moved on moved.id = e.run_id`.execute(this.trx)
+      )`,
+      sql`shown as (
+        insert into run_events (run_id, seq, type, at, data)
+        select e.run_id, moved.base + e.place, e.type, ${this.now}::timestamptz, e.data
+        from unnest(${rows.map((row) => row.runId)}::text[], ${rows.map((row) => row.place)}::int[],
+                    ${rows.map((row) => row.type)}::text[], ${rows.map((row) => JSON.stringify(row.data))}::jsonb[])
+             as e(run_id, place, type, data)
+        join moved on moved.id = e.run_id
+      )`,
+    ]
   }
 }

@@ -21,7 +21,15 @@ const changeable = [
   'process_heartbeats',
   'memory',
 ]
-const deletable = ['memberships', 'rules', 'label_rules', 'outbox', 'idempotency_keys', 'process_heartbeats', 'memory']
+const deletable = [
+  'memberships',
+  'rules',
+  'label_rules',
+  'outbox',
+  'idempotency_keys',
+  'process_heartbeats',
+  'memory',
+]
 
 /** Statements that give `role` exactly these rights. The role name is a quoted identifier. */
 export function grantStatements(role: string): string[] {

@@ -1,5 +1,11 @@
 import type { ColumnType, Generated } from 'kysely'
-import type { ApprovalKind, ApprovalStatus, EffectState, RunStatus, StepStatus } from '../../contract/status.ts'
+import type {
+  ApprovalKind,
+  ApprovalStatus,
+  EffectState,
+  RunStatus,
+  StepStatus,
+} from '../../contract/status.ts'
 import type { RiskLevel, SideEffect, Verdict } from '../../policy/types.ts'
 
 type Json<T> = ColumnType<T, string, string>

@@ -1,94 +1,122 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { ChainTx } from '../chain-tx.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
 
-/** Writes everything that a batch changed, one statement per table and kind of change. */
+/**
+ * Writes everything that a batch changed in one statement. Rows travel as JSON, what can be large or binary (outputs,
+ * sealed parameters) as parameters of its own, joined by the row's number.
+ */
 export async function writeLedger(tx: ChainTx, ledger: Ledger): Promise<void> {
-  if (ledger.newEffects.length > 0) await insertEffects(tx, ledger.newEffects)
-  if (ledger.dirtyEffects.size > 0) await updateEffects(tx, [...ledger.dirtyEffects])
-  if (ledger.newApprovals.length > 0) await insertApprovals(tx, ledger)
-  if (ledger.newDecisions.length > 0)
-    await tx.trx.insertInto('decisions').values(ledger.newDecisions).execute()
-  await updateProjections(tx, ledger)
+  const parts: RawBuilder<unknown>[] = []
+  if (ledger.newEffects.length > 0) parts.push(insertEffects(tx, ledger.newEffects))
+  if (ledger.dirtyEffects.size > 0) parts.push(updateEffects([...ledger.dirtyEffects]))
+  if (ledger.newApprovals.length > 0) parts.push(insertApprovals(tx, ledger))
+  if (ledger.dirtyApprovals.size > 0) parts.push(updateApprovals(ledger))
+  if (ledger.newDecisions.length > 0) parts.push(insertDecisions(ledger))
+  if (ledger.dirtyRuns.size > 0) parts.push(updateRuns(ledger))
+  if (ledger.dirtySteps.size > 0) parts.push(updateSteps(ledger))
+  if (parts.length > 0) await sql`with ${sql.join(parts)} select 1`.execute(tx.trx)
 }
 
-async function insertEffects(tx: ChainTx, effects: readonly EffectRecord[]): Promise<void> {
-  const rows = effects.map(({ sealed, output, labels, label_sources, error, output_labels, ...effect }) => ({
-    ...effect,
-    organization_id: tx.organizationId,
-    labels,
-    output_labels,
-    label_sources: JSON.stringify(label_sources),
-    error: error === null ? null : JSON.stringify(error),
-    params_sealed: sealed ?? null,
-    output: output ?? null,
-    intent_at: toDate(effect.intent_at),
-    sent_at: toDate(effect.sent_at),
-    finished_at: toDate(effect.finished_at),
-  }))
-  await tx.trx.insertInto('effects').values(rows).execute()
+const numbered = (rows: readonly object[]): string =>
+  JSON.stringify(rows.map((row, index) => ({ ...row, n: index + 1 })))
+
+/** Columns of an effect that a record holds, apart from its key, output and sealed parameters. */
+const effectColumns = sql`n int, run_id text, step_id text, item_index int, tool text, state text, attempt int,
+  failures int, resolved_outcome text, params_hash text, labels text[], label_sources jsonb, decision_id text,
+  approval_id text, output_labels text[], error jsonb, intent_at timestamptz, sent_at timestamptz,
+  finished_at timestamptz, duration_ms int`
+
+function effectRows(effects: readonly EffectRecord[]): string {
+  return numbered(effects.map(({ sealed: _sealed, output: _output, ...effect }) => effect))
 }
 
-const toDate = (text: string | null): Date | null => (text === null ? null : new Date(text))
+const outputsOf = (effects: readonly EffectRecord[]) => effects.map((effect) => effect.output ?? null)
 
-/** Outputs travel as plain text parameters: they can be megabytes, and JSON inside JSON would double them. */
-async function updateEffects(tx: ChainTx, effects: readonly EffectRecord[]): Promise<void> {
-  const rows = effects.map(({ sealed: _sealed, output: _output, ...effect }, index) => ({ ...effect, n: index + 1 }))
-  await sql`
+function insertEffects(tx: ChainTx, effects: readonly EffectRecord[]): RawBuilder<unknown> {
+  return sql`new_effects as (
+    insert into effects (organization_id, run_id, step_id, item_index, tool, state, attempt, failures,
+      resolved_outcome, params_hash, labels, label_sources, decision_id, approval_id, output_labels, error, intent_at,
+      sent_at, finished_at, duration_ms, output, params_sealed)
+    select ${tx.organizationId}, r.run_id, r.step_id, r.item_index, r.tool, r.state, r.attempt, r.failures,
+      r.resolved_outcome, r.params_hash, r.labels, r.label_sources, r.decision_id, r.approval_id, r.output_labels,
+      r.error, r.intent_at, r.sent_at, r.finished_at, r.duration_ms, o.output, o.sealed
+    from json_to_recordset(${effectRows(effects)}::json) as r(${effectColumns})
+    join unnest(${outputsOf(effects)}::text[], ${effects.map((effect) => effect.sealed ?? null)}::bytea[])
+      with ordinality as o(output, sealed, n) on o.n = r.n
+  )`
+}
+
+function updateEffects(effects: readonly EffectRecord[]): RawBuilder<unknown> {
+  return sql`moved_effects as (
     update effects e set state = r.state, attempt = r.attempt, failures = r.failures,
       resolved_outcome = r.resolved_outcome, labels = r.labels, label_sources = r.label_sources,
       decision_id = r.decision_id, approval_id = r.approval_id, output_labels = r.output_labels, error = r.error,
       intent_at = r.intent_at, sent_at = r.sent_at, finished_at = r.finished_at, duration_ms = r.duration_ms,
       output = coalesce(o.output, e.output)
-    from json_to_recordset(${JSON.stringify(rows)}::json) as r(n int, run_id text, step_id text, item_index int,
-      state text, attempt int, failures int, resolved_outcome text, labels text[], label_sources jsonb,
-      decision_id text, approval_id text, output_labels text[], error jsonb, intent_at timestamptz,
-      sent_at timestamptz, finished_at timestamptz, duration_ms int)
-    join unnest(${effects.map((effect) => effect.output ?? null)}::text[]) with ordinality as o(output, n) on o.n = r.n
-    where e.run_id = r.run_id and e.step_id = r.step_id and e.item_index = r.item_index`.execute(tx.trx)
+    from json_to_recordset(${effectRows(effects)}::json) as r(${effectColumns})
+    join unnest(${outputsOf(effects)}::text[]) with ordinality as o(output, n) on o.n = r.n
+    where e.run_id = r.run_id and e.step_id = r.step_id and e.item_index = r.item_index
+  )`
 }
 
-async function insertApprovals(tx: ChainTx, ledger: Ledger): Promise<void> {
-  const rows = ledger.newApprovals.map(({ record, sealed, risk, ...rest }) => {
-    const { votes: _votes, ...approval } = record
-    return {
-      ...approval,
-      ...rest,
-      organization_id: tx.organizationId,
-      session_id: null,
-      params_sealed: sealed,
-      risk: JSON.stringify(risk),
-      created_at: tx.now,
-      expires_at: toDate(approval.expires_at),
-      decided_at: toDate(approval.decided_at),
-      used_at: toDate(approval.used_at),
-    }
-  })
-  await tx.trx.insertInto('approvals').values(rows).execute()
+function insertApprovals(tx: ChainTx, ledger: Ledger): RawBuilder<unknown> {
+  const rows = ledger.newApprovals.map(({ record, sealed: _sealed, ...rest }) => ({ ...record, ...rest }))
+  return sql`new_approvals as (
+    insert into approvals (organization_id, id, kind, status, run_id, step_id, item_index, workflow_id, tool,
+      side_effect, params_hash, rule_id, rule_name, labels, risk, requested_by, approver, approvals_needed, created_at,
+      expires_at, params_sealed)
+    select ${tx.organizationId}, r.id, r.kind, r.status, r.run_id, r.step_id, r.item_index, r.workflow_id, r.tool,
+      r.side_effect, r.params_hash, r.rule_id, r.rule_name, r.labels, r.risk, r.requested_by, r.approver,
+      r.approvals_needed, ${tx.now}::timestamptz, r.expires_at, o.sealed
+    from json_to_recordset(${numbered(rows)}::json) as r(n int, id text, kind text, status text, run_id text,
+      step_id text, item_index int, workflow_id text, tool text, side_effect text, params_hash text, rule_id text,
+      rule_name text, labels text[], risk jsonb, requested_by text, approver text, approvals_needed int,
+      expires_at timestamptz)
+    join unnest(${ledger.newApprovals.map((approval) => approval.sealed)}::bytea[])
+      with ordinality as o(sealed, n) on o.n = r.n
+  )`
 }
 
-/** Runs, steps and approvals that changed: three data-modifying statements in one round trip. */
-async function updateProjections(tx: ChainTx, ledger: Ledger): Promise<void> {
-  const approvals = [...ledger.dirtyApprovals]
-  if (ledger.dirtyRuns.size + ledger.dirtySteps.size + approvals.length === 0) return
-  await sql`
-    with r as (
-      update runs set status = r.status, status_reason = r.status_reason, decision_seq = r.decision_seq,
-        nodes_executed = r.nodes_executed, nodes_failed = r.nodes_failed, started_at = r.started_at
-      from json_to_recordset(${JSON.stringify([...ledger.dirtyRuns])}::json) as r(id text, status text,
-        status_reason text, decision_seq int, nodes_executed int, nodes_failed int, started_at timestamptz)
-      where runs.id = r.id
-    ), s as (
-      update run_steps set status = s.status, verdict = s.verdict, attempts = s.attempts, labels = s.labels,
-        error = s.error, started_at = s.started_at, finished_at = s.finished_at
-      from json_to_recordset(${JSON.stringify([...ledger.dirtySteps])}::json) as s(run_id text, step_id text,
-        status text, verdict text, attempts int, labels text[], error jsonb, started_at timestamptz,
-        finished_at timestamptz)
-      where run_steps.run_id = s.run_id and run_steps.step_id = s.step_id
-    )
-    update approvals set status = a.status, decided_at = a.decided_at, used_at = a.used_at, used_by = a.used_by,
-      superseded_by = a.superseded_by
-    from json_to_recordset(${JSON.stringify(approvals)}::json) as a(id text, status text, decided_at timestamptz,
-      used_at timestamptz, used_by text, superseded_by text)
-    where approvals.id = a.id`.execute(tx.trx)
+function updateApprovals(ledger: Ledger): RawBuilder<unknown> {
+  return sql`moved_approvals as (
+    update approvals set status = r.status, decided_at = r.decided_at, used_at = r.used_at, used_by = r.used_by,
+      superseded_by = r.superseded_by
+    from json_to_recordset(${JSON.stringify([...ledger.dirtyApprovals])}::json) as r(id text, status text,
+      decided_at timestamptz, used_at timestamptz, used_by text, superseded_by text)
+    where approvals.id = r.id
+  )`
+}
+
+function insertDecisions(ledger: Ledger): RawBuilder<unknown> {
+  return sql`new_decisions as (
+    insert into decisions (id, organization_id, run_id, seq, step_id, item_index, attempt, tool, side_effect, verdict,
+      rule_id, rule_name, matched_rules, reason, explanation, labels, label_sources, params_hash, approval_id,
+      policy_version, decided_at)
+    select * from json_to_recordset(${JSON.stringify(ledger.newDecisions)}::json) as r(id text, organization_id text,
+      run_id text, seq int, step_id text, item_index int, attempt int, tool text, side_effect text, verdict text,
+      rule_id text, rule_name text, matched_rules jsonb, reason text, explanation text, labels text[],
+      label_sources jsonb, params_hash text, approval_id text, policy_version bigint, decided_at timestamptz)
+  )`
+}
+
+function updateRuns(ledger: Ledger): RawBuilder<unknown> {
+  return sql`moved_runs as (
+    update runs set status = r.status, status_reason = r.status_reason, decision_seq = r.decision_seq,
+      nodes_executed = r.nodes_executed, nodes_failed = r.nodes_failed, started_at = r.started_at
+    from json_to_recordset(${JSON.stringify([...ledger.dirtyRuns])}::json) as r(id text, status text,
+      status_reason text, decision_seq int, nodes_executed int, nodes_failed int, started_at timestamptz)
+    where runs.id = r.id
+  )`
+}
+
+function updateSteps(ledger: Ledger): RawBuilder<unknown> {
+  return sql`moved_steps as (
+    update run_steps set status = r.status, verdict = r.verdict, attempts = r.attempts, labels = r.labels,
+      error = r.error, started_at = r.started_at, finished_at = r.finished_at
+    from json_to_recordset(${JSON.stringify([...ledger.dirtySteps])}::json) as r(run_id text, step_id text,
+      status text, verdict text, attempts int, labels text[], error jsonb, started_at timestamptz,
+      finished_at timestamptz)
+    where run_steps.run_id = r.run_id and run_steps.step_id = r.step_id
+  )`
 }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { EffectState, RunStatus, StepStatus, ApprovalStatus } from '../../contract/status.ts'
-import type { DecisionsTable, LabelSource, Risk, StepError } from '../../db/schema/runs.ts'
+import type { DecisionsTable, LabelSource, MatchedRule, Risk, StepError } from '../../db/schema/runs.ts'
 import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { writeLedger } from './ledger-write.ts'
@@ -109,8 +109,8 @@ export interface NewApproval {
 }
 
 export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources' | 'attempt'> & {
-  matched_rules: string
-  label_sources: string
+  matched_rules: readonly MatchedRule[]
+  label_sources: readonly LabelSource[]
   attempt: number
 }
 

@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto'
+import type pg from 'pg'
+
+/** Texts seen this often become named statements: Postgres then parses and plans them once per connection. */
+const seenBefore = 2
+/** Most texts that get a name; the rest (lists of changing length) stay unnamed. */
+const maxNames = 300
+
+/**
+ * A pool for Kysely whose repeated statements are prepared. Set DATABASE_PREPARED_STATEMENTS=false behind a pooler that
+ * cannot carry them (PgBouncer before 1.21 in transaction mode).
+ */
+export function preparing(pool: pg.Pool): PreparingPool {
+  const names = new Map<string, string>()
+  const counts = new Map<string, number>()
+  const nameOf = (text: string): string | undefined => {
+    const known = names.get(text)
+    if (known !== undefined || names.size >= maxNames || counts.size > 10 * maxNames) return known
+    const count = (counts.get(text) ?? 0) + 1
+    counts.set(text, count)
+    if (count <= seenBefore) return undefined
+    counts.delete(text)
+    const name = `cs_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
+    names.set(text, name)
+    return name
+  }
+  const wrapped = new WeakMap<pg.PoolClient, PreparingClient>()
+  return {
+    options: pool.options,
+    end: () => pool.end(),
+    async connect() {
+      const client = await pool.connect()
+      let known = wrapped.get(client)
+      if (known === undefined) wrapped.set(client, (known = new PreparingClient(client, nameOf)))
+      return known
+    },
+  }
+}
+
+export interface PreparingPool {
+  readonly options: object
+  end(): Promise<void>
+  connect(): Promise<PreparingClient>
+}
+
+/** What Kysely's dialect uses of a client. */
+class PreparingClient {
+  readonly #client: pg.PoolClient
+  readonly #nameOf: (text: string) => string | undefined
+  #isStale = false
+
+  constructor(client: pg.PoolClient, nameOf: (text: string) => string | undefined) {
+    this.#client = client
+    this.#nameOf = nameOf
+  }
+
+  async query(text: string, values: readonly unknown[] = []): Promise<pg.QueryResult> {
+    const name = values.length === 0 ? undefined : this.#nameOf(text)
+    try {
+      return await this.#client.query({ text, values: [...values], ...(name === undefined ? {} : { name }) })
+    } catch (error) {
+      // A migration changed what a prepared statement returns: this connection's plans are of no use any more.
+      if (name !== undefined && (error as { code?: unknown }).code === '0A000') this.#isStale = true
+      throw error
+    }
+  }
+
+  release(error?: Error | boolean): void {
+    this.#client.release(this.#isStale ? true : error)
+  }
+}
