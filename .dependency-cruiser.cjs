@@ -1,0 +1,164 @@
+/**
+ * Who may import whom (ARCHITECTURE.md, "Layers"). Every rule here has a planted violation below test/checks/planted,
+ * and `npm run check` fails when one of them goes unreported: a check that sees nothing would otherwise look green.
+ */
+const ours = '^src/'
+/** Imports that leave the program: everything but types. */
+const notTypes = { dependencyTypesNot: ['type-only'] }
+
+/** A folder of ours that may import nothing of ours but these. */
+function only(name, from, allowed, comment) {
+  return {
+    name,
+    comment,
+    severity: 'error',
+    from: { path: from },
+    to: { path: ours, pathNot: [from, ...allowed] },
+  }
+}
+
+/** A folder of ours that may import no package and no part of Node but these. */
+function packages(name, from, allowed, comment) {
+  return {
+    name,
+    comment,
+    severity: 'error',
+    from: { path: from },
+    to: {
+      dependencyTypes: ['npm', 'npm-dev', 'core', 'npm-no-pkg', 'npm-unknown', 'unknown'],
+      pathNot: allowed,
+    },
+  }
+}
+
+const inModules = (...names) => names.map((name) => `node_modules/${name}/`)
+
+module.exports = {
+  forbidden: [
+    only('policy-is-pure', '^src/policy/', [], 'the policy core decides from its arguments alone'),
+    packages(
+      'policy-packages',
+      '^src/policy/',
+      inModules('zod', 'tldts'),
+      'no Node, no network, no database: zod and the public suffix list',
+    ),
+    only('catalog-declares', '^src/catalog/', ['^src/policy/'], 'tools are declared in terms of the policy'),
+    packages('catalog-packages', '^src/catalog/', inModules('zod'), 'declarations act on nothing'),
+    only('contract-below', '^src/contract/', ['^src/policy/', '^src/catalog/'], 'shapes, not behaviour'),
+    packages('contract-packages', '^src/contract/', inModules('zod', 'ulid'), 'workflows load it: no Node'),
+    {
+      name: 'db-takes-types',
+      comment: 'the database layer knows the words of policy and contract, and none of their behaviour',
+      severity: 'error',
+      from: { path: '^src/db/' },
+      to: { path: '^src/(policy|contract)/', ...notTypes },
+    },
+    only('db-below', '^src/db/', ['^src/(policy|contract)/'], 'tables know nobody who uses them'),
+    only(
+      'workflows-are-deterministic',
+      '^src/workflows/',
+      ['^src/(policy|catalog|contract)/', '^src/activities/'],
+      'workflow code is replayed: it may only see pure modules',
+    ),
+    {
+      name: 'workflows-take-activity-types',
+      comment: 'a workflow schedules activities by name, it never loads one',
+      severity: 'error',
+      from: { path: '^src/workflows/' },
+      to: { path: '^src/activities/', ...notTypes },
+    },
+    packages(
+      'workflows-packages',
+      '^src/workflows/',
+      ['node_modules/@temporalio/(workflow|common)/'],
+      'anything else breaks the bundle or the replay',
+    ),
+    only(
+      'governance-below',
+      '^src/governance/',
+      ['^src/(policy|shell|catalog|contract|db)/', '^src/(context|config|log)\\.ts$'],
+      'transactions and domain errors; who calls them, and over what, is not its business',
+    ),
+    only(
+      'activities-on-top',
+      '^src/activities/',
+      ['^src/(policy|shell|catalog|contract|db|governance)/', '^src/(context|config|log)\\.ts$'],
+      'activities and the API are neighbours that never meet',
+    ),
+    only(
+      'api-on-top',
+      '^src/api/',
+      [
+        '^src/(policy|shell|catalog|contract|db|governance)/',
+        '^src/(context|config|log|temporal|search-attributes)\\.ts$',
+      ],
+      'activities and the API are neighbours that never meet',
+    ),
+    only('stack-stands-alone', '^src/stack/', [], 'it starts programs; it is given what it runs'),
+    only('demo-is-a-caller', '^src/demo/', [], 'the demo uses the public HTTP API, as anybody would'),
+    {
+      name: 'stack-is-for-programs',
+      comment: 'only what is started by hand or by the stack knows that there is one',
+      severity: 'error',
+      from: { path: ours, pathNot: ['^src/stack/', '^src/[^/]+\\.ts$'] },
+      to: { path: '^src/stack/' },
+    },
+    {
+      name: 'http-is-the-apis',
+      comment: 'only the API knows requests, answers and their statuses',
+      severity: 'error',
+      from: { path: ours, pathNot: ['^src/api/', '^src/api-server\\.ts$'] },
+      to: { path: ['node_modules/express/', '^(node:)?https?$'] },
+    },
+    {
+      name: 'programs-are-started',
+      comment: 'a program is run, not imported',
+      severity: 'error',
+      from: { path: ours },
+      to: { path: '^src/(main|api-server|worker|migrate)\\.ts$' },
+    },
+    {
+      name: 'product-without-tests',
+      comment: 'what is shipped needs nothing of what is not',
+      severity: 'error',
+      from: { path: ours },
+      to: { path: '^(test|bench|scripts)/' },
+    },
+    {
+      name: 'product-without-development-packages',
+      comment: 'an installation without development packages must run',
+      severity: 'error',
+      from: { path: ours },
+      to: {
+        dependencyTypes: ['npm-dev'],
+        dependencyTypesNot: ['npm', 'type-only'],
+        pathNot: ['node_modules/@types/'],
+      },
+    },
+    {
+      name: 'no-circles',
+      comment: 'modules that need each other at run time are one module; types may point both ways',
+      severity: 'error',
+      from: {},
+      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    },
+    {
+      name: 'resolvable',
+      comment: 'what cannot be found cannot be judged',
+      severity: 'error',
+      from: {},
+      to: { couldNotResolve: true },
+    },
+  ],
+  options: {
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: require('node:path').join(__dirname, 'tsconfig.json') },
+    combinedDependencies: true,
+    doNotFollow: { path: 'node_modules' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default', 'types'],
+      extensions: ['.ts', '.js', '.json'],
+    },
+  },
+}

@@ -1,0 +1,1 @@
+import './no-circles-a.ts'

@@ -1,0 +1,115 @@
+import { spawn } from 'node:child_process'
+import { chmodSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { forgetProcess, recordProcess } from '../../src/stack/guard.ts'
+import { countResults, type Counts } from './counts.ts'
+import { guardedFolder, startTestPostgres } from './postgres.ts'
+
+/*
+ * `npm test [-- Jest's arguments]`: one PostgreSQL for all test files, then Jest twice: unit and database tests two
+ * files at a time, and test/e2e one file at a time, since those start whole stacks and kill parts of them. Ends with
+ * the line `N passed, N failed`, and with 1 unless something passed and nothing failed.
+ *
+ * Every folder that a test makes lies in one run folder, because TMPDIR points there. A guard process removes it, and
+ * ends Jest, however this process ends; each server that a test starts has a guard of its own.
+ */
+
+interface Phase {
+  readonly name: string
+  readonly args: readonly string[]
+}
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
+
+const phases: readonly Phase[] = [
+  { name: 'unit', args: ['--testPathIgnorePatterns=/test/e2e/', '--maxWorkers=2'] },
+  { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)', '--runInBand'] },
+]
+
+const { dataDir: runDir, guard } = guardedFolder()
+// Where PostgreSQL runs as another account than root's, that account has to pass through.
+chmodSync(runDir, 0o711)
+process.env['TMPDIR'] = runDir
+
+/** A test that never ends fails the run instead of holding it up for ever. */
+const longest = 30 * 60_000
+
+let current: number | undefined
+let interrupted: string | undefined
+function interrupt(by: string): void {
+  interrupted = by
+  endGroup(current, 'SIGTERM')
+}
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt)
+setTimeout(() => interrupt(`its time limit of ${longest / 60_000} minutes`), longest).unref()
+
+/** Jest leads a process group of its own, so that its workers go with it. */
+function endGroup(leader: number | undefined, signal: NodeJS.Signals): void {
+  if (leader === undefined) return
+  try {
+    process.kill(-leader, signal)
+  } catch {
+    // nobody is left in it
+  }
+}
+
+async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<Counts> {
+  const results = join(runDir, `${name}.json`)
+  const child = spawn(
+    process.execPath,
+    [
+      ...['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', jest],
+      // The caller's patterns must not follow an option that takes a list, or they would be read as part of it.
+      ...[...args, `--outputFile=${results}`, '--passWithNoTests', '--json', ...process.argv.slice(2)],
+    ],
+    { cwd: root, env, detached: true, stdio: ['ignore', 'inherit', 'inherit'] },
+  )
+  const { pid } = child
+  if (pid !== undefined) recordProcess(runDir, 'stack', pid)
+  current = pid
+  const code = await new Promise<number>((resolve) => {
+    child.once('error', () => resolve(1))
+    child.once('close', (exit) => resolve(exit ?? 1))
+  })
+  endGroup(pid, 'SIGKILL')
+  forgetProcess(runDir, 'stack', pid)
+  return countResults(read(results), code)
+}
+
+function read(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return null
+  }
+}
+
+async function runAll(): Promise<Counts> {
+  const total = { passed: 0, failed: 0 }
+  const postgres = await startTestPostgres()
+  try {
+    for (const phase of phases) {
+      if (interrupted !== undefined) break
+      const counts = await runPhase(phase, { ...process.env, TEST_POSTGRES_ADMIN_URL: postgres.adminUrl })
+      total.passed += counts.passed
+      total.failed += counts.failed
+    }
+  } finally {
+    await postgres.stop()
+  }
+  return total
+}
+
+let total: Counts = { passed: 0, failed: 1 }
+try {
+  total = await runAll()
+} catch (error) {
+  process.stderr.write(`error: ${(error as Error).message}\n`)
+}
+await guard.close()
+if (total.passed + total.failed === 0) process.stderr.write('no test ran\n')
+if (interrupted !== undefined) process.stderr.write(`interrupted by ${interrupted}\n`)
+process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`)
+process.exit(total.failed === 0 && total.passed > 0 && interrupted === undefined ? 0 : 1)
