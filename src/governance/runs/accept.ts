@@ -1,6 +1,6 @@
 import { newId } from '../../contract/ids.ts'
 import { interpreterVersion } from '../../contract/messages.ts'
-import { checkInputs } from '../../contract/definition.ts'
+import { checkInputs, planOf } from '../../contract/definition.ts'
 import { getTool } from '../../catalog/index.ts'
 import type { Context } from '../../context.ts'
 import type { Risk } from '../../db/schema/runs.ts'
@@ -13,7 +13,6 @@ import type { ChainTx } from '../chain-tx.ts'
 import { violates } from '../database-errors.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../identity.ts'
-import { planOf } from './skeleton.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
 
 export interface AcceptRequest {
@@ -88,7 +87,11 @@ function validTimeZone(timeZone: string): string {
 }
 
 async function acceptUnderLock(context: Context, tx: ChainTx, request: Prepared): Promise<DomainError | null> {
-  const plan = planOf(request.frozen, request.inputs, builtins(tx.now, request.timeZone))
+  const plan = planOf(
+    request.frozen.definition,
+    { get: getTool },
+    { inputs: request.inputs, areInputsComplete: true, builtins: builtins(tx.now, request.timeZone) },
+  )
   const analysis = analyzePlan(tx.policy.compiled, plan)
   if (analysis.definitelyDenied) return refuse(tx, request, analysis)
   const risk = riskOf(request.frozen, analysis)

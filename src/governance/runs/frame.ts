@@ -1,20 +1,22 @@
+import { sql } from 'kysely'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { getTool } from '../../catalog/index.ts'
 import { stepReferences, type WorkflowDefinition, type WorkflowStep } from '../../contract/definition.ts'
-import { isOutcome, runEnded } from '../../contract/status.ts'
+import { isOutcome, type EffectState } from '../../contract/status.ts'
 import type { Context } from '../../context.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { builtins, type Scope } from '../../policy/templates.ts'
 import { unionLabels, type Json, type JsonObject, type Label } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readVersion } from './version-cache.ts'
+import { readFixedRun, type FixedRun } from './fixed-run.ts'
 import type { EffectKey } from './ledger.ts'
 import { readOutputs } from './outputs.ts'
 
 /** Everything one call is made of, read before any lock: what it names never changes once its dependencies ended. */
 export interface Frame {
   readonly key: EffectKey
-  readonly run: FrameRun
+  readonly run: FixedRun
   readonly definition: WorkflowDefinition
   readonly step: WorkflowStep
   readonly tool: ToolDeclaration | undefined
@@ -25,15 +27,8 @@ export interface Frame {
   readonly labelsOf: (stepId: string) => readonly Label[]
   /** Sealed parameters of an earlier attempt; they are what every attempt uses. */
   readonly sealed: Buffer | null
-  readonly ended: boolean
-}
-
-export interface FrameRun {
-  readonly id: string
-  readonly organizationId: string
-  readonly workflowId: string
-  readonly requestedBy: string
-  readonly requesterEmail: string
+  /** Items of a `for_each` step; null while it is not expanded. */
+  readonly itemCount: number | null
 }
 
 /** A call that its dependencies do not allow yet: only a workflow that was not started by us asks for one. */
@@ -43,90 +38,69 @@ export class NotReady extends Error {
 
 /** Reads a call's frame. Throws `not_found`, or NotReady while a dependency has not ended. */
 export async function readFrame(context: Context, key: EffectKey): Promise<Frame> {
-  const row = await readRun(context, key)
-  if (row === undefined) throw notFound('run', key.runId)
-  const { definition, dependsOn: graph } = await readVersion(context.db, row.workflow_id, row.workflow_version)
+  const run = await readFixedRun(context.db, key.runId)
+  const { definition, dependsOn: graph } = await readVersion(context.db, run.workflowId, run.workflowVersion)
   const step = definition.steps.find((each) => each.id === key.stepId)
   if (step === undefined) throw notFound('step', key.stepId)
-  const ended = row.effect_state !== null && isOutcome(row.effect_state)
   const dependsOn = graph.get(key.stepId) ?? []
-  const labels = ended ? new Map<string, Label[]>() : await endedDependencies(context, key.runId, dependsOn)
+  const now = await readNow(context, key, dependsOn)
+  const ended = now.state !== null && isOutcome(now.state)
+  const labels = ended ? new Map<string, Label[]>() : labelsOf(dependsOn, now.dependencies ?? [])
   const wanted = ended ? [] : referenced(step).filter((id) => dependsOn.includes(id))
   const outputs = await readOutputs(context.db, key.runId, wanted)
   return {
     key,
-    run: {
-      id: row.id,
-      organizationId: row.organization_id,
-      workflowId: row.workflow_id,
-      requestedBy: row.requested_by,
-      requesterEmail: row.email,
-    },
+    run,
     definition,
     step,
     tool: getTool(step.tool),
-    scope: runScope(row, JSON.parse(row.inputs) as JsonObject, (id) => outputs.get(id)),
+    scope: runScope(run, run.inputs, (id) => outputs.get(id)),
     labels: unionLabels(...labels.values()),
     labelSources: sourcesOf(labels),
     labelsOf: (id) => labels.get(id) ?? [],
-    sealed: row.params_sealed,
-    ended: ended || runEnded(row.status),
+    sealed: now.params_sealed,
+    itemCount: now.item_count,
   }
 }
 
-function readRun(context: Context, key: EffectKey) {
-  return context.db
-    .selectFrom('runs as r')
-    .innerJoin('users as u', 'u.id', 'r.requested_by')
-    .leftJoin('effects as e', (join) =>
-      join
-        .onRef('e.run_id', '=', 'r.id')
-        .on('e.step_id', '=', key.stepId)
-        .on('e.item_index', '=', key.itemIndex),
-    )
-    .select([
-      'r.id',
-      'r.organization_id',
-      'r.workflow_id',
-      'r.workflow_version',
-      'r.requested_by',
-      'r.inputs',
-      'r.time_zone',
-      'r.created_at',
-      'r.status',
-      'u.email',
-      'e.params_sealed',
-      'e.state as effect_state',
-    ])
-    .where('r.id', '=', key.runId)
-    .executeTakeFirst()
+interface Now {
+  state: EffectState | null
+  params_sealed: Buffer | null
+  item_count: number | null
+  dependencies: { step_id: string; labels: Label[]; ended: boolean }[] | null
+}
+
+/** What can have changed since the last call: the call's own row and the steps it waits for; one statement. */
+async function readNow(context: Context, key: EffectKey, dependsOn: readonly string[]): Promise<Now> {
+  const { rows } = await sql<Now>`
+    select e.state, e.params_sealed,
+      (select o.item_count from run_steps o where o.run_id = ${key.runId} and o.step_id = ${key.stepId}) as item_count,
+      (select json_agg(json_build_object('step_id', s.step_id, 'labels', s.labels, 'ended', s.finished_at is not null))
+       from run_steps s where s.run_id = ${key.runId} and s.step_id = any(${dependsOn}::text[])) as dependencies
+    from (select 1) as one
+    left join effects e on e.run_id = ${key.runId} and e.step_id = ${key.stepId} and e.item_index = ${key.itemIndex}`.execute(
+    context.db,
+  )
+  return rows[0] as Now
+}
+
+/** Output labels of each dependency. */
+function labelsOf(
+  dependsOn: readonly string[],
+  found: NonNullable<Now['dependencies']>,
+): Map<string, Label[]> {
+  const open = dependsOn.filter((id) => !found.some((row) => row.step_id === id && row.ended))
+  if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
+  return new Map(found.map((row) => [row.step_id, row.labels]))
 }
 
 /** Built-in values are fixed at run start, in the run's time zone (contract section 3). */
 export function runScope(
-  run: { readonly created_at: Date; readonly time_zone: string },
+  run: { readonly createdAt: Date; readonly timeZone: string },
   inputs: JsonObject,
   step: (id: string) => Json | undefined,
 ): Scope {
-  return { inputs, step, ...builtins(run.created_at, run.time_zone) }
-}
-
-/** Output labels of each dependency. */
-async function endedDependencies(
-  context: Context,
-  runId: string,
-  dependsOn: readonly string[],
-): Promise<Map<string, Label[]>> {
-  if (dependsOn.length === 0) return new Map()
-  const rows = await context.db
-    .selectFrom('run_steps')
-    .select(['step_id', 'labels', 'finished_at'])
-    .where('run_id', '=', runId)
-    .where('step_id', 'in', dependsOn)
-    .execute()
-  const open = dependsOn.filter((id) => !rows.some((row) => row.step_id === id && row.finished_at !== null))
-  if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
-  return new Map(rows.map((row) => [row.step_id, row.labels]))
+  return { inputs, step, ...builtins(run.createdAt, run.timeZone) }
 }
 
 function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[] {
@@ -138,6 +112,8 @@ function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[]
 }
 
 function referenced(step: WorkflowStep): string[] {
-  const ids = stepReferences(step).flatMap(({ reference }) => (reference.kind === 'step' ? [reference.stepId] : []))
+  const ids = stepReferences(step).flatMap(({ reference }) =>
+    reference.kind === 'step' ? [reference.stepId] : [],
+  )
   return [...new Set(ids)]
 }

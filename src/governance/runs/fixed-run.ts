@@ -1,0 +1,60 @@
+import type { Kysely } from 'kysely'
+import type { Database } from '../../db/schema/index.ts'
+import type { JsonObject } from '../../policy/types.ts'
+import { notFound } from '../errors.ts'
+
+/** What a run keeps from the moment it was accepted. */
+export interface FixedRun {
+  readonly id: string
+  readonly organizationId: string
+  readonly workflowId: string
+  readonly workflowVersion: number
+  readonly requestedBy: string
+  readonly requesterEmail: string
+  readonly inputs: JsonObject
+  readonly timeZone: string
+  readonly createdAt: Date
+}
+
+const maxEntries = 1_000
+/** Inputs longer than this are read again each time. */
+const maxCachedInputs = 64 * 1024
+const cache = new Map<string, FixedRun>()
+
+/** Cached: none of it changes. Throws `not_found`. */
+export async function readFixedRun(db: Kysely<Database>, runId: string): Promise<FixedRun> {
+  const cached = cache.get(runId)
+  if (cached !== undefined) return cached
+  const row = await db
+    .selectFrom('runs as r')
+    .innerJoin('users as u', 'u.id', 'r.requested_by')
+    .select([
+      'r.id',
+      'r.organization_id',
+      'r.workflow_id',
+      'r.workflow_version',
+      'r.requested_by',
+      'r.inputs',
+      'r.time_zone',
+      'r.created_at',
+      'u.email',
+    ])
+    .where('r.id', '=', runId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('run', runId)
+  const run: FixedRun = {
+    id: row.id,
+    organizationId: row.organization_id,
+    workflowId: row.workflow_id,
+    workflowVersion: row.workflow_version,
+    requestedBy: row.requested_by,
+    requesterEmail: row.email,
+    inputs: JSON.parse(row.inputs) as JsonObject,
+    timeZone: row.time_zone,
+    createdAt: row.created_at,
+  }
+  if (row.inputs.length > maxCachedInputs) return run
+  if (cache.size >= maxEntries) cache.delete(cache.keys().next().value as string)
+  cache.set(runId, run)
+  return run
+}
