@@ -112,7 +112,9 @@ class Control {
     const { context, op, attempt } = this.#attempt
     if (!(await markSent(context, op.key, attempt))) {
       this.#isSuperseded = true
-      throw new ToolError('superseded', 'the call was taken over or cancelled before it was sent', { retryable: true })
+      throw new ToolError('superseded', 'the call was taken over or cancelled before it was sent', {
+        retryable: true,
+      })
     }
     this.#isSent = true
   }
@@ -135,26 +137,34 @@ class Control {
     if (this.#isSent) return { result: { state: 'unknown_outcome' } }
     if (this.#isSuperseded || isCancelled(activity)) {
       if (isShutdown(activity)) throw error
-      return { result: { state: 'cancelled' } }
+      return { result: { state: tool.repeat === 'keyed' ? 'unknown_outcome' : 'cancelled' } }
     }
     if (error instanceof ToolError) return this.#toolError(error)
+    // Without a mark of no return nobody knows how far a keyed call came: it is made again with its key.
+    if (limit.aborted && tool.repeat === 'keyed') throw retryLater(this.#attempt)
     if (limit.aborted)
       return this.#toolError(
         new ToolError('timeout', `\`${tool.name}\` took longer than ${seconds} s`, { retryable: true }),
       )
-    if (isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')) throw error
+    if (isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable'))
+      throw error
     context.log.error({ err: error, tool: tool.name, run_id: frame.run.id }, 'a tool crashed')
+    if (tool.repeat === 'keyed') return { result: { state: 'unknown_outcome' } }
     return failed('tool_crashed', `\`${tool.name}\` failed unexpectedly`)
   }
 
   #toolError(error: ToolError): Ended {
     const { attempts } = retryOf(this.#attempt)
     const again = error.retryable && this.#attempt.failures + 1 < attempts
-    return { result: { state: again ? 'retry' : 'failed', error: { code: error.code, message: error.message } } }
+    return {
+      result: { state: again ? 'retry' : 'failed', error: { code: error.code, message: error.message } },
+    }
   }
 }
 
-const failed = (code: string, message: string): Ended => ({ result: { state: 'failed', error: { code, message } } })
+const failed = (code: string, message: string): Ended => ({
+  result: { state: 'failed', error: { code, message } },
+})
 
 const retryOf = (attempt: Attempt) => attempt.frame.step.retry ?? defaultRetry
 
@@ -191,7 +201,8 @@ async function save(attempt: Attempt, op: OutcomeOp, commit: ToolResult['commit'
       if (commit !== undefined) return await recordWithWrite(context, organizationId, op, commit)
       return await context.combiner.join(organizationId, recordOutcomes, op)
     } catch (error) {
-      const isAway = isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
+      const isAway =
+        isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
       if (!isAway || Date.now() > deadline) throw error
       await new Promise((resolve) => setTimeout(resolve, 250))
     }

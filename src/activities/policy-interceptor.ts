@@ -25,9 +25,29 @@ export function createPolicyInterceptor(context: Context) {
   return (activity: ActivityContext): { inbound: ActivityInboundCallsInterceptor } => ({
     inbound: {
       execute: (input, next) =>
-        engineActivityNames.has(activity.info.activityType) ? next(input) : governed(context, activity, input, next),
+        engineActivityNames.has(activity.info.activityType)
+          ? engine(context, activity, input, next)
+          : governed(context, activity, input, next),
     },
   })
+}
+
+/** The interpreter's own activities act on the rows of their own run, and say nothing of what is in them. */
+async function engine(
+  context: Context,
+  activity: ActivityContext,
+  input: ActivityExecuteInput,
+  next: Next<ActivityInboundCallsInterceptor, 'execute'>,
+): Promise<unknown> {
+  try {
+    const [first] = input.args as [string | { runId?: unknown } | undefined]
+    const runId = typeof first === 'object' ? first.runId : first
+    if (activity.info.workflowExecution?.workflowId !== runId)
+      throw refused('the call is of another workflow')
+    return await next(input)
+  } catch (error) {
+    throw toFailure(context, error)
+  }
 }
 
 async function governed(
@@ -42,8 +62,9 @@ async function governed(
     const op = prepareCall(context, frame, tool)
     const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
     if (!verdict.go) return answer(verdict)
-    return await runAttempt({ context, activity, frame, tool, op, attempt: verdict.attempt, failures: verdict.failures }, (call) =>
-      next({ ...input, args: [call] }),
+    return await runAttempt(
+      { context, activity, frame, tool, op, attempt: verdict.attempt, failures: verdict.failures },
+      (call) => next({ ...input, args: [call] }),
     )
   } catch (error) {
     throw toFailure(context, error)
@@ -67,10 +88,12 @@ async function admit(
   if (frame.step.tool !== activity.info.activityType || frame.tool === undefined)
     throw refused(`step \`${stepId}\` does not call \`${activity.info.activityType}\``)
   if ((frame.step.for_each !== undefined) !== index >= 0) throw refused(`step \`${stepId}\` has no such item`)
+  if (index >= 0 && index >= (frame.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
   return { frame, tool: frame.tool }
 }
 
-const refused = (message: string): ApplicationFailure => ApplicationFailure.nonRetryable(message, failureTypes.refused)
+const refused = (message: string): ApplicationFailure =>
+  ApplicationFailure.nonRetryable(message, failureTypes.refused)
 
 /** Messages of unexpected errors stay in our log: they could hold a value. */
 function toFailure(context: Context, error: unknown): unknown {
@@ -85,5 +108,8 @@ function toFailure(context: Context, error: unknown): unknown {
     })
   if (error instanceof DomainError) return refused(error.message)
   context.log.error({ err: error }, 'a call could not be decided')
-  return ApplicationFailure.create({ message: 'the call could not be decided', type: failureTypes.unavailable })
+  return ApplicationFailure.create({
+    message: 'the call could not be decided',
+    type: failureTypes.unavailable,
+  })
 }

@@ -10,7 +10,13 @@ import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-m
 export type ApprovalUse =
   | { readonly kind: 'used' }
   | { readonly kind: 'waits'; readonly approvalId: string; readonly expiresAt: string | null }
-  | { readonly kind: 'ended'; readonly outcome: 'rejected' | 'expired' | 'cancelled'; readonly reason: string }
+  | {
+      readonly kind: 'ended'
+      readonly outcome: 'rejected' | 'expired' | 'cancelled'
+      readonly reason: string
+    }
+
+type Ended = Extract<ApprovalUse, { kind: 'ended' }>
 
 /**
  * Whether this held call may run now (contract section 6, design section 3). An approval covers one call with all its
@@ -35,7 +41,8 @@ export function useApproval(
   if (ended !== null) return ended
   if (approval.params_hash !== op.paramsHash) return hold()
   if (op.labels.some((label) => !approval.labels.includes(label))) return hold()
-  if (approval.status === 'pending') return { kind: 'waits', approvalId: approval.id, expiresAt: approval.expires_at }
+  if (approval.status === 'pending')
+    return { kind: 'waits', approvalId: approval.id, expiresAt: approval.expires_at }
   const needs = strictest(requirementNow(tx, decided), { approver: approval.approver, needed: 1 })
   if (countingVotes(approval, needs.approver, ledger.roles, tx.policy.settings) < needs.needed) return hold()
   if (!mine) {
@@ -53,14 +60,46 @@ function requirementNow(tx: ChainTx, decided: Decided): Requirement {
   }
 }
 
-function endedBy(tx: ChainTx, ledger: Ledger, run: RunState, approval: ApprovalRecord, mine: boolean): ApprovalUse | null {
+function endedBy(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  approval: ApprovalRecord,
+  mine: boolean,
+): Ended | null {
   const { status } = approval
   if (status === 'rejected') return { kind: 'ended', outcome: 'rejected', reason: 'an approver rejected it' }
-  if (status === 'cancelled') return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
+  if (status === 'cancelled')
+    return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   const late = !mine && approval.expires_at !== null && new Date(approval.expires_at) <= tx.now
   if (status !== 'expired' && !late) return null
   if (status !== 'expired') expireApproval(tx, ledger, run, approval)
   return { kind: 'ended', outcome: 'expired', reason: 'nobody approved it in time' }
+}
+
+/**
+ * For a held call that no rule holds any more. A refusal or expiry that came before is what it ends with; an approval
+ * that still waits is withdrawn, since nobody needs to decide it. Null: the call may run.
+ */
+export function releaseHold(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord): Ended | null {
+  const approval = effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
+  if (approval === undefined || approval.status === 'approved') return null
+  const ended = endedBy(tx, ledger, run, approval, false)
+  if (ended === null) withdrawApproval(tx, ledger, run, effect)
+  return ended
+}
+
+/** Takes a call's waiting approval out of the inbox: the call has ended, or needs none any more. */
+export function withdrawApproval(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord): void {
+  const approval = effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
+  if (approval?.status === 'pending') withdraw(tx, ledger, run, approval)
+}
+
+function withdraw(tx: ChainTx, ledger: Ledger, run: RunState, approval: ApprovalRecord): void {
+  approval.status = 'cancelled'
+  approval.decided_at = tx.now.toISOString()
+  ledger.dirtyApprovals.add(approval)
+  tx.event(run.id, 'approval.decided', { approval_id: approval.id, status: 'cancelled' })
 }
 
 /** `expired`, never `rejected` (contract section 6). */
@@ -122,7 +161,7 @@ function holdCall(
     rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect: op.tool.sideEffect, risk: op.tool.risk, labels: op.labels }]),
   })
-  if (former !== undefined) supersede(ledger, former, id)
+  if (former !== undefined) supersede(tx, ledger, run, former, id)
   if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
   effect.state = 'held'
   effect.approval_id = id
@@ -132,8 +171,8 @@ function holdCall(
   return { kind: 'waits', approvalId: id, expiresAt }
 }
 
-function supersede(ledger: Ledger, former: ApprovalRecord, by: string): void {
-  if (former.status === 'pending') former.status = 'cancelled'
+function supersede(tx: ChainTx, ledger: Ledger, run: RunState, former: ApprovalRecord, by: string): void {
+  if (former.status === 'pending') withdraw(tx, ledger, run, former)
   former.superseded_by = by
   ledger.dirtyApprovals.add(former)
 }

@@ -6,17 +6,24 @@ import type { JsonObject, Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import { DomainError } from '../errors.ts'
-import { useApproval } from './approval-use.ts'
-import { effectId, loadLedger, type EffectKey, type EffectRecord, type Ledger, type RunState } from './ledger.ts'
-import { recordDecision, settle, stepEvent, updateRunStatus } from './ledger-moves.ts'
+import { releaseHold, useApproval, withdrawApproval } from './approval-use.ts'
+import {
+  effectId,
+  loadLedger,
+  type EffectKey,
+  type EffectRecord,
+  type Ledger,
+  type RunState,
+} from './ledger.ts'
+import { recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 
 /**
  * The effect: intent, call, outcome. One row per (run, step, item), one state:
  *
  * - *(no row)*: nothing was decided yet.
  * - `held`: parameters are resolved and sealed, an approval waits (or was given and waits for its use).
- * - `intent`: allowed, the approval used up, the body may run. No byte of an effect has left: a new attempt decides
- *   again. Reads, transactional and keyed tools stay here while their body runs.
+ * - `intent`: allowed, the approval used up, the body may run. A new attempt decides again. Reads, transactional and
+ *   keyed tools stay here while their body runs; of an unsafe tool no byte has left yet.
  * - `sent`: an unsafe tool has passed its point of no return; bytes may have left.
  * - `retry`: the tool failed in a way that can pass; a later attempt decides again.
  * - `unknown_outcome`: a process died (or time ran out) in `sent`; a person chooses retry, done or fail.
@@ -51,7 +58,12 @@ export type StepVerdict =
   | { readonly go: true; readonly attempt: number; /** Of the tool, so far. */ readonly failures: number }
   /** The outcome stands; nothing runs. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
-  | { readonly go: false; readonly state: 'held'; readonly approvalId: string; readonly expiresAt: string | null }
+  | {
+      readonly go: false
+      readonly state: 'held'
+      readonly approvalId: string
+      readonly expiresAt: string | null
+    }
   | { readonly go: false; readonly state: 'unknown_outcome' }
 
 /** Deaths and failures together after which a call is given up: something kills every worker that tries it. */
@@ -75,18 +87,26 @@ function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
   const known = ledger.effects.get(effectId(op.key))
   if (known !== undefined && isOutcome(known.state))
     return { go: false, state: known.state, reason: known.error?.message ?? known.state }
-  if (known?.state === 'unknown_outcome' && known.resolved_outcome !== 'retry') return { go: false, state: 'unknown_outcome' }
+  // Nothing is written: whatever its end left open, the run's rows stay as they are.
+  if (runEnded(run.status)) return { go: false, state: 'cancelled', reason: 'the run has ended' }
+  if (known?.state === 'unknown_outcome' && known.resolved_outcome !== 'retry')
+    return { go: false, state: 'unknown_outcome' }
   if (known?.state === 'sent' && op.tool.repeat === 'unsafe') return becomeUnknown(tx, ledger, run, known)
   if (known !== undefined && known.params_hash !== op.paramsHash)
     throw new Error(`the stored parameters of \`${effectId(op.key)}\` are not those that were decided`)
-  if (run.status === 'awaiting_approval') throw new DomainError('conflict', 'the run waits for its own approval')
+  if (run.status === 'awaiting_approval')
+    throw new DomainError('conflict', 'the run waits for its own approval')
+  startRun(tx, ledger, run)
   const effect = known ?? addEffect(ledger, op)
-  if (runEnded(run.status) || run.cancel_requested_at !== null)
+  // Remembered also while it is held anew: this call may have happened.
+  if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
+  if (run.cancel_requested_at !== null)
     return finish(tx, ledger, run, effect, op, 'cancelled', 'the run was cancelled')
   if (!op.wanted) return finish(tx, ledger, run, effect, op, 'skipped', 'its `when` does not hold')
   if (effect.attempt >= maxAttempts)
     return finish(tx, ledger, run, effect, op, 'failed', `gave up after ${maxAttempts} attempts`)
-  if (op.problem !== null) return finish(tx, ledger, run, effect, op, 'failed', op.problem.message, op.problem.code)
+  if (op.problem !== null)
+    return finish(tx, ledger, run, effect, op, 'failed', op.problem.message, op.problem.code)
   return judge(tx, ledger, run, effect, op)
 }
 
@@ -96,18 +116,21 @@ function judge(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord,
   effect.labels = op.labels
   effect.label_sources = op.labelSources
   if (decided.verdict === 'deny') {
-    // A keyed call that may already have happened is not called "denied".
-    if (effect.state === 'sent') return becomeUnknown(tx, ledger, run, effect)
+    if (mayHaveHappened(effect, op.tool)) return becomeUnknown(tx, ledger, run, effect)
     effect.decision_id = recordDecision(tx, ledger, run, effect, op, decided, null)
     return finish(tx, ledger, run, effect, op, 'denied', decided.explanation)
   }
   if (decided.verdict === 'require_approval') {
     const use = useApproval(tx, ledger, run, effect, op, decided)
-    if (use.kind === 'waits') return { go: false, state: 'held', approvalId: use.approvalId, expiresAt: use.expiresAt }
+    if (use.kind === 'waits')
+      return { go: false, state: 'held', approvalId: use.approvalId, expiresAt: use.expiresAt }
     if (use.kind === 'ended') return finish(tx, ledger, run, effect, op, use.outcome, use.reason)
     const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
     return begin(tx, ledger, run, effect, op, { ...decided, explanation })
   }
+  // The rule that held it is gone: a person's refusal stands all the same.
+  const refused = releaseHold(tx, ledger, run, effect)
+  if (refused !== null) return finish(tx, ledger, run, effect, op, refused.outcome, refused.reason)
   return begin(tx, ledger, run, effect, op, decided)
 }
 
@@ -143,7 +166,14 @@ export function callOf(op: StepOp): Call {
 }
 
 /** Intent: decision, approval use and the right to run the body commit together. */
-function begin(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord, op: StepOp, decided: Decided): StepVerdict {
+function begin(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  effect: EffectRecord,
+  op: StepOp,
+  decided: Decided,
+): StepVerdict {
   const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
   effect.attempt += 1
   effect.state = 'intent'
@@ -168,8 +198,17 @@ function begin(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord,
 }
 
 function becomeUnknown(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord): StepVerdict {
+  withdrawApproval(tx, ledger, run, effect)
   settle(tx, ledger, run, effect, { state: 'unknown_outcome' })
   return { go: false, state: 'unknown_outcome' }
+}
+
+/**
+ * Whether an earlier attempt may have taken effect although no outcome says so. Such a call never ends as denied,
+ * rejected or cancelled: that would say that it did not happen.
+ */
+function mayHaveHappened(effect: EffectRecord, tool: ToolDeclaration): boolean {
+  return effect.sent_at !== null && (tool.repeat === 'unsafe' || tool.repeat === 'keyed')
 }
 
 function finish(
@@ -182,6 +221,8 @@ function finish(
   reason: string,
   code: string = outcome,
 ): StepVerdict {
+  if (mayHaveHappened(effect, op.tool)) return becomeUnknown(tx, ledger, run, effect)
+  withdrawApproval(tx, ledger, run, effect)
   effect.labels = op.labels
   effect.label_sources = op.labelSources
   settle(tx, ledger, run, effect, {

@@ -1,6 +1,7 @@
 import type { Context } from '../../context.ts'
 import type { EnterResult } from '../../contract/messages.ts'
 import { runEnded } from '../../contract/status.ts'
+import { expireNow } from '../approvals/expire.ts'
 import { countingVotes } from '../approvals/requirement.ts'
 import type { Role } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
@@ -32,12 +33,7 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
       return { state: 'ended' }
     }
     if (approval.status === 'expired' || late) {
-      if (approval.status !== 'expired')
-        await tx.trx
-          .updateTable('approvals')
-          .set({ status: 'expired', decided_at: tx.now })
-          .where('id', '=', approval.id)
-          .execute()
+      if (approval.status !== 'expired') await expireNow(tx, approval)
       await endRun(tx, run, 'expired', 'nobody approved the run in time')
       return { state: 'ended' }
     }
@@ -51,7 +47,9 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
       .select(['v.user_id', 'v.decision', 'm.role'])
       .where('v.approval_id', '=', approval.id)
       .execute()
-    const roles = new Map(votes.flatMap((vote) => (vote.role === null ? [] : [[vote.user_id, vote.role] as [string, Role]])))
+    const roles = new Map(
+      votes.flatMap((vote) => (vote.role === null ? [] : [[vote.user_id, vote.role] as [string, Role]])),
+    )
     const needed = Math.max(approval.approvals_needed, tx.policy.settings.approval_threshold)
     const counting = countingVotes(
       { votes, requested_by: approval.requested_by },
@@ -61,7 +59,11 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
     )
     if (counting < needed) {
       // Rules or roles have grown stricter since: the same approval waits for the votes that are missing.
-      await tx.trx.updateTable('approvals').set({ status: 'pending', decided_at: null }).where('id', '=', approval.id).execute()
+      await tx.trx
+        .updateTable('approvals')
+        .set({ status: 'pending', decided_at: null })
+        .where('id', '=', approval.id)
+        .execute()
       tx.append({
         eventType: 'approval.reopened',
         action: 'run',

@@ -1,10 +1,13 @@
 import type { Context } from '../../context.ts'
-import { isBadOutcome, isOutcome, type Outcome } from '../../contract/status.ts'
+import { isBadOutcome, isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import type { ExpandResult } from '../../contract/messages.ts'
 import { resolve } from '../../policy/templates.ts'
 import { unionLabels, type Json } from '../../policy/types.ts'
+import type { StepError } from '../../db/schema/runs.ts'
+import { DomainError } from '../errors.ts'
 import { readFrame, type Frame } from './frame.ts'
-import { runActor } from './ledger-moves.ts'
+import { loadLedger } from './ledger.ts'
+import { runActor, updateRunStatus } from './ledger-moves.ts'
 
 /** Items of one `for_each` (contract section 3). */
 export const maxItems = 10_000
@@ -14,39 +17,63 @@ export function itemsOf(frame: Frame): readonly Json[] {
   const { value } = resolve(frame.step.for_each as Json, frame.scope)
   if (value === null) return []
   if (!Array.isArray(value)) throw new TypeError('`for_each` did not resolve to a list')
-  if (value.length > maxItems) throw new TypeError(`\`for_each\` resolved to ${value.length} items, at most ${maxItems} run`)
+  if (value.length > maxItems)
+    throw new TypeError(`\`for_each\` resolved to ${value.length} items, at most ${maxItems} run`)
   return value
 }
 
-/** Counts the items of a `for_each` step, once (commit point `step.expand`); later calls answer the stored count. */
+/**
+ * Counts the items of a `for_each` step, once (commit point `step.expand`); later calls answer the stored count. A list
+ * that cannot be had ends the step as failed. Throws `conflict` for a run that waits for its own approval.
+ */
 export async function expandStep(context: Context, runId: string, stepId: string): Promise<ExpandResult> {
   const known = await readStep(context, runId, stepId)
-  if (known.item_count !== null && known.status !== 'failed') return { count: known.item_count }
-  if (known.status === 'failed') return { ended: 'failed' }
-  const frame = await readFrame(context, { runId, stepId, itemIndex: -1 })
+  if (known.item_count !== null) return { count: known.item_count }
+  const key = { runId, stepId, itemIndex: -1 }
+  const frame = await readFrame(context, key)
   let count = 0
-  let problem: string | null = null
+  let error: StepError | null = null
   try {
     count = itemsOf(frame).length
-  } catch (error) {
-    problem = (error as Error).message
+  } catch (problem) {
+    error = { code: 'template_unresolved', message: (problem as Error).message }
   }
-  await context.combiner.run(frame.run.organizationId, 'step.expand', async (tx) => {
-    const error = problem === null ? null : { code: 'template_unresolved', message: problem }
+  return context.combiner.run(frame.run.organizationId, 'step.expand', async (tx): Promise<ExpandResult> => {
+    const ledger = await loadLedger(tx, [key])
+    const run = ledger.runs.get(runId)
+    const step = await readStep({ db: tx.trx }, runId, stepId)
+    if (step.item_count !== null) return { count: step.item_count }
+    if (step.finished_at !== null && step.status === 'failed') return { ended: 'failed' }
+    if (run === undefined || runEnded(run.status) || run.cancel_requested_at !== null)
+      return { ended: 'cancelled' }
+    if (run.status === 'awaiting_approval')
+      throw new DomainError('conflict', 'the run waits for its own approval')
+    if (error !== null) run.nodes_failed += 1
+    updateRunStatus(tx, ledger, run)
+    await ledger.write(tx)
     await tx.trx
       .updateTable('run_steps')
-      .set({
-        item_count: count,
-        started_at: tx.now,
-        status: error === null ? 'running' : 'failed',
-        error: error === null ? null : JSON.stringify(error),
-        ...(error === null ? {} : { finished_at: tx.now, labels: frame.labels }),
-      })
+      .set(
+        error === null
+          ? { item_count: count, started_at: tx.now, status: 'running' }
+          : {
+              started_at: tx.now,
+              finished_at: tx.now,
+              status: 'failed',
+              labels: frame.labels,
+              error: JSON.stringify(error),
+            },
+      )
       .where('run_id', '=', runId)
       .where('step_id', '=', stepId)
-      .where('item_count', 'is', null)
       .execute()
-    tx.event(runId, error === null ? 'step.started' : 'step.failed', { step_id: stepId, tool: frame.step.tool })
+    const event = error === null ? 'step.started' : 'step.failed'
+    tx.event(runId, event, {
+      step_id: stepId,
+      item_index: null,
+      tool: frame.step.tool,
+      ...(error ? { error } : {}),
+    })
     tx.append({
       eventType: 'step.expanded',
       action: frame.step.tool,
@@ -56,8 +83,8 @@ export async function expandStep(context: Context, runId: string, stepId: string
       runId,
       metadata: { step_id: stepId, items: count },
     })
+    return error === null ? { count } : { ended: 'failed' }
   })
-  return problem === null ? { count } : { ended: 'failed' }
 }
 
 /** Ends a `for_each` step whose items have ended: its labels are theirs together (commit point `step.finish`). */
@@ -120,4 +147,3 @@ async function readStep(context: Pick<Context, 'db'>, runId: string, stepId: str
     .where('step_id', '=', stepId)
     .executeTakeFirstOrThrow()
 }
-

@@ -18,7 +18,12 @@ export function stepEvent(
   type: string,
   data: Record<string, unknown> = {},
 ): void {
-  tx.event(effect.run_id, type, { step_id: effect.step_id, item_index: itemOf(effect), tool: effect.tool, ...data })
+  tx.event(effect.run_id, type, {
+    step_id: effect.step_id,
+    item_index: itemOf(effect),
+    tool: effect.tool,
+    ...data,
+  })
 }
 
 /** Writes the decision, its audit entry and its event. Returns its id. */
@@ -47,11 +52,11 @@ export function recordDecision(
     verdict: decided.verdict,
     rule_id: decided.ruleId,
     rule_name: decided.ruleName,
-    matched_rules: JSON.stringify(decided.matchedRules),
+    matched_rules: decided.matchedRules,
     reason: decided.reason,
     explanation: decided.explanation,
     labels: op.labels,
-    label_sources: JSON.stringify(op.labelSources),
+    label_sources: op.labelSources,
     params_hash: op.paramsHash,
     approval_id: approvalId,
     policy_version: tx.policy.version,
@@ -76,7 +81,11 @@ export function recordDecision(
       approval_id: approvalId,
     },
   })
-  stepEvent(tx, effect, 'step.decided', { verdict: decided.verdict, rule_name: decided.ruleName, decision_id: id })
+  stepEvent(tx, effect, 'step.decided', {
+    verdict: decided.verdict,
+    rule_name: decided.ruleName,
+    decision_id: id,
+  })
   return id
 }
 
@@ -95,12 +104,21 @@ export interface Settlement {
  * Moves a call to an outcome, to `retry` or to `unknown_outcome`, with everything that follows from it: its step (unless
  * it is one item of many), the counters and status of its run, an event and an audit entry.
  */
-export function settle(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord, how: Settlement): void {
+export function settle(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  effect: EffectRecord,
+  how: Settlement,
+): void {
   const waited = effect.state === 'held' || effect.state === 'unknown_outcome'
   const ended = how.state !== 'retry' && how.state !== 'unknown_outcome'
   effect.state = how.state
   effect.error = how.error ?? null
   effect.resolved_outcome = null
+  // A tool that failed after its point of no return knows that nothing was done.
+  if (how.state === 'retry') effect.sent_at = null
+  if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
   if (how.output !== undefined) effect.output = how.output
   if (how.outputLabels !== undefined) effect.output_labels = how.outputLabels
   if (ended) effect.finished_at = tx.now.toISOString()
@@ -158,18 +176,21 @@ function moveStep(tx: ChainTx, ledger: Ledger, effect: EffectRecord, how: Settle
 /** Brings an open run's status in line with what it waits for. */
 export function updateRunStatus(tx: ChainTx, ledger: Ledger, run: RunState, pausedReason?: string): void {
   if (runEnded(run.status) || run.status === 'awaiting_approval') return
-  const started = run.started_at !== null
-  if (!started) {
-    run.started_at = tx.now.toISOString()
-    tx.event(run.id, 'run.started')
-  }
+  startRun(tx, ledger, run)
   const status = run.waiting > 0 ? 'paused' : 'running'
   if (run.status !== status) {
     if (status === 'paused') tx.event(run.id, 'run.paused', { reason: pausedReason ?? 'a step is held' })
     else if (run.status === 'paused') tx.event(run.id, 'run.resumed')
     run.status = status
   }
-  run.status_reason =
-    status === 'running' ? 'the run is in progress' : (pausedReason ?? (started ? run.status_reason : 'a step is held'))
+  run.status_reason = status === 'running' ? 'the run is in progress' : (pausedReason ?? run.status_reason)
   ledger.dirtyRuns.add(run)
+}
+
+/** A run starts with its first call, however that is decided. */
+export function startRun(tx: ChainTx, ledger: Ledger, run: RunState): void {
+  if (run.started_at !== null) return
+  run.started_at = tx.now.toISOString()
+  ledger.dirtyRuns.add(run)
+  tx.event(run.id, 'run.started')
 }

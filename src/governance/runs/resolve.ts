@@ -3,6 +3,7 @@ import { wakeKey } from '../../contract/messages.ts'
 import { runEnded } from '../../contract/status.ts'
 import { unionLabels, type Json } from '../../policy/types.ts'
 import { getTool } from '../../catalog/index.ts'
+import { mayDecide } from '../approvals/requirement.ts'
 import { canonicalJson } from '../canonical.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../identity.ts'
@@ -21,7 +22,8 @@ export interface ResolveRequest {
 
 /**
  * A person's word on a call whose outcome nobody knows (contract section 4; commit point `effect.resolve`): `retry`
- * lets it be decided and made again, `done` takes it as completed, `fail` as failed.
+ * lets it be decided and made again, `done` takes it as completed, `fail` as failed. Throws `not_found`,
+ * `insufficient_role` for someone who is not an admin now, `bad_transition` when there is nothing to resolve.
  */
 export async function resolveStep(context: Context, request: ResolveRequest): Promise<void> {
   const { caller, runId, stepId, outcome } = request
@@ -30,12 +32,21 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
     const ledger = await loadLedger(tx, [key])
     const run = ledger.runs.get(runId)
     if (run === undefined) throw notFound('run', runId)
+    const membership = await tx.trx
+      .selectFrom('memberships')
+      .select('role')
+      .where('organization_id', '=', caller.organizationId)
+      .where('user_id', '=', caller.userId)
+      .executeTakeFirst()
+    if (!mayDecide(membership?.role, 'admin'))
+      throw new DomainError('insufficient_role', 'resolving an unknown outcome needs the role `admin`')
     const step = ledger.step(runId, stepId)
     if (step === undefined) throw notFound('step', stepId)
     const effect = ledger.effects.get(effectId(key))
     if (effect?.state !== 'unknown_outcome' || effect.resolved_outcome !== null)
       throw new DomainError('bad_transition', `step \`${stepId}\` has no unknown outcome to resolve`)
-    if (runEnded(run.status)) throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
+    if (runEnded(run.status))
+      throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
     const actor = actorOf(caller)
     if (outcome === 'retry') {
       effect.resolved_outcome = 'retry'
@@ -61,7 +72,10 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
             }
           : {
               state: 'failed',
-              error: { code: 'resolved_as_failed', message: 'a person resolved its unknown outcome as failed' },
+              error: {
+                code: 'resolved_as_failed',
+                message: 'a person resolved its unknown outcome as failed',
+              },
               outputLabels: effect.labels,
             }),
       })

@@ -33,12 +33,20 @@ import { callTool, type CallResult } from './call.ts'
 const engine = proxyLocalActivities<EngineActivities>({
   startToCloseTimeout: '30s',
   localRetryThreshold: '10s',
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s', maximumAttempts: 100_000 },
+  retry: {
+    initialInterval: '200ms',
+    backoffCoefficient: 2,
+    maximumInterval: '10s',
+    maximumAttempts: 100_000,
+  },
 })
 
 const wake = defineSignal<[Wake?]>(wakeSignal)
 const stateAttribute = defineSearchAttributeKey(searchAttributes.state, 'KEYWORD')
 const waitingAttribute = defineSearchAttributeKey(searchAttributes.waitingOn, 'KEYWORD')
+/** A cancelled call is none of the errors that `on_error: continue` covers (contract section 3). */
+const goesOn = (step: SkeletonStep, bad: EndedDetails['outcome']): boolean =>
+  step.continueOnError && bad !== 'cancelled'
 /** Items of a `for_each` step that run at the same time. */
 const windowSize = 50
 
@@ -116,27 +124,46 @@ class Run {
     }
   }
 
-  async #step(step: SkeletonStep, ended: ReadonlyMap<string, Promise<void>>, scope: CancellationScope): Promise<void> {
+  async #step(
+    step: SkeletonStep,
+    ended: ReadonlyMap<string, Promise<void>>,
+    scope: CancellationScope,
+  ): Promise<void> {
     await Promise.all(step.dependsOn.map((id) => ended.get(id)))
     if (this.#failed !== null) return
     const bad = step.forEach ? await this.#items(step) : await this.#call(step, null)
-    if (bad === null || step.continueOnError || this.#failed !== null) return
+    if (bad === null || this.#failed !== null || goesOn(step, bad)) return
     this.#failed = { status: bad, stepId: step.id }
     scope.cancel()
   }
 
-  /** Runs every item in windows; answers the worst thing that ends the step, or null. */
+  /** Runs every item in windows; answers the first thing that ends the step, or null. */
   async #items(step: SkeletonStep): Promise<EndedDetails['outcome'] | null> {
     const expanded = await engine.expandStep(this.#input.runId, step.id)
     if ('ended' in expanded) return expanded.ended
     let bad: EndedDetails['outcome'] | null = null
     for (let first = 0; first < expanded.count; first += windowSize) {
       const size = Math.min(windowSize, expanded.count - first)
-      const outcomes = await Promise.all(Array.from({ length: size }, (_, i) => this.#call(step, first + i)))
-      bad ??= outcomes.find((outcome) => outcome !== null) ?? null
-      if (bad !== null && !step.continueOnError) break
+      bad = (await this.#window(step, first, size)) ?? bad
+      if (bad !== null && !goesOn(step, bad)) break
     }
     await engine.finishItems(this.#input.runId, step.id)
+    return bad
+  }
+
+  /** Items at the same time. One that ends the step stops the others as a failing step stops its neighbours. */
+  async #window(step: SkeletonStep, first: number, size: number): Promise<EndedDetails['outcome'] | null> {
+    const scope = new CancellationScope()
+    let bad: EndedDetails['outcome'] | null = null
+    const item = async (index: number): Promise<void> => {
+      const outcome = await this.#call(step, index)
+      if (outcome === null || (bad !== null && !goesOn(step, bad))) return
+      bad = outcome
+      if (!goesOn(step, outcome)) scope.cancel()
+    }
+    const items = scope.run(() => Promise.allSettled(Array.from({ length: size }, (_, i) => item(first + i))))
+    const rejected = (await items).find((each) => each.status === 'rejected')
+    if (rejected !== undefined && bad === null) throw rejected.reason
     return bad
   }
 

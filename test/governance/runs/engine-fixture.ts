@@ -1,0 +1,180 @@
+import type { Context } from '../../../src/context.ts'
+import type { Repeat, ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { getTool } from '../../../src/catalog/index.ts'
+import { workflowDefinition } from '../../../src/contract/definition.ts'
+import { vote } from '../../../src/governance/approvals/vote.ts'
+import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
+import { hashOf } from '../../../src/governance/canonical.ts'
+import type { Caller } from '../../../src/governance/identity.ts'
+import { createRule, deleteRule } from '../../../src/governance/rules.ts'
+import { acceptRun } from '../../../src/governance/runs/accept.ts'
+import { decideSteps, type StepOp, type StepVerdict } from '../../../src/governance/runs/effect.ts'
+import { recordOutcomes, type OutcomeOp } from '../../../src/governance/runs/outcome.ts'
+import { changeGovernance } from '../../../src/governance/settings-change.ts'
+import { createWorkflow } from '../../../src/governance/workflows.ts'
+import { ruleInput } from '../../../src/policy/rule.ts'
+import type { JsonObject, Label } from '../../../src/policy/types.ts'
+import { testContext, withPeople, type TestContext } from '../support.ts'
+
+/** A definition without data flow: one step `s` that every repeat kind's tool can stand for. */
+export const oneStep = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
+
+export interface Engine extends TestContext {
+  readonly organizationId: string
+  readonly caller: (name: BootstrapName) => Caller
+  /** Saves a workflow and accepts a run of it. */
+  run(definition?: object, inputs?: JsonObject, by?: BootstrapName): Promise<string>
+  decide(op: StepOp): Promise<StepVerdict>
+  record(op: OutcomeOp): ReturnType<typeof recordNow>
+  vote(approvalId: string, name: BootstrapName, decision?: 'approve' | 'reject'): Promise<void>
+  /** Takes every rule away and saves these; approvals are on. */
+  rules(...bodies: object[]): Promise<void>
+  settings(patch: Parameters<typeof changeGovernance>[2]): Promise<void>
+}
+
+const recordNow = (context: Context, organizationId: string, op: OutcomeOp) =>
+  context.combiner.join(organizationId, recordOutcomes, op)
+
+export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<Engine> {
+  const test = await testContext(overrides)
+  const { context } = test
+  const { identities, caller } = await withPeople(context)
+  const organizationId = identities.organization_id
+  const engine: Engine = {
+    ...test,
+    organizationId,
+    caller,
+    async run(definition = oneStep, inputs = {}, by = 'member') {
+      const workflow = await createWorkflow(context, caller('member'), {
+        name: 'w',
+        description: '',
+        definition: workflowDefinition.parse(definition),
+      })
+      return (await acceptRun(context, { caller: caller(by), workflowId: workflow.id, inputs })).runId
+    },
+    decide: (op) => context.combiner.join(organizationId, decideSteps, op),
+    record: (op) => recordNow(context, organizationId, op),
+    vote: (approvalId, name, decision = 'approve') =>
+      vote(context, { caller: caller(name), approvalId, decision, comment: '' }),
+    async rules(...bodies) {
+      const rows = await context.db.selectFrom('rules').select('id').execute()
+      for (const { id } of rows) await deleteRule(context, 'rule', caller('admin'), id)
+      for (const body of bodies) await createRule(context, 'rule', caller('admin'), ruleInput.parse(body))
+    },
+    async settings(patch) {
+      await changeGovernance(context, caller('owner'), patch)
+    },
+  }
+  await engine.settings({ approvals_enabled: true })
+  return engine
+}
+
+/** A tool of the catalogue that dies as `repeat` says. */
+export const toolOf = (repeat: Repeat): ToolDeclaration => ({
+  ...(getTool('mail_send') as ToolDeclaration),
+  repeat,
+})
+
+/** One call, as the interceptor would prepare it. */
+export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = {}): StepOp {
+  const { item, ...rest } = over
+  const params = over.params ?? { to: 'a@b.test' }
+  const tool = over.tool ?? toolOf('unsafe')
+  return {
+    key: { runId, stepId: 's', itemIndex: item ?? -1 },
+    tool,
+    wanted: true,
+    problem: null,
+    params,
+    paramsHash: hashOf({ tool: tool.name, params }),
+    paramLabels: new Map(),
+    sealed: Buffer.from('sealed'),
+    labels: [],
+    labelSources: [],
+    approvalSeconds: 3600,
+    ...rest,
+  }
+}
+
+export function outcomeOf(op: StepOp, attempt: number, result: OutcomeOp['result'] | string): OutcomeOp {
+  const error = { code: 'e', message: 'm' }
+  const call = { source: 'workflows', tool: op.tool.name, sideEffect: op.tool.sideEffect, params: op.params, labels: op.labels } as const // prettier-ignore
+  const named: Record<string, OutcomeOp['result']> = {
+    completed: { state: 'completed', output: '{"ok":true}', labels: [], call },
+    failed: { state: 'failed', error },
+    retry: { state: 'retry', error },
+    cancelled: { state: 'cancelled' },
+    unknown_outcome: { state: 'unknown_outcome' },
+  }
+  const full = typeof result === 'string' ? (named[result] as OutcomeOp['result']) : result
+  return { key: op.key, attempt, result: full, durationMs: 5 }
+}
+
+export const holdRule = (over: object = {}) => ({ name: 'hold', verdict: 'require_approval', tools: ['mail_send'], ...over }) // prettier-ignore
+export const denyRule = (over: object = {}) => ({
+  name: 'deny',
+  verdict: 'deny',
+  tools: ['mail_send'],
+  ...over,
+})
+
+export async function effectOf(context: Context, op: StepOp) {
+  return context.db
+    .selectFrom('effects')
+    .selectAll()
+    .where('run_id', '=', op.key.runId)
+    .where('step_id', '=', op.key.stepId)
+    .where('item_index', '=', op.key.itemIndex)
+    .executeTakeFirst()
+}
+
+export const runOf = (context: Context, runId: string) =>
+  context.db.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
+
+export const stepOf = (context: Context, runId: string, stepId = 's') =>
+  context.db
+    .selectFrom('run_steps')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .executeTakeFirstOrThrow()
+
+export const approvalsOf = (context: Context, runId: string) =>
+  context.db.selectFrom('approvals').selectAll().where('run_id', '=', runId).orderBy('id').execute()
+
+export async function eventsOf(context: Context, runId: string): Promise<string[]> {
+  const rows = await context.db
+    .selectFrom('run_events')
+    .select(['seq', 'type'])
+    .where('run_id', '=', runId)
+    .orderBy('seq')
+    .execute()
+  const numbers = rows.map((row) => row.seq)
+  if (numbers.some((seq, index) => seq !== index + 1))
+    throw new Error(`events have gaps: ${numbers.join(' ')}`)
+  return rows.map((row) => row.type)
+}
+
+/** Decides a call that must be held; answers its approval. */
+export async function hold(engine: Engine, op: StepOp): Promise<string> {
+  const verdict = await engine.decide(op)
+  if (verdict.go || verdict.state !== 'held') throw new Error(`not held: ${JSON.stringify(verdict)}`)
+  return verdict.approvalId
+}
+
+/** Decides a call that must go; answers its attempt. */
+export async function go(engine: Engine, op: StepOp): Promise<number> {
+  const verdict = await engine.decide(op)
+  if (!verdict.go) throw new Error(`did not go: ${JSON.stringify(verdict)}`)
+  return verdict.attempt
+}
+
+/** Moves an approval's end into the past, as the superuser of time. */
+export const makeLate = (context: Context, approvalId: string) =>
+  context.db
+    .updateTable('approvals')
+    .set({ expires_at: new Date(Date.now() - 60_000) })
+    .where('id', '=', approvalId)
+    .execute()
+
+export type { StepOp, Label }

@@ -1,0 +1,286 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { finishRun } from '../../../src/governance/runs/finish.ts'
+import { cancelRun } from '../../../src/governance/runs/cancel.ts'
+import { markSent, recordWithWrite } from '../../../src/governance/runs/outcome.ts'
+import { resolveStep } from '../../../src/governance/runs/resolve.ts'
+import { readRun } from '../../../src/governance/runs/read.ts'
+import {
+  effectOf,
+  eventsOf,
+  go,
+  opOf,
+  outcomeOf,
+  runOf,
+  startEngine,
+  stepOf,
+  toolOf,
+  type Engine,
+  type StepOp,
+} from './engine-fixture.ts'
+
+let engine: Engine
+beforeAll(async () => {
+  engine = await startEngine()
+})
+afterAll(() => engine.close())
+beforeEach(() => engine.rules())
+
+const fresh = async (over: Parameters<typeof opOf>[1] = {}): Promise<StepOp> => opOf(await engine.run(), over)
+const stateOf = async (op: StepOp) => (await effectOf(engine.context, op))?.state
+const mark = (op: StepOp, attempt: number, context = engine.context) => markSent(context, op.key, attempt)
+
+describe('a superseded attempt', () => {
+  test('cannot pass its point of no return, the newest can once', async () => {
+    const op = await fresh()
+    await go(engine, op)
+    expect(await go(engine, op)).toBe(2)
+    expect(await mark(op, 1)).toBe(false)
+    expect(await stateOf(op)).toBe('intent')
+    expect(await mark(op, 2)).toBe(true)
+    expect(await mark(op, 2)).toBe(false)
+  })
+
+  test.each(['completed', 'failed', 'retry', 'cancelled', 'unknown_outcome'])(
+    'cannot record %s over a newer attempt',
+    async (result) => {
+      const op = await fresh({ tool: toolOf('free') })
+      await go(engine, op)
+      await go(engine, op)
+      const before = await effectOf(engine.context, op)
+      expect(await engine.record(outcomeOf(op, 1, result))).toBe('intent')
+      expect(await effectOf(engine.context, op)).toEqual(before)
+    },
+  )
+
+  test('of a transactional tool writes nothing; the newest writes once with its outcome', async () => {
+    const op = await fresh({ tool: toolOf('transactional') })
+    await go(engine, op)
+    await go(engine, op)
+    const writes: number[] = []
+    const write = (attempt: number) =>
+      recordWithWrite(
+        engine.context,
+        engine.organizationId,
+        outcomeOf(op, attempt, 'completed'),
+        async () => {
+          writes.push(attempt)
+        },
+      )
+    expect(await write(1)).toBe('intent')
+    expect(await write(2)).toBe('completed')
+    expect(await write(2)).toBe('completed')
+    expect(writes).toEqual([2])
+  })
+
+  test('a write that fails takes its outcome with it', async () => {
+    const op = await fresh({ tool: toolOf('transactional') })
+    await go(engine, op)
+    const failing = recordWithWrite(
+      engine.context,
+      engine.organizationId,
+      outcomeOf(op, 1, 'completed'),
+      () => Promise.reject(new Error('no')),
+    )
+    await expect(failing).rejects.toThrow('no')
+    expect(await stateOf(op)).toBe('intent')
+  })
+})
+
+describe('an outcome that comes late', () => {
+  const lost = async (): Promise<StepOp> => {
+    const op = await fresh()
+    await go(engine, op)
+    await mark(op, 1)
+    await engine.decide(op)
+    expect(await stateOf(op)).toBe('unknown_outcome')
+    return op
+  }
+
+  test.each([
+    ['completed', 'completed', 1, 0],
+    ['failed', 'failed', 0, 1],
+    ['retry', 'unknown_outcome', 0, 0],
+    ['cancelled', 'unknown_outcome', 0, 0],
+  ] as const)('%s leaves an unresolved unknown outcome %s', async (result, state, executed, failed) => {
+    const op = await lost()
+    expect(await engine.record(outcomeOf(op, 1, result))).toBe(state)
+    const run = await runOf(engine.context, op.key.runId)
+    expect(run).toMatchObject({ nodes_executed: executed, nodes_failed: failed })
+    expect(run.status).toBe(state === 'unknown_outcome' ? 'paused' : 'running')
+    const wakes = await engine.context.db
+      .selectFrom('outbox')
+      .select('payload')
+      .where('run_id', '=', op.key.runId)
+      .where('kind', '=', 'run.wake')
+      .execute()
+    expect(wakes).toEqual(state === 'unknown_outcome' ? [] : [{ payload: { key: 's#-1' } }])
+  })
+
+  test('changes nothing once a person has chosen to make the call again', async () => {
+    const op = await lost()
+    await resolveStep(engine.context, {
+      caller: engine.caller('admin'),
+      runId: op.key.runId,
+      stepId: 's',
+      itemIndex: null,
+      outcome: 'retry',
+    })
+    expect(await engine.record(outcomeOf(op, 1, 'completed'))).toBe('unknown_outcome')
+    expect(await go(engine, op)).toBe(2)
+    expect(await engine.record(outcomeOf(op, 1, 'completed'))).toBe('intent')
+    expect(await engine.record(outcomeOf(op, 2, 'completed'))).toBe('completed')
+  })
+
+  test('is kept for a run that has ended meanwhile, which stays as it is', async () => {
+    const op = await fresh()
+    await go(engine, op)
+    await mark(op, 1)
+    await finishRun(engine.context, { runId: op.key.runId, status: 'cancelled' })
+    expect(await stepOf(engine.context, op.key.runId)).toMatchObject({ status: 'unknown_outcome' })
+    expect(await engine.record(outcomeOf(op, 1, 'completed'))).toBe('completed')
+    expect(await runOf(engine.context, op.key.runId)).toMatchObject({
+      status: 'cancelled',
+      nodes_executed: 1,
+    })
+    expect(await stepOf(engine.context, op.key.runId)).toMatchObject({ status: 'completed' })
+  })
+})
+
+describe('the point of no return against what comes at the same time', () => {
+  test('a new attempt: never both, whoever is first', async () => {
+    const other = engine.another()
+    const seen = new Set<string>()
+    for (let round = 0; round < 60; round += 1) {
+      const op = await fresh()
+      await go(engine, op)
+      const [marked, verdict] = await Promise.all(
+        round % 2 === 0
+          ? [mark(op, 1, other), engine.decide(op)]
+          : [mark(op, 1, other).then((each) => each), Promise.resolve().then(() => engine.decide(op))],
+      )
+      expect(marked).not.toBe(verdict.go)
+      expect(await stateOf(op)).toBe(marked ? 'unknown_outcome' : 'intent')
+      seen.add(String(marked))
+    }
+    expect(seen.size).toBeGreaterThan(0)
+  })
+
+  test('a new attempt that holds the row makes the mark wait, and refuses it', async () => {
+    const op = await fresh()
+    await go(engine, op)
+    const other = engine.another()
+    let marked: Promise<boolean> | undefined
+    await engine.context.db.transaction().execute(async (trx) => {
+      await trx.updateTable('effects').set({ attempt: 2 }).where('run_id', '=', op.key.runId).execute()
+      marked = mark(op, 1, other)
+      await waitingForLock(engine)
+    })
+    expect(await marked).toBe(false)
+  })
+
+  test('a mark that holds the row makes a new attempt wait, and ends it as unknown', async () => {
+    const op = await fresh()
+    await go(engine, op)
+    const other = engine.another()
+    let decided: Promise<unknown> | undefined
+    await other.db.transaction().execute(async (trx) => {
+      await trx.updateTable('effects').set({ state: 'sent' }).where('run_id', '=', op.key.runId).execute()
+      decided = engine.decide(op)
+      await waitingForLock(engine)
+    })
+    expect(await decided).toEqual({ go: false, state: 'unknown_outcome' })
+  })
+
+  test('the end of the run that waits for a mark keeps what the mark says', async () => {
+    const op = await fresh()
+    await go(engine, op)
+    const other = engine.another()
+    let finished: Promise<void> | undefined
+    await other.db.transaction().execute(async (trx) => {
+      await trx
+        .updateTable('effects')
+        .set({ state: 'sent', sent_at: new Date() })
+        .where('run_id', '=', op.key.runId)
+        .execute()
+      finished = finishRun(engine.context, { runId: op.key.runId, status: 'cancelled' })
+      await waitingForLock(engine)
+    })
+    await finished
+    expect(await stateOf(op)).toBe('unknown_outcome')
+  })
+
+  test('nothing is sent for a run that is being cancelled or has ended', async () => {
+    const cancelled = await fresh()
+    await go(engine, cancelled)
+    await cancelRun(engine.context, { caller: engine.caller('member'), runId: cancelled.key.runId })
+    expect(await mark(cancelled, 1)).toBe(false)
+    const ended = await fresh()
+    await go(engine, ended)
+    await finishRun(engine.context, { runId: ended.key.runId, status: 'failed' })
+    expect(await mark(ended, 1)).toBe(false)
+    expect(await stateOf(ended)).toBe('cancelled')
+  })
+})
+
+describe('what the protocol leaves in the run', () => {
+  test('a failing tool is tried again, counted, and its attempts show', async () => {
+    const op = await fresh({ tool: toolOf('free') })
+    await go(engine, op)
+    expect(await engine.record(outcomeOf(op, 1, 'retry'))).toBe('retry')
+    expect(await engine.decide(op)).toEqual({ go: true, attempt: 2, failures: 1 })
+    await engine.record(outcomeOf(op, 2, 'failed'))
+    const run = await readRun(engine.context, engine.organizationId, op.key.runId)
+    expect(run).toMatchObject({ nodes_executed: 0, nodes_failed: 1 })
+    expect(run?.steps[0]).toMatchObject({ status: 'failed', attempts: 2, error: { code: 'e', message: 'm' } })
+    expect(await eventsOf(engine.context, op.key.runId)).toEqual([
+      'run.queued',
+      'run.started',
+      'step.decided',
+      'step.started',
+      'step.decided',
+      'step.failed',
+    ])
+  })
+
+  test('a call that kills every worker is given up after a hundred attempts', async () => {
+    const op = await fresh({ tool: toolOf('free') })
+    await go(engine, op)
+    await engine.context.db
+      .updateTable('effects')
+      .set({ attempt: 100 })
+      .where('run_id', '=', op.key.runId)
+      .execute()
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+  })
+
+  test('other parameters than those that were decided are refused and change nothing', async () => {
+    const op = await fresh()
+    await go(engine, op)
+    const before = await effectOf(engine.context, op)
+    await expect(engine.decide({ ...op, paramsHash: 'other' })).rejects.toThrow(
+      'are not those that were decided',
+    )
+    expect(await effectOf(engine.context, op)).toEqual(before)
+  })
+
+  test('a call of an ended run, or of none, is answered and leaves nothing', async () => {
+    const op = await fresh()
+    await finishRun(engine.context, { runId: op.key.runId, status: 'failed' })
+    const events = await eventsOf(engine.context, op.key.runId)
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'cancelled' })
+    expect(await effectOf(engine.context, op)).toBeUndefined()
+    expect(await eventsOf(engine.context, op.key.runId)).toEqual(events)
+    expect(await engine.decide(opOf('run_none'))).toMatchObject({ go: false, state: 'cancelled' })
+  })
+})
+
+/** Resolves once a session of this database waits for a row. */
+async function waitingForLock(on: Engine): Promise<void> {
+  const watcher = on.another()
+  for (;;) {
+    const { rows } = await watcher.pool.query(
+      `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+    )
+    if (rows.length > 0) return
+  }
+}
