@@ -2,7 +2,7 @@ import express, { type Express, type NextFunction, type Request, type Response, 
 import type { Context } from '../context.ts'
 import { splitKey, type Method } from './access.ts'
 import { dispatch } from './dispatch.ts'
-import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
+import { ApiError, errorBody, retryAfter, statusOf, toApiError } from './errors.ts'
 import { requestId } from './request-id.ts'
 import type { Route, Services } from './route.ts'
 import { routes } from './routes/index.ts'
@@ -35,7 +35,7 @@ function createRouter(context: Context, services: Services): Router {
     router.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, response) => {
       // An answer to HEAD is that to GET; Node leaves its body out.
       const found = methods.get((request.method === 'HEAD' ? 'GET' : request.method) as Method)
-      // A method that the path does not have is a route that does not exist: 404, not 405 (docs/decisions).
+      // A method that the path does not have is a route that does not exist: 404, the contract has no 405.
       if (found === undefined) throw unknownRoute(request)
       await dispatch(found, context, services, request, response)
     })
@@ -67,6 +67,12 @@ const unknownRoute = (request: Request): ApiError =>
     `there is no \`${request.method} ${(request.originalUrl.split('?', 1)[0] ?? '').slice(0, 200)}\``,
   )
 
+/** What the log may hold of a failure: a database error's own fields tell rows, and those are never logged. */
+function inside(thrown: unknown): Record<string, unknown> {
+  if (!(thrown instanceof Error)) return { failure: typeof thrown }
+  return { failure: thrown.message, code: (thrown as { code?: unknown }).code, stack: thrown.stack }
+}
+
 function sendError(context: Context, thrown: unknown, request: Request, response: Response): void {
   // A path that cannot be decoded (`%E0%A4%A`).
   const error =
@@ -75,18 +81,15 @@ function sendError(context: Context, thrown: unknown, request: Request, response
       : toApiError(thrown)
   const id = String(response.getHeader('X-Request-Id'))
   if (error.code === 'internal')
-    context.log.error(
-      { err: thrown, request_id: id, method: request.method, path: request.path },
-      'a request failed',
-    )
+    context.log.error({ ...inside(thrown), request_id: id, method: request.method }, 'a request failed')
   if (response.headersSent) {
     response.destroy()
     return
   }
   response.status(statusOf[error.code])
   if (error.code === 'unauthenticated') response.setHeader('WWW-Authenticate', 'Bearer')
-  if (error.code === 'unavailable' || error.code === 'idempotency_in_progress')
-    response.setHeader('Retry-After', '1')
+  const seconds = retryAfter[error.code]
+  if (seconds !== undefined) response.setHeader('Retry-After', String(seconds))
   // What is left of a body that was refused unread is not worth reading.
   if (error.code === 'too_large') response.setHeader('Connection', 'close')
   response.setHeader('Content-Type', 'application/json; charset=utf-8')

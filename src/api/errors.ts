@@ -32,6 +32,14 @@ export const statusOf = {
   unavailable: 503,
 } as const satisfies Record<ErrorCode, number>
 
+/** Seconds after which the same call is worth another try, for the codes where it is. */
+export const retryAfter: Readonly<Partial<Record<ErrorCode, number>>> = {
+  idempotency_in_progress: 1,
+  rate_limited: 1,
+  quota_exceeded: 60,
+  unavailable: 1,
+}
+
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode

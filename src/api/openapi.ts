@@ -27,7 +27,8 @@ export function openApiDocument(routes: readonly Route[]): object {
     info: {
       title: 'Countersign',
       version: '1',
-      description: 'Every path answers below `/api/v1`, below `/v1` and bare.',
+      description:
+        'Every path answers below `/api/v1`, below `/v1` and bare. A method that a path does not have is 404, like an unknown path.',
     },
     servers: [{ url: '/api/v1' }],
   })

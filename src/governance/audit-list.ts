@@ -28,16 +28,16 @@ export async function listAudit(
     ],
     sql` and `,
   )
-  const { rows } = await sql<{ total: number; canonical: string | null; hash: string }>`
-    with matching as (select seq, canonical, hash from audit_events where ${where}),
-         shown as (select * from matching order by seq desc limit ${perPage} offset ${(page - 1) * perPage})
-    select counted.total, shown.canonical, shown.hash
-    from (select count(*) as total from matching) as counted left join shown on true
-    order by shown.seq desc`.execute(context.db)
-  const events = rows.flatMap((row) =>
-    row.canonical === null
-      ? []
-      : [{ ...(JSON.parse(row.canonical) as Record<string, unknown>), hash: row.hash }],
-  )
-  return { events, page, per_page: perPage, total: rows[0]?.total ?? 0 }
+  // Two statements: in one, counting would carry every matching entry's text along.
+  const [counted, shown] = await Promise.all([
+    sql<{ total: number }>`select count(*) as total from audit_events where ${where}`.execute(context.db),
+    sql<{ canonical: string; hash: string }>`
+      select canonical, hash from audit_events where ${where}
+      order by seq desc limit ${perPage} offset ${(page - 1) * perPage}`.execute(context.db),
+  ])
+  const events = shown.rows.map(({ canonical, hash }) => ({
+    ...(JSON.parse(canonical) as Record<string, unknown>),
+    hash,
+  }))
+  return { events, page, per_page: perPage, total: counted.rows[0]?.total ?? 0 }
 }
