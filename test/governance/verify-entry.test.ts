@@ -180,3 +180,20 @@ test('what an entry holds is shown short', () => {
   const long = JSON.stringify({ ...JSON.parse(first.canonical), prev_hash: 'x'.repeat(1e6) })
   expect(check([rehashed(long)], 1)?.found.length).toBeLessThan(200)
 })
+
+test('words of the right link inside the metadata do not stand in for a wrong one', () => {
+  const draft = { eventType: 'e', action: 'a', status: 's', actor: { type: 'system', id: 'x' } } as const
+  const first = sealEntry(organizationId, chainStart, 1, at, draft)
+  const link = {
+    a: 1,
+    organization_id: organizationId,
+    prev_hash: first.hash,
+    run_id: null,
+    seq: 2,
+    status: 's',
+  }
+  const nested = { ...draft, metadata: { zzz: link } }
+  const elsewhere = sealEntry(organizationId, { seq: 1, hash: 'f'.repeat(64) }, 1, at, nested)
+  expect(check([first, elsewhere], 1)).toMatchObject({ seq: 2, reason: 'link', found: 'f'.repeat(64) })
+  expect(check([first, sealEntry(organizationId, first, 1, at, nested)], 1)).toBeNull()
+})
