@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import { z } from 'zod'
 import { accessOf, splitKey } from '../../src/api/access.ts'
 import { routes } from '../../src/api/routes/index.ts'
@@ -70,6 +71,25 @@ describe('bad bodies', () => {
     const { method } = splitKey(key)
     const answer = await server.call(owner, method, pathOf(key), '{}', { 'content-type': 'text/plain' })
     expectRefused(answer, [415])
+  })
+
+  /** Bodies near the right ones: real fields with values of every kind. */
+  const near = (shape: readonly string[]) =>
+    fc.dictionary(
+      fc.constantFrom(...shape, 'zzz'),
+      fc.oneof(fc.jsonValue(), fc.constantFrom(-1, 1e300, '', 'x', [])),
+    )
+  test.each(withBody.map((route) => [route.key]))('whatever JSON comes, nothing breaks: %s', async (key) => {
+    const route = withBody.find((each) => each.key === key)
+    const shape = route?.body instanceof z.ZodObject ? Object.keys(route.body.shape) : []
+    const { method } = splitKey(key)
+    await fc.assert(
+      fc.asyncProperty(near(shape), async (body) => {
+        const path = key.endsWith('/execute') ? `${pathOf(key)}?wait=0` : pathOf(key)
+        expect((await server.call(owner, method, path, body)).status).toBeLessThan(500)
+      }),
+      { numRuns: 15 },
+    )
   })
 
   test('every wrong field is named, in words', async () => {
