@@ -14,7 +14,8 @@ const sources = ['workflows', 'contract', 'policy', 'catalog']
  * until they or the SDK change. Production and tests use this one bundle.
  */
 export async function workflowBundlePath(): Promise<string> {
-  const built = join(here, 'workflow-bundle.js')
+  // Not `workflow-bundle.js`: that is this module's own name there.
+  const built = join(here, 'workflows.bundle.js')
   if (existsSync(built)) return built
   const cached = join(here, '..', 'node_modules', '.cache', 'countersign', `workflows-${sourceHash()}.js`)
   if (existsSync(cached)) return cached
@@ -40,4 +41,11 @@ function sourceHash(): string {
 }
 
 const nothing = (): void => {}
-const quiet = { log: nothing, trace: nothing, debug: nothing, info: nothing, warn: console.error, error: console.error }
+const quiet = {
+  log: nothing,
+  trace: nothing,
+  debug: nothing,
+  info: nothing,
+  warn: console.error,
+  error: console.error,
+}

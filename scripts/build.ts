@@ -1,0 +1,31 @@
+import { execFileSync } from 'node:child_process'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
+
+/*
+ * `npm run build`: src/ as JavaScript in dist/, with the bundled workflow code beside it. What it makes appears at once
+ * or, when a part fails, not at all. Run it with `node dist/main.js` (or `dist/api-server.js`, `dist/worker.js`).
+ */
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const target = join(root, 'dist')
+const making = join(root, `.dist-${process.pid}`)
+
+try {
+  execFileSync(join(root, 'node_modules', '.bin', 'tsc'), ['-p', 'tsconfig.build.json', '--outDir', making], {
+    cwd: root,
+    stdio: 'inherit',
+  })
+  const workflowsPath = join(making, 'workflows', 'index.js')
+  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
+  // The name that src/workflow-bundle.ts looks for.
+  writeFileSync(join(making, 'workflows.bundle.js'), code)
+  rmSync(target, { recursive: true, force: true })
+  renameSync(making, target)
+} catch (error) {
+  rmSync(making, { recursive: true, force: true })
+  process.stderr.write(`error: ${(error as Error).message}\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,72 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
+/* The public HTTP API as the demo uses it: fetch, a key, JSON. */
+
+export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
+
+/** What the demo reads of `DATA_DIR/bootstrap.json`. */
+export interface Bootstrap {
+  readonly base_url: string
+  readonly organization_id: string
+  readonly users: Readonly<Record<Person, { readonly email: string; readonly api_key: string }>>
+}
+
+export interface Answer<T> {
+  readonly status: number
+  /** The payload, whatever the status. */
+  readonly body: T
+  /** The error's code and message; null for a success. */
+  readonly error: { readonly code: string; readonly message: string } | null
+}
+
+export interface Client {
+  /** One request as this person, answered in whatever way. */
+  ask<T>(as: Person, method: string, path: string, body?: unknown): Promise<Answer<T>>
+  /** The payload of a success; throws with the error's message otherwise. */
+  get<T>(as: Person, method: string, path: string, body?: unknown): Promise<T>
+}
+
+const answerTime = 60_000
+
+export function createClient(bootstrap: Bootstrap): Client {
+  const ask = async <T>(as: Person, method: string, path: string, body?: unknown): Promise<Answer<T>> => {
+    const response = await fetch(`${bootstrap.base_url}/api/v1${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${bootstrap.users[as].api_key}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(answerTime),
+    })
+    const text = await response.text()
+    const parsed = (text === '' ? null : JSON.parse(text)) as T & { error?: Answer<T>['error'] }
+    return { status: response.status, body: parsed, error: parsed?.error ?? null }
+  }
+  return {
+    ask,
+    get: async <T>(as: Person, method: string, path: string, body?: unknown): Promise<T> => {
+      const answer = await ask<T>(as, method, path, body)
+      if (answer.status < 300) return answer.body
+      throw new Error(`${method} ${path} as ${as}: ${answer.status} ${answer.error?.message ?? ''}`)
+    },
+  }
+}
+
+const patience = 60_000
+
+/** Reads until `holds`; fails after a minute, showing what was read last. */
+export async function until<T>(
+  what: string,
+  read: () => Promise<T>,
+  holds: (value: T) => boolean,
+): Promise<T> {
+  const deadline = Date.now() + patience
+  for (;;) {
+    const value = await read()
+    if (holds(value)) return value
+    if (Date.now() > deadline)
+      throw new Error(`waited a minute for ${what}, and it is still\n${JSON.stringify(value, null, 2)}`)
+    await delay(100)
+  }
+}

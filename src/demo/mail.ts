@@ -1,0 +1,29 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+export interface CaughtMail {
+  readonly file: string
+  /** Of the envelope: where the server was told to deliver it. */
+  readonly to: string
+  readonly subject: string
+  readonly messageId: string
+}
+
+/** Every message that the mail server has taken. It is on disk before the sender learns that it was taken. */
+export function caughtMail(dir: string): CaughtMail[] {
+  if (!existsSync(dir)) return []
+  return readdirSync(dir)
+    .filter((name) => name.endsWith('.eml'))
+    .map((name) => {
+      const file = join(dir, name)
+      const text = readFileSync(file, 'utf8')
+      const headers = text.slice(0, text.indexOf('\r\n\r\n')).replaceAll(/\r\n[ \t]+/g, ' ')
+      const header = (field: string) => new RegExp(`^${field}: *(.*)$`, 'im').exec(headers)?.[1]?.trim() ?? ''
+      return {
+        file,
+        to: header('x-envelope-to'),
+        subject: header('subject'),
+        messageId: header('message-id'),
+      }
+    })
+}

@@ -1,0 +1,104 @@
+import type { Client, Person } from './client.ts'
+
+export const documentPath = 'reports/q3-summary.md'
+export const insideAddress = 'team@larkspur.example'
+export const outsideAddress = 'someone@elsewhere.example'
+
+/** What a telling of the story has saved. */
+export interface Prepared {
+  readonly workflowId: string
+  readonly subject: string
+  readonly denyName: string
+  /** What to show of it. */
+  readonly lines: readonly string[]
+  /** Takes the rules away again and puts the settings back. The workflow and its run stay, to be looked at. */
+  undo(): Promise<void>
+}
+
+interface Settings {
+  readonly approvals_enabled: boolean
+  readonly allow_self_approval: boolean
+}
+
+/** Turns approvals on and saves two rules, a label rule and a workflow, under names of their own. */
+export async function prepare(client: Client, organizationId: string, as: Person): Promise<Prepared> {
+  const tag = Math.random().toString(36).slice(2, 8)
+  const organization = `/organizations/${organizationId}`
+  const undoing: (() => Promise<unknown>)[] = []
+  const undo = async (): Promise<void> => {
+    for (let step = undoing.pop(); step !== undefined; step = undoing.pop()) await step()
+  }
+  const save = async (
+    kind: 'rules' | 'label-rules',
+    body: Readonly<Record<string, unknown>>,
+  ): Promise<void> => {
+    const { id } = await client.get<{ id: string }>(as, 'POST', `${organization}/${kind}`, body)
+    undoing.push(() => client.get(as, 'DELETE', `${organization}/${kind}/${id}`))
+  }
+  try {
+    const { approvals_enabled, allow_self_approval } = await client.get<Settings>(
+      'owner',
+      'GET',
+      `${organization}/governance`,
+    )
+    undoing.push(() =>
+      client.get('owner', 'PATCH', `${organization}/governance`, { approvals_enabled, allow_self_approval }),
+    )
+    const settings: Settings = { approvals_enabled: true, allow_self_approval: false }
+    await client.get('owner', 'PATCH', `${organization}/governance`, settings)
+
+    const names = {
+      label: `demo ${tag}: reports are confidential`,
+      hold: `demo ${tag}: confidential mail needs a second person`,
+      deny: `demo ${tag}: confidential mail stays inside`,
+    }
+    const confidential = { labels: { any_of: ['confidential'] } }
+    const subject = `Third quarter (${tag})`
+    await save('label-rules', {
+      name: names.label,
+      tools: ['file_read'],
+      params: [{ param: 'path', operator: 'startswith', value: 'reports/' }],
+      add_labels: ['confidential'],
+    })
+    await save('rules', {
+      name: names.hold,
+      verdict: 'require_approval',
+      side_effects: ['egress'],
+      ...confidential,
+      // Only this demo's mail: whatever else goes on in the organization is not held by it.
+      params: [{ param: 'subject', operator: 'equals', value: subject }],
+    })
+    await save('rules', {
+      name: names.deny,
+      verdict: 'deny',
+      tools: ['mail_send'],
+      ...confidential,
+      params: [
+        { param: 'subject', operator: 'equals', value: subject },
+        { param: 'to', operator: 'domain_not_in', value: ['larkspur.example'] },
+      ],
+    })
+    const workflow = await client.get<{ id: string; version: number }>(as, 'POST', '/workflows', {
+      name: `demo ${tag}: send the quarterly report`,
+      definition: {
+        inputs: { to: { type: 'string', required: true } },
+        steps: [
+          { id: 'read', tool: 'file_read', params: { path: documentPath } },
+          {
+            id: 'send',
+            tool: 'mail_send',
+            params: { to: '{{input.to}}', subject, text: '{{steps.read.output.text}}' },
+          },
+        ],
+      },
+    })
+    const lines = [
+      ...Object.values(names).map((name) => `rule      ${name}`),
+      `workflow  ${workflow.id}, version ${workflow.version}: file_read ${documentPath}, then mail_send`,
+    ]
+    return { workflowId: workflow.id, subject, denyName: names.deny, lines, undo }
+  } catch (error) {
+    await undo()
+    throw error
+  }
+}

@@ -1,0 +1,96 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { programFile } from '../stack/files.ts'
+import { forgetProcess, recordProcess } from '../stack/guard.ts'
+import { startGuard } from '../stack/guarded.ts'
+import { createClient, type Bootstrap } from './client.ts'
+
+/** The service that the demo talks to. */
+export interface DemoStack {
+  readonly bootstrap: Bootstrap
+  /** Where its mail catcher puts mail. */
+  readonly mailDir: string
+  /** Whether it ran before the demo did. */
+  readonly isOthers: boolean
+  /** Ends it and removes its data, unless it ran before. */
+  close(): Promise<void>
+}
+
+/** What would point the demo's own stack at servers of the user's, or at their ports and files. */
+const notOurs = [
+  ...['DATABASE_URL', 'DATABASE_OWNER_URL', 'DATA_ENCRYPTION_KEY', 'POSTGRES_PORT', 'TEMPORAL_ADDRESS'],
+  ...['TEMPORAL_NAMESPACE', 'TEMPORAL_API_KEY', 'SMTP_URL', 'FILE_ROOT', 'PUBLIC_URL', 'TLS_CERT_FILE'],
+  ...['TLS_KEY_FILE', 'APP_ENV', 'HOST'],
+]
+
+/** The stack that runs on `DATA_DIR` (default `.data`), or null. */
+export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | null> {
+  const dataDir = resolve(env['DATA_DIR'] || '.data')
+  const bootstrap = readBootstrap(dataDir)
+  if (bootstrap === null) return null
+  // Another program may listen there by now: only the one that knows the key and the organization is ours.
+  const mine = await createClient(bootstrap)
+    .ask<unknown>('owner', 'GET', `/organizations/${bootstrap.organization_id}/governance`)
+    .catch(() => null)
+  if (mine?.status !== 200) return null
+  return { bootstrap, mailDir: join(dataDir, 'mail'), isOthers: true, close: () => Promise.resolve() }
+}
+
+/** Starts a stack on free ports in a temporary folder. A guard ends both, however this process ends. */
+export async function startOwnStack(
+  env: NodeJS.ProcessEnv,
+  show: (line: string) => void,
+): Promise<DemoStack> {
+  const outer = realpathSync(mkdtempSync(join(tmpdir(), 'countersign-demo-')))
+  const guard = startGuard(outer, { remove: true })
+  const dataDir = join(outer, 'data')
+  mkdirSync(dataDir, { mode: 0o700 })
+  try {
+    const own = Object.fromEntries(Object.entries(env).filter(([name]) => !notOurs.includes(name)))
+    const child = spawn(process.execPath, [programFile('../main', import.meta.url), '--data-dir', dataDir], {
+      env: { ...own, PORT: '0', DATA_DIR: dataDir, LOG_LEVEL: env['LOG_LEVEL'] ?? 'warn' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const { pid } = child
+    if (pid === undefined) throw new Error('the stack could not be started')
+    recordProcess(outer, 'stack', pid)
+    const exited = new Promise<false>((ended) => child.once('close', () => ended(false)))
+    const ready = new Promise<true>((isReady) => {
+      let text = ''
+      child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+        const lines = (text + chunk).split('\n')
+        text = lines.pop() ?? ''
+        for (const line of lines) {
+          if (line.startsWith('ready ')) isReady(true)
+          else show(line)
+        }
+      })
+    })
+    if (!(await Promise.race([ready, exited]))) throw new Error('the stack ended before it was ready')
+    const bootstrap = readBootstrap(dataDir)
+    if (bootstrap === null) throw new Error('the stack wrote no bootstrap.json')
+    return {
+      bootstrap,
+      mailDir: join(dataDir, 'mail'),
+      isOthers: false,
+      close: async () => {
+        child.kill('SIGTERM')
+        await exited
+        forgetProcess(outer, 'stack', pid)
+        await guard.close()
+      },
+    }
+  } catch (error) {
+    await guard.close()
+    throw error
+  }
+}
+
+function readBootstrap(dataDir: string): Bootstrap | null {
+  const path = join(dataDir, 'bootstrap.json')
+  if (!existsSync(path)) return null
+  const read = JSON.parse(readFileSync(path, 'utf8')) as Bootstrap
+  return (read.users as unknown) === undefined ? null : read
+}

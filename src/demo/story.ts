@@ -1,0 +1,196 @@
+import { caughtMail } from './mail.ts'
+import { until, type Client, type Person } from './client.ts'
+import type { DemoStack } from './stack.ts'
+import { documentPath, insideAddress, outsideAddress, prepare, type Prepared } from './prepare.ts'
+
+interface Run {
+  readonly id: string
+  readonly status: string
+  readonly status_reason: string
+  readonly waiting_for: readonly { approval_id: string; step_id: string | null }[]
+  readonly steps: readonly { id: string; status: string; attempts: number; labels: string[] }[]
+  readonly outputs: Readonly<Record<string, { message_id?: string }>>
+}
+interface Approval {
+  readonly id: string
+  readonly status: string
+  readonly tool: string
+  readonly rule_name: string
+  readonly labels: readonly string[]
+  readonly params: Readonly<Record<string, unknown>>
+}
+interface Receipt {
+  readonly decisions: readonly {
+    step_id: string
+    tool: string
+    verdict: string
+    rule_name: string | null
+    outcome: string | null
+    approval: { id: string; votes: { user_id: string }[] } | null
+  }[]
+}
+interface Verified {
+  readonly valid: boolean
+  readonly entries: number
+  readonly head: { readonly hash: string }
+}
+
+/** Prints a numbered heading, or a line below it. */
+export interface Teller {
+  step(title: string): void
+  line(text: string): void
+}
+
+/** Fails the demo: it is only over with exit code 0 if everything it shows was really so. */
+export function mustHold(condition: boolean, what: string): asserts condition {
+  if (!condition) throw new Error(`this did not hold: ${what}`)
+}
+
+/** Who asks, and who may say yes: two people, as the rule wants it. */
+const requester: Person = 'admin'
+const voters: readonly Person[] = ['approver', 'owner']
+
+/** The whole demonstration; throws at the first thing that is not as it should be. */
+export async function tellStory(stack: DemoStack, client: Client, tell: Teller): Promise<void> {
+  tell.step('The organization saves its rules and a workflow')
+  const prepared = await prepare(client, stack.bootstrap.organization_id, requester)
+  try {
+    for (const line of prepared.lines) tell.line(line)
+    await refusedPlan(stack, client, prepared, tell)
+    const held = await heldRun(client, prepared, tell)
+    mustHold(mailOf(stack, prepared).length === 0, 'no mail left before the approval')
+    await selfApproval(client, held.approval, tell)
+    await secondPerson(client, held.approval, tell)
+    const run = await resumedRun(client, held.run.id, tell)
+    mail(stack, prepared, run, tell)
+    await receipt(client, run, held.approval, tell)
+    await audit(client, stack, tell)
+  } finally {
+    await prepared.undo()
+  }
+}
+
+async function refusedPlan(
+  stack: DemoStack,
+  client: Client,
+  { workflowId, denyName }: Prepared,
+  tell: Teller,
+): Promise<void> {
+  tell.step('A run that a rule would certainly deny is refused before anything happens')
+  const inputs = { to: outsideAddress }
+  const { status, error } = await client.ask(requester, 'POST', `/workflows/${workflowId}/execute`, {
+    inputs,
+  })
+  mustHold(status === 403 && error?.code === 'run_denied', `mail to ${outsideAddress} is refused with 403`)
+  // Where somebody else has rules too, one of theirs may be the first that denies it.
+  mustHold(stack.isOthers || error.message.includes(denyName), 'the refusal names the rule')
+  tell.line(`to ${outsideAddress}: 403 ${error.code}, ${error.message}`)
+}
+
+async function heldRun(
+  client: Client,
+  { workflowId }: Prepared,
+  tell: Teller,
+): Promise<{ run: Run; approval: Approval }> {
+  tell.step('A run reads the document and is held where it wants to mail it')
+  const path = `/workflows/${workflowId}/execute?wait=0`
+  const inputs = { to: insideAddress }
+  const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, { inputs })
+  const read = () => client.get<Run>(requester, 'GET', `/runs/${id}`)
+  const settled = ['paused', 'awaiting_approval', 'completed', 'failed', 'denied']
+  let run = await until('the run to wait', read, ({ status }) => settled.includes(status))
+  // An organization of the user's may want to approve whole runs too.
+  if (run.status === 'awaiting_approval') {
+    await voteUntilDecided(client, approvalOf(run))
+    run = await until(
+      'the run to be held',
+      read,
+      ({ status }) => status !== 'awaiting_approval' && settled.includes(status),
+    )
+  }
+  mustHold(run.status === 'paused', `the run is paused (it is ${run.status}: ${run.status_reason})`)
+  mustHold(run.steps.find((step) => step.id === 'read')?.status === 'completed', 'the document was read')
+  const approval = await client.get<Approval>('approver', 'GET', `/approvals/${approvalOf(run)}`)
+  tell.line(`${run.id} is ${run.status}: ${run.status_reason}`)
+  tell.line(
+    `the approver sees ${approval.tool} to ${String(approval.params['to'])}, labels ${approval.labels.join(', ')}`,
+  )
+  return { run, approval }
+}
+
+const approvalOf = (run: Run): string => run.waiting_for[0]?.approval_id ?? ''
+
+async function selfApproval(client: Client, approval: Approval, tell: Teller): Promise<void> {
+  tell.step('Whoever asked cannot approve it')
+  const { status, error } = await client.ask(requester, 'POST', `/approvals/${approval.id}/approve`, {})
+  mustHold(status === 403 && error?.code === 'self_approval', 'approving your own request is refused')
+  tell.line(`403 ${error.code}, ${error.message}`)
+}
+
+async function secondPerson(client: Client, approval: Approval, tell: Teller): Promise<void> {
+  tell.step('A second person approves exactly this call')
+  const people = await voteUntilDecided(client, approval.id)
+  tell.line(`approved by ${people.join(' and ')}`)
+}
+
+/** As many as the organization's threshold asks for. */
+async function voteUntilDecided(client: Client, approvalId: string): Promise<Person[]> {
+  for (const [index, person] of voters.entries()) {
+    const body = { comment: 'read it, fine' }
+    const { status } = await client.get<Approval>(person, 'POST', `/approvals/${approvalId}/approve`, body)
+    if (status === 'approved') return voters.slice(0, index + 1)
+  }
+  throw new Error(`the organization asks for more approvals than ${voters.join(' and ')} can give`)
+}
+
+async function resumedRun(client: Client, id: string, tell: Teller): Promise<Run> {
+  tell.step('The run resumes from there')
+  const read = () => client.get<Run>(requester, 'GET', `/runs/${id}`)
+  const run = await until('the run to end', read, ({ status }) => status !== 'paused' && status !== 'running')
+  mustHold(run.status === 'completed', `the run completed (it is ${run.status}: ${run.status_reason})`)
+  for (const step of run.steps) {
+    mustHold(step.status === 'completed', `step ${step.id} completed`)
+    mustHold(step.attempts === 1, `the body of step ${step.id} ran once`)
+    tell.line(`${step.id}: ${step.status}, ran once`)
+  }
+  return run
+}
+
+const mailOf = (stack: DemoStack, { subject }: Prepared) =>
+  caughtMail(stack.mailDir).filter((each) => each.subject === subject)
+
+function mail(stack: DemoStack, prepared: Prepared, run: Run, tell: Teller): void {
+  tell.step('The mail server has received the mail, once')
+  const [first, ...more] = mailOf(stack, prepared)
+  mustHold(first !== undefined, `the mail is in \`${stack.mailDir}\` (with SMTP_URL set it went elsewhere)`)
+  mustHold(more.length === 0, 'it was delivered once')
+  mustHold(first.to === insideAddress, 'it went to the approved address')
+  mustHold(first.messageId === run.outputs['send']?.message_id, 'it is the mail that the run reports')
+  tell.line(`${first.messageId} to ${first.to}`)
+  if (stack.isOthers) tell.line(first.file)
+}
+
+async function receipt(client: Client, run: Run, approval: Approval, tell: Teller): Promise<void> {
+  tell.step('Every call has left a receipt')
+  const { decisions } = await client.get<Receipt>(requester, 'GET', `/runs/${run.id}/authorization`)
+  for (const each of decisions) {
+    const by = each.rule_name === null ? 'no rule matched' : `rule ${each.rule_name}`
+    tell.line(
+      `${each.step_id}: ${each.tool} ${each.verdict}, ${by}${each.outcome === null ? '' : `, ${each.outcome}`}`,
+    )
+  }
+  const done = (step: string) =>
+    decisions.find((each) => each.step_id === step && each.outcome === 'completed')
+  mustHold(done('read')?.verdict === 'allow', 'the receipt shows the read as allowed')
+  const sent = done('send')
+  mustHold(sent?.approval?.id === approval.id, `the receipt shows ${documentPath} sent under this approval`)
+  mustHold(sent.approval.votes.length > 0, 'the receipt names who approved')
+}
+
+async function audit(client: Client, stack: DemoStack, tell: Teller): Promise<void> {
+  tell.step('The audit log proves itself')
+  const path = `/organizations/${stack.bootstrap.organization_id}/audit-events/verify`
+  const verified = await client.get<Verified>(requester, 'GET', path)
+  mustHold(verified.valid && verified.entries > 0, 'the hash chain verifies')
+  tell.line(`${verified.entries} entries recomputed, no mismatch, head ${verified.head.hash.slice(0, 16)}…`)
+}

@@ -1,0 +1,22 @@
+import { migrate } from './db/migrate.ts'
+
+/*
+ * `npm run migrate`: brings the database to this version and sets the application role's rights. Connects with
+ * DATABASE_OWNER_URL, the role that owns the tables, or with DATABASE_URL where one connection string serves both.
+ */
+
+const url = process.env['DATABASE_OWNER_URL'] || process.env['DATABASE_URL']
+const appRole = process.env['DATABASE_APP_ROLE']
+
+if (!url) {
+  process.stderr.write('error: set DATABASE_OWNER_URL or DATABASE_URL to the database to migrate\n')
+  process.exit(1)
+}
+try {
+  const print = (line: string): void => void process.stdout.write(`${line}\n`)
+  const { applied } = await migrate({ url, log: print, ...(appRole ? { appRole } : {}) })
+  print(applied.length === 0 ? 'the database is up to date' : `${applied.length} migrations applied`)
+} catch (error) {
+  process.stderr.write(`error: ${(error as Error).message}\n`)
+  process.exit(1)
+}
