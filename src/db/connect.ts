@@ -27,6 +27,8 @@ export function createPool(options: ConnectOptions): pg.Pool {
   })
   // Without a handler an idle connection that a stopping Postgres closes would end the process.
   pool.on('error', (error) => options.onError?.(error))
+  // A connection in use emits it too; its query fails with the same error, which is where it is dealt with.
+  pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }
 

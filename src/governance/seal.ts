@@ -17,16 +17,17 @@ export function createSealer(key: Buffer): Sealer {
   return {
     seal(place, plain) {
       const iv = randomBytes(ivBytes)
-      const cipher = createCipheriv('aes-256-gcm', key, iv)
+      const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes })
       cipher.setAAD(Buffer.from(place))
       const body = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()])
       return Buffer.concat([Buffer.from([version]), iv, cipher.getAuthTag(), body])
     },
     open(place, sealed) {
+      if (sealed.length <= ivBytes + tagBytes) throw new Error('sealed data was cut')
       if (sealed[0] !== version) throw new Error(`sealed data of version \`${sealed[0]}\` cannot be opened`)
       const iv = sealed.subarray(1, 1 + ivBytes)
       const tag = sealed.subarray(1 + ivBytes, 1 + ivBytes + tagBytes)
-      const decipher = createDecipheriv('aes-256-gcm', key, iv)
+      const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes })
       decipher.setAAD(Buffer.from(place))
       decipher.setAuthTag(tag)
       return Buffer.concat([decipher.update(sealed.subarray(1 + ivBytes + tagBytes)), decipher.final()]).toString('utf8')
