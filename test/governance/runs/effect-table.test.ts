@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => engine.close())
 
 /** Brings a fresh call into a state, each the way it comes about. */
-const states = {
+const states: Record<string, (op: StepOp) => Promise<unknown>> = {
   'no row': async () => {},
   'held, pending': async (op: StepOp) => {
     await engine.rules(holdRule())
@@ -108,12 +108,11 @@ const states = {
   skipped: async (op: StepOp) => {
     await engine.decide({ ...op, wanted: false })
   },
-} as const satisfies Record<string, (op: StepOp) => Promise<unknown>>
-type State = keyof typeof states
-const reach = async (state: State, op: StepOp): Promise<string> => (await states[state](op)) as string
+}
+const reach = async (state: string, op: StepOp): Promise<string> => (await states[state]?.(op)) as string
 
 /** State → what deciding again answers where the rules now allow, hold, deny. `go 2` runs the body as attempt 2. */
-const everyKind: readonly (readonly [State, string, string, string])[] = [
+const everyKind: readonly (readonly [string, string, string, string])[] = [
   ['no row', 'go 1', 'held', 'denied'],
   ['held, pending', 'go 1', 'held', 'denied'],
   ['held, approved', 'go 1', 'go 1', 'denied'],

@@ -1,0 +1,169 @@
+import { randomBytes } from 'node:crypto'
+import type { Client } from '@temporalio/client'
+import { DefaultLogger, Runtime } from '@temporalio/worker'
+import { executors } from '../../src/activities/tools/index.ts'
+import { ToolError, type Executor } from '../../src/activities/tools/executor.ts'
+import type { RunStatus } from '../../src/contract/status.ts'
+import { createMotor, type Motor } from '../../src/governance/motor.ts'
+import { startRelay, type Relay } from '../../src/governance/relay.ts'
+import { hasSearchAttributes } from '../../src/search-attributes.ts'
+import { createTemporalClient } from '../../src/temporal.ts'
+import { startWorker, type RunningWorker } from '../../src/worker.ts'
+import { startEngine, type Engine } from '../governance/runs/engine-fixture.ts'
+import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
+import { testTemporal } from '../support/stack.ts'
+import { until } from '../stack/until.ts'
+
+// Refusals and failures are what these tests are about: the SDK need not print them.
+Runtime.install({
+  logger: new DefaultLogger('ERROR'),
+  telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
+  shutdownSignals: [],
+})
+
+export interface Stack extends Engine {
+  readonly client: Client
+  readonly motor: Motor
+  readonly relay: Relay
+  readonly sink: SmtpSink
+  readonly attributes: () => Promise<boolean>
+  /** Environment of a worker process for the same run. */
+  readonly environment: Record<string, string>
+  startWorker(): Promise<RunningWorker>
+  stopWorkers(): Promise<void>
+  /** Resolves once the run has this status. */
+  becomes(runId: string, status: RunStatus): Promise<void>
+  /** Waits for the run's end; answers its status and those of its steps. */
+  ended(runId: string): Promise<Record<string, string>>
+}
+
+/** Engine, mail sink and Temporal, each of its own; workers are started by the test. */
+export async function startTestStack(overrides: Record<string, string> = {}): Promise<Stack> {
+  const temporal = await testTemporal()
+  const sink = await startSmtpSink()
+  const environment = {
+    TEMPORAL_ADDRESS: temporal.address,
+    TEMPORAL_NAMESPACE: temporal.namespace,
+    TEMPORAL_TASK_QUEUE: `test-${randomBytes(4).toString('hex')}`,
+    DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    HEARTBEAT_TIMEOUT_SECONDS: '2',
+    RECONCILE_SECONDS: '0.5',
+    SMTP_URL: `smtp://127.0.0.1:${sink.port}`,
+    ...overrides,
+  }
+  const engine = await startEngine(environment)
+  const { context } = engine
+  const client = createTemporalClient(context.config.temporal)
+  const motor = createMotor(client, context.config.temporal)
+  const attributes = () => hasSearchAttributes(client, context.log)
+  const relay = startRelay(context, motor, attributes)
+  const workers = new Set<RunningWorker>()
+  const stopWorkers = async (): Promise<void> => {
+    await Promise.all([...workers].map((worker) => worker.stop()))
+    workers.clear()
+  }
+  const status = async (runId: string) =>
+    context.db
+      .selectFrom('runs')
+      .select(['status', 'finished_at'])
+      .where('id', '=', runId)
+      .executeTakeFirstOrThrow()
+  return {
+    ...engine,
+    client,
+    motor,
+    relay,
+    sink,
+    attributes,
+    environment: { ...environment, DATABASE_URL: context.config.database.url },
+    async startWorker() {
+      const worker = await startWorker({ ...context.config, processId: randomBytes(4).toString('hex') })
+      workers.add(worker)
+      return { stop: () => (workers.delete(worker) ? worker.stop() : Promise.resolve()) }
+    },
+    stopWorkers,
+    becomes: (runId, wanted) =>
+      until(`the run is ${wanted}`, async () => (await status(runId)).status === wanted),
+    async ended(runId) {
+      await until('the run ends', async () => (await status(runId)).finished_at !== null)
+      const steps = await context.db
+        .selectFrom('run_steps')
+        .select(['step_id', 'status'])
+        .where('run_id', '=', runId)
+        .execute()
+      const words = steps.map((step) => [step.step_id, step.status] as const)
+      return { run: (await status(runId)).status, ...Object.fromEntries(words) }
+    },
+    async close() {
+      await stopWorkers()
+      await relay.stop()
+      await client.connection.close()
+      await sink.close()
+      await engine.close()
+    },
+  }
+}
+
+/** What a fake `file_read` is doing, by path. */
+export interface FakeReads {
+  /** Calls of the body so far, by path. */
+  readonly calls: Map<string, number>
+  /** How many bodies wait now. */
+  waiting(): number
+  /** Lets waiting bodies end whose path starts so. */
+  release(prefix?: string): void
+  restore(): void
+}
+
+/**
+ * Replaces the body of `file_read`. By the words in the path: `wait` waits for `release` or its signal, `deaf` for
+ * `release` alone; then `fail` fails for good, `flaky` fails the first time, `crash` throws what is no ToolError;
+ * anything else answers `{text: path}`, `list:a:b` with `list: [a, b]`.
+ */
+export function fakeReads(): FakeReads {
+  const original = executors.file_read
+  const calls = new Map<string, number>()
+  const gates = new Set<{ path: string; open(): void }>()
+  const wait = (path: string, signal: AbortSignal): Promise<void> => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const gate = { path, open: resolve }
+    gates.add(gate)
+    if (path.includes('wait')) signal.addEventListener('abort', () => reject(signal.reason as Error))
+    return promise.finally(() => gates.delete(gate))
+  }
+  const body: Executor<{ path: string }> = async ({ params: { path } }, { signal }) => {
+    const count = (calls.get(path) ?? 0) + 1
+    calls.set(path, count)
+    if (/wait|deaf/.test(path)) await wait(path, signal)
+    if (path.includes('crash')) throw new Error(`crashed on ${path}`)
+    const isFlaky = path.includes('flaky')
+    if (path.includes('fail') || (isFlaky && count === 1))
+      throw new ToolError('file_unreadable', 'it cannot be read', { retryable: isFlaky })
+    return { output: { text: path, list: path.startsWith('list:') ? path.split(':').slice(1) : [] } }
+  }
+  ;(executors as { file_read: unknown }).file_read = body
+  return {
+    calls,
+    waiting: () => gates.size,
+    release(prefix = '') {
+      for (const gate of gates) if (gate.path.startsWith(prefix)) gate.open()
+    },
+    restore() {
+      executors.file_read = original
+    },
+  }
+}
+
+/** Steps in short: `read` a path, `mail` with a subject. */
+export const read = (id: string, path: string, over: object = {}) => ({
+  id,
+  tool: 'file_read',
+  params: { path },
+  ...over,
+})
+export const mail = (id: string, over: object = {}) => ({
+  id,
+  tool: 'mail_send',
+  params: { to: 'a@b.test', subject: id, text: 'hello' },
+  ...over,
+})
