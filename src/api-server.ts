@@ -27,7 +27,7 @@ const relay = startRelay(context, createMotor(client, config.temporal), () =>
   hasSearchAttributes(client, context.log),
 )
 const server = createServer(
-  createApp(context, { temporal: temporalCheck(client), draining: draining.signal }),
+  createApp(context, { temporal: temporalCheck(client.connection), draining: draining.signal }),
 )
 const cleaning = setInterval(() => {
   forgetOldKeys(context).catch((error: Error) =>

@@ -17,7 +17,11 @@ export function connectionOptions(config: Config['temporal']) {
 }
 
 /** A client that connects when first used, so that a process can start before Temporal does. */
-export function createTemporalClient(config: Config['temporal']): Client {
+export function createTemporalClient(
+  config: Config['temporal'],
+): Client & { readonly connection: Connection } {
   const connection = Connection.lazy({ ...connectionOptions(config), connectTimeout: '5s' })
-  return new Client({ connection, namespace: config.namespace })
+  return new Client({ connection, namespace: config.namespace }) as Client & {
+    readonly connection: Connection
+  }
 }

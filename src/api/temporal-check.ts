@@ -1,9 +1,9 @@
-import type { Client } from '@temporalio/client'
+import type { Connection } from '@temporalio/client'
 
-/** Whether the Temporal server answers, over the process's one connection. */
-export function temporalCheck(client: Client): () => Promise<boolean> {
+/** Asks Temporal's health service, over the connection that the relay uses too. */
+export function temporalCheck(connection: Connection): () => Promise<boolean> {
   return async () => {
-    await client.workflowService.getSystemInfo({})
-    return true
+    const { status } = await connection.healthService.check({})
+    return status === 1
   }
 }

@@ -28,6 +28,9 @@ export interface Motor {
   describe(runId: string): Promise<MotorState>
 }
 
+/** Of one call to Temporal. */
+const deadlineMilliseconds = 5_000
+
 const states: Readonly<Record<string, MotorState>> = {
   RUNNING: 'running',
   PAUSED: 'running',
@@ -40,9 +43,12 @@ const states: Readonly<Record<string, MotorState>> = {
 }
 
 export function createMotor(client: Client, config: Config['temporal']): Motor {
-  const found = async (work: Promise<unknown>): Promise<boolean> => {
+  // An unreachable Temporal must not hold up who stops: the outbox has the row, and another try comes.
+  const soon = <T>(work: () => Promise<T>): Promise<T> =>
+    client.connection.withDeadline(Date.now() + deadlineMilliseconds, work)
+  const found = async (work: () => Promise<unknown>): Promise<boolean> => {
     try {
-      await work
+      await soon(work)
       return true
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false
@@ -52,23 +58,25 @@ export function createMotor(client: Client, config: Config['temporal']): Motor {
   return {
     async start(request) {
       try {
-        await client.workflow.start(workflowType, {
-          workflowId: request.input.runId,
-          workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
-          taskQueue: config.taskQueue,
-          args: [request.input],
-          staticSummary: `run of ${request.workflowId} version ${request.version}`,
-          ...(request.input.searchAttributes ? { typedSearchAttributes: attributesOf(request) } : {}),
-        })
+        await soon(() =>
+          client.workflow.start(workflowType, {
+            workflowId: request.input.runId,
+            workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
+            taskQueue: config.taskQueue,
+            args: [request.input],
+            staticSummary: `run of ${request.workflowId} version ${request.version}`,
+            ...(request.input.searchAttributes ? { typedSearchAttributes: attributesOf(request) } : {}),
+          }),
+        )
       } catch (error) {
         if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error
       }
     },
-    wake: (runId, wake) => found(client.workflow.getHandle(runId).signal(wakeSignal, wake)),
-    cancel: (runId) => found(client.workflow.getHandle(runId).cancel()),
+    wake: (runId, wake) => found(() => client.workflow.getHandle(runId).signal(wakeSignal, wake)),
+    cancel: (runId) => found(() => client.workflow.getHandle(runId).cancel()),
     async describe(runId) {
       try {
-        const { status } = await client.workflow.getHandle(runId).describe()
+        const { status } = await soon(() => client.workflow.getHandle(runId).describe())
         return states[status.name] ?? 'running'
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return 'missing'

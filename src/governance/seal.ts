@@ -30,7 +30,10 @@ export function createSealer(key: Buffer): Sealer {
       const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes })
       decipher.setAAD(Buffer.from(place))
       decipher.setAuthTag(tag)
-      return Buffer.concat([decipher.update(sealed.subarray(1 + ivBytes + tagBytes)), decipher.final()]).toString('utf8')
+      return Buffer.concat([
+        decipher.update(sealed.subarray(1 + ivBytes + tagBytes)),
+        decipher.final(),
+      ]).toString('utf8')
     },
   }
 }
