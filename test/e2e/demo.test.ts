@@ -1,0 +1,98 @@
+import { spawn } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { caughtMail } from '../../src/demo/mail.ts'
+import { createClient, type Bootstrap, type Client } from '../../src/demo/client.ts'
+import { stackHome, startStack, type StackHome, type StartedStack } from '../support/stack.ts'
+
+const demo = fileURLToPath(new URL('../../src/demo/main.ts', import.meta.url))
+
+/** `npm run demo` with standard input closed: it may not ask anything. */
+function runDemo(env: Record<string, string>): Promise<{ code: number | null; output: string }> {
+  const child = spawn(process.execPath, [demo], {
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+  }
+  return new Promise((resolve) => child.once('close', (code) => resolve({ code, output })))
+}
+
+test('without a stack it starts one, shows everything, and leaves nothing behind', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'demo-'))
+  const { code, output } = await runDemo({
+    TMPDIR: folder,
+    DATA_DIR: join(folder, 'none'),
+    // Of servers that it must not touch.
+    DATABASE_URL: 'postgresql://nobody@127.0.0.1:1/none',
+    TEMPORAL_ADDRESS: '127.0.0.1:1',
+    SMTP_URL: 'smtp://127.0.0.1:1',
+  })
+  expect(output).toMatch(/\neverything held\n/)
+  expect(output).toMatch(/\n9\. The audit log proves itself\n/)
+  expect(code).toBe(0)
+  expect(readdirSync(folder)).toEqual([])
+}, 180_000)
+
+describe('against a stack that runs', () => {
+  let home: StackHome
+  let stack: StartedStack
+  let client: Client
+  let organization: string
+
+  beforeAll(async () => {
+    home = stackHome()
+    stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } })
+    const bootstrap = stack.bootstrap<Bootstrap>()
+    client = createClient(bootstrap)
+    organization = `/organizations/${bootstrap.organization_id}`
+  }, 120_000)
+
+  afterAll(async () => {
+    await stack?.stop()
+    await home?.remove()
+  }, 60_000)
+
+  const governed = async () => ({
+    settings: await client.get('owner', 'GET', `${organization}/governance`),
+    rules: await client.get('owner', 'GET', `${organization}/rules`),
+    labelRules: await client.get('owner', 'GET', `${organization}/label-rules`),
+  })
+
+  let before: unknown
+  afterEach(async () => expect(await governed()).toEqual(before))
+
+  test('it holds under stricter settings of the user’s too, and leaves them as they were', async () => {
+    await client.get('owner', 'PATCH', `${organization}/governance`, {
+      approval_threshold: 2,
+      approval_required_from: 'high',
+      allow_self_approval: true,
+    })
+    before = await governed()
+    const { code, output } = await runDemo({ DATA_DIR: home.dataDir })
+    expect(output).toContain(`using the stack that runs at ${stack.baseUrl}`)
+    expect(output).toContain('approved by approver and owner')
+    expect(output).toMatch(/\neverything held\n$/)
+    expect(code).toBe(0)
+    expect(caughtMail(join(home.dataDir, 'mail'))).toHaveLength(1)
+  }, 120_000)
+
+  test('it fails, and says at what, when something does not hold', async () => {
+    await client.get('admin', 'POST', `${organization}/rules`, {
+      name: 'no mail at all',
+      verdict: 'deny',
+      tools: ['mail_send'],
+    })
+    before = await governed()
+    const { code, output } = await runDemo({ DATA_DIR: home.dataDir })
+    expect(output).toContain('would be denied by `no mail at all`')
+    expect(output).not.toContain('everything held')
+    expect(code).toBe(1)
+  }, 120_000)
+})
