@@ -6,9 +6,9 @@ import type { FinishInput } from '../../contract/messages.ts'
 import { runEnded, type RunStatus } from '../../contract/status.ts'
 import type { RunsTable } from '../../db/schema/runs.ts'
 import { references, resolve } from '../../policy/templates.ts'
-import type { Json, JsonObject } from '../../policy/types.ts'
+import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
-import { runScope } from './frame.ts'
+import { readFixedRun } from './fixed-run.ts'
 import { runActor } from './ledger-moves.ts'
 import { readOutputs } from './outputs.ts'
 import { readVersion } from './version-cache.ts'
@@ -173,10 +173,10 @@ async function resolveResult(context: Context, run: Run): Promise<{ result: Json
     each.kind === 'step' ? [each.stepId] : [],
   )
   const outputs = await readOutputs(context.db, run.id, [...new Set(stepIds)])
-  const clock = { createdAt: run.created_at, timeZone: run.time_zone }
-  const scope = runScope(clock, JSON.parse(run.inputs) as JsonObject, (id) => outputs.get(id))
+  const { inputs, builtins } = await readFixedRun(context.db, run.id)
+  const scope = { inputs, ...builtins, step: (id: string) => outputs.get(id) }
   try {
-    return { result: resolve(definition.result as Json, scope).value, problem: null }
+    return { result: resolve(definition.result, scope).value, problem: null }
   } catch (error) {
     return { result: null, problem: `the \`result\` could not be resolved: ${(error as Error).message}` }
   }

@@ -1,5 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
+import { builtins } from '../../policy/templates.ts'
+import type { Builtins } from '../../policy/builtins.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 
@@ -12,8 +14,8 @@ export interface FixedRun {
   readonly requestedBy: string
   readonly requesterEmail: string
   readonly inputs: JsonObject
-  readonly timeZone: string
-  readonly createdAt: Date
+  /** `today`, `yesterday` and `now`, fixed at run start in the run's time zone (contract section 3). */
+  readonly builtins: Builtins
 }
 
 const maxEntries = 1_000
@@ -50,8 +52,7 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
     requestedBy: row.requested_by,
     requesterEmail: row.email,
     inputs: JSON.parse(row.inputs) as JsonObject,
-    timeZone: row.time_zone,
-    createdAt: row.created_at,
+    builtins: builtins(row.created_at, row.time_zone),
   }
   if (row.inputs.length > maxCachedInputs) return run
   if (cache.size >= maxEntries) cache.delete(cache.keys().next().value as string)

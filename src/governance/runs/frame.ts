@@ -5,8 +5,8 @@ import { stepReferences, type WorkflowDefinition, type WorkflowStep } from '../.
 import { isOutcome, type EffectState } from '../../contract/status.ts'
 import type { Context } from '../../context.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
-import { builtins, type Scope } from '../../policy/templates.ts'
-import { unionLabels, type Json, type JsonObject, type Label } from '../../policy/types.ts'
+import type { Scope } from '../../policy/templates.ts'
+import { unionLabels, type Label } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readVersion } from './version-cache.ts'
 import { readFixedRun, type FixedRun } from './fixed-run.ts'
@@ -54,7 +54,7 @@ export async function readFrame(context: Context, key: EffectKey): Promise<Frame
     definition,
     step,
     tool: getTool(step.tool),
-    scope: runScope(run, run.inputs, (id) => outputs.get(id)),
+    scope: { inputs: run.inputs, ...run.builtins, step: (id) => outputs.get(id) },
     labels: unionLabels(...labels.values()),
     labelSources: sourcesOf(labels),
     labelsOf: (id) => labels.get(id) ?? [],
@@ -92,15 +92,6 @@ function labelsOf(
   const open = dependsOn.filter((id) => !found.some((row) => row.step_id === id && row.ended))
   if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
   return new Map(found.map((row) => [row.step_id, row.labels]))
-}
-
-/** Built-in values are fixed at run start, in the run's time zone (contract section 3). */
-export function runScope(
-  run: { readonly createdAt: Date; readonly timeZone: string },
-  inputs: JsonObject,
-  step: (id: string) => Json | undefined,
-): Scope {
-  return { inputs, step, ...builtins(run.createdAt, run.timeZone) }
 }
 
 function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[] {
