@@ -8,7 +8,14 @@ export function createLog(level: string, bindings: Record<string, string>): Log 
     {
       level,
       base: bindings,
-      redact: ['req.headers.authorization', 'req.headers.cookie', '*.password', '*.api_key', '*.params', '*.inputs'],
+      redact: [
+        'req.headers.authorization',
+        'req.headers.cookie',
+        '*.password',
+        '*.api_key',
+        '*.params',
+        '*.inputs',
+      ],
     },
     pino.destination({ dest: 2, sync: true }),
   )

@@ -9,7 +9,8 @@ export function answer(verdict: Extract<StepVerdict, { go: false }>): StepDone {
     const { approvalId, expiresAt } = verdict
     throw benign('waits for approval', failureTypes.approvalRequired, { approvalId, expiresAt })
   }
-  if (verdict.state === 'unknown_outcome') throw benign('waits for a person to resolve it', failureTypes.unknownOutcome, {})
+  if (verdict.state === 'unknown_outcome')
+    throw benign('waits for a person to resolve it', failureTypes.unknownOutcome, {})
   throw benign(verdict.state, failureTypes.ended, { outcome: verdict.state })
 }
 

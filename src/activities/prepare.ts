@@ -74,7 +74,7 @@ function scopeOf(frame: Frame): Scope {
   const { sources } = resolve(frame.step.for_each as Json, frame.scope)
   return {
     ...frame.scope,
-    item: items[frame.key.itemIndex] as Json,
+    item: items[frame.key.itemIndex],
     index: frame.key.itemIndex,
     itemSources: [...new Set([...sources.values()].flat())],
   }
@@ -91,7 +91,10 @@ function resolveParams(frame: Frame, scope: Scope): Sealed {
   const { value, sources } = resolve(frame.step.params, scope)
   return {
     params: value as JsonObject,
-    paramLabels: [...sources].map(([path, steps]) => [path, unionLabels(...steps.map((id) => frame.labelsOf(id)))]),
+    paramLabels: [...sources].map(([path, steps]) => [
+      path,
+      unionLabels(...steps.map((id) => frame.labelsOf(id))),
+    ]),
   }
 }
 

@@ -161,7 +161,7 @@ function checkWhen(step: WorkflowStep, add: Add): void {
       add('when.compare', `\`${operator}\` compares with a list of values`)
     else if (operator === 'domain_in' || operator === 'domain_not_in') {
       for (const domain of list) {
-        const read = ruleDomain(String(domain))
+        const read = ruleDomain(typeof domain === 'string' ? domain : JSON.stringify(domain))
         if ('issue' in read) add('when.compare', read.issue)
       }
     }

@@ -3,7 +3,12 @@ import type { Json } from '../policy/types.ts'
 import { canonicalJson, sha256 } from './canonical.ts'
 
 export type Actor =
-  | { readonly type: 'user'; readonly id: string; readonly apiKeyId?: string | null; readonly ip?: string | null }
+  | {
+      readonly type: 'user'
+      readonly id: string
+      readonly apiKeyId?: string | null
+      readonly ip?: string | null
+    }
   | { readonly type: 'system'; readonly id: string }
 
 /** One thing to record. Metadata holds ids, hashes, counts and names; never a parameter's value or a secret. */
@@ -60,7 +65,11 @@ export function sealEntry(
     action: draft.action,
     status: draft.status,
     duration_ms: draft.durationMs ?? null,
-    metadata: { ...draft.metadata, ...(apiKeyId === null ? {} : { api_key_id: apiKeyId }), policy_version: policyVersion },
+    metadata: {
+      ...draft.metadata,
+      ...(apiKeyId === null ? {} : { api_key_id: apiKeyId }),
+      policy_version: policyVersion,
+    },
     prev_hash: head.hash,
   })
   return { seq, canonical, hash: sha256(canonical) }

@@ -69,11 +69,7 @@ export class ChainTx {
   }
 
   /** Tells Temporal after the commit: tried at once, and by the relay until delivered. */
-  deliver(
-    kind: Database['outbox']['kind'] & string,
-    runId: string,
-    payload: Record<string, unknown> = {},
-  ): void {
+  deliver(kind: Database['outbox']['kind'], runId: string, payload: Record<string, unknown> = {}): void {
     this.#outbox.push({ kind, run_id: runId, payload: JSON.stringify(payload), last_error: null })
     this.outboxWritten = true
   }

@@ -70,14 +70,14 @@ export function createCombiner(options: CombinerOptions): Combiner {
         if (lanes.size >= keptLanes) for (const [id, kept] of lanes) if (kept.idle) lanes.delete(id)
         lanes.set(organizationId, (lane = new Lane(organizationId, options)))
       }
-      lane.submit({ ...entry, resolve: resolve as (result: unknown) => void, reject })
+      lane.submit({ ...entry, resolve: resolve, reject })
     })
   return {
     run: (organizationId, point, work) => submit(organizationId, { point, kind: null, op: null, work }),
     join: (organizationId, kind, op) =>
       submit(organizationId, {
         point: kind.point,
-        kind: kind as unknown as BatchKind<unknown, unknown, unknown>,
+        kind: kind,
         op,
         work: null,
       }),

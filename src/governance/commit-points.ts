@@ -6,17 +6,23 @@ import { readFileSync, renameSync } from 'node:fs'
  */
 export const commitPoints = {
   'run.accept': 'before: the caller gets no answer and no run exists; after: the outbox starts the run',
-  'outbox.deliver': 'before: Temporal knows, the row is delivered again, the receiver ignores it; after: gone',
+  'outbox.deliver':
+    'before: Temporal knows, the row is delivered again, the receiver ignores it; after: gone',
   'run.enter': 'before: the activity runs again; after: entering again finds the run entered',
   'step.expand': 'before: expanded again; after: the count stands and is returned again',
-  'effect.decide': 'before: nothing was decided, the attempt is repeated; after: decision, approval use and intent stand together, and an open intent without `effect.sent` is decided again',
-  'effect.sent': 'before: no byte of the effect has left; after: bytes may have left, an unsafe call becomes unknown_outcome',
-  'effect.outcome': 'before: the intent is open, see effect.sent; after: the outcome is returned and nothing runs again',
+  'effect.decide':
+    'before: nothing was decided, the attempt is repeated; after: decision, approval use and intent stand together, and an open intent without `effect.sent` is decided again',
+  'effect.sent':
+    'before: no byte of the effect has left; after: bytes may have left, an unsafe call becomes unknown_outcome',
+  'effect.outcome':
+    'before: the intent is open, see effect.sent; after: the outcome is returned and nothing runs again',
   'step.finish': 'before: counted again from its items; after: the step is finished',
   'run.finish': 'before: finished again from the same rows; after: the run has ended',
-  'run.cancel': 'before: the caller gets no answer and nothing changed; after: the outbox cancels in Temporal, no new effect starts',
+  'run.cancel':
+    'before: the caller gets no answer and nothing changed; after: the outbox cancels in Temporal, no new effect starts',
   'approval.vote': 'before: no vote counts; after: the vote stands, the outbox wakes the run',
-  'approval.expire': 'before: the sweeper expires it later, and no use is possible meanwhile by the clock; after: expired',
+  'approval.expire':
+    'before: the sweeper expires it later, and no use is possible meanwhile by the clock; after: expired',
   'effect.resolve': 'before: the step still has an unknown outcome; after: the outbox wakes the run',
   'org.change': 'before: the change is not saved; after: it holds from the next decision on',
 } as const

@@ -13,13 +13,18 @@ export async function beat(context: Context, kind: 'api' | 'worker'): Promise<vo
 
 /** Takes this process's row away when it stops cleanly. */
 export async function leave(context: Context): Promise<void> {
-  await context.db.deleteFrom('process_heartbeats').where('process_id', '=', context.config.processId).execute()
+  await context.db
+    .deleteFrom('process_heartbeats')
+    .where('process_id', '=', context.config.processId)
+    .execute()
 }
 
 /** Forgets what has served: idempotency keys after 24 h (contract section 1), rows of processes long gone. */
 export async function prune(context: Context): Promise<void> {
   await sql`update runs set idempotency_key = null
-            where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(context.db)
+            where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(
+    context.db,
+  )
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(context.db)
 }
 

@@ -32,7 +32,10 @@ export async function reconcile(
 }
 
 /** Marks them as looked at, so that several workers share the work. */
-async function takeRuns(context: Context, minAgeSeconds: number): Promise<{ id: string; organization_id: string }[]> {
+async function takeRuns(
+  context: Context,
+  minAgeSeconds: number,
+): Promise<{ id: string; organization_id: string }[]> {
   const { rows } = await sql<{ id: string; organization_id: string }>`
     update runs set checked_at = clock_timestamp()
     where id in (
@@ -44,7 +47,9 @@ async function takeRuns(context: Context, minAgeSeconds: number): Promise<{ id: 
   return rows
 }
 
-const endings: Readonly<Record<Exclude<MotorState, 'missing' | 'running'>, { status: FinalStatus; reason: string }>> = {
+const endings: Readonly<
+  Record<Exclude<MotorState, 'missing' | 'running'>, { status: FinalStatus; reason: string }>
+> = {
   terminated: { status: 'cancelled', reason: 'the run was terminated in Temporal' },
   cancelled: { status: 'cancelled', reason: 'the run was cancelled in Temporal' },
   failed: { status: 'failed', reason: 'the workflow failed in Temporal' },

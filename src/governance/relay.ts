@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Context } from '../context.ts'
-import { interpreterVersion, type Wake } from '../contract/messages.ts'
+import { interpreterVersion } from '../contract/messages.ts'
 import { atCommitPoint } from './commit-points.ts'
 import type { Motor } from './motor.ts'
 import { skeletonOf } from './runs/skeleton.ts'
@@ -81,11 +81,16 @@ async function deliver(context: Context, motor: Motor, attributes: AttributesChe
   try {
     const delivered = await tell(context, motor, attributes, row)
     if (delivered)
-      await atCommitPoint('outbox.deliver', () => context.db.deleteFrom('outbox').where('id', '=', row.id).execute())
+      await atCommitPoint('outbox.deliver', () =>
+        context.db.deleteFrom('outbox').where('id', '=', row.id).execute(),
+      )
     else await postpone(context, row, 'the workflow is not running yet')
   } catch (error) {
     const message = (error as Error).message
-    context.log.warn({ err: message, kind: row.kind, run_id: row.run_id }, 'Temporal could not be told, trying again')
+    context.log.warn(
+      { err: message, kind: row.kind, run_id: row.run_id },
+      'Temporal could not be told, trying again',
+    )
     await postpone(context, row, message).catch(() => {}) // the lease runs out by itself
   }
 }
@@ -97,7 +102,7 @@ async function tell(context: Context, motor: Motor, attributes: AttributesCheck,
     return true
   }
   const told =
-    row.kind === 'run.wake' ? await motor.wake(row.run_id, row.payload as Wake) : await motor.cancel(row.run_id)
+    row.kind === 'run.wake' ? await motor.wake(row.run_id, row.payload) : await motor.cancel(row.run_id)
   if (told) return true
   const run = await context.db
     .selectFrom('runs')
@@ -108,7 +113,12 @@ async function tell(context: Context, motor: Motor, attributes: AttributesCheck,
 }
 
 /** Starts a run's workflow; a run that was started already, or has ended, stays as it is. */
-export async function startRun(context: Context, motor: Motor, attributes: AttributesCheck, runId: string): Promise<void> {
+export async function startRun(
+  context: Context,
+  motor: Motor,
+  attributes: AttributesCheck,
+  runId: string,
+): Promise<void> {
   const run = await context.db.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirst()
   if (run === undefined || run.finished_at !== null) return
   const version = await readVersion(context.db, run.workflow_id, run.workflow_version)

@@ -85,7 +85,7 @@ export function decide(policy: CompiledPolicy, call: Call): Decided {
     ruleId: deciding.id,
     ruleName: deciding.name,
     reason: deciding.name,
-    explanation: explain(deciding as CompiledRule, call.tool),
+    explanation: explain(deciding, call.tool),
     matchedRules: matches.map(report),
     ...approvalTerms(enforced),
   }

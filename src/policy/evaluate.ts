@@ -84,7 +84,7 @@ function ofCondition(condition: CompiledCondition, isRestrictive: boolean, subje
   const found = lookUp(condition, subject)
   if (source.operator === 'exists') return presence(found, source.value, isRestrictive)
   if (source.operator === 'from_label') return origin(condition, found, source.value, isRestrictive, subject)
-  if (matcher === null) throw new TypeError(`operator \`${String(source.operator)}\` cannot be evaluated`)
+  if (matcher === null) throw new TypeError(`operator \`${source.operator}\` cannot be evaluated`)
   return quantify(matcher, found, isRestrictive, subject.budget)
 }
 

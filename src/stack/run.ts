@@ -83,7 +83,7 @@ async function hold(
     const failure = await Promise.race([supervisor.gaveUp, asked])
     if (failure !== undefined) throw failure
   } finally {
-    if (hurry.aborted === false) log('stopping')
+    if (!hurry.aborted) log('stopping')
     for (const names of stopOrder) await supervisor.stop(names, hurry)
     for (const close of closers) await close()
     await endOrphans(dataDir, { except: ['guard'] })

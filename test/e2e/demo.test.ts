@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { caughtMail } from '../../src/demo/mail.ts'
 import { createClient, type Bootstrap, type Client } from '../../src/demo/client.ts'
-import { stackHome, startStack, type StackHome, type StartedStack } from '../support/stack.ts'
+import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
 const demo = fileURLToPath(new URL('../../src/demo/main.ts', import.meta.url))
 

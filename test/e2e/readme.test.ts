@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { stackHome, startStack, type StackHome, type StartedStack } from '../support/stack.ts'
+import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
 /* README.md, "A first workflow, with curl": its shell blocks, word for word and in one shell, as a reader types them. */
 

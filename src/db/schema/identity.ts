@@ -10,7 +10,7 @@ export interface OrganizationsTable {
   personal: Generated<boolean>
   plan: Generated<Plan>
   /** Only what differs from the defaults (governance/settings.ts). */
-  settings: JSONColumnType<Record<string, unknown>, string | undefined, string>
+  settings: JSONColumnType<Record<string, unknown>, string | undefined>
   created_at: Generated<Date>
 }
 

@@ -40,7 +40,11 @@ export async function expireDue(context: Context, limit = 100): Promise<number> 
     .execute()
   for (const { id, organization_id } of due)
     await context.combiner.run(organization_id, 'approval.expire', async (tx) => {
-      const approval = await tx.trx.selectFrom('approvals').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+      const approval = await tx.trx
+        .selectFrom('approvals')
+        .selectAll()
+        .where('id', '=', id)
+        .executeTakeFirstOrThrow()
       const isDue = approval.expires_at !== null && approval.expires_at <= tx.now
       if (approval.status === 'pending' && isDue) await expireNow(tx, approval)
     })
@@ -48,6 +52,8 @@ export async function expireDue(context: Context, limit = 100): Promise<number> 
 }
 
 /** Names the call that waits; a run's own approval wakes the run. */
-export function wakeOf(approval: Pick<Selectable<ApprovalsTable>, 'step_id' | 'item_index'>): Record<string, unknown> {
+export function wakeOf(
+  approval: Pick<Selectable<ApprovalsTable>, 'step_id' | 'item_index'>,
+): Record<string, unknown> {
   return approval.step_id === null ? {} : { key: wakeKey(approval.step_id, approval.item_index) }
 }

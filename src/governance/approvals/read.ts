@@ -78,7 +78,10 @@ export async function listApprovals(
         ? query.where(sql<boolean>`false`)
         : query.where('approver', 'in', able).where('requested_by', '<>', viewer.userId)
   }
-  const rows = await query.orderBy('id', 'desc').limit(page.limit + 1).execute()
+  const rows = await query
+    .orderBy('id', 'desc')
+    .limit(page.limit + 1)
+    .execute()
   const votes = await readVotes(
     context,
     rows.map((row) => row.id),
@@ -92,7 +95,11 @@ export async function listApprovals(
 }
 
 /** Throws `not_found` for an approval of another organization. */
-export async function readApproval(context: Context, viewer: Viewer, approvalId: string): Promise<ApprovalView> {
+export async function readApproval(
+  context: Context,
+  viewer: Viewer,
+  approvalId: string,
+): Promise<ApprovalView> {
   const row = await context.db
     .selectFrom('approvals')
     .selectAll()
@@ -105,7 +112,12 @@ export async function readApproval(context: Context, viewer: Viewer, approvalId:
 
 async function readVotes(context: Context, ids: readonly string[]) {
   if (ids.length === 0) return []
-  return context.db.selectFrom('approval_votes').selectAll().where('approval_id', 'in', ids).orderBy('at').execute()
+  return context.db
+    .selectFrom('approval_votes')
+    .selectAll()
+    .where('approval_id', 'in', ids)
+    .orderBy('at')
+    .execute()
 }
 
 function show(

@@ -47,7 +47,8 @@ export async function vote(context: Context, request: VoteRequest): Promise<void
   if (refused !== null) throw refused
 }
 
-const expired = (): DomainError => new DomainError('approval_expired', 'the approval has expired: run the workflow again')
+const expired = (): DomainError =>
+  new DomainError('approval_expired', 'the approval has expired: run the workflow again')
 
 async function refuseWrongVoter(tx: ChainTx, { caller }: VoteRequest, approval: Approval): Promise<void> {
   // The role as of now, under the lock: a person demoted a moment ago decides nothing.
@@ -74,22 +75,40 @@ async function countVote(tx: ChainTx, request: VoteRequest, approval: Approval):
   const { caller, decision } = request
   await tx.trx
     .insertInto('approval_votes')
-    .values({ approval_id: approval.id, user_id: caller.userId, decision, comment: request.comment, at: tx.now })
+    .values({
+      approval_id: approval.id,
+      user_id: caller.userId,
+      decision,
+      comment: request.comment,
+      at: tx.now,
+    })
     .execute()
   const needed = Math.max(approval.approvals_needed, tx.policy.settings.approval_threshold)
   const counting = decision === 'reject' ? 0 : await countApproving(tx, approval)
   const status = decision === 'reject' ? 'rejected' : counting >= needed ? 'approved' : 'pending'
   tx.append({
-    eventType: { rejected: 'approval.rejected', approved: 'approval.granted', pending: 'approval.voted' }[status],
+    eventType: { rejected: 'approval.rejected', approved: 'approval.granted', pending: 'approval.voted' }[
+      status
+    ],
     action: decision,
     status,
     actor: actorOf(caller),
     workflowId: approval.workflow_id,
     runId: approval.run_id,
-    metadata: { approval_id: approval.id, step_id: approval.step_id, counting, needed, params_hash: approval.params_hash },
+    metadata: {
+      approval_id: approval.id,
+      step_id: approval.step_id,
+      counting,
+      needed,
+      params_hash: approval.params_hash,
+    },
   })
   if (status === 'pending') return
-  await tx.trx.updateTable('approvals').set({ status, decided_at: tx.now }).where('id', '=', approval.id).execute()
+  await tx.trx
+    .updateTable('approvals')
+    .set({ status, decided_at: tx.now })
+    .where('id', '=', approval.id)
+    .execute()
   if (approval.run_id === null) return
   tx.event(approval.run_id, 'approval.decided', { approval_id: approval.id, status })
   tx.deliver('run.wake', approval.run_id, wakeOf(approval))

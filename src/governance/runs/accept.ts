@@ -7,7 +7,7 @@ import type { Risk } from '../../db/schema/runs.ts'
 import { analyzePlan, type PlanAnalysis } from '../../policy/plan.ts'
 import { assessRisk, isAtLeast } from '../../policy/risk.ts'
 import { builtins } from '../../policy/templates.ts'
-import type { JsonObject, RiskLevel } from '../../policy/types.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { hashOf } from '../canonical.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { violates } from '../database-errors.ts'
@@ -73,8 +73,8 @@ export async function acceptRun(context: Context, request: AcceptRequest): Promi
 
 function validInputs(frozen: FrozenVersion, inputs: JsonObject): JsonObject {
   const checked = checkInputs(frozen.definition, inputs)
-  if ('inputs' in checked) return checked.inputs as JsonObject
-  throw new DomainError('validation_error', 'the inputs do not fit the workflow', checked as never)
+  if ('inputs' in checked) return checked.inputs
+  throw new DomainError('validation_error', 'the inputs do not fit the workflow', checked)
 }
 
 function validTimeZone(timeZone: string): string {
@@ -86,7 +86,11 @@ function validTimeZone(timeZone: string): string {
   }
 }
 
-async function acceptUnderLock(context: Context, tx: ChainTx, request: Prepared): Promise<DomainError | null> {
+async function acceptUnderLock(
+  context: Context,
+  tx: ChainTx,
+  request: Prepared,
+): Promise<DomainError | null> {
   const plan = planOf(
     request.frozen.definition,
     { get: getTool },
@@ -129,9 +133,11 @@ function refuse(tx: ChainTx, request: Prepared, analysis: PlanAnalysis): DomainE
     workflowId: request.workflowId,
     metadata: { step_id: stepId, rule_name: ruleName, input_hash: hashOf(request.inputs) },
   })
-  return new DomainError('run_denied', `step \`${stepId}\` would be denied by \`${ruleName}\`: nothing was started`, [
-    { path: `steps.${stepId}`, message: `denied by \`${ruleName}\`` },
-  ])
+  return new DomainError(
+    'run_denied',
+    `step \`${stepId}\` would be denied by \`${ruleName}\`: nothing was started`,
+    [{ path: `steps.${stepId}`, message: `denied by \`${ruleName}\`` }],
+  )
 }
 
 /** Risk of the whole plan, on every label its steps can meet (specification, "What the service does" 7). */
@@ -153,7 +159,7 @@ function riskOf(frozen: FrozenVersion, analysis: PlanAnalysis): Risk {
 
 function runNeedsApproval(tx: ChainTx, risk: Risk): boolean {
   const { approvals_enabled: enabled, approval_required_from: from } = tx.policy.settings
-  return enabled && from !== null && isAtLeast(risk.level, from as RiskLevel)
+  return enabled && from !== null && isAtLeast(risk.level, from)
 }
 
 async function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: boolean): Promise<void> {
@@ -188,7 +194,12 @@ async function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApprov
   await tx.trx.insertInto('run_steps').values(steps).execute()
 }
 
-async function createRunApproval(context: Context, tx: ChainTx, request: Prepared, risk: Risk): Promise<void> {
+async function createRunApproval(
+  context: Context,
+  tx: ChainTx,
+  request: Prepared,
+  risk: Risk,
+): Promise<void> {
   const id = newId('approval')
   const seconds = context.config.runApprovalSeconds
   await tx.trx

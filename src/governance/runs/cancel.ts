@@ -20,7 +20,8 @@ export async function cancelRun(context: Context, request: { caller: Caller; run
     if (run === undefined) throw notFound('run', runId)
     if (run.requested_by !== caller.userId && caller.role !== 'admin' && caller.role !== 'owner')
       throw new DomainError('insufficient_role', 'cancelling the run of someone else needs the role `admin`')
-    if (runEnded(run.status)) throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
+    if (runEnded(run.status))
+      throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
     if (run.cancel_requested_at !== null) return
     await tx.trx
       .updateTable('runs')
@@ -38,7 +39,8 @@ export async function cancelRun(context: Context, request: { caller: Caller; run
       .where('status', '=', 'pending')
       .returning('id')
       .execute()
-    for (const { id } of withdrawn) tx.event(runId, 'approval.decided', { approval_id: id, status: 'cancelled' })
+    for (const { id } of withdrawn)
+      tx.event(runId, 'approval.decided', { approval_id: id, status: 'cancelled' })
     tx.deliver('run.cancel', runId)
     tx.append({
       eventType: 'workflow.cancel',

@@ -125,7 +125,7 @@ export function settle(
   if (how.durationMs !== undefined) effect.duration_ms = how.durationMs
   ledger.touchEffect(effect)
   if (how.state === 'completed') run.nodes_executed += 1
-  if (ended && isBadOutcome(how.state as Outcome) && how.state !== 'cancelled') run.nodes_failed += 1
+  if (ended && isBadOutcome(how.state) && how.state !== 'cancelled') run.nodes_failed += 1
   ledger.dirtyRuns.add(run)
   moveStep(tx, ledger, effect, how, ended)
   run.waiting += (how.state === 'unknown_outcome' ? 1 : 0) - (waited ? 1 : 0)

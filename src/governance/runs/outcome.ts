@@ -69,7 +69,8 @@ const isCurrent = (effect: EffectRecord, op: OutcomeOp): boolean =>
 function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   const run = ledger.runs.get(op.key.runId)
   const effect = ledger.effects.get(effectId(op.key))
-  if (run === undefined || effect === undefined) throw new Error(`no call \`${effectId(op.key)}\` has an intent`)
+  if (run === undefined || effect === undefined)
+    throw new Error(`no call \`${effectId(op.key)}\` has an intent`)
   if (isOutcome(effect.state)) return effect.state
   // A superseded attempt that comes back late knows what nobody else does: it settles what is still unresolved.
   const settlesLate =

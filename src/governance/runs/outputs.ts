@@ -64,8 +64,7 @@ export async function readOutputs(
     .execute()
   for (const step of steps) {
     const own = rows.filter((row) => row.step_id === step.step_id)
-    const value: Json =
-      step.item_count === null ? parse(own[0]?.output) : own.map((row) => parse(row.output))
+    const value: Json = step.item_count === null ? parse(own[0]?.output) : own.map((row) => parse(row.output))
     outputs.set(step.step_id, value)
     cache.set(
       `${runId}/${step.step_id}`,

@@ -63,7 +63,11 @@ const between = (from: Date | null, to: Date | null): number | null =>
   from === null || to === null ? null : to.getTime() - from.getTime()
 
 /** A run of this organization, or null. */
-export async function readRun(context: Context, organizationId: string, runId: string): Promise<RunView | null> {
+export async function readRun(
+  context: Context,
+  organizationId: string,
+  runId: string,
+): Promise<RunView | null> {
   const run = await context.db
     .selectFrom('runs')
     .selectAll()
@@ -144,7 +148,10 @@ export async function listRuns(
   if (filters.since !== undefined) query = query.where('created_at', '>=', filters.since)
   if (filters.until !== undefined) query = query.where('created_at', '<', filters.until)
   if (after !== null) query = query.where('id', '<', after)
-  const rows = await query.orderBy('id', 'desc').limit(page.limit + 1).execute()
+  const rows = await query
+    .orderBy('id', 'desc')
+    .limit(page.limit + 1)
+    .execute()
   return pageOf(rows, page.limit, (row) => row.id, head)
 }
 
@@ -176,7 +183,12 @@ export async function readStepOutput(
 }
 
 function readSteps(context: Context, runId: string) {
-  return context.db.selectFrom('run_steps').selectAll().where('run_id', '=', runId).orderBy('position').execute()
+  return context.db
+    .selectFrom('run_steps')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .orderBy('position')
+    .execute()
 }
 
 function readRunApprovals(context: Context, runId: string) {
@@ -221,7 +233,11 @@ function outputsByStep(
     const isCut = own.some((row) => row.output === null && row.length !== null)
     const values = own.map((row) => (row.output === null ? null : (JSON.parse(row.output) as Json)))
     const size = own.reduce((sum, row) => sum + (row.length ?? 0), 0)
-    const value: Json = isCut ? { truncated: true, size } : step.item_count === null ? (values[0] ?? null) : values
+    const value: Json = isCut
+      ? { truncated: true, size }
+      : step.item_count === null
+        ? (values[0] ?? null)
+        : values
     outputs.push([step.step_id, value])
   }
   return Object.fromEntries(outputs)

@@ -30,7 +30,11 @@ export interface ReceiptDecision {
   readonly labels: readonly string[]
   readonly label_sources: readonly LabelSource[]
   readonly params_hash: string
-  readonly approval: { readonly id: string; readonly status: ApprovalStatus; readonly votes: readonly VoteView[] } | null
+  readonly approval: {
+    readonly id: string
+    readonly status: ApprovalStatus
+    readonly votes: readonly VoteView[]
+  } | null
   /** When the call that this decision let through began; null for one that let nothing through. */
   readonly executed_at: string | null
   /** State of the call's effect; null where this decision let nothing through. */
@@ -46,7 +50,11 @@ export interface VoteView {
 }
 
 /** Throws `not_found` for a run of another organization. */
-export async function readReceipt(context: Context, organizationId: string, runId: string): Promise<ReceiptView> {
+export async function readReceipt(
+  context: Context,
+  organizationId: string,
+  runId: string,
+): Promise<ReceiptView> {
   const run = await context.db
     .selectFrom('runs as r')
     .innerJoin('chain_head as h', 'h.organization_id', 'r.organization_id')
@@ -106,7 +114,12 @@ function readDecisions(context: Context, runId: string) {
         .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
     )
     .selectAll('d')
-    .select(['a.status as approval_status', 'e.state as effect_state', 'e.decision_id as effect_decision', 'e.intent_at'])
+    .select([
+      'a.status as approval_status',
+      'e.state as effect_state',
+      'e.decision_id as effect_decision',
+      'e.intent_at',
+    ])
     .where('d.run_id', '=', runId)
     .orderBy('d.seq')
     .execute()
@@ -114,7 +127,12 @@ function readDecisions(context: Context, runId: string) {
 
 async function readVotes(context: Context, approvalIds: readonly string[]) {
   if (approvalIds.length === 0) return []
-  return context.db.selectFrom('approval_votes').selectAll().where('approval_id', 'in', approvalIds).orderBy('at').execute()
+  return context.db
+    .selectFrom('approval_votes')
+    .selectAll()
+    .where('approval_id', 'in', approvalIds)
+    .orderBy('at')
+    .execute()
 }
 
 const showVote = (vote: Awaited<ReturnType<typeof readVotes>>[number]): VoteView => ({

@@ -29,14 +29,23 @@ type ToolActivity = ActivityFunction<[StepRef], StepDone>
  * dead workers; the attempts that a step allows are counted in Postgres. A cancelled call is waited for: past its point
  * of no return it comes to its end.
  */
-export async function callTool(run: RunInput, step: SkeletonStep, itemIndex: number | null): Promise<CallResult> {
+export async function callTool(
+  run: RunInput,
+  step: SkeletonStep,
+  itemIndex: number | null,
+): Promise<CallResult> {
   const activities = proxyActivities<Record<string, ToolActivity>>({
     activityId: itemIndex === null ? step.id : `${step.id}#${itemIndex}`,
     startToCloseTimeout: (step.timeoutSeconds + 60) * 1_000,
     heartbeatTimeout: run.heartbeatSeconds * 1_000,
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     summary: `${step.tool} for step ${step.id}`,
-    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s', maximumAttempts: 100_000 },
+    retry: {
+      initialInterval: '500ms',
+      backoffCoefficient: 2,
+      maximumInterval: '10s',
+      maximumAttempts: 100_000,
+    },
   })
   try {
     const call = activities[step.tool] as ToolActivity
@@ -48,10 +57,13 @@ export async function callTool(run: RunInput, step: SkeletonStep, itemIndex: num
     // Anything else that Temporal gave up on: the rows tell the rest, the run ends as failed.
     if (!(failure instanceof ApplicationFailure)) return { kind: 'ended', outcome: 'failed' }
     if (failure.type === failureTypes.approvalRequired)
-      return { kind: 'held', expiresAt: (failure.details?.[0] as HeldDetails).expiresAt }
+      return { kind: 'held', expiresAt: (failure.details?.[0] as HeldDetails | undefined)?.expiresAt ?? null }
     if (failure.type === failureTypes.unknownOutcome) return { kind: 'unknown', expiresAt: null }
     if (failure.type === failureTypes.ended)
-      return { kind: 'ended', outcome: (failure.details?.[0] as EndedDetails).outcome }
+      return {
+        kind: 'ended',
+        outcome: (failure.details?.[0] as EndedDetails | undefined)?.outcome ?? 'failed',
+      }
     return { kind: 'ended', outcome: 'failed' }
   }
 }

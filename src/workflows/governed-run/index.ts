@@ -9,6 +9,8 @@ const interpreters: Readonly<Record<number, (input: RunInput) => Promise<void>>>
 export async function governedRun(input: RunInput): Promise<void> {
   const interpret = interpreters[input.interpreterVersion]
   if (interpret === undefined)
-    throw ApplicationFailure.retryable(`interpreter version \`${input.interpreterVersion}\` is not in this worker`)
+    throw ApplicationFailure.retryable(
+      `interpreter version \`${input.interpreterVersion}\` is not in this worker`,
+    )
   await interpret(input)
 }

@@ -129,7 +129,7 @@ class Run {
     ended: ReadonlyMap<string, Promise<void>>,
     scope: CancellationScope,
   ): Promise<void> {
-    await Promise.all(step.dependsOn.map((id) => ended.get(id)))
+    await Promise.all(step.dependsOn.map((id) => ended.get(id) as Promise<void>))
     if (this.#failed !== null) return
     const bad = step.forEach ? await this.#items(step) : await this.#call(step, null)
     if (bad === null || this.#failed !== null || goesOn(step, bad)) return
