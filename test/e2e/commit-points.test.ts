@@ -1,0 +1,239 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { randomUUID } from 'node:crypto'
+import { commitPoints, type CommitPoint } from '../../src/governance/commit-points.ts'
+import { crashHome, governedWorkflow, holdMail, type CrashHome, type Fault } from '../support/chaos.ts'
+import type { Answer } from '../support/client.ts'
+import type { Approval, Run } from '../support/client-types.ts'
+import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
+
+/*
+ * "The process is killed at each named commit point, one by one, and the run reaches its right end" (issue, "Nothing
+ * lost, nothing twice", a). One stack for all of them: whoever reaches the armed point kills itself, the supervisor
+ * starts it again. Recoveries overlap, except while a mail is under way: there each kill has the stack to itself, so
+ * that `unknown_outcome` can be asked for exactly where bytes may have left.
+ */
+
+const seconds = 1_000
+const both = (...points: CommitPoint[]): Fault[] =>
+  points.flatMap((point) => [`${point}:before`, `${point}:after`] as const)
+
+/** Reached by accepting a run, by its approval, by its work up to the held mail, and by the approved mail. */
+const onAccept = both('run.accept', 'outbox.deliver')
+const onStart = both(
+  'approval.vote',
+  'run.enter',
+  'effect.decide',
+  'step.expand',
+  'effect.outcome',
+  'step.finish',
+)
+const onMail = both('effect.decide', 'effect.sent', 'effect.outcome', 'run.finish')
+/** Where bytes of the mail may have left and nobody has written down that they did. */
+const unknowable: readonly Fault[] = ['effect.sent:after', 'effect.outcome:before']
+
+let home: CrashHome
+let workflowId: string
+
+beforeAll(async () => {
+  home = await crashHome()
+  await home.owner.settings({ approvals_enabled: true, approval_required_from: 'high' })
+  await home.admin.createRule(holdMail)
+  workflowId = await home.member.createWorkflow('Report', governedWorkflow)
+}, 120 * seconds)
+afterAll(async () => {
+  await home.close()
+}, 60 * seconds)
+
+interface Started {
+  readonly subject: string
+  readonly runId: Promise<string>
+}
+
+/** Starts a run; the client asks again with the same key until it is answered. */
+function start(subject: string): Started {
+  const inputs = { subject, keys: [`${subject}/1`, `${subject}/2`] }
+  const runId = home.member.execute(workflowId, inputs, { key: randomUUID() })
+  runId.catch(() => undefined)
+  return { subject, runId }
+}
+
+/** A careful approver: asks again with the same key, and in the end looks whether the vote stands. */
+async function approve(approvalId: string): Promise<void> {
+  const answer: Answer<Approval> = await home.approver.decide(approvalId, 'approve', { key: randomUUID() })
+  const { votes } = await home.approver.approval(approvalId)
+  const mine = home.approver.bootstrap.users.approver.user_id
+  expect({
+    status: answer.status,
+    votes: votes.map(({ user_id, decision }) => ({ user_id, decision })),
+  }).toEqual({
+    status: 200,
+    votes: [{ user_id: mine, decision: 'approve' }],
+  })
+}
+
+async function approveRun({ runId }: Started): Promise<void> {
+  await approve(await home.approver.untilHeld(await runId, 'run'))
+}
+
+async function heldMail(started: Started): Promise<string> {
+  return home.approver.untilHeld(await started.runId, 'step')
+}
+
+const mailOf = (run: Run) => run.steps.find((step) => step.id === 'send') as Run['steps'][number]
+
+describe('a process killed at a commit point', () => {
+  const waiting: Promise<unknown>[] = []
+  const held: Started[] = []
+
+  afterAll(async () => {
+    await Promise.allSettled(waiting)
+  })
+
+  test.each(onAccept)(
+    '%s: the run is accepted once',
+    async (fault) => {
+      let started!: Started
+      await home.faults.at(fault, () => (started = start(fault)))
+      held.push(started)
+      waiting.push(approveRun(started))
+    },
+    60 * seconds,
+  )
+
+  test.each(onStart)(
+    '%s: the run starts once',
+    async (fault) => {
+      const started = start(`start ${fault}`)
+      const approvalId = await home.approver.untilHeld(await started.runId, 'run')
+      await home.faults.at(fault, () => waiting.push(approve(approvalId)))
+      held.push(started)
+    },
+    60 * seconds,
+  )
+
+  test(
+    'all of them come to their held mail, with finished steps run once',
+    async () => {
+      await Promise.all(waiting)
+      for (const started of held) {
+        await heldMail(started)
+        expect(home.sink.count(started.subject)).toBe(0)
+      }
+    },
+    90 * seconds,
+  )
+
+  test.each(onMail)(
+    '%s: the mail goes out once, unknown only where bytes may have left',
+    async (fault) => {
+      const started = held.pop() as Started
+      const runId = await started.runId
+      const approvalId = await heldMail(started)
+      await home.faults.at(fault, () => waiting.push(approve(approvalId)))
+      const settled = await home.member.untilRun(runId, 'past its mail', (run) =>
+        ['completed', 'failed', 'unknown_outcome'].includes(mailOf(run).status),
+      )
+      expect(mailOf(settled).status).toBe(unknowable.includes(fault) ? 'unknown_outcome' : 'completed')
+      const dots = home.sink.connections().filter((each) => each.subject === started.subject && each.dot)
+      expect(dots).toHaveLength(fault === 'effect.sent:after' ? 0 : 1)
+      if (mailOf(settled).status === 'unknown_outcome') {
+        expect(settled.status).toBe('paused')
+        const outcome = home.sink.count(started.subject) === 0 ? 'retry' : 'done'
+        expect((await home.approver.resolve(runId, 'send', outcome)).status).toBe(200)
+      }
+      waiting.push(expectFinished(home, runId, started.subject))
+    },
+    90 * seconds,
+  )
+
+  test.each(both('run.cancel'))(
+    '%s: cancelled once, nothing is sent',
+    async (fault) => {
+      const started = held.pop() as Started
+      const runId = await started.runId
+      await heldMail(started)
+      let answer!: Promise<Answer<Run>>
+      await home.faults.at(fault, () => (answer = home.member.cancel(runId, { key: randomUUID() })))
+      waiting.push(
+        answer.then(async ({ status }) => {
+          expect(status).toBe(200)
+          const run = await home.member.untilStatus(runId, 'cancelled')
+          expect(mailOf(run).status).toBe('cancelled')
+          expect(home.sink.count(started.subject)).toBe(0)
+        }),
+      )
+    },
+    60 * seconds,
+  )
+
+  test.each(both('approval.expire'))(
+    '%s: expired once, nothing is sent',
+    async (fault) => {
+      const started = held.pop() as Started
+      const runId = await started.runId
+      const approvalId = await heldMail(started)
+      // The clock moves for the database alone: the run's own timer would be as early as the sweeper.
+      await home.faults.at(fault, () => {
+        void home.query('update approvals set expires_at = clock_timestamp() where id = $1', [approvalId])
+      })
+      waiting.push(
+        home.member
+          .untilStatus(runId, 'expired')
+          .then(() => expect(home.sink.count(started.subject)).toBe(0)),
+      )
+    },
+    60 * seconds,
+  )
+
+  test.each(both('effect.resolve'))(
+    '%s: an unknown outcome is resolved once',
+    async (fault) => {
+      const started = held.pop() as Started
+      const runId = await started.runId
+      await home.sink.behave({ kind: 'drop', taken: true })
+      await approve(await heldMail(started))
+      await home.member.untilRun(runId, 'unknown', (run) => mailOf(run).status === 'unknown_outcome')
+      await home.sink.behave({ kind: 'accept' })
+      let answer!: Promise<Answer<Run>>
+      await home.faults.at(fault, () => {
+        answer = home.approver.resolve(runId, 'send', 'done', { key: randomUUID() })
+      })
+      waiting.push(
+        answer.then(async ({ status }) => {
+          expect(status).toBe(200)
+          await expectFinished(home, runId, started.subject)
+        }),
+      )
+    },
+    60 * seconds,
+  )
+
+  test.each(both('org.change'))(
+    '%s: a setting is changed once',
+    async (fault) => {
+      const threshold = fault.endsWith('before') ? 3 : 1
+      let answer!: Promise<unknown>
+      await home.faults.at(fault, () => (answer = home.owner.settings({ approval_threshold: threshold })))
+      expect(await answer).toMatchObject({ approval_threshold: threshold })
+    },
+    60 * seconds,
+  )
+
+  test(
+    'every run that was left over ends as it should',
+    async () => {
+      for (const started of held.splice(0)) {
+        await approve(await heldMail(started))
+        waiting.push(started.runId.then((runId) => expectFinished(home, runId, started.subject)))
+      }
+      await Promise.all(waiting)
+      await expectQuiet(home)
+    },
+    120 * seconds,
+  )
+
+  test('every named point was covered, before and after', () => {
+    const every = both(...(Object.keys(commitPoints) as CommitPoint[]))
+    expect([...new Set(home.faults.fired)].sort()).toEqual(every.sort())
+  })
+})

@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Connection, Client } from '@temporalio/client'
+import { randomUUID } from 'node:crypto'
+import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
+import { crashHome, governedWorkflow, holdMail, type CrashHome } from '../support/chaos.ts'
+import { callsOf, expectFinished, expectQuiet } from '../support/chaos-checks.ts'
+import { strangers } from '../support/chaos-strangers.ts'
+import type { Api } from '../support/client.ts'
+import type { Rule } from '../support/client-types.ts'
+
+/* "One use, one call" (issue, "It must hold"), over HTTP against the whole stack. */
+
+const { namespace } = readTemporalConfig()
+
+let home: CrashHome
+let workflowId: string
+let connection: Connection
+let temporal: Client
+
+beforeAll(async () => {
+  home = await crashHome()
+  await home.owner.settings({ approvals_enabled: true })
+  await home.admin.createRule(holdMail)
+  workflowId = await home.member.createWorkflow('Report', governedWorkflow)
+  connection = await Connection.connect({ address: home.member.bootstrap.temporal_address })
+  temporal = new Client({ connection, namespace })
+}, 120_000)
+afterAll(async () => {
+  await connection?.close()
+  await home.close()
+}, 60_000)
+
+interface Held {
+  readonly subject: string
+  readonly runId: string
+  readonly approvalId: string
+}
+
+async function heldRun(requester: Api = home.member): Promise<Held> {
+  const subject = `Report ${randomUUID()}`
+  const runId = await requester.execute(workflowId, { subject, keys: [subject] })
+  return { subject, runId, approvalId: await home.approver.untilHeld(runId, 'step') }
+}
+
+/** The run still waits, and nobody has seen the mail. */
+async function expectStillHeld({ runId, subject, approvalId }: Held): Promise<void> {
+  const run = await home.member.run(runId)
+  expect({ status: run.status, waits: run.waiting_for.map((each) => each.approval_id) }).toEqual({
+    status: 'paused',
+    waits: [approvalId],
+  })
+  expect(home.sink.count(subject)).toBe(0)
+  expect(await home.approver.approval(approvalId)).toMatchObject({
+    status: 'pending',
+    used_at: null,
+    votes: [],
+  })
+}
+
+describe('an approval', () => {
+  test('lets its one call through, once', async () => {
+    const held = await heldRun()
+    expect((await home.approver.decide(held.approvalId, 'approve')).status).toBe(200)
+    expect(await home.admin.decide(held.approvalId, 'approve')).toMatchObject({
+      status: 409,
+      code: 'approval_already_decided',
+    })
+    await expectFinished(home, held.runId, held.subject)
+    expect(await home.approver.decide(held.approvalId, 'reject')).toMatchObject({
+      status: 409,
+      code: 'approval_already_decided',
+    })
+    expect(home.sink.count(held.subject)).toBe(1)
+  }, 60_000)
+
+  test('given by several at once counts once', async () => {
+    const held = await heldRun()
+    const answers = await Promise.all(
+      [home.approver, home.admin, home.owner, home.approver].map((person) =>
+        person.decide(held.approvalId, 'approve'),
+      ),
+    )
+    expect(answers.map(({ status, code }) => `${status} ${code}`).sort()).toEqual([
+      '200 null',
+      ...Array<string>(3).fill('409 approval_already_decided'),
+    ])
+    await expectFinished(home, held.runId, held.subject)
+  }, 60_000)
+
+  test('is refused to a viewer, a member, the requester and a stranger, each with its own code', async () => {
+    const held = await heldRun(home.admin)
+    const decide = (person: Api) => person.decide(held.approvalId, 'approve')
+    expect(await decide(home.viewer)).toMatchObject({ status: 403, code: 'missing_scope' })
+    // A key that was made when its owner had a higher role.
+    await home.query(`update api_keys set scopes = scopes || '{approvals:decide}' where user_id = any($1)`, [
+      [home.viewer, home.member].map((each) => each.bootstrap.users[each.person].user_id),
+    ])
+    const stranger = await strangers(home)
+    const answers = await Promise.all([home.viewer, home.member, home.admin, stranger].map(decide))
+    expect(answers.map(({ status, code }) => `${status} ${code}`)).toEqual([
+      '403 insufficient_role',
+      '403 insufficient_role',
+      '403 self_approval',
+      '404 not_found',
+    ])
+    expect(await stranger.once('GET', `/approvals/${held.approvalId}`)).toMatchObject({ status: 404 })
+    expect(await stranger.once('GET', `/runs/${held.runId}`)).toMatchObject({ status: 404 })
+    expect(await stranger.resolve(held.runId, 'send', 'retry')).toMatchObject({ status: 404 })
+    await expectStillHeld(held)
+  }, 60_000)
+
+  test('comes too late after its expiry', async () => {
+    const held = await heldRun()
+    await home.query(`update approvals set expires_at = clock_timestamp() where id = $1`, [held.approvalId])
+    expect(await home.approver.decide(held.approvalId, 'approve')).toMatchObject({
+      status: 409,
+      code: 'approval_expired',
+    })
+    await home.member.untilStatus(held.runId, 'expired')
+    expect(home.sink.count(held.subject)).toBe(0)
+    expect(await home.approver.approval(held.approvalId)).toMatchObject({
+      status: 'expired',
+      used_at: null,
+      votes: [],
+    })
+  }, 60_000)
+
+  test('covers its own parameters alone: another subject is held anew', async () => {
+    const first = await heldRun()
+    await home.approver.decide(first.approvalId, 'approve')
+    await expectFinished(home, first.runId, first.subject)
+    const second = await heldRun()
+    expect(second.approvalId).not.toBe(first.approvalId)
+    const hashes = await Promise.all([first, second].map((each) => home.approver.approval(each.approvalId)))
+    expect(hashes[0]?.params_hash).not.toBe(hashes[1]?.params_hash)
+    await expectStillHeld(second)
+  }, 60_000)
+
+  test('loses to a deny that was saved while it waited', async () => {
+    const held = await heldRun()
+    const rule: Rule = await home.admin.createRule({
+      name: 'No mail today',
+      verdict: 'deny',
+      tools: ['mail_send'],
+    })
+    try {
+      expect((await home.approver.decide(held.approvalId, 'approve')).status).toBe(200)
+      const run = await home.member.untilStatus(held.runId, 'denied')
+      expect(run.steps.find((step) => step.id === 'send')).toMatchObject({
+        status: 'denied',
+        verdict: 'deny',
+      })
+      expect(home.sink.count(held.subject)).toBe(0)
+      const { decisions } = await home.member.receipt(held.runId)
+      expect(decisions.at(-1)).toMatchObject({
+        verdict: 'deny',
+        rule_name: 'No mail today',
+        executed_at: null,
+      })
+    } finally {
+      await home.admin.deleteRule(rule.id)
+    }
+  }, 60_000)
+})
+
+describe('whoever reaches Temporal past the API', () => {
+  test('executes nothing with forged signals', async () => {
+    const held = await heldRun()
+    const handle = temporal.workflow.getHandle(held.runId)
+    const { historyLength: before } = await handle.describe()
+    for (const message of [
+      { key: 'send' },
+      {},
+      { key: 'send', approved: true, status: 'approved' },
+      undefined,
+    ])
+      await handle.signal('wake', message)
+    // The workflow has looked again at its call, and found it waiting.
+    let length = before
+    for (let i = 0; length < before + 10 && i < 200; i += 1)
+      ({ historyLength: length } = await handle.describe())
+    expect(length).toBeGreaterThan(before)
+    await expectStillHeld(held)
+    await home.approver.decide(held.approvalId, 'approve')
+    await expectFinished(home, held.runId, held.subject)
+  }, 60_000)
+
+  test('executes nothing twice with a reset, of a finished run or of a held one', async () => {
+    const held = await heldRun()
+    await resetToStart(held.runId)
+    await expectStillHeld(held)
+    await home.approver.decide(held.approvalId, 'approve')
+    await expectFinished(home, held.runId, held.subject)
+    const calls = await callsOf(home, held.runId)
+    const before = await home.member.run(held.runId)
+    await resetToStart(held.runId)
+    await temporal.workflow.getHandle(held.runId).result()
+    expect(await callsOf(home, held.runId)).toEqual(calls)
+    expect(await home.member.run(held.runId)).toEqual(before)
+    expect(home.sink.count(held.subject)).toBe(1)
+  }, 60_000)
+})
+
+/** What "Reset" in the Temporal UI does: everything from the first task is run again. */
+async function resetToStart(runId: string): Promise<void> {
+  const { runId: execution } = await temporal.workflow.getHandle(runId).describe()
+  await temporal.workflowService.resetWorkflowExecution({
+    namespace,
+    workflowExecution: { workflowId: runId, runId: execution },
+    reason: 'a test',
+    // protobufjs takes a plain number for its Long
+    workflowTaskFinishEventId: 4 as never,
+    requestId: randomUUID(),
+  })
+}
+
+test('nothing is left behind but what waits for a person', async () => {
+  const { data } = await home.approver.good<{ data: { id: string; run_id: string }[] }>(
+    'GET',
+    '/approvals?status=pending',
+  )
+  for (const { run_id: id } of data) await home.admin.cancel(id)
+  for (const { run_id: id } of data) await home.member.untilStatus(id, 'cancelled')
+  await expectQuiet(home)
+}, 60_000)

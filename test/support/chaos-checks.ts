@@ -1,0 +1,77 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect } from '@jest/globals'
+import type { CrashHome } from './chaos.ts'
+import type { Run } from './client-types.ts'
+
+/* What must hold of a run, and of everything, however often processes were killed. */
+
+interface EffectRow {
+  step_id: string
+  item_index: number
+  state: string
+  completions: number
+}
+
+/**
+ * The run completed, its mail was delivered exactly once by the sink's count, every finished call was recorded once in
+ * the audit log, and the receipt says the same.
+ */
+export async function expectFinished(home: CrashHome, runId: string, subject: string): Promise<void> {
+  const run = await home.member.untilRun(runId, 'over', (each) => each.finished_at !== null, 90_000)
+  expect({ run: run.status, reason: run.status_reason, mails: home.sink.count(subject) }).toEqual({
+    run: 'completed',
+    reason: 'every step has ended',
+    mails: 1,
+  })
+  const calls = await callsOf(home, runId)
+  expect(calls.filter(({ state, completions }) => state !== 'completed' || completions !== 1)).toEqual([])
+  expect(run.nodes_executed).toBe(calls.length)
+  await expectReceipt(home, run)
+}
+
+/** Every call of the run with how often the audit log says that it completed. */
+export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
+  return home.query<EffectRow>(
+    `select e.step_id, e.item_index, e.state,
+            (select count(*)::int from audit_events a
+             where a.run_id = e.run_id and a.event_type = 'tool_call.completed'
+               and a.canonical::jsonb #>> '{metadata,step_id}' = e.step_id
+               and coalesce((a.canonical::jsonb #>> '{metadata,item_index}')::int, -1) = e.item_index) as completions
+     from effects e where e.run_id = $1 order by e.step_id, e.item_index`,
+    [runId],
+  )
+}
+
+/** For every call exactly one decision carries its outcome; a mail's is one that a person approved. */
+async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
+  const { decisions } = await home.member.receipt(run.id)
+  expect(decisions.map((each) => each.seq)).toEqual(decisions.map((_, index) => index + 1))
+  const outcomes = decisions.filter((each) => each.outcome !== null)
+  const places = outcomes.map((each) => `${each.step_id}#${each.item_index}`)
+  expect([...new Set(places)]).toEqual(places)
+  expect(outcomes.map((each) => each.outcome)).toEqual(outcomes.map(() => 'completed'))
+  const mails = outcomes.filter((each) => each.tool === 'mail_send')
+  const held = run.steps.some((step) => step.approval_ids.length > 0)
+  expect(mails.map((each) => each.approval?.votes.map((vote) => vote.decision))).toEqual([
+    held ? ['approve'] : undefined,
+  ])
+  const used = await home.query<{ n: number }>(
+    `select count(*)::int as n from approvals where run_id = $1 and kind = 'step' and used_at is not null`,
+    [run.id],
+  )
+  expect(used).toEqual([{ n: held ? 1 : 0 }])
+}
+
+/** Nothing is left to deliver, no run is open, the chain proves itself. */
+export async function expectQuiet(home: CrashHome): Promise<void> {
+  const open = await home.query('select id, status, status_reason from runs where finished_at is null')
+  expect(open).toEqual([])
+  const deadline = Date.now() + 40_000
+  for (;;) {
+    const rows = await home.query('select id, kind, run_id, attempts, last_error from outbox')
+    if (rows.length === 0) break
+    if (Date.now() > deadline) expect(rows).toEqual([])
+    await delay(100)
+  }
+  expect(await home.admin.verify()).toMatchObject({ valid: true, first_mismatch: null })
+}

@@ -1,0 +1,69 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { CrashHome } from './chaos.ts'
+import type { Approval, Run } from './client-types.ts'
+
+/** Numbers in [0, 1), the same for the same seed (mulberry32). */
+export function seededRandom(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+export interface People {
+  readonly surprises: readonly string[]
+  /** From now on nothing waits longer than it must. */
+  hurry(): void
+  stop(): Promise<void>
+}
+
+/**
+ * An approver at work: approves what waits, one in ten at each look, and resolves what nobody knows the end of by looking into the mailbox
+ * (the sink): `done` when the mail is there, else `retry`. Answers that a careful client cannot explain are `surprises`.
+ */
+export function startPeople(home: CrashHome, random: () => number): People {
+  const surprises: string[] = []
+  let hurried = false
+  let stopped = false
+  const round = async (): Promise<void> => {
+    const { data: waiting } = await home.approver.good<{ data: Approval[] }>(
+      'GET',
+      '/approvals?status=pending&limit=200',
+    )
+    for (const { id } of waiting) {
+      if (!hurried && random() > 0.1) continue
+      const { status, code } = await home.approver.decide(id, 'approve')
+      // Asked again after a crash it may find its own vote, or that its run has ended.
+      if (status !== 200 && code !== 'approval_already_decided')
+        surprises.push(`approve ${id}: ${status} ${code}`)
+    }
+    const { data: paused } = await home.approver.good<{ data: Run[] }>('GET', '/runs?status=paused&limit=200')
+    for (const { id } of paused) await resolve(id)
+  }
+  const resolve = async (runId: string): Promise<void> => {
+    const run = await home.approver.run(runId)
+    const unknown = run.steps.find((step) => step.status === 'unknown_outcome')
+    if (unknown === undefined) return
+    const outcome = home.sink.count(run.inputs['subject'] as string) > 0 ? 'done' : 'retry'
+    const { status, code } = await home.approver.resolve(runId, unknown.id, outcome)
+    // Its own late outcome, or the same answer of ours that a crash cut off, came first.
+    if (status !== 200 && code !== 'bad_transition') surprises.push(`resolve ${runId}: ${status} ${code}`)
+  }
+  const working = (async () => {
+    while (!stopped) {
+      await round().catch((error: Error) => surprises.push(error.message))
+      await delay(250)
+    }
+  })()
+  return {
+    surprises,
+    hurry: () => (hurried = true),
+    async stop() {
+      stopped = true
+      await working
+    },
+  }
+}

@@ -1,0 +1,75 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Api, type Bootstrap } from './client.ts'
+import type { CrashHome } from './chaos.ts'
+
+/** A program of its own on the Postgres and Temporal of a running stack; it ends with the test process. */
+export interface Program {
+  readonly child: ChildProcess
+  readonly url: string
+  /** SIGTERM, or SIGKILL; resolves with the exit code or signal. */
+  end(signal?: NodeJS.Signals): Promise<number | string | null>
+}
+
+/** Starts `src/api-server.ts` or `src/worker.ts` alone, as operators do; resolves once it is ready. */
+export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'worker'): Promise<Program> {
+  const { database_url: database, temporal_address: temporal }: Bootstrap = home.member.bootstrap
+  const secrets = JSON.parse(readFileSync(join(home.stack.dataDir, 'secrets.json'), 'utf8')) as Record<
+    string,
+    string
+  >
+  const port = await freePort()
+  const child = fork(fileURLToPath(new URL(`../../src/${kind}.ts`, import.meta.url)), [], {
+    env: {
+      PATH: process.env['PATH'],
+      ...home.environment,
+      DATABASE_URL: database,
+      TEMPORAL_ADDRESS: temporal,
+      DATA_ENCRYPTION_KEY: secrets['data_encryption_key'],
+      FILE_ROOT: 'samples',
+      PORT: String(port),
+    },
+    execArgv: [],
+  })
+  const exited = new Promise<number | string | null>((resolve) =>
+    child.once('exit', (code, signal) => resolve(signal ?? code)),
+  )
+  const ready = await Promise.race([
+    new Promise<'ready'>((resolve) => child.once('message', () => resolve('ready'))),
+    exited,
+  ])
+  if (ready !== 'ready') throw new Error(`${kind} ended before it was ready: ${String(ready)}`)
+  return {
+    child,
+    url: `http://127.0.0.1:${port}`,
+    end: async (signal = 'SIGTERM') => {
+      child.kill(signal)
+      return exited
+    },
+  }
+}
+
+/** The same people at another API process. */
+export class ApiAt extends Api {
+  readonly #url: string
+  constructor(home: CrashHome, person: Api['person'], url: string) {
+    super(home.stack.dataDir, person)
+    this.#url = url
+  }
+  override get bootstrap(): Bootstrap {
+    return { ...super.bootstrap, base_url: this.#url }
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo
+      server.close(() => resolve(port))
+    })
+  })
+}

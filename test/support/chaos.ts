@@ -1,0 +1,171 @@
+import { writeFileSync, existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import pg from 'pg'
+import type { CommitPoint } from '../../src/governance/commit-points.ts'
+import { Api } from './client.ts'
+import { startMailSinkProcess, type MailSinkProcess } from './mail-sink-process.ts'
+import { stackHome, startStack, type StartedStack } from './start-stack.ts'
+
+/* What the crash tests share: the governed workflow, a stack with its sink and fault switch, and what must hold after. */
+
+/** Reads a document, keeps it under every key, mails it. With the rule below the mail is held. */
+export const governedWorkflow = {
+  inputs: { subject: { type: 'string', required: true }, keys: { type: 'array', required: true } },
+  steps: [
+    { id: 'read', tool: 'file_read', params: { path: 'reports/q3-summary.md' } },
+    {
+      id: 'keep',
+      tool: 'memory_set',
+      for_each: '{{input.keys}}',
+      params: { key: '{{item}}', value: '{{steps.read.output.text}}' },
+    },
+    {
+      id: 'send',
+      tool: 'mail_send',
+      depends_on: ['keep'],
+      params: { to: 'ana@acme.test', subject: '{{input.subject}}', text: '{{steps.read.output.text}}' },
+    },
+  ],
+} as const
+
+export const holdMail = {
+  name: 'Mail waits for a person',
+  verdict: 'require_approval',
+  side_effects: ['egress'],
+}
+
+/** What is quick enough for tests and slow enough for two busy cores. */
+export const quickEnvironment = {
+  HEARTBEAT_TIMEOUT_SECONDS: '2',
+  RECONCILE_SECONDS: '2',
+  LOG_LEVEL: 'error',
+} as const
+
+export interface CrashHome {
+  readonly sink: MailSinkProcess
+  readonly faults: Faults
+  /** Of the API and the worker. */
+  readonly environment: Readonly<Record<string, string>>
+  readonly member: Api
+  readonly admin: Api
+  readonly approver: Api
+  readonly owner: Api
+  readonly viewer: Api
+  /** The stack that runs now. */
+  readonly stack: StartedStack
+  /** Starts on the same data; the one before must have ended. */
+  start(): Promise<void>
+  /** As superuser, tried again while the database is away. */
+  query<T extends pg.QueryResultRow>(sql: string, values?: readonly unknown[]): Promise<T[]>
+  close(): Promise<void>
+}
+
+/** A stack on data of its own, and an SMTP sink that outlives it. */
+export async function crashHome(options: { mailLatency?: number } = {}): Promise<CrashHome> {
+  const home = stackHome()
+  let sink: MailSinkProcess | undefined
+  let stack: StartedStack | undefined
+  try {
+    sink = await startMailSinkProcess(join(home.dataDir, '..', 'sink.log'), options.mailLatency)
+    const faults = new Faults(join(home.dataDir, '..', 'fault'), () => (stack as StartedStack).output())
+    const settings = { ...quickEnvironment, SMTP_URL: sink.url, COUNTERSIGN_FAULT_FILE: faults.path }
+    stack = await startStack({ dataDir: home.dataDir, env: settings })
+    const person = (name: ConstructorParameters<typeof Api>[1]) => new Api(home.dataDir, name)
+    const people = {
+      member: person('member'),
+      admin: person('admin'),
+      approver: person('approver'),
+      owner: person('owner'),
+      viewer: person('viewer'),
+    }
+    const started = sink
+    return {
+      sink,
+      faults,
+      environment: settings,
+      ...people,
+      get stack() {
+        return stack as StartedStack
+      },
+      async start() {
+        stack = await startStack({ dataDir: home.dataDir, env: settings })
+      },
+      query: (sql, values) => query(people.member.bootstrap.database_admin_url, sql, values),
+      async close() {
+        await stack?.stop()
+        await started.stop()
+        await home.remove()
+      },
+    }
+  } catch (error) {
+    await stack?.stop()
+    await sink?.stop()
+    await home.remove()
+    throw error
+  }
+}
+
+async function query<T extends pg.QueryResultRow>(
+  url: string,
+  sql: string,
+  values: readonly unknown[] = [],
+): Promise<T[]> {
+  const deadline = Date.now() + 60_000
+  for (;;) {
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
+    client.on('error', () => undefined)
+    try {
+      await client.connect()
+      return (await client.query<T>(sql, [...values])).rows
+    } catch (error) {
+      if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error
+      if (Date.now() > deadline) throw error
+      await delay(100)
+    } finally {
+      await client.end().catch(() => undefined)
+    }
+  }
+}
+
+export type Fault = `${CommitPoint}:${'before' | 'after'}`
+
+/** The fault switch of commit-points.ts: one point armed at a time, until a process has died at it. */
+export class Faults {
+  readonly path: string
+  readonly fired: Fault[] = []
+  readonly #output: () => string
+
+  constructor(path: string, output: () => string) {
+    this.path = path
+    this.#output = output
+  }
+
+  /** Resolves once a process has died at the point; fails if none comes by. */
+  async at(fault: Fault, provoke: () => void, milliseconds = 30_000): Promise<void> {
+    if (this.fired.length % 3 === 2) await this.#settle()
+    rmSync(`${this.path}.fired`, { force: true })
+    writeFileSync(this.path, fault)
+    provoke()
+    const deadline = Date.now() + milliseconds
+    while (!existsSync(`${this.path}.fired`)) {
+      if (Date.now() > deadline) {
+        rmSync(this.path, { force: true })
+        throw new Error(`nothing came by ${fault}`)
+      }
+      await delay(20)
+    }
+    this.fired.push(fault)
+  }
+
+  /** The supervisor gives up on a part that ends again and again within two seconds of being up. */
+  async #settle(): Promise<void> {
+    const lines = (pattern: RegExp) => this.#output().match(pattern)?.length ?? 0
+    let upSince = Infinity
+    while (Date.now() - upSince < 2_500 || upSince === Infinity) {
+      const isUp = lines(/ ended unasked /g) === lines(/ is up again /g)
+      upSince = isUp ? Math.min(upSince, Date.now()) : Infinity
+      await delay(50)
+    }
+  }
+}

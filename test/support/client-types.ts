@@ -1,0 +1,18 @@
+import type { z } from 'zod'
+import type { approval, execution, receipt, run } from '../../src/api/schemas/runs.ts'
+
+/** Bodies as openapi.json describes them. */
+export type Run = z.infer<typeof run>
+export type Execution = z.infer<typeof execution>
+export type Receipt = z.infer<typeof receipt>
+export type Approval = z.infer<typeof approval>
+export interface Rule {
+  readonly id: string
+  readonly name: string
+}
+export interface Verified {
+  readonly valid: boolean
+  readonly entries: number
+  readonly head: { readonly seq: number; readonly hash: string }
+  readonly first_mismatch: unknown
+}

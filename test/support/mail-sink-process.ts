@@ -1,0 +1,127 @@
+import { fork } from 'node:child_process'
+import { open } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { createServer, connect, type Socket } from 'node:net'
+import { Transform } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { startSmtpSink, type SinkBehaviour } from './smtp-sink.ts'
+
+/*
+ * The SMTP sink as a process of its own, for tests that kill everything else. What it has taken is in its log, on disk
+ * before the sender gets its 250. A relay in front of it, which knows no SMTP library, notes for every connection
+ * whether the final dot came through: the one place where bytes of an effect can be seen to leave. It ends with the
+ * process that started it.
+ */
+
+export interface LoggedDelivery {
+  readonly kind: 'delivery'
+  readonly message_id: string
+  readonly subject: string
+  readonly raw: string
+}
+/** Written when it closes. */
+export interface LoggedConnection {
+  readonly kind: 'connection'
+  /** Of the message that it began to send; empty if none. */
+  readonly subject: string
+  readonly dot: boolean
+}
+
+export interface MailSinkProcess {
+  readonly url: string
+  readonly pid: number
+  deliveries(): LoggedDelivery[]
+  connections(): LoggedConnection[]
+  /** Deliveries with this subject. */
+  count(subject: string): number
+  /** Resolves once it holds. `release` answers every held mail. */
+  behave(behaviour: SinkBehaviour | { kind: 'release' }): Promise<void>
+  stop(): Promise<void>
+}
+
+const self = fileURLToPath(import.meta.url)
+
+/**
+ * `log` is a path of the caller's; the lines of an earlier sink stay in it. `latency` holds every answer back, in
+ * milliseconds, so that a mail is long enough under way to be hit.
+ */
+export async function startMailSinkProcess(log: string, latency = 0): Promise<MailSinkProcess> {
+  const child = fork(self, [log, String(latency)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const answer = (): Promise<number> =>
+    new Promise((resolve, reject) => {
+      child.once('message', (message) => resolve(message as number))
+      child.once('exit', () => reject(new Error('the mail sink ended')))
+    })
+  const port = await answer()
+  const entries = () =>
+    readFileSync(log, 'utf8')
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as LoggedDelivery | LoggedConnection)
+  const deliveries = () => entries().filter((entry) => entry.kind === 'delivery')
+  return {
+    url: `smtp://127.0.0.1:${port}`,
+    pid: child.pid as number,
+    deliveries,
+    connections: () => entries().filter((entry) => entry.kind === 'connection'),
+    count: (subject) => deliveries().filter((mail) => mail.subject === subject).length,
+    async behave(behaviour) {
+      const done = answer()
+      child.send(behaviour)
+      await done
+    },
+    async stop() {
+      child.kill()
+      await exited
+    },
+  }
+}
+
+async function main(path: string, latency: number): Promise<void> {
+  const log = await open(path, 'a', 0o600)
+  const write = (entry: object) => log.appendFile(`${JSON.stringify(entry)}\n`)
+  const sink = await startSmtpSink({
+    onDelivery: async ({ message_id, subject, raw }) => {
+      await write({ kind: 'delivery', message_id, subject, raw })
+      await log.sync()
+    },
+  })
+  const server = createServer((client) => {
+    const late = new Transform({
+      transform: (bytes, _encoding, pass) => void setTimeout(() => pass(null, bytes), latency),
+    })
+    relay(client, sink.port, late, (entry) => void write({ kind: 'connection', ...entry }))
+  })
+  server.listen(0, '127.0.0.1', () => process.send?.((server.address() as { port: number }).port))
+  process.on('message', (message: SinkBehaviour | { kind: 'release' }) => {
+    if (message.kind === 'release') sink.release()
+    else sink.behaviour = message
+    process.send?.(0)
+  })
+  process.once('disconnect', () => process.exit())
+  process.once('SIGTERM', () => process.exit())
+}
+
+/** Passes bytes on both ways; tells of the final dot when the connection has closed. */
+function relay(
+  client: Socket,
+  port: number,
+  late: Transform,
+  closed: (entry: Omit<LoggedConnection, 'kind'>) => void,
+): void {
+  const server = connect(port, '127.0.0.1')
+  let seen = ''
+  client.on('data', (bytes) => (seen += bytes.toString('latin1')))
+  client.pipe(server).pipe(late).pipe(client)
+  const end = () => {
+    client.destroy()
+    server.destroy()
+  }
+  for (const socket of [client, server]) socket.on('error', end).on('close', end)
+  client.once('close', () =>
+    closed({ subject: /^subject: *(.*?)\r?$/im.exec(seen)?.[1] ?? '', dot: seen.includes('\r\n.\r\n') }),
+  )
+}
+
+if (import.meta.main) await main(process.argv[2] as string, Number(process.argv[3]))
