@@ -7,8 +7,7 @@ export { checkDefinition } from './definition-check.ts'
 export { checkInputs } from './definition-inputs.ts'
 export { dependencies, stepReferences } from './definition-graph.ts'
 export { planOf } from './definition-plan.ts'
-export { type ParsedParams, parseParams } from './tool-params.ts'
-export type { Issue } from './json.ts'
+export { parseParams } from './tool-params.ts'
 
 /** Contract section 3. */
 export const mostSteps = 1000

@@ -23,8 +23,3 @@ const next = monotonicFactory()
 export function newId(kind: IdKind): string {
   return `${idPrefixes[kind]}_${next()}`
 }
-
-/** Whether `text` has the form of an id of this kind (it need not exist). */
-export function isId(kind: IdKind, text: string): boolean {
-  return new RegExp(`^${idPrefixes[kind]}_[0-9A-HJKMNP-TV-Z]{26}$`).test(text)
-}

@@ -12,9 +12,6 @@ export interface MemoryView {
   readonly updated_at: string
 }
 
-/** Longest JSON text of a value: that of the `memory_set` tool. */
-export { maxMemoryValueLength } from '../catalog/memory-key.ts'
-
 export async function readMemory(context: Context, organizationId: string, key: string): Promise<MemoryView> {
   const row = await context.db
     .selectFrom('memory')

@@ -3,7 +3,6 @@ import { DomainError } from './errors.ts'
 import type { Verification } from './verify-chain.ts'
 import type { VerifyAnswer, VerifyRequest } from './verify-worker.ts'
 
-export type { Mismatch } from './verify-entry.ts'
 export type { Verification } from './verify-chain.ts'
 
 /** Node runs this from `src` as it stands and from `dist` compiled: the worker's file ends like this one. */

