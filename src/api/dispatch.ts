@@ -49,6 +49,7 @@ export async function dispatch(
     query: route.query === undefined ? undefined : validate(route.query, query, 'the query'),
     body: route.body === undefined ? undefined : validate(route.body, rawBody, 'the body'),
     idempotencyKey: idempotencyKey(route, request),
+    once: null,
     signal: goneSignal(response, services),
     stillAllowed: async () => {
       try {

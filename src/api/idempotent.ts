@@ -47,7 +47,7 @@ async function handleClaimed(
   requestId: string,
 ): Promise<TextAnswer> {
   try {
-    const answer = await handle(call)
+    const answer = await handle({ ...call, once: claim })
     const text = jsonText(answer.body)
     await keepIfPossible(call, claim, { status: answer.status, body: text })
     return { ...answer, text }

@@ -1,6 +1,7 @@
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import type { Context } from '../context.ts'
+import type { Once } from '../governance/idempotency.ts'
 import type { Caller, Identity } from '../governance/identity.ts'
 import type { RouteKey } from './access.ts'
 
@@ -24,6 +25,8 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   readonly body: Body
   /** The `Idempotency-Key` header, if any: what the handler starts may take its identity from it. */
   readonly idempotencyKey: string | null
+  /** With a key: the act marks itself done in its own transaction, and is not done again when it already is. */
+  readonly once: Once | null
   /** Aborted when the client has gone or the server drains. */
   readonly signal: AbortSignal
   /** Whether key, scope and role would still let this call in: for answers that take long. */

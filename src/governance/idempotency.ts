@@ -1,5 +1,6 @@
-import { sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Context } from '../context.ts'
+import type { Database } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
 
 /** Names one use of an `Idempotency-Key`: the same text of another person, route or organization is another key. */
@@ -19,6 +20,14 @@ export interface StoredAnswer {
   readonly body: string | null
 }
 
+/** What an act needs to be done once per key, also when the process dies between the act and its answer. */
+export interface Once {
+  /** An earlier holder of the key did the act and died before it could answer: only the answer is missing. */
+  readonly acted: boolean
+  /** Call in the act's own transaction. Throws `idempotency_in_progress` when another call has taken the key over. */
+  markActed(trx: Transaction<Database>): Promise<void>
+}
+
 /** Either the first answer again, or the right to make it. */
 export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Claim }
 
@@ -26,10 +35,10 @@ export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Clai
  * The right to act under a key. It is ours while the lock is renewed; a process that dies loses it after `lockSeconds`,
  * and who asks again then acts anew (what it does must carry the key on, so that the effect is not made twice).
  */
-export interface Claim {
+export interface Claim extends Once {
   /** Keeps the answer for 24 hours. */
   keep(answer: StoredAnswer): Promise<void>
-  /** Forgets the use: nothing final came of it, the caller may try again. */
+  /** Gives the key back: nothing final came of it, the caller may try again. That the act was done is not forgotten. */
   release(): Promise<void>
 }
 
@@ -44,18 +53,19 @@ const keptFor = sql`interval '24 hours'`
  */
 export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
   // A row is taken over when it is over its time, or when its holder died (lock run out) and the body is the same.
-  const { rows } = await sql<{ token: string }>`
+  const { rows } = await sql<{ token: string; acted: boolean }>`
     insert into idempotency_keys as k (organization_id, user_id, route, key, body_hash, locked_until, created_at)
     values (${use.organizationId}, ${use.userId}, ${use.route}, ${use.key}, ${use.bodyHash},
             clock_timestamp() + make_interval(secs => ${lockSeconds}), clock_timestamp())
     on conflict (organization_id, user_id, route, key) do update
       set body_hash = excluded.body_hash, locked_until = excluded.locked_until, created_at = excluded.created_at,
-          response_status = null, response_body = null
+          response_status = null, response_body = null,
+          acted = k.acted and k.created_at >= clock_timestamp() - ${keptFor}
       where (k.created_at < clock_timestamp() - ${keptFor} and coalesce(k.locked_until < clock_timestamp(), true))
          or (k.response_status is null and k.locked_until < clock_timestamp() and k.body_hash = excluded.body_hash)
-    returning created_at::text as token`.execute(context.db)
+    returning created_at::text as token, acted`.execute(context.db)
   const [mine] = rows
-  if (mine !== undefined) return { claim: claimOf(context, use, mine.token) }
+  if (mine !== undefined) return { claim: claimOf(context, use, mine.token, mine.acted) }
 
   const row = await context.db
     .selectFrom('idempotency_keys')
@@ -70,13 +80,15 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
       'idempotency_mismatch',
       'this `Idempotency-Key` was used with another body: take a new one',
     )
-  if (row === undefined || row.response_status === null)
-    throw new DomainError(
-      'idempotency_in_progress',
-      'the first call with this `Idempotency-Key` has not ended: ask again',
-    )
+  if (row === undefined || row.response_status === null) throw inProgress()
   return { replay: { status: row.response_status, body: openBody(context, use, row.response_body) } }
 }
+
+const inProgress = (): DomainError =>
+  new DomainError(
+    'idempotency_in_progress',
+    'the first call with this `Idempotency-Key` has not ended: ask again',
+  )
 
 /** Forgets keys after their 24 hours. */
 export async function forgetOldKeys(context: Context): Promise<void> {
@@ -86,7 +98,7 @@ export async function forgetOldKeys(context: Context): Promise<void> {
   )
 }
 
-function claimOf(context: Context, use: KeyUse, token: string): Claim {
+function claimOf(context: Context, use: KeyUse, token: string, acted: boolean): Claim {
   // Whoever takes the key over sets a new `created_at`: it tells whether the row is still ours.
   const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId} and route = ${use.route}
     and key = ${use.key} and created_at = ${token}::timestamptz`
@@ -97,6 +109,13 @@ function claimOf(context: Context, use: KeyUse, token: string): Claim {
       .catch(() => {})
   }, renewMilliseconds).unref()
   return {
+    acted,
+    async markActed(trx) {
+      const { numAffectedRows } = await sql`update idempotency_keys set acted = true where ${ours}`.execute(
+        trx,
+      )
+      if (numAffectedRows !== 1n) throw inProgress()
+    },
     async keep(answer) {
       clearInterval(renewal)
       await sql`update idempotency_keys set locked_until = null, response_status = ${answer.status},
@@ -104,7 +123,10 @@ function claimOf(context: Context, use: KeyUse, token: string): Claim {
     },
     async release() {
       clearInterval(renewal)
-      await sql`delete from idempotency_keys where ${ours}`.execute(context.db)
+      await sql`delete from idempotency_keys where ${ours} and not acted`.execute(context.db)
+      await sql`update idempotency_keys set locked_until = clock_timestamp() where ${ours}`.execute(
+        context.db,
+      )
     },
   }
 }

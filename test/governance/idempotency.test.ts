@@ -102,6 +102,30 @@ describe('an idempotency key', () => {
     expect(await openKey(running.context, use)).toEqual({ replay: { status: 200, body: '{}' } })
   })
 
+  test('tells who takes it over that the act was done, and lets the one before do it no more', async () => {
+    const use = newUse()
+    const { db } = running.context
+    const dead = await claim(use)
+    expect(dead.acted).toBe(false)
+    const failed = db.transaction().execute(async (trx) => {
+      await dead.markActed(trx)
+      throw new Error('the act failed')
+    })
+    await expect(failed).rejects.toThrow('the act failed')
+    await age(use, 'locked_until', '1 hour')
+    const heir = await claim(use)
+    expect(heir.acted).toBe(false)
+    await expect(db.transaction().execute((trx) => dead.markActed(trx))).rejects.toMatchObject({
+      code: 'idempotency_in_progress',
+    })
+    await db.transaction().execute((trx) => heir.markActed(trx))
+    await heir.release()
+    await expect(openKey(running.context, { ...use, bodyHash: 'b' })).rejects.toMatchObject({
+      code: 'idempotency_mismatch',
+    })
+    expect((await claim(use)).acted).toBe(true)
+  })
+
   test('released, it may be used with another body', async () => {
     const use = newUse()
     await (await claim(use)).release()

@@ -44,8 +44,9 @@ const decide = (decision: 'approve' | 'reject') =>
     tag,
     body: z.strictObject({ comment: textField(2000, 0).default('') }),
     responses: { 200: approval },
-    async handle({ context, caller, params, body }) {
-      await vote(context, { caller, approvalId: params.id, decision, comment: body.comment })
+    async handle({ context, caller, params, body, once }) {
+      if (once?.acted !== true)
+        await vote(context, { caller, approvalId: params.id, decision, comment: body.comment, once })
       return ok(await readApproval(context, caller, params.id))
     },
   })

@@ -39,15 +39,17 @@ export const postResolve = route({
     output: anyJson.optional(),
   }),
   responses: { 200: run },
-  async handle({ context, caller, params, body }) {
-    await resolveStep(context, {
-      caller,
-      runId: params.id,
-      stepId: params.step,
-      itemIndex: body.item_index ?? null,
-      outcome: body.outcome,
-      output: body.output as Json | undefined,
-    })
+  async handle({ context, caller, params, body, once }) {
+    if (once?.acted !== true)
+      await resolveStep(context, {
+        caller,
+        runId: params.id,
+        stepId: params.step,
+        itemIndex: body.item_index ?? null,
+        outcome: body.outcome,
+        output: body.output as Json | undefined,
+        once,
+      })
     return ok(await runOf(context, caller, params.id))
   },
 })

@@ -21,6 +21,7 @@ create table idempotency_keys (
   locked_until timestamptz,
   response_status integer,
   response_body text,
+  acted boolean not null default false,
   created_at timestamptz not null default now(),
   primary key (organization_id, user_id, route, key)
 );

@@ -21,6 +21,8 @@ export interface IdempotencyKeysTable {
   locked_until: Date | null
   response_status: number | null
   response_body: string | null
+  /** The act has committed, whatever became of its answer. */
+  acted: Generated<boolean>
   created_at: Generated<Date>
 }
 

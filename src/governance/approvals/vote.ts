@@ -4,6 +4,7 @@ import type { ApprovalsTable } from '../../db/schema/runs.ts'
 import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { expireNow, wakeOf } from './expire.ts'
 import { countingVotes, mayDecide } from './requirement.ts'
@@ -13,6 +14,7 @@ export interface VoteRequest {
   readonly approvalId: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
+  readonly once?: Once | null
 }
 
 type Approval = Selectable<ApprovalsTable>
@@ -42,6 +44,7 @@ export async function vote(context: Context, request: VoteRequest): Promise<void
     }
     await refuseWrongVoter(tx, request, approval)
     await countVote(tx, request, approval)
+    await request.once?.markActed(tx.trx)
     return null
   })
   if (refused !== null) throw refused

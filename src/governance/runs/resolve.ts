@@ -6,6 +6,7 @@ import { getTool } from '../../catalog/index.ts'
 import { mayDecide } from '../approvals/requirement.ts'
 import { canonicalJson } from '../canonical.ts'
 import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { effectId, loadLedger } from './ledger.ts'
 import { settle } from './ledger-moves.ts'
@@ -18,6 +19,8 @@ export interface ResolveRequest {
   readonly outcome: 'retry' | 'done' | 'fail'
   /** With `done`: what the call's output shall be; null if left out. */
   readonly output?: Json | undefined
+  /** A second `retry` of one key would send again what nobody asked to send again. */
+  readonly once?: Once | null
 }
 
 /**
@@ -81,6 +84,7 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
       })
     }
     await ledger.write(tx)
+    await request.once?.markActed(tx.trx)
     tx.deliver('run.wake', runId, { key: wakeKey(stepId, request.itemIndex) })
   })
 }
