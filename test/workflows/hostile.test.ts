@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { Client } from 'pg'
 import { Worker, NativeConnection } from '@temporalio/worker'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
 import { workflowType, wakeSignal, type RunInput, type SkeletonStep } from '../../src/contract/messages.ts'
@@ -7,7 +6,15 @@ import { startRun } from '../../src/governance/relay.ts'
 import { workflowBundlePath } from '../../src/workflow-bundle.ts'
 import { approvalsOf, eventsOf, holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
-import { fakeReads, mail, read, startTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+import {
+  fakeReads,
+  mail,
+  read,
+  startTestStack,
+  withholdOutbox,
+  type FakeReads,
+  type Stack,
+} from './worker-fixture.ts'
 
 /** Somebody with access to Temporal, but not to our database, tries to get something executed. */
 
@@ -207,14 +214,6 @@ describe('what Temporal stores and shows', () => {
     expect(await eventsOf(stack.context, runId)).toContain('run.completed')
   })
 })
-
-/** From now on no relay finds anything to deliver: every new row is due tomorrow. */
-async function withholdOutbox({ adminUrl }: Stack): Promise<void> {
-  const client = new Client({ connectionString: adminUrl })
-  await client.connect()
-  await client.query(`alter table outbox alter column next_attempt_at set default now() + interval '1 day'`)
-  await client.end()
-}
 
 /** The run's own workflow, started as the relay would. */
 async function forgeOwn(runId: string): Promise<void> {

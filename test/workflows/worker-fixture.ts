@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client'
 import { DefaultLogger, Runtime } from '@temporalio/worker'
 import { executors } from '../../src/activities/tools/index.ts'
 import { ToolError, type Executor } from '../../src/activities/tools/executor.ts'
+import type { Config } from '../../src/config.ts'
 import type { RunStatus } from '../../src/contract/status.ts'
 import { createMotor, type Motor } from '../../src/governance/motor.ts'
 import { startRelay, type Relay } from '../../src/governance/relay.ts'
@@ -10,6 +11,7 @@ import { hasSearchAttributes } from '../../src/search-attributes.ts'
 import { createTemporalClient } from '../../src/temporal.ts'
 import { startWorker, type RunningWorker } from '../../src/worker.ts'
 import { startEngine, type Engine } from '../governance/runs/engine-fixture.ts'
+import { asAdmin } from '../support/postgres.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 import { testTemporal } from '../support/stack.ts'
 import { until } from '../stack/until.ts'
@@ -29,7 +31,7 @@ export interface Stack extends Engine {
   readonly attributes: () => Promise<boolean>
   /** Environment of a worker process for the same run. */
   readonly environment: Record<string, string>
-  startWorker(): Promise<RunningWorker>
+  startWorker(over?: Partial<Config>): Promise<RunningWorker>
   stopWorkers(): Promise<void>
   /** Resolves once the run has this status. */
   becomes(runId: string, status: RunStatus): Promise<void>
@@ -76,8 +78,12 @@ export async function startTestStack(overrides: Record<string, string> = {}): Pr
     sink,
     attributes,
     environment: { ...environment, DATABASE_URL: context.config.database.url },
-    async startWorker() {
-      const worker = await startWorker({ ...context.config, processId: randomBytes(4).toString('hex') })
+    async startWorker(over = {}) {
+      const worker = await startWorker({
+        ...context.config,
+        processId: randomBytes(4).toString('hex'),
+        ...over,
+      })
       workers.add(worker)
       return { stop: () => (workers.delete(worker) ? worker.stop() : Promise.resolve()) }
     },
@@ -103,6 +109,18 @@ export async function startTestStack(overrides: Record<string, string> = {}): Pr
     },
   }
 }
+
+/** From now on no relay finds anything to deliver: new rows are due tomorrow. */
+export const withholdOutbox = (stack: Stack): Promise<void> =>
+  asAdmin(stack.adminUrl, (client) =>
+    client.query(`alter table outbox alter column next_attempt_at set default now() + interval '1 day'`),
+  )
+
+/** Rows written from now on are delivered again; those withheld are not. */
+export const deliverOutbox = (stack: Stack): Promise<void> =>
+  asAdmin(stack.adminUrl, (client) =>
+    client.query('alter table outbox alter column next_attempt_at set default now()'),
+  )
 
 /** What a fake `file_read` is doing, by path. */
 export interface FakeReads {

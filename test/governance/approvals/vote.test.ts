@@ -1,0 +1,255 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { expireDue } from '../../../src/governance/approvals/expire.ts'
+import { vote } from '../../../src/governance/approvals/vote.ts'
+import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
+import { addOrganization } from '../../api/fixtures.ts'
+import {
+  approvalsOf,
+  eventsOf,
+  hold,
+  holdRule,
+  makeLate,
+  opOf,
+  startEngine,
+  type Engine,
+} from '../runs/engine-fixture.ts'
+
+let engine: Engine
+beforeAll(async () => {
+  engine = await startEngine()
+})
+afterAll(() => engine.close())
+beforeEach(async () => {
+  await engine.settings({ approval_threshold: 1, allow_self_approval: false, approval_required_from: null })
+  await engine.rules(holdRule())
+})
+
+const held = async (by: BootstrapName = 'member'): Promise<{ id: string; runId: string }> => {
+  const runId = await engine.run(undefined, {}, by)
+  return { id: await hold(engine, opOf(runId)), runId }
+}
+const votesOf = (id: string) =>
+  engine.context.db.selectFrom('approval_votes').selectAll().where('approval_id', '=', id).execute()
+const wakesOf = (runId: string) =>
+  engine.context.db
+    .selectFrom('outbox')
+    .select('payload')
+    .where('run_id', '=', runId)
+    .where('kind', '=', 'run.wake')
+    .execute()
+const outcome = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'counted',
+    (error: { code?: string }) => error.code ?? String(error),
+  )
+
+/** Everything a refused vote could have changed. */
+async function stateOf({ id, runId }: { id: string; runId: string }) {
+  return {
+    approval: await approvalsOf(engine.context, runId),
+    votes: await votesOf(id),
+    events: await eventsOf(engine.context, runId),
+    wakes: await wakesOf(runId),
+  }
+}
+
+describe('a vote', () => {
+  test('decides, wakes the run once and shows who it was', async () => {
+    const { id, runId } = await held()
+    await vote(engine.context, {
+      caller: engine.caller('admin'),
+      approvalId: id,
+      decision: 'approve',
+      comment: 'fine',
+    })
+    expect(await votesOf(id)).toMatchObject([{ user_id: engine.caller('admin').userId, decision: 'approve', comment: 'fine' }]) // prettier-ignore
+    expect((await approvalsOf(engine.context, runId))[0]).toMatchObject({ status: 'approved', used_at: null })
+    expect(await wakesOf(runId)).toEqual([{ payload: { key: 's#-1' } }])
+    expect((await eventsOf(engine.context, runId)).at(-1)).toBe('approval.decided')
+  })
+
+  const refusals: readonly (readonly [string, string, () => Promise<{ id: string; runId: string }>, BootstrapName, string?])[] = [
+    ['of the requester', 'self_approval', () => held('admin'), 'admin'],
+    ['of a member', 'not_an_approver', held, 'member'],
+    ['of a viewer', 'not_an_approver', held, 'viewer'],
+    ['of an admin where it needs an owner', 'not_an_approver', async () => {
+      await engine.rules(holdRule({ approver: 'owner' }))
+      return held()
+    }, 'admin'],
+    ['after a decision', 'approval_already_decided', async () => {
+      const it = await held()
+      await engine.vote(it.id, 'approver')
+      return it
+    }, 'admin'],
+    ['after a rejection', 'approval_already_decided', async () => {
+      const it = await held()
+      await engine.vote(it.id, 'approver', 'reject')
+      return it
+    }, 'admin'],
+    ['a second time', 'conflict', async () => {
+      await engine.settings({ approval_threshold: 2 })
+      const it = await held()
+      await engine.vote(it.id, 'admin')
+      return it
+    }, 'admin'],
+    ['a second time, the other way', 'conflict', async () => {
+      await engine.settings({ approval_threshold: 2 })
+      const it = await held()
+      await engine.vote(it.id, 'admin')
+      return it
+    }, 'admin', 'reject'],
+    ['after expiry was recorded', 'approval_expired', async () => {
+      const it = await held()
+      await makeLate(engine.context, it.id)
+      await expireDue(engine.context)
+      return it
+    }, 'admin'],
+  ] // prettier-ignore
+  test.each(refusals.map((each) => [each[0], each[1], each] as const))(
+    '%s is refused as %s and changes nothing',
+    async (_name, code, refusal) => {
+      const [, , prepare, name, decision] = refusal
+      const it = await prepare()
+      const before = await stateOf(it)
+      expect(await outcome(engine.vote(it.id, name, (decision ?? 'approve') as 'approve'))).toBe(code)
+      expect(await stateOf(it)).toEqual(before)
+    },
+  )
+
+  test('of another organization finds nothing', async () => {
+    const it = await held()
+    const { id, owner } = await addOrganization(engine.context)
+    const before = await stateOf(it)
+    const caller = { ...engine.caller('owner'), userId: owner.userId, organizationId: id }
+    expect(await outcome(vote(engine.context, { caller, approvalId: it.id, decision: 'approve', comment: '' }))).toBe('not_found') // prettier-ignore
+    expect(await outcome(engine.vote('apr_none', 'admin'))).toBe('not_found')
+    expect(await stateOf(it)).toEqual(before)
+  })
+
+  test('after the end that nobody has recorded yet is refused, and records it', async () => {
+    const it = await held()
+    await makeLate(engine.context, it.id)
+    expect(await outcome(engine.vote(it.id, 'admin'))).toBe('approval_expired')
+    expect(await votesOf(it.id)).toEqual([])
+    expect((await approvalsOf(engine.context, it.runId))[0]).toMatchObject({ status: 'expired' })
+    expect(await wakesOf(it.runId)).toHaveLength(1)
+  })
+
+  test('of the role one had a moment ago does not count', async () => {
+    const it = await held()
+    const { userId } = engine.caller('approver')
+    const setRole = (role: 'admin' | 'member') =>
+      engine.context.db.updateTable('memberships').set({ role }).where('user_id', '=', userId).execute()
+    await setRole('member')
+    try {
+      // The caller still carries `admin`, as a request that was authenticated before does.
+      expect(await outcome(engine.vote(it.id, 'approver'))).toBe('not_an_approver')
+    } finally {
+      await setRole('admin')
+    }
+  })
+
+  test('of the requester counts where the organization allows it', async () => {
+    await engine.settings({ allow_self_approval: true })
+    const it = await held('admin')
+    await engine.vote(it.id, 'admin')
+    expect((await approvalsOf(engine.context, it.runId))[0]).toMatchObject({ status: 'approved' })
+  })
+})
+
+describe('votes at the same time, from two processes', () => {
+  const other = () => engine.another()
+
+  test('of one person count once', async () => {
+    const two = other()
+    for (let round = 0; round < 10; round += 1) {
+      await engine.settings({ approval_threshold: 2 })
+      const it = await held()
+      const request = {
+        caller: engine.caller('admin'),
+        approvalId: it.id,
+        decision: 'approve',
+        comment: '',
+      } as const
+      const answers = await Promise.all(
+        [engine.context, two].map((context) => outcome(vote(context, request))),
+      )
+      expect(answers.sort()).toEqual(['conflict', 'counted'])
+      expect(await votesOf(it.id)).toHaveLength(1)
+      expect((await approvalsOf(engine.context, it.runId))[0]).toMatchObject({ status: 'pending' })
+    }
+  })
+
+  test('of two people: one decides, the other comes too late', async () => {
+    const two = other()
+    for (let round = 0; round < 10; round += 1) {
+      const it = await held()
+      const answers = await Promise.all([
+        outcome(engine.vote(it.id, 'admin')),
+        outcome(
+          vote(two, {
+            caller: engine.caller('approver'),
+            approvalId: it.id,
+            decision: 'reject',
+            comment: '',
+          }),
+        ),
+      ])
+      expect(answers.sort()).toEqual(['approval_already_decided', 'counted'])
+      expect(await votesOf(it.id)).toHaveLength(1)
+      expect(await wakesOf(it.runId)).toHaveLength(1)
+    }
+  })
+})
+
+describe('how many votes it takes', () => {
+  const status = async (it: { runId: string }) => (await approvalsOf(engine.context, it.runId))[0]?.status
+
+  test('the larger of the rule’s number and the organization’s', async () => {
+    await engine.rules(holdRule({ approvals_needed: 2 }))
+    const byRule = await held()
+    await engine.vote(byRule.id, 'admin')
+    expect(await status(byRule)).toBe('pending')
+    await engine.vote(byRule.id, 'approver')
+    expect(await status(byRule)).toBe('approved')
+    await engine.settings({ approval_threshold: 3 })
+    const byOrganization = await held()
+    for (const name of ['admin', 'approver'] as const) await engine.vote(byOrganization.id, name)
+    expect(await status(byOrganization)).toBe('pending')
+    await engine.vote(byOrganization.id, 'owner')
+    expect(await status(byOrganization)).toBe('approved')
+  })
+
+  test('a rejection decides at once, whatever has been said before', async () => {
+    await engine.settings({ approval_threshold: 3 })
+    const it = await held()
+    await engine.vote(it.id, 'admin')
+    await engine.vote(it.id, 'approver', 'reject')
+    expect(await status(it)).toBe('rejected')
+  })
+
+  test('on a whole run it works the same', async () => {
+    await engine.settings({ approval_threshold: 2, approval_required_from: 'low' })
+    const runId = await engine.run()
+    const [approval] = await approvalsOf(engine.context, runId)
+    expect(approval).toMatchObject({ kind: 'run', status: 'pending', approvals_needed: 2, step_id: null })
+    await engine.vote(approval?.id ?? '', 'admin')
+    expect(await status({ runId })).toBe('pending')
+    await engine.vote(approval?.id ?? '', 'owner')
+    expect(await status({ runId })).toBe('approved')
+    expect(await wakesOf(runId)).toEqual([{ payload: {} }])
+  })
+})
+
+describe('expiry', () => {
+  test('takes what is due and nothing else, once', async () => {
+    const due = await held()
+    const notYet = await held()
+    await makeLate(engine.context, due.id)
+    expect(await expireDue(engine.context)).toBe(1)
+    expect(await expireDue(engine.context)).toBe(0)
+    expect((await approvalsOf(engine.context, due.runId))[0]).toMatchObject({ status: 'expired' })
+    expect((await approvalsOf(engine.context, notYet.runId))[0]).toMatchObject({ status: 'pending' })
+    expect(await wakesOf(due.runId)).toHaveLength(1)
+  })
+})

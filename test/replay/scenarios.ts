@@ -1,0 +1,140 @@
+import type { Stack } from '../workflows/worker-fixture.ts'
+import { fakeReads, mail, read } from '../workflows/worker-fixture.ts'
+import { cancelRun } from '../../src/governance/runs/cancel.ts'
+import { resolveStep } from '../../src/governance/runs/resolve.ts'
+import { approvalsOf, holdRule, stepOf } from '../governance/runs/engine-fixture.ts'
+import { until } from '../stack/until.ts'
+
+/**
+ * One run of every kind, each answering its id once it is under way to the end that its name tells. Their recorded
+ * histories (`*.json` beside this file) must replay for ever: an interpreter that old runs need never changes.
+ */
+export const scenarios: Readonly<Record<string, (stack: Stack) => Promise<{ runId: string; ends: string }>>> = {
+  plain: async (stack) => ({
+    runId: await stack.run({ steps: [read('a', 'a'), read('b', '{{a.output.text}}')] }),
+    ends: 'completed',
+  }),
+  parallel: async (stack) => ({
+    runId: await stack.run({
+      steps: [read('a', 'a'), read('b', 'b'), read('c', 'c'), read('d', 'd', { depends_on: ['a', 'b', 'c'] })],
+    }),
+    ends: 'completed',
+  }),
+  approved: async (stack) => {
+    await stack.rules(holdRule())
+    const runId = await stack.run({ steps: [read('a', 'a'), mail('m', { depends_on: ['a'] })] })
+    await stack.vote(await waiting(stack, runId), 'admin')
+    return { runId, ends: 'completed' }
+  },
+  rejected: async (stack) => {
+    await stack.rules(holdRule())
+    const runId = await stack.run({ steps: [mail('m'), read('a', 'a', { depends_on: ['m'] })] })
+    await stack.vote(await waiting(stack, runId), 'admin', 'reject')
+    return { runId, ends: 'rejected' }
+  },
+  expired: async (stack) => {
+    await stack.rules(holdRule({ expires_after_seconds: 1 }))
+    return { runId: await stack.run({ steps: [mail('m')] }), ends: 'expired' }
+  },
+  denied: async (stack) => {
+    await stack.rules({ name: 'd', verdict: 'deny', params: [{ param: 'path', operator: 'equals', value: 'aa' }] })
+    const runId = await stack.run({ steps: [read('a', 'a'), read('b', '{{a.output.text}}a')] })
+    return { runId, ends: 'denied' }
+  },
+  'for-each': async (stack) => ({
+    runId: await stack.run({
+      steps: [
+        read('list', `list:${Array.from({ length: 60 }, (_, index) => index).join(':')}`),
+        read('each', '{{item}}', { for_each: '{{list.output.list}}' }),
+        read('none', '{{item}}', { for_each: [] }),
+      ],
+    }),
+    ends: 'completed',
+  }),
+  'for-each-fails': async (stack) => {
+    await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] }) // prettier-ignore
+    const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: ['hold', 'ok', 'deaf-fail'] })] })
+    await waiting(stack, runId)
+    await letGo(stack)
+    return { runId, ends: 'failed' }
+  },
+  skipped: async (stack) => ({
+    runId: await stack.run({
+      steps: [
+        read('a', 'a'),
+        read('no', 'no', { when: { value: '{{a.output.text}}', operator: 'equals', compare: 'b' } }),
+        read('after', 'x{{no.output.text}}'),
+      ],
+    }),
+    ends: 'completed',
+  }),
+  'on-error-continue': async (stack) => ({
+    runId: await stack.run({
+      steps: [read('bad', 'fail', { on_error: 'continue' }), read('next', 'n', { depends_on: ['bad'] })],
+    }),
+    ends: 'completed',
+  }),
+  'branch-fails': async (stack) => {
+    await stack.rules(holdRule())
+    const runId = await stack.run({ steps: [mail('held'), read('long', 'wait'), read('bad', 'deaf-fail')] })
+    await waiting(stack, runId)
+    await letGo(stack)
+    return { runId, ends: 'failed' }
+  },
+  retried: async (stack) => ({
+    runId: await stack.run({ steps: [read('a', 'flaky', { retry: { attempts: 3, backoff_seconds: 0 } })] }),
+    ends: 'completed',
+  }),
+  cancelled: async (stack) => {
+    await stack.rules(holdRule())
+    const runId = await stack.run({ steps: [mail('m'), read('a', 'a')] })
+    await waiting(stack, runId)
+    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+    return { runId, ends: 'cancelled' }
+  },
+  gated: async (stack) => {
+    await stack.settings({ approval_required_from: 'low' })
+    const runId = await stack.run({ steps: [read('a', 'a')] })
+    await stack.vote(await waiting(stack, runId), 'admin')
+    return { runId, ends: 'completed' }
+  },
+  'gated-rejected': async (stack) => {
+    await stack.settings({ approval_required_from: 'low' })
+    const runId = await stack.run({ steps: [read('a', 'a')] })
+    await stack.vote(await waiting(stack, runId), 'admin', 'reject')
+    return { runId, ends: 'rejected' }
+  },
+  'unknown-outcome-resolved': async (stack) => {
+    stack.sink.behaviour = { kind: 'drop', taken: true }
+    const runId = await stack.run({ steps: [mail('m'), read('a', 'a', { depends_on: ['m'] })] })
+    await until('unknown', async () => (await stepOf(stack.context, runId, 'm')).status === 'unknown_outcome')
+    const caller = stack.caller('admin')
+    await resolveStep(stack.context, { caller, runId, stepId: 'm', itemIndex: null, outcome: 'done' })
+    return { runId, ends: 'completed' }
+  },
+}
+
+let reads: ReturnType<typeof fakeReads> | undefined
+
+/** Everything as it was before a scenario, with reads that do what their path says. */
+export async function prepare(stack: Stack): Promise<void> {
+  reads = fakeReads()
+  stack.sink.behaviour = { kind: 'accept' }
+  await stack.rules()
+  await stack.settings({ approval_required_from: null })
+}
+
+export function cleanUp(): void {
+  reads?.release()
+  reads?.restore()
+}
+
+async function letGo(_stack: Stack): Promise<void> {
+  await until('a deaf read', () => (reads?.calls.get('deaf-fail') ?? 0) > 0 && (reads?.waiting() ?? 0) > 0)
+  reads?.release('deaf')
+}
+
+async function waiting(stack: Stack, runId: string): Promise<string> {
+  await until('an approval waits', async () => (await approvalsOf(stack.context, runId)).length > 0)
+  return (await approvalsOf(stack.context, runId))[0]?.id ?? ''
+}
