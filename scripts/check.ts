@@ -20,6 +20,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'dead code': ['knip', '--no-config-hints'],
   boundaries: node('boundaries.ts'),
   'openapi.json': node('openapi-check.ts'),
+  'lock file': node('lockfile.ts'),
 }
 
 interface Ended {
