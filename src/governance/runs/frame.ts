@@ -91,7 +91,8 @@ function labelsOf(
 ): Map<string, Label[]> {
   const open = dependsOn.filter((id) => !found.some((row) => row.step_id === id && row.ended))
   if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
-  return new Map(found.map((row) => [row.step_id, row.labels]))
+  // In the order of the definition, whatever that of the rows: every attempt says the same.
+  return new Map(dependsOn.map((id) => [id, found.find((row) => row.step_id === id)?.labels ?? []]))
 }
 
 function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[] {

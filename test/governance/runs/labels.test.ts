@@ -1,0 +1,194 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { prepareCall } from '../../../src/activities/prepare.ts'
+import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { createRule } from '../../../src/governance/rules.ts'
+import { finishItems, expandStep } from '../../../src/governance/runs/items.ts'
+import { readFrame } from '../../../src/governance/runs/frame.ts'
+import type { StepVerdict } from '../../../src/governance/runs/effect.ts'
+import { labelRuleInput } from '../../../src/policy/rule.ts'
+import { callOf } from '../../../src/governance/runs/effect.ts'
+import { effectOf, eventsOf, runOf, startEngine, stepOf, type Engine, type StepOp } from './engine-fixture.ts'
+
+let engine: Engine
+beforeAll(async () => {
+  engine = await startEngine()
+  const secret = labelRuleInput.parse({
+    name: 'Salaries',
+    tools: ['file_read'],
+    params: [{ param: 'path', operator: 'startswith', value: 'salaries' }],
+    add_labels: ['confidential'],
+  })
+  await createRule(engine.context, 'label_rule', engine.caller('admin'), secret)
+})
+afterAll(() => engine.close())
+beforeEach(() => engine.rules())
+
+/** Prepares and decides a call as the interceptor does. */
+async function call(runId: string, stepId: string, item = -1): Promise<{ op: StepOp; verdict: StepVerdict }> {
+  const frame = await readFrame(engine.context, { runId, stepId, itemIndex: item })
+  const op = prepareCall(engine.context, frame, frame.tool as ToolDeclaration)
+  return { op, verdict: await engine.decide(op) }
+}
+
+/** The same, and ends it: with this output, as failed where it is null. */
+async function done(runId: string, stepId: string, output: object | null = {}, item = -1): Promise<StepOp> {
+  const { op, verdict } = await call(runId, stepId, item)
+  if (!verdict.go) return op
+  const labels = [...op.tool.outputLabels]
+  await engine.record({
+    key: op.key,
+    attempt: verdict.attempt,
+    durationMs: 1,
+    result:
+      output === null
+        ? { state: 'failed', error: { code: 'e', message: 'm' } }
+        : { state: 'completed', output: JSON.stringify(output), labels, call: callOf(op) },
+  })
+  return op
+}
+
+const read = (id: string, path: string, over: object = {}) => ({
+  id,
+  tool: 'file_read',
+  params: { path },
+  ...over,
+})
+const set = (id: string, value: unknown, over: object = {}) => ({ id, tool: 'memory_set', params: { key: 'k', value }, ...over }) // prettier-ignore
+
+describe('labels', () => {
+  test('belong to a step once it has completed, and come along dependencies and references', async () => {
+    const runId = await engine.run({
+      steps: [
+        read('open', 'a.md'),
+        read('closed', 'salaries/2026.csv'),
+        set('by_reference', '{{closed.output.text}}'),
+        set('by_dependency', 'x', { depends_on: ['open'] }),
+        set('by_when', 'x', { when: { value: '{{closed.output.text}}', operator: 'exists' } }),
+        set('apart', 'x'),
+        set('last', 'x', { depends_on: ['by_reference', 'by_dependency'] }),
+      ],
+    })
+    expect((await done(runId, 'open', { text: 'a' })).labels).toEqual([])
+    await done(runId, 'closed', { text: 'b' })
+    expect((await stepOf(engine.context, runId, 'open')).labels).toEqual(['internal'])
+    expect((await stepOf(engine.context, runId, 'closed')).labels).toEqual(['confidential', 'internal'])
+    expect((await done(runId, 'by_reference')).labels).toEqual(['confidential', 'internal'])
+    expect((await done(runId, 'by_dependency')).labels).toEqual(['internal'])
+    expect((await done(runId, 'by_when')).labels).toEqual(['confidential', 'internal'])
+    expect((await done(runId, 'apart')).labels).toEqual([])
+    const last = await done(runId, 'last')
+    expect(last.labels).toEqual(['confidential', 'internal'])
+    expect(last.labelSources).toEqual([
+      { label: 'confidential', from: ['by_reference'] },
+      { label: 'internal', from: ['by_reference', 'by_dependency'] },
+    ])
+  })
+
+  test.each(['skipped', 'failed'])('go through a %s step', async (how) => {
+    const when = { value: 'a', operator: 'equals', compare: 'b' }
+    const runId = await engine.run({
+      steps: [
+        read('a', 'salaries.csv'),
+        read('b', '{{a.output.text}}', { on_error: 'continue', ...(how === 'skipped' ? { when } : {}) }),
+        set('c', '{{b.output.text}}'),
+      ],
+    })
+    await done(runId, 'a', { text: 'x' })
+    await done(runId, 'b', null)
+    expect((await stepOf(engine.context, runId, 'b')).status).toBe(how)
+    expect((await call(runId, 'c')).op.labels).toEqual(['confidential', 'internal'])
+  })
+
+  test('of a parameter are those of its own sources: `from_label`', async () => {
+    await engine.rules({
+      name: 'no secrets as value',
+      verdict: 'deny',
+      params: [{ param: 'value', operator: 'from_label', value: ['confidential'] }],
+    })
+    const runId = await engine
+      .run({
+        steps: [
+          read('a', 'salaries.csv'),
+          set('by_value', '{{a.output.text}}', { on_error: 'continue' }),
+          set('beside', 'plain', { depends_on: ['a'] }),
+          set('by_item', '{{item}}', { for_each: '{{a.output.list}}', on_error: 'continue' }),
+        ],
+      })
+      .catch((error: { code: string }) => error.code)
+    // The plan already knows that it would be denied.
+    expect(runId).toBe('run_denied')
+    await engine.rules()
+    const other = await engine.run({
+      steps: [
+        read('a', 'salaries.csv'),
+        set('by_value', '{{a.output.text}}'),
+        set('beside', 'plain', { depends_on: ['a'] }),
+        set('by_item', '{{item}}', { for_each: '{{a.output.list}}' }),
+      ],
+    })
+    await done(other, 'a', { text: 'x', list: ['y'] })
+    await expandStep(engine.context, other, 'by_item')
+    await engine.rules({
+      name: 'no secrets as value',
+      verdict: 'deny',
+      params: [{ param: 'value', operator: 'from_label', value: ['confidential'] }],
+    })
+    expect((await call(other, 'by_value')).verdict).toMatchObject({ state: 'denied' })
+    expect((await call(other, 'by_item', 0)).verdict).toMatchObject({ state: 'denied' })
+    expect((await call(other, 'beside')).verdict).toMatchObject({ go: true })
+  })
+
+  test('of items come together in their step, with those of its inputs', async () => {
+    const runId = await engine.run({
+      steps: [
+        read('list', 'l'),
+        read('each', '{{item}}', { for_each: '{{list.output.paths}}' }),
+        set('after', '{{each.output}}'),
+      ],
+    })
+    await done(runId, 'list', { paths: ['a.md', 'salaries.csv'] })
+    expect(await expandStep(engine.context, runId, 'each')).toEqual({ count: 2 })
+    expect(await expandStep(engine.context, runId, 'each')).toEqual({ count: 2 })
+    await done(runId, 'each', { text: 'a' }, 0)
+    await expect(call(runId, 'after')).rejects.toThrow('waits for `each`')
+    await done(runId, 'each', { text: 'b' }, 1)
+    await finishItems(engine.context, runId, 'each')
+    await finishItems(engine.context, runId, 'each')
+    expect(await stepOf(engine.context, runId, 'each')).toMatchObject({ status: 'completed', labels: ['confidential', 'internal'] }) // prettier-ignore
+    const after = await done(runId, 'after')
+    expect(after.labels).toEqual(['confidential', 'internal'])
+    expect(after.params).toEqual({ key: 'k', value: [{ text: 'a' }, { text: 'b' }] })
+    const events = await eventsOf(engine.context, runId)
+    expect(events.filter((type) => type === 'step.completed')).toHaveLength(5)
+  })
+})
+
+describe('parameters', () => {
+  test('are resolved once: every attempt uses the sealed bytes', async () => {
+    const runId = await engine.run({ steps: [read('a', 'a'), set('b', '{{a.output.text}} {{today}}')] })
+    await done(runId, 'a', { text: 'first' })
+    const { op } = await call(runId, 'b')
+    await engine.context.db.updateTable('effects').set({ output: '{"text":"other"}' }).where('step_id', '=', 'a').where('run_id', '=', runId).execute() // prettier-ignore
+    const again = await call(runId, 'b')
+    expect(again.verdict).toMatchObject({ go: true, attempt: 2 })
+    expect(again.op.params).toEqual(op.params)
+    expect(op.params['value']).toMatch(/^first \d{4}-\d\d-\d\d$/)
+    const stored = await effectOf(engine.context, op)
+    expect(stored?.params_sealed?.includes('first')).toBe(false)
+    expect(stored?.params_hash).toBe(op.paramsHash)
+  })
+
+  test.each([
+    ['a reference that finds nothing', '{{a.output.none}}', 'template_unresolved'],
+    ['a value that the tool does not take', '{{a.output.text}}', 'invalid_params'],
+  ])('%s fails the step before anything is decided', async (_name, path, code) => {
+    const runId = await engine.run({
+      steps: [read('a', 'a'), { id: 'b', tool: 'file_read', params: { path } }],
+    })
+    await done(runId, 'a', { text: 7 })
+    const { verdict } = await call(runId, 'b')
+    expect(verdict).toMatchObject({ go: false, state: 'failed' })
+    expect(await stepOf(engine.context, runId, 'b')).toMatchObject({ error: { code }, verdict: null })
+    expect(await runOf(engine.context, runId)).toMatchObject({ nodes_failed: 1, decision_seq: 1 })
+  })
+})

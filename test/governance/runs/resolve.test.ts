@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
+import { finishRun } from '../../../src/governance/runs/finish.ts'
+import { markSent } from '../../../src/governance/runs/outcome.ts'
+import { resolveStep, type ResolveRequest } from '../../../src/governance/runs/resolve.ts'
+import { auditOf } from '../support.ts'
+import {
+  effectOf,
+  go,
+  opOf,
+  outcomeOf,
+  runOf,
+  startEngine,
+  stepOf,
+  type Engine,
+  type StepOp,
+} from './engine-fixture.ts'
+
+let engine: Engine
+beforeAll(async () => {
+  engine = await startEngine()
+})
+afterAll(() => engine.close())
+beforeEach(() => engine.rules())
+
+const unknown = async (): Promise<StepOp> => {
+  const op = opOf(await engine.run(), { labels: ['pii'] })
+  await go(engine, op)
+  await markSent(engine.context, op.key, 1)
+  await engine.record(outcomeOf(op, 1, 'unknown_outcome'))
+  return op
+}
+const resolve = (
+  op: StepOp,
+  outcome: ResolveRequest['outcome'],
+  by: BootstrapName = 'admin',
+  over: object = {},
+) =>
+  resolveStep(engine.context, {
+    caller: engine.caller(by),
+    runId: op.key.runId,
+    stepId: 's',
+    itemIndex: null,
+    outcome,
+    ...over,
+  })
+
+describe('a person resolves an unknown outcome', () => {
+  test('retry: the call is decided and made again; the choice is used up by it', async () => {
+    const op = await unknown()
+    await resolve(op, 'retry')
+    expect(await effectOf(engine.context, op)).toMatchObject({
+      state: 'unknown_outcome',
+      resolved_outcome: 'retry',
+    })
+    expect(await go(engine, op)).toBe(2)
+    expect(await effectOf(engine.context, op)).toMatchObject({
+      state: 'intent',
+      resolved_outcome: null,
+      sent_at: null,
+    })
+  })
+
+  test('done: completed with the output given, its inputs’ labels stay', async () => {
+    const op = await unknown()
+    await resolve(op, 'done', 'admin', { output: { message_id: 'x' } })
+    expect(await effectOf(engine.context, op)).toMatchObject({ state: 'completed', output: '{"message_id":"x"}', output_labels: ['pii'] }) // prettier-ignore
+    expect(await runOf(engine.context, op.key.runId)).toMatchObject({ status: 'running', nodes_executed: 1 })
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'completed' })
+  })
+
+  test('fail: failed, and counted', async () => {
+    const op = await unknown()
+    await resolve(op, 'fail')
+    expect(await stepOf(engine.context, op.key.runId)).toMatchObject({ status: 'failed', error: { code: 'resolved_as_failed' } }) // prettier-ignore
+    expect(await runOf(engine.context, op.key.runId)).toMatchObject({ status: 'running', nodes_failed: 1 })
+  })
+
+  test.each(['retry', 'done', 'fail'] as const)(
+    '%s names the person in the audit log and wakes the run',
+    async (outcome) => {
+      const op = await unknown()
+      await resolve(op, outcome, 'approver')
+      const [entry] = await auditOf(engine.context, engine.organizationId, 1)
+      expect(entry).toMatchObject({ user_id: engine.caller('approver').userId, run_id: op.key.runId })
+      const [wake] = await engine.context.db
+        .selectFrom('outbox')
+        .select('payload')
+        .where('run_id', '=', op.key.runId)
+        .where('kind', '=', 'run.wake')
+        .execute()
+      expect(wake).toEqual({ payload: { key: 's#-1' } })
+    },
+  )
+})
+
+const refusals: readonly (readonly [string, string, () => Promise<StepOp>, BootstrapName, object])[] = [
+  ['a member', 'insufficient_role', unknown, 'member', {}],
+  ['a viewer', 'insufficient_role', unknown, 'viewer', {}],
+  ['an unknown run', 'not_found', unknown, 'admin', { runId: 'run_none' }],
+  ['an unknown step', 'not_found', unknown, 'admin', { stepId: 'zz' }],
+  ['an item that is not there', 'bad_transition', unknown, 'admin', { itemIndex: 3 }],
+  ['a call that has not begun', 'bad_transition', async () => opOf(await engine.run()), 'admin', {}],
+  [
+    'a call under way',
+    'bad_transition',
+    async () => {
+      const op = opOf(await engine.run())
+      await go(engine, op)
+      return op
+    },
+    'admin',
+    {},
+  ],
+  [
+    'one that is resolved already',
+    'bad_transition',
+    async () => {
+      const op = await unknown()
+      await resolve(op, 'retry')
+      return op
+    },
+    'admin',
+    {},
+  ],
+  [
+    'one of a run that has ended',
+    'bad_transition',
+    async () => {
+      const op = await unknown()
+      await finishRun(engine.context, { runId: op.key.runId, status: 'cancelled' })
+      return op
+    },
+    'admin',
+    {},
+  ],
+]
+
+describe('refused, and nothing changes:', () => {
+  test.each(refusals.map((each) => [each[0], each[1], each] as const))(
+    '%s → %s',
+    async (_name, code, refusal) => {
+      const [, , prepare, by, over] = refusal
+      const op = await prepare()
+      const before = await effectOf(engine.context, op)
+      for (const outcome of ['retry', 'done', 'fail'] as const)
+        await expect(resolve(op, outcome, by, over)).rejects.toMatchObject({ code })
+      expect(await effectOf(engine.context, op)).toEqual(before)
+    },
+  )
+})
