@@ -103,8 +103,8 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
       tag,
       body: z.strictObject({}),
       responses: { 200: run },
-      async handle({ context, caller, params }) {
-        await cancelRun(context, { caller, runId: params.id })
+      async handle({ context, caller, params, once }) {
+        if (once?.acted !== true) await cancelRun(context, { caller, runId: params.id, once })
         return ok(await runOf(context, caller, params.id))
       },
     }),

@@ -1,6 +1,7 @@
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../contract/status.ts'
 import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 
 /**
@@ -8,7 +9,10 @@ import { actorOf, type Caller } from '../identity.ts'
  * Temporal is told through the outbox. A member cancels own runs, an admin any (contract section 2). Cancelling twice
  * changes nothing.
  */
-export async function cancelRun(context: Context, request: { caller: Caller; runId: string }): Promise<void> {
+export async function cancelRun(
+  context: Context,
+  request: { caller: Caller; runId: string; once?: Once | null },
+): Promise<void> {
   const { caller, runId } = request
   await context.combiner.run(caller.organizationId, 'run.cancel', async (tx) => {
     const run = await tx.trx
@@ -50,5 +54,6 @@ export async function cancelRun(context: Context, request: { caller: Caller; run
       workflowId: run.workflow_id,
       runId,
     })
+    await request.once?.markActed(tx.trx)
   })
 }
