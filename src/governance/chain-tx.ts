@@ -24,6 +24,8 @@ export class ChainTx {
   readonly touched = new Set<string>()
   /** Whether outbox rows were written, to be tried at once after the commit. */
   outboxWritten = false
+  /** Whether a rule, policy or setting was saved in it: later operations wait for the next transaction. */
+  isPolicyChanged = false
   readonly #entries: SealedEntry[] = []
   #position: ChainPosition
   #policyVersion: number
@@ -58,6 +60,7 @@ export class ChainTx {
   /** Call before `append` when a rule, policy or setting was saved: it holds from the next decision on, everywhere. */
   policyChanged(): void {
     this.#policyVersion += 1
+    this.isPolicyChanged = true
   }
 
   /** Adds an event to the run's stream (contract section 4, "Events"). */

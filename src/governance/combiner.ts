@@ -11,22 +11,24 @@ import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
  *
  * States of an organization in this process. *Idle*: nothing waits. *Draining*: one transaction is in flight; what
  * arrives meanwhile waits and goes together into the next one. A transaction locks `chain_head` first, then anything
- * else; under the lock it reloads the policy if its version has moved, reads what its operations need in one go, runs
- * them in the order they came, writes, commits, and only then answers. Operations of a batch see what those before
- * them did. A batch that fails is run again in halves, in order, so that a bad operation fails alone and the others
+ * else; under the lock it reloads the policy if its version has moved, runs the operations in the order they came
+ * (those of one family side by side read and write in one go), writes, commits, and only then answers. Operations of a
+ * batch see what those before them did. A batch that fails is run again in halves, in order, so that a bad operation fails alone and the others
  * still share their commits. A commit whose answer was lost is settled by looking for its last entry in the chain,
  * after taking the lock that it would still hold; only what is certainly not there is ever run again.
  */
 export interface Combiner {
-  /** Runs one operation alone in its transaction: for what writes with SQL of its own. */
+  /** Runs one operation with statements of its own. `work` may run again if its transaction fails. */
   run<R>(organizationId: string, point: CommitPoint, work: (tx: ChainTx) => Promise<R>): Promise<R>
-  /** Runs an operation together with others of its kind that wait at the same time. */
+  /** Runs an operation whose reads and writes are shared with those of its kind beside it. */
   join<Op, Shared, R>(organizationId: string, batch: BatchKind<Op, Shared, R>, op: Op): Promise<R>
 }
 
 /** Operations that can share a transaction: what all of them need is read at once, what all write is written at once. */
 export interface BatchKind<Op, Shared, R> {
   readonly point: CommitPoint
+  /** Kinds of one family have the same `load` and `write` and are read and written together. */
+  readonly family?: object
   /** Reads what these operations need, in one statement. */
   load(tx: ChainTx, ops: readonly Op[]): Promise<Shared>
   /** Decides one operation, in order; changes only `shared` and the buffers of `tx`. */
@@ -56,6 +58,8 @@ interface Waiting {
 }
 
 const defaultMaxBatch = 256
+/** Operations with statements of their own take longer: so many share a transaction at the most. */
+const maxAlone = 24
 const defaultSettleMilliseconds = 20_000
 const settleEveryMilliseconds = 100
 /** Organizations whose compiled policy a process keeps; beyond it the idle ones are forgotten and read again. */
@@ -116,13 +120,13 @@ class Lane {
     this.#draining = false
   }
 
-  /** The longest run of batchable operations of one kind from the front, or one that runs alone. */
+  /** As many from the front as one transaction takes. */
   #take(): Waiting[] {
-    const kind = this.#queue[0]?.kind ?? null
-    if (kind === null) return this.#queue.splice(0, 1)
     const max = this.#options.maxBatch ?? defaultMaxBatch
-    let length = 1
-    while (length < max && this.#queue[length]?.kind === kind) length += 1
+    let length = 0
+    for (let alone = 0; length < Math.min(max, this.#queue.length); length += 1) {
+      if (this.#queue[length]?.kind === null && (alone += 1) > maxAlone) break
+    }
     return this.#queue.splice(0, length)
   }
 
@@ -141,7 +145,9 @@ class Lane {
       return
     }
     // Nothing below may throw: what is committed must never be taken for failed and run again.
-    batch.forEach((entry, index) => entry.resolve(committed.results[index]))
+    const { results } = committed
+    batch.slice(0, results.length).forEach((entry, index) => entry.resolve(results[index]))
+    this.#queue.unshift(...batch.slice(results.length))
     try {
       this.#options.onCommitted(committed.tx.touched, committed.tx.outboxWritten)
     } catch (error) {
@@ -158,15 +164,16 @@ class Lane {
         const results = await runBatch(tx, batch)
         await tx.flush()
         committing = { tx, results }
-        for (const { point } of batch) faultSwitch(`${point}:before`)
+        for (const { point } of batch.slice(0, results.length)) faultSwitch(`${point}:before`)
       })
     } catch (error) {
       // The assignment happens in a callback, which control-flow analysis does not see.
       const lost = committing as Committed | null
       if (lost === null || !(await this.#settled(lost.tx, error))) throw error
     }
-    for (const { point } of batch) faultSwitch(`${point}:after`)
-    return committing as unknown as Committed
+    const done = committing as unknown as Committed
+    for (const { point } of batch.slice(0, done.results.length)) faultSwitch(`${point}:after`)
+    return done
   }
 
   async #open(trx: Transaction<Database>): Promise<ChainTx> {
@@ -237,15 +244,33 @@ function answerTo(error: unknown): unknown {
   return error
 }
 
+/**
+ * Runs the operations in order, those of one family side by side sharing their reads and writes. Stops after one that
+ * changed the policy: what follows it is decided under the new one, in the next transaction. Answers one result for each
+ * that ran.
+ */
 async function runBatch(tx: ChainTx, batch: readonly Waiting[]): Promise<unknown[]> {
-  const first = batch[0] as Waiting
-  if (first.kind === null) return [await (first.work as NonNullable<Waiting['work']>)(tx)]
-  const { kind } = first
-  const shared = await kind.load(
-    tx,
-    batch.map((entry) => entry.op),
-  )
-  const results = batch.map((entry) => kind.apply(tx, shared, entry.op))
-  await kind.write(tx, shared)
+  const results: unknown[] = []
+  while (results.length < batch.length && !tx.isPolicyChanged) {
+    const { kind, work } = batch[results.length] as Waiting
+    if (kind === null) {
+      results.push(await (work as NonNullable<Waiting['work']>)(tx))
+      continue
+    }
+    const family = familyOf(kind)
+    let end = results.length + 1
+    while (end < batch.length && familyOf(batch[end]?.kind ?? null) === family) end += 1
+    const entries = batch.slice(results.length, end)
+    const shared = await kind.load(
+      tx,
+      entries.map((entry) => entry.op),
+    )
+    for (const entry of entries) results.push((entry.kind ?? kind).apply(tx, shared, entry.op))
+    await kind.write(tx, shared)
+  }
   return results
+}
+
+function familyOf(kind: Waiting['kind']): object | null {
+  return kind === null ? null : (kind.family ?? kind)
 }

@@ -9,6 +9,7 @@ import { DomainError } from '../errors.ts'
 import { releaseHold, useApproval, withdrawApproval } from './approval-use.ts'
 import {
   effectId,
+  ledgerFamily,
   loadLedger,
   type EffectKey,
   type EffectRecord,
@@ -72,6 +73,7 @@ const maxAttempts = 100
 /** Decides calls of runs; commit point `effect.decide`. */
 export const decideSteps: BatchKind<StepOp, Ledger, StepVerdict> = {
   point: 'effect.decide',
+  family: ledgerFamily,
   load: (tx, ops) =>
     loadLedger(
       tx,

@@ -84,15 +84,15 @@ async function readNow(context: Context, key: EffectKey, dependsOn: readonly str
   return rows[0] as Now
 }
 
-/** Output labels of each dependency. */
+/** Output labels of each dependency, in the order the definition names them. */
 function labelsOf(
   dependsOn: readonly string[],
   found: NonNullable<Now['dependencies']>,
 ): Map<string, Label[]> {
-  const open = dependsOn.filter((id) => !found.some((row) => row.step_id === id && row.ended))
+  const ended = new Map(found.filter((row) => row.ended).map((row) => [row.step_id, row.labels]))
+  const open = dependsOn.filter((id) => !ended.has(id))
   if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
-  // In the order of the definition, whatever that of the rows: every attempt says the same.
-  return new Map(dependsOn.map((id) => [id, found.find((row) => row.step_id === id)?.labels ?? []]))
+  return new Map(dependsOn.map((id) => [id, ended.get(id) ?? []]))
 }
 
 function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[] {

@@ -167,6 +167,9 @@ interface LoadedRows {
   roles: { user_id: string; role: Role }[] | null
 }
 
+/** Decisions and outcomes of calls: both read and write through a Ledger. */
+export const ledgerFamily = {}
+
 /** Reads runs, the named calls with their steps and approvals, and the present roles of requesters and voters. */
 export async function loadLedger(tx: ChainTx, keys: readonly EffectKey[]): Promise<Ledger> {
   const organizationId = tx.organizationId

@@ -8,7 +8,14 @@ import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import { atCommitPoint } from '../commit-points.ts'
-import { effectId, loadLedger, type EffectKey, type EffectRecord, type Ledger } from './ledger.ts'
+import {
+  effectId,
+  ledgerFamily,
+  loadLedger,
+  type EffectKey,
+  type EffectRecord,
+  type Ledger,
+} from './ledger.ts'
 import { settle } from './ledger-moves.ts'
 
 /** What became of one attempt's body. */
@@ -34,6 +41,7 @@ export interface OutcomeOp {
 /** Records outcomes; commit point `effect.outcome`. Answers the state that stands afterwards. */
 export const recordOutcomes: BatchKind<OutcomeOp, Ledger, EffectState> = {
   point: 'effect.outcome',
+  family: ledgerFamily,
   load: (tx, ops) =>
     loadLedger(
       tx,
