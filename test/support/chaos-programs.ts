@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
 import { Api, type Bootstrap } from './client.ts'
 import type { CrashHome } from './chaos.ts'
 
@@ -28,6 +29,7 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
       ...home.environment,
       DATABASE_URL: database,
       TEMPORAL_ADDRESS: temporal,
+      TEMPORAL_NAMESPACE: readTemporalConfig().namespace,
       DATA_ENCRYPTION_KEY: secrets['data_encryption_key'],
       FILE_ROOT: 'samples',
       PORT: String(port),

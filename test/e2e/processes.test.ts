@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { randomUUID } from 'node:crypto'
+import { crashHome, governedWorkflow, holdMail, type CrashHome } from '../support/chaos.ts'
+import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
+import { ApiAt, startProgramOn, type Program } from '../support/chaos-programs.ts'
+import { readEvents } from '../support/chaos-events.ts'
+import type { Run } from '../support/client-types.ts'
+
+/* Parts that come and go: restarts with runs in flight, several API and worker processes, and who knows of a sent mail. */
+
+let home: CrashHome
+let workflowId: string
+
+beforeAll(async () => {
+  home = await crashHome()
+  await home.owner.settings({ approvals_enabled: true })
+  await home.admin.createRule(holdMail)
+  workflowId = await home.member.createWorkflow('Report', governedWorkflow)
+}, 120_000)
+afterAll(async () => {
+  await home.close()
+}, 60_000)
+
+interface Held {
+  readonly subject: string
+  readonly runId: string
+  readonly approvalId: string
+}
+
+async function heldRun(): Promise<Held> {
+  const subject = `Report ${randomUUID()}`
+  const runId = await home.member.execute(workflowId, { subject, keys: [subject] })
+  return { subject, runId, approvalId: await home.approver.untilHeld(runId, 'step') }
+}
+
+const mailOf = (run: Run) => run.steps.find((step) => step.id === 'send')
+const untilMail = (runId: string, status: string) =>
+  home.member.untilRun(runId, `one whose mail is ${status}`, (run) => mailOf(run)?.status === status)
+
+describe('a mail under way', () => {
+  test('is unknown once its dot has left and its worker is killed, and not sent again unasked', async () => {
+    const held = await heldRun()
+    await home.sink.behave({ kind: 'hold' })
+    await home.approver.decide(held.approvalId, 'approve')
+    await home.member.untilRun(held.runId, 'sent', () => home.sink.count(held.subject) === 1)
+    await home.stack.kill9('worker')
+    await home.sink.behave({ kind: 'accept' })
+    const run = await untilMail(held.runId, 'unknown_outcome')
+    expect(run).toMatchObject({
+      status: 'paused',
+      status_reason: expect.stringContaining('an approver must resolve it'),
+    })
+    expect(home.sink.connections().filter((each) => each.subject === held.subject)).toEqual([
+      { kind: 'connection', subject: held.subject, dot: true },
+    ])
+    expect(home.sink.count(held.subject)).toBe(1)
+    expect(await home.member.resolve(held.runId, 'send', 'retry')).toMatchObject({
+      status: 403,
+      code: 'missing_scope',
+    })
+    expect((await home.approver.resolve(held.runId, 'send', 'done')).status).toBe(200)
+    await expectFinished(home, held.runId, held.subject)
+    expect(await home.approver.resolve(held.runId, 'send', 'retry')).toMatchObject({
+      status: 409,
+      code: 'bad_transition',
+    })
+  }, 90_000)
+
+  test('is sent again once for one `retry`, also when the answer to it was lost', async () => {
+    const held = await heldRun()
+    await home.sink.behave({ kind: 'drop', taken: false })
+    await home.approver.decide(held.approvalId, 'approve')
+    await untilMail(held.runId, 'unknown_outcome')
+    const dots = () =>
+      home.sink.connections().filter((each) => each.subject === held.subject && each.dot).length
+    expect(dots()).toBe(1)
+    const key = randomUUID()
+    expect((await home.approver.resolve(held.runId, 'send', 'retry', { key })).status).toBe(200)
+    await home.member.untilRun(
+      held.runId,
+      'unknown again',
+      (run) => dots() === 2 && mailOf(run)?.status === 'unknown_outcome',
+    )
+    // As it stands when the API died between the act and its answer, and its lock has run out.
+    await home.query(
+      `update idempotency_keys set response_status = null, locked_until = clock_timestamp() - interval '1 s' where key = $1`,
+      [key],
+    )
+    const again = await home.approver.resolve(held.runId, 'send', 'retry', { key })
+    expect({ status: again.status, mail: mailOf(again.body)?.status }).toEqual({
+      status: 200,
+      mail: 'unknown_outcome',
+    })
+    await home.sink.behave({ kind: 'accept' })
+    expect(
+      await home.query(`select resolved_outcome from effects where run_id = $1 and step_id = 'send'`, [
+        held.runId,
+      ]),
+    ).toEqual([{ resolved_outcome: null }])
+    expect((await home.approver.resolve(held.runId, 'send', 'retry')).status).toBe(200)
+    await expectFinished(home, held.runId, held.subject)
+    expect(dots()).toBe(3)
+  }, 90_000)
+})
+
+describe('the events of a run', () => {
+  test('come live, and again from where a reader left off', async () => {
+    const held = await heldRun()
+    const first = await readEvents(home.member, held.runId, { until: 'step.held' })
+    expect(first.map((each) => each.id)).toEqual(first.map((_, index) => index + 1))
+    expect(first.map((each) => each.type)).toEqual(
+      expect.arrayContaining(['run.queued', 'run.started', 'step.held']),
+    )
+    const rest = readEvents(home.member, held.runId, { after: first.at(-1)?.id as number })
+    await home.approver.decide(held.approvalId, 'approve')
+    await expectFinished(home, held.runId, held.subject)
+    const all = [...first, ...(await rest)]
+    expect(all.map((each) => each.id)).toEqual(all.map((_, index) => index + 1))
+    expect(all.at(-1)?.type).toBe('run.completed')
+    expect(await readEvents(home.member, held.runId, {})).toEqual(all)
+  }, 60_000)
+})
+
+describe('two API and two worker processes', () => {
+  test('share the work, and the death of one of each loses nothing', async () => {
+    const programs: Program[] = []
+    try {
+      programs.push(
+        ...(await Promise.all([startProgramOn(home, 'api-server'), startProgramOn(home, 'worker')])),
+      )
+      const second = programs[0] as Program
+      const there = {
+        member: new ApiAt(home, 'member', second.url),
+        approver: new ApiAt(home, 'approver', second.url),
+      }
+      const subjects = Array.from({ length: 12 }, () => `Report ${randomUUID()}`)
+      const runs = await Promise.all(
+        subjects.map((subject, i) =>
+          (i % 2 === 0 ? home : there).member.execute(workflowId, { subject, keys: [subject] }),
+        ),
+      )
+      await programs[1]?.end('SIGKILL')
+      const held = await Promise.all(runs.map((runId) => home.approver.untilHeld(runId, 'step')))
+      // Both are told by the same person at the same time: one vote.
+      const votes = await Promise.all(
+        held.map((id) => Promise.all([home, there].map((at) => at.approver.decide(id, 'approve')))),
+      )
+      for (const pair of votes)
+        expect(pair.map(({ status, code }) => `${status} ${code}`).sort()).toEqual([
+          '200 null',
+          '409 approval_already_decided',
+        ])
+      await second.end('SIGKILL')
+      for (const [i, runId] of runs.entries()) await expectFinished(home, runId, subjects[i] as string)
+    } finally {
+      for (const program of programs) await program.end('SIGKILL')
+    }
+  }, 120_000)
+
+  test('started alone they end by themselves when told to', async () => {
+    const programs = await Promise.all([startProgramOn(home, 'api-server'), startProgramOn(home, 'worker')])
+    expect(await Promise.all(programs.map((program) => program.end()))).toEqual([0, 0])
+  }, 60_000)
+})
+
+describe('a restart on the same data', () => {
+  test.each(['SIGTERM', 'SIGKILL'] as const)(
+    'carries runs on that were in flight (%s)',
+    async (how) => {
+      const held = await heldRun()
+      const approved = await heldRun()
+      await home.sink.behave({ kind: 'accept' })
+      const subject = `Report ${randomUUID()}`
+      const voted = home.approver.decide(approved.approvalId, 'approve')
+      const fresh = home.member.execute(workflowId, { subject, keys: [subject] }, { key: randomUUID() })
+      if (how === 'SIGKILL') await home.stack.kill9('all')
+      else expect(await home.stack.stop()).toBe(0)
+      await home.start()
+      expect((await voted).status).toBe(200)
+      await home.approver.decide(held.approvalId, 'approve')
+      await home.approver.decide(await home.approver.untilHeld(await fresh, 'step'), 'approve')
+      await expectFinished(home, held.runId, held.subject)
+      await expectFinished(home, await fresh, subject)
+      const run = await home.member.untilRun(
+        approved.runId,
+        'past its mail',
+        (each) => mailOf(each)?.status !== 'held',
+      )
+      if (how === 'SIGKILL' && mailOf(run)?.status === 'unknown_outcome')
+        await home.approver.resolve(
+          approved.runId,
+          'send',
+          home.sink.count(approved.subject) === 1 ? 'done' : 'retry',
+        )
+      await expectFinished(home, approved.runId, approved.subject)
+    },
+    120_000,
+  )
+
+  test('and leaves nothing undone', () => expectQuiet(home), 60_000)
+})

@@ -1,0 +1,33 @@
+import { EventSourceParserStream } from 'eventsource-parser/stream'
+import type { Api } from './client.ts'
+
+export interface SeenEvent {
+  readonly id: number
+  readonly type: string
+}
+
+/** The run's event stream from `after` on, to its end, or to the first event of type `until`, where the reader leaves. */
+export async function readEvents(
+  api: Api,
+  runId: string,
+  options: { after?: number; until?: string },
+): Promise<SeenEvent[]> {
+  const { base_url: base, users } = api.bootstrap
+  const leaving = new AbortController()
+  const response = await fetch(`${base}/api/v1/runs/${runId}/events`, {
+    headers: {
+      authorization: `Bearer ${users[api.person].api_key}`,
+      ...(options.after === undefined ? {} : { 'last-event-id': String(options.after) }),
+    },
+    signal: AbortSignal.any([leaving.signal, AbortSignal.timeout(60_000)]),
+  })
+  if (response.body === null || response.status !== 200) throw new Error(`no events: ${response.status}`)
+  const seen: SeenEvent[] = []
+  const events = response.body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream())
+  for await (const event of events) {
+    seen.push({ id: Number(event.id), type: event.event ?? '' })
+    if (event.event === options.until) break
+  }
+  leaving.abort()
+  return seen
+}
