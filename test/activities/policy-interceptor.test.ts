@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Context as ActivityContext } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
+import { isDecidedCall } from '../../src/activities/decided-call.ts'
+import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
+import { expandStep } from '../../src/governance/runs/items.ts'
+import {
+  effectOf,
+  holdRule,
+  opOf,
+  runOf,
+  startEngine,
+  type Engine,
+} from '../governance/runs/engine-fixture.ts'
+
+let engine: Engine
+let runId: string
+beforeAll(async () => {
+  engine = await startEngine()
+})
+afterAll(() => engine.close())
+beforeEach(async () => {
+  await engine.rules()
+  runId = await engine.run({
+    steps: [
+      { id: 's', tool: 'file_read', params: { path: 'a' } },
+      { id: 'later', tool: 'file_read', params: { path: '{{s.output.text}}' } },
+      { id: 'each', tool: 'file_read', params: { path: '{{item}}' }, for_each: ['x', 'y'] },
+    ],
+  })
+})
+
+interface Scheduled {
+  readonly workflowId?: string
+  readonly activityType?: string
+  readonly args: unknown[]
+}
+
+/** Runs an activity as a worker would; answers what came of it and what its body was given. */
+async function execute({ workflowId = runId, activityType = 'file_read', args }: Scheduled) {
+  const bodies: unknown[] = []
+  const activity = {
+    info: { activityType, workflowExecution: { workflowId, runId: 'r' } },
+    cancellationSignal: new AbortController().signal,
+    heartbeat: () => {},
+  } as unknown as ActivityContext
+  const { inbound } = createPolicyInterceptor(engine.context)(activity)
+  const next = async (input: { args: unknown[] }) => {
+    bodies.push(input.args[0])
+    return { output: { text: 'b' } }
+  }
+  const answer: unknown = await inbound
+    .execute?.({ args, headers: {} }, next)
+    .catch((error: unknown) => error)
+  return { answer, bodies }
+}
+
+const step = (stepId: string, itemIndex: number | null = null) => [{ runId, stepId, itemIndex }]
+
+describe('a call that its run’s own workflow schedules', () => {
+  test('is decided, runs as a decided call, and its outcome is recorded', async () => {
+    const { answer, bodies } = await execute({ args: step('s') })
+    expect(answer).toEqual({ outcome: 'completed' })
+    expect(bodies).toHaveLength(1)
+    expect(isDecidedCall(bodies[0])).toBe(true)
+    const again = await execute({ args: step('s') })
+    expect(again).toEqual({ answer: { outcome: 'completed' }, bodies: [] })
+    expect((await execute({ args: step('later') })).answer).toEqual({ outcome: 'completed' })
+    expect(await runOf(engine.context, runId)).toMatchObject({ nodes_executed: 2 })
+  })
+
+  test('is held without a word of its parameters', async () => {
+    await engine.rules(holdRule({ tools: ['file_read'] }))
+    const { answer, bodies } = await execute({ args: step('s') })
+    expect(bodies).toEqual([])
+    expect(answer).toBeInstanceOf(ApplicationFailure)
+    expect(answer).toMatchObject({
+      type: 'ApprovalRequired',
+      nonRetryable: true,
+      message: 'waits for approval',
+    })
+  })
+
+  test('that cannot be decided says nothing of why', async () => {
+    await execute({ args: step('s') })
+    await engine.rules(holdRule({ tools: ['file_read'] }))
+    await execute({ args: step('later') })
+    const sealed = Buffer.from('broken')
+    await engine.context.db
+      .updateTable('effects')
+      .set({ params_sealed: sealed })
+      .where('step_id', '=', 'later')
+      .execute()
+    const { answer, bodies } = await execute({ args: step('later') })
+    expect(answer).toMatchObject({ type: 'Unavailable', message: 'the call could not be decided' })
+    expect(bodies).toEqual([])
+  })
+})
+
+describe('refused, without a trace in the run:', () => {
+  const refusals: readonly (readonly [string, () => Scheduled])[] = [
+    ['a call of another workflow', () => ({ workflowId: 'other', args: step('s') })],
+    ['no argument', () => ({ args: [] })],
+    ['an argument of another form', () => ({ args: [{ runId, stepId: 7, itemIndex: null }] })],
+    [
+      'an unknown run',
+      () => ({ workflowId: 'run_none', args: [{ runId: 'run_none', stepId: 's', itemIndex: null }] }),
+    ],
+    ['an unknown step', () => ({ args: step('zz') })],
+    ['another tool', () => ({ activityType: 'mail_send', args: step('s') })],
+    ['an item of a step without items', () => ({ args: step('s', 0) })],
+    ['a whole step that has items', () => ({ args: step('each') })],
+    ['an item before the step is expanded', () => ({ args: step('each', 0) })],
+    ['a negative item', () => ({ args: step('each', -1) })],
+    ['half an item', () => ({ args: step('each', 0.5) })],
+    ['a step whose dependencies have not ended', () => ({ args: step('later') })],
+    ['the end of another run', () => ({ workflowId: 'other', activityType: 'finishRun', args: [{ runId, status: 'completed' }] })], // prettier-ignore
+    ['entering another run', () => ({ workflowId: 'other', activityType: 'enterRun', args: [runId] })],
+    ['expanding a step of another run', () => ({ workflowId: 'other', activityType: 'expandStep', args: [runId, 'each'] })], // prettier-ignore
+  ]
+  test.each(refusals)('%s', async (_name, scheduled) => {
+    const before = await runOf(engine.context, runId)
+    const { answer, bodies } = await execute(scheduled())
+    expect(answer).toMatchObject({ type: 'Refused', nonRetryable: true })
+    expect(bodies).toEqual([])
+    expect(await runOf(engine.context, runId)).toEqual(before)
+  })
+
+  test('an item beyond those that the step was expanded to', async () => {
+    expect(await expandStep(engine.context, runId, 'each')).toEqual({ count: 2 })
+    const { answer, bodies } = await execute({ args: step('each', 2) })
+    expect(answer).toMatchObject({ type: 'Refused', nonRetryable: true })
+    expect(bodies).toEqual([])
+    expect(
+      await effectOf(engine.context, opOf(runId, { key: { runId, stepId: 'each', itemIndex: 2 } })),
+    ).toBeUndefined()
+    expect((await execute({ args: step('each', 1) })).answer).toEqual({ outcome: 'completed' })
+  })
+})
+
+test('what the interpreter’s own activities throw is not told to Temporal', async () => {
+  const activity = {
+    info: { activityType: 'finishRun', workflowExecution: { workflowId: runId, runId: 'r' } },
+  } as unknown as ActivityContext
+  const { inbound } = createPolicyInterceptor(engine.context)(activity)
+  const failing = inbound.execute?.({ args: [{ runId }], headers: {} }, () =>
+    Promise.reject(new Error('a secret')),
+  )
+  await expect(failing).rejects.toMatchObject({
+    message: 'the call could not be decided',
+    type: 'Unavailable',
+  })
+})
