@@ -1,18 +1,20 @@
 import { spawn } from 'node:child_process'
-import { chmodSync, readFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, realpathSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { forgetProcess, recordProcess } from '../../src/stack/guard.ts'
 import { countResults, type Counts } from './counts.ts'
-import { guardedFolder, startTestPostgres } from './postgres.ts'
+import { startTestPostgres } from './postgres.ts'
 
 /*
  * `npm test [-- Jest's arguments]`: one PostgreSQL for all test files, then Jest twice: unit and database tests two
  * files at a time, and test/e2e one file at a time, since those start whole stacks and kill parts of them. Ends with
  * the line `N passed, N failed`, and with 1 unless something passed and nothing failed.
  *
- * Every folder that a test makes lies in one run folder, because TMPDIR points there. A guard process removes it, and
- * ends Jest, however this process ends; each server that a test starts has a guard of its own.
+ * Every folder that a test makes lies in one run folder, because TMPDIR points there. However
+ * this process ends, its guard (run-guard-process.ts) then removes that folder; Jest and its workers end with it, and
+ * each server that a test starts has a guard of its own.
  */
 
 interface Phase {
@@ -23,12 +25,25 @@ interface Phase {
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
 
+const endWithParent = new URL('end-with-parent.ts', import.meta.url).href
+
 const phases: readonly Phase[] = [
   { name: 'unit', args: ['--testPathIgnorePatterns=/test/e2e/', '--maxWorkers=2'] },
   { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)', '--runInBand'] },
 ]
 
-const { dataDir: runDir, guard } = guardedFolder()
+const runDir = realpathSync(mkdtempSync(join(tmpdir(), 'countersign-')))
+const guard = spawn(
+  process.execPath,
+  [fileURLToPath(new URL('run-guard-process.ts', import.meta.url)), runDir],
+  {
+    // A session of its own: what ends our whole process group must not reach the one that cleans up after it.
+    detached: true,
+    stdio: ['pipe', 'ignore', 'inherit'],
+    cwd: '/',
+  },
+)
+const cleaned = new Promise((resolve) => guard.once('exit', resolve))
 // Where PostgreSQL runs as another account than root's, that account has to pass through.
 chmodSync(runDir, 0o711)
 process.env['TMPDIR'] = runDir
@@ -60,7 +75,12 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   const child = spawn(
     process.execPath,
     [
-      ...['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', jest],
+      ...[
+        '--disable-warning=ExperimentalWarning',
+        '--experimental-vm-modules',
+        `--import=${endWithParent}`,
+        jest,
+      ],
       // The caller's patterns must not follow an option that takes a list, or they would be read as part of it.
       ...[...args, `--outputFile=${results}`, '--passWithNoTests', '--json', ...process.argv.slice(2)],
     ],
@@ -108,7 +128,8 @@ try {
 } catch (error) {
   process.stderr.write(`error: ${(error as Error).message}\n`)
 }
-await guard.close()
+guard.stdin?.end()
+await cleaned
 if (total.passed + total.failed === 0) process.stderr.write('no test ran\n')
 if (interrupted !== undefined) process.stderr.write(`interrupted by ${interrupted}\n`)
 process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`)

@@ -1,0 +1,67 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { globSync, mkdtempSync, readdirSync, realpathSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from '@jest/globals'
+
+/* `npm test` itself: its last line, its exit code, and that it leaves nothing behind, however it ends. */
+
+const runner = fileURLToPath(new URL('../support/run.ts', import.meta.url))
+
+interface Started {
+  readonly child: ChildProcess
+  readonly folder: string
+  readonly ended: Promise<{ code: number | null; lastLine: string | undefined }>
+}
+
+function start(...args: string[]): Started {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'runner-')))
+  const child = spawn(process.execPath, [runner, ...args], {
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: folder },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  let output = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
+  const ended = new Promise<Awaited<Started['ended']>>((resolve) => {
+    child.once('close', (code) => resolve({ code, lastLine: output.trimEnd().split('\n').at(-1) }))
+  })
+  return { child, folder, ended }
+}
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const deadline = Date.now() + 90_000
+  while (!holds()) {
+    if (Date.now() > deadline) throw new Error(`never happened: ${what}`)
+    await delay(100)
+  }
+}
+
+test('it counts what passed, and leaves nothing behind', async () => {
+  const { folder, ended } = start('test/support/counts')
+  expect(await ended).toEqual({ code: 0, lastLine: '7 passed, 0 failed' })
+  expect(readdirSync(folder)).toEqual([])
+}, 120_000)
+
+test('it fails when no test ran', async () => {
+  const { folder, ended } = start('no-such-test')
+  expect(await ended).toEqual({ code: 1, lastLine: '0 passed, 0 failed' })
+  expect(readdirSync(folder)).toEqual([])
+}, 120_000)
+
+test.each(['SIGKILL', 'SIGTERM'] as const)(
+  'ended by %s while a test runs a stack, it leaves nothing behind',
+  async (signal) => {
+    const { child, folder, ended } = start('test/stack/run.test')
+    await until(
+      'a test starts a stack',
+      () => globSync('*/*/data/run/postgres.json', { cwd: folder }).length > 0,
+    )
+    child.kill(signal)
+    const { code, lastLine } = await ended
+    if (signal === 'SIGTERM') expect({ code, lastLine }).toEqual({ code: 1, lastLine: '0 passed, 1 failed' })
+    await until('the run folder is gone', () => readdirSync(folder).length === 0)
+  },
+  240_000,
+)
