@@ -4,13 +4,11 @@ import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { decide, type Call, type Decided } from '../../policy/decide.ts'
 import type { JsonObject, Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
-import type { BatchKind } from '../combiner.ts'
 import { DomainError } from '../errors.ts'
 import { releaseHold, useApproval, withdrawApproval } from './approval-use.ts'
 import {
   effectId,
-  ledgerFamily,
-  loadLedger,
+  ledgerKind,
   type EffectKey,
   type EffectRecord,
   type Ledger,
@@ -71,17 +69,7 @@ export type StepVerdict =
 const maxAttempts = 100
 
 /** Decides calls of runs; commit point `effect.decide`. */
-export const decideSteps: BatchKind<StepOp, Ledger, StepVerdict> = {
-  point: 'effect.decide',
-  family: ledgerFamily,
-  load: (tx, ops) =>
-    loadLedger(
-      tx,
-      ops.map((op) => op.key),
-    ),
-  apply: decideStep,
-  write: (tx, ledger) => ledger.write(tx),
-}
+export const decideSteps = ledgerKind('effect.decide', decideStep)
 
 function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
   const run = ledger.runs.get(op.key.runId)

@@ -3,6 +3,8 @@ import type { EffectState, RunStatus, StepStatus, ApprovalStatus } from '../../c
 import type { DecisionsTable, LabelSource, MatchedRule, Risk, StepError } from '../../db/schema/runs.ts'
 import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
+import type { BatchKind } from '../combiner.ts'
+import type { CommitPoint } from '../commit-points.ts'
 import { writeLedger } from './ledger-write.ts'
 
 /** Names one call of a run; `itemIndex` is -1 for a step without `for_each`. */
@@ -167,8 +169,25 @@ interface LoadedRows {
   roles: { user_id: string; role: Role }[] | null
 }
 
-/** Decisions and outcomes of calls: both read and write through a Ledger. */
-export const ledgerFamily = {}
+const family = {}
+
+/** A kind of operation on calls of runs: all of them read and write through one Ledger. */
+export function ledgerKind<Op extends { readonly key: EffectKey }, R>(
+  point: CommitPoint,
+  apply: (tx: ChainTx, ledger: Ledger, op: Op) => R,
+): BatchKind<Op, Ledger, R> {
+  return {
+    point,
+    family,
+    load: (tx, ops) =>
+      loadLedger(
+        tx,
+        ops.map((op) => op.key),
+      ),
+    apply,
+    write: (tx, ledger) => writeLedger(tx, ledger),
+  }
+}
 
 /** Reads runs, the named calls with their steps and approvals, and the present roles of requesters and voters. */
 export async function loadLedger(tx: ChainTx, keys: readonly EffectKey[]): Promise<Ledger> {

@@ -6,16 +6,8 @@ import { isOutcome, type EffectState } from '../../contract/status.ts'
 import { addedLabels, type Call } from '../../policy/decide.ts'
 import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
-import type { BatchKind } from '../combiner.ts'
 import { atCommitPoint } from '../commit-points.ts'
-import {
-  effectId,
-  ledgerFamily,
-  loadLedger,
-  type EffectKey,
-  type EffectRecord,
-  type Ledger,
-} from './ledger.ts'
+import { effectId, ledgerKind, loadLedger, type EffectKey, type EffectRecord, type Ledger } from './ledger.ts'
 import { settle } from './ledger-moves.ts'
 
 /** What became of one attempt's body. */
@@ -39,17 +31,7 @@ export interface OutcomeOp {
 }
 
 /** Records outcomes; commit point `effect.outcome`. Answers the state that stands afterwards. */
-export const recordOutcomes: BatchKind<OutcomeOp, Ledger, EffectState> = {
-  point: 'effect.outcome',
-  family: ledgerFamily,
-  load: (tx, ops) =>
-    loadLedger(
-      tx,
-      ops.map((op) => op.key),
-    ),
-  apply: applyOutcome,
-  write: (tx, ledger) => ledger.write(tx),
-}
+export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
 /**
  * The same with a write of the tool's own in the same transaction (`transactional` tools). A superseded attempt writes
