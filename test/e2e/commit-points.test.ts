@@ -153,7 +153,9 @@ describe('a process killed at a commit point', () => {
       const runId = await started.runId
       await heldMail(started)
       let answer!: Promise<Answer<Run>>
-      await home.faults.at(fault, () => (answer = home.member.cancel(runId, { key: randomUUID() })))
+      await home.faults.at(fault, () => {
+        answer = home.member.cancel(runId, { key: randomUUID() })
+      })
       waiting.push(
         answer.then(async ({ status }) => {
           expect(status).toBe(200)
@@ -213,7 +215,9 @@ describe('a process killed at a commit point', () => {
     async (fault) => {
       const threshold = fault.endsWith('before') ? 3 : 1
       let answer!: Promise<unknown>
-      await home.faults.at(fault, () => (answer = home.owner.settings({ approval_threshold: threshold })))
+      await home.faults.at(fault, () => {
+        answer = home.owner.settings({ approval_threshold: threshold })
+      })
       expect(await answer).toMatchObject({ approval_threshold: threshold })
     },
     60 * seconds,

@@ -13,7 +13,7 @@ import { recordOutcomes, type OutcomeOp } from '../../../src/governance/runs/out
 import { changeGovernance } from '../../../src/governance/settings-change.ts'
 import { createWorkflow } from '../../../src/governance/workflows.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
-import type { JsonObject, Label } from '../../../src/policy/types.ts'
+import type { JsonObject } from '../../../src/policy/types.ts'
 import { testContext, withPeople, type TestContext } from '../support.ts'
 
 /** A definition without data flow: one step `s` that every repeat kind's tool can stand for. */
@@ -177,4 +177,4 @@ export const makeLate = (context: Context, approvalId: string) =>
     .where('id', '=', approvalId)
     .execute()
 
-export type { StepOp, Label }
+export type { StepOp }
