@@ -36,7 +36,8 @@ test('a workflow of one’s own: saved, held, approved, receipted, verified', as
   const cut = '=== next block ==='
   const { stdout, stderr } = await promisify(execFile)(
     'bash',
-    ['-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
+    // Fed from a socket, as Node does it, bash would otherwise take itself for a remote shell and read /etc/bash.bashrc.
+    ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
     { cwd: folder, timeout: 90_000 },
   )
   expect(stderr).toBe('')
