@@ -3,6 +3,7 @@ import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import type { ApiKeysTable } from '../db/schema/identity.ts'
 import { DomainError, notFound } from './errors.ts'
+import type { Once } from './idempotency.ts'
 import { actorOf, newApiKey, type Caller } from './identity.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
 import { covers, hasRole, roleOfScope } from './scopes.ts'
@@ -40,6 +41,7 @@ export async function createApiKey(
   context: Context,
   caller: Caller,
   input: { readonly name: string; readonly scopes: readonly string[]; readonly expiresAt: Date | null },
+  once: Once | null = null,
 ): Promise<KeyView & { readonly secret: string }> {
   requireWithin(caller, input.scopes)
   const { secret, hash, last4 } = newApiKey()
@@ -60,7 +62,9 @@ export async function createApiKey(
     }
     await tx.trx.insertInto('api_keys').values(row).execute()
     record(tx, caller, 'created', row)
-    return { ...viewOf(row, tx.now), secret }
+    const made = { ...viewOf(row, tx.now), secret }
+    await once?.markActed(tx.trx, made)
+    return made
   })
 }
 

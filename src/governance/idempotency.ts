@@ -24,8 +24,22 @@ export interface StoredAnswer {
 export interface Once {
   /** An earlier holder of the key did the act and died before it could answer: only the answer is missing. */
   readonly acted: boolean
-  /** Call in the act's own transaction. Throws `idempotency_in_progress` when another call has taken the key over. */
-  markActed(trx: Transaction<Database>): Promise<void>
+  /** What that act left with `markActed`. */
+  readonly made: unknown
+  /**
+   * Call in the act's own transaction. `made` is JSON that the answer needs and that cannot be read later, a new key's
+   * secret for one; it is kept sealed until the answer is. Throws `idempotency_in_progress` when another call has taken
+   * the key over.
+   */
+  markActed(trx: Transaction<Database>, made?: object): Promise<void>
+}
+
+/** Acts, unless an earlier holder of the key did: then what that act made. `act` must call `once.markActed`. */
+export async function actOnce<Made extends object | void>(
+  once: Once | null,
+  act: () => Promise<Made>,
+): Promise<Made> {
+  return once?.acted === true ? (once.made as Made) : act()
 }
 
 /** Either the first answer again, or the right to make it. */
@@ -33,7 +47,9 @@ export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Clai
 
 /**
  * The right to act under a key. It is ours while the lock is renewed; a process that dies loses it after `lockSeconds`,
- * and who asks again then acts anew (what it does must carry the key on, so that the effect is not made twice).
+ * and who asks again then has it. The lock only spares callers needless work, and may be short: one that is slow and not
+ * dead cannot act any more, because `markActed` finds the key taken over and undoes the act with its transaction. (What
+ * starts a run has its own mark: the run carries the key.)
  */
 export interface Claim extends Once {
   /** Keeps the answer for 24 hours. */
@@ -42,8 +58,8 @@ export interface Claim extends Once {
   release(): Promise<void>
 }
 
-const lockSeconds = 30
-const renewMilliseconds = 10_000
+const lockSeconds = 5
+const renewMilliseconds = 1_500
 const keptFor = sql`interval '24 hours'`
 
 /**
@@ -53,19 +69,20 @@ const keptFor = sql`interval '24 hours'`
  */
 export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
   // A row is taken over when it is over its time, or when its holder died (lock run out) and the body is the same.
-  const { rows } = await sql<{ token: string; acted: boolean }>`
+  const fresh = sql`k.created_at >= clock_timestamp() - ${keptFor}`
+  const { rows } = await sql<{ token: string; acted: boolean; made: string | null }>`
     insert into idempotency_keys as k (organization_id, user_id, route, key, body_hash, locked_until, created_at)
     values (${use.organizationId}, ${use.userId}, ${use.route}, ${use.key}, ${use.bodyHash},
             clock_timestamp() + make_interval(secs => ${lockSeconds}), clock_timestamp())
     on conflict (organization_id, user_id, route, key) do update
       set body_hash = excluded.body_hash, locked_until = excluded.locked_until, created_at = excluded.created_at,
           response_status = null, response_body = null,
-          acted = k.acted and k.created_at >= clock_timestamp() - ${keptFor}
+          acted = k.acted and ${fresh}, made = case when ${fresh} then k.made end
       where (k.created_at < clock_timestamp() - ${keptFor} and coalesce(k.locked_until < clock_timestamp(), true))
          or (k.response_status is null and k.locked_until < clock_timestamp() and k.body_hash = excluded.body_hash)
-    returning created_at::text as token, acted`.execute(context.db)
+    returning created_at::text as token, acted, made`.execute(context.db)
   const [mine] = rows
-  if (mine !== undefined) return { claim: claimOf(context, use, mine.token, mine.acted) }
+  if (mine !== undefined) return { claim: claimOf(context, use, mine) }
 
   const row = await context.db
     .selectFrom('idempotency_keys')
@@ -81,7 +98,7 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
       'this `Idempotency-Key` was used with another body: take a new one',
     )
   if (row === undefined || row.response_status === null) throw inProgress()
-  return { replay: { status: row.response_status, body: openBody(context, use, row.response_body) } }
+  return { replay: { status: row.response_status, body: unseal(context, use, 'answer', row.response_body) } }
 }
 
 const inProgress = (): DomainError =>
@@ -98,28 +115,41 @@ export async function forgetOldKeys(context: Context): Promise<void> {
   )
 }
 
-function claimOf(context: Context, use: KeyUse, token: string, acted: boolean): Claim {
+function claimOf(
+  context: Context,
+  use: KeyUse,
+  row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
+): Claim {
   // Whoever takes the key over sets a new `created_at`: it tells whether the row is still ours.
   const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId} and route = ${use.route}
-    and key = ${use.key} and created_at = ${token}::timestamptz`
+    and key = ${use.key} and created_at = ${row.token}::timestamptz`
+  const made = unseal(context, use, 'made', row.made)
+  let isRenewing = false
   const renewal = setInterval(() => {
+    // A database that is slow to answer must not get a second question on top.
+    if (isRenewing) return
+    isRenewing = true
     sql`update idempotency_keys set locked_until = clock_timestamp() + make_interval(secs => ${lockSeconds})
         where ${ours}`
       .execute(context.db)
       .catch(() => {})
+      .finally(() => (isRenewing = false))
   }, renewMilliseconds).unref()
   return {
-    acted,
-    async markActed(trx) {
-      const { numAffectedRows } = await sql`update idempotency_keys set acted = true where ${ours}`.execute(
-        trx,
-      )
+    acted: row.acted,
+    made: made === null ? undefined : JSON.parse(made),
+    async markActed(trx, what) {
+      const sealed = what === undefined ? null : seal(context, use, 'made', JSON.stringify(what))
+      const { numAffectedRows } = await sql`
+        update idempotency_keys set acted = true, made = ${sealed} where ${ours}`.execute(trx)
       if (numAffectedRows !== 1n) throw inProgress()
     },
     async keep(answer) {
       clearInterval(renewal)
       await sql`update idempotency_keys set locked_until = null, response_status = ${answer.status},
-        response_body = ${sealBody(context, use, answer.body)} where ${ours}`.execute(context.db)
+        response_body = ${seal(context, use, 'answer', answer.body)}, made = null where ${ours}`.execute(
+        context.db,
+      )
     },
     async release() {
       clearInterval(renewal)
@@ -131,14 +161,19 @@ function claimOf(context: Context, use: KeyUse, token: string, acted: boolean): 
   }
 }
 
-/** Answers hold outputs, and once a new API key: at rest they are sealed, bound to their row. */
-function sealBody(context: Context, use: KeyUse, body: string | null): string | null {
-  return body === null ? null : context.sealer.seal(placeOf(use), body).toString('base64')
+/** Answers hold outputs, and once a new API key: at rest they are sealed, bound to their row and column. */
+function seal(context: Context, use: KeyUse, column: 'answer' | 'made', text: string | null): string | null {
+  return text === null ? null : context.sealer.seal(placeOf(use, column), text).toString('base64')
 }
 
-function openBody(context: Context, use: KeyUse, sealed: string | null): string | null {
-  return sealed === null ? null : context.sealer.open(placeOf(use), Buffer.from(sealed, 'base64'))
+function unseal(
+  context: Context,
+  use: KeyUse,
+  column: 'answer' | 'made',
+  sealed: string | null,
+): string | null {
+  return sealed === null ? null : context.sealer.open(placeOf(use, column), Buffer.from(sealed, 'base64'))
 }
 
-const placeOf = (use: KeyUse): string =>
-  JSON.stringify(['idempotency', use.organizationId, use.userId, use.route, use.key])
+const placeOf = (use: KeyUse, column: string): string =>
+  JSON.stringify(['idempotency', use.organizationId, use.userId, use.route, use.key, column])

@@ -7,6 +7,7 @@ import { hashOf } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
 import { violates } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
+import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
@@ -30,24 +31,33 @@ export async function createRule(
   kind: RuleKindName,
   caller: Caller,
   body: AnyBody,
+  once: Once | null = null,
 ): Promise<RuleView> {
   const { table, id: idKind } = ruleKinds[kind]
   const id = newId(idKind)
-  return change(context, kind, caller, 'created', body.name, async (tx) => {
-    await tx.trx
-      .insertInto(table)
-      .values({
-        id,
-        organization_id: caller.organizationId,
-        name: body.name,
-        body: JSON.stringify(body),
-        created_by: caller.userId,
-        created_at: tx.now,
-        updated_at: tx.now,
-      })
-      .execute()
-    return { id, body }
-  })
+  return change(
+    context,
+    kind,
+    caller,
+    'created',
+    body.name,
+    async (tx) => {
+      await tx.trx
+        .insertInto(table)
+        .values({
+          id,
+          organization_id: caller.organizationId,
+          name: body.name,
+          body: JSON.stringify(body),
+          created_by: caller.userId,
+          created_at: tx.now,
+          updated_at: tx.now,
+        })
+        .execute()
+      return { id, body }
+    },
+    once,
+  )
 }
 
 /** Newest first. */
@@ -140,6 +150,7 @@ async function change(
   verb: 'created' | 'updated',
   name: string,
   work: (tx: ChainTx) => Promise<{ id: string; body: AnyBody }>,
+  once: Once | null = null,
 ): Promise<RuleView> {
   const { table, noun, word, nameConstraint } = ruleKinds[kind]
   try {
@@ -147,7 +158,9 @@ async function change(
       const { id, body } = await work(tx)
       tx.policyChanged()
       record(tx, caller, noun, verb, id, body)
-      return viewOf(await tx.trx.selectFrom(table).selectAll().where('id', '=', id).executeTakeFirstOrThrow())
+      const row = await tx.trx.selectFrom(table).selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+      await once?.markActed(tx.trx, viewOf(row))
+      return viewOf(row)
     })
   } catch (error) {
     if (!violates(error, nameConstraint)) throw error

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import type { WorkflowDefinition } from '../contract/definition.ts'
 import { notFound } from './errors.ts'
+import type { Once } from './idempotency.ts'
 import type { Caller } from './identity.ts'
 import { deploy, lockWorkflow, requireSound } from './workflows.ts'
 
@@ -59,6 +60,7 @@ export async function rollBack(
   workflowId: string,
   version: string,
   message: string,
+  once: Once | null = null,
 ): Promise<{ new_version: number; rolled_back_from: number; deployed_at: string }> {
   const target = await inspectVersion(context, workflowId, version)
   requireSound(target.definition)
@@ -72,7 +74,9 @@ export async function rollBack(
       .execute()
     const { definition, version: rolledBackTo } = target
     await deploy(tx, caller, { id: workflowId, version: next, definition, message, rolledBackTo })
-    return { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
+    const answer = { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
+    await once?.markActed(tx.trx, answer)
+    return answer
   })
 }
 

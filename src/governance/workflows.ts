@@ -7,6 +7,7 @@ import type { WorkflowsTable } from '../db/schema/workflows.ts'
 import { hashOf } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
 import { DomainError, notFound } from './errors.ts'
+import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
 
@@ -43,6 +44,7 @@ export async function createWorkflow(
   context: Context,
   caller: Caller,
   input: WorkflowInput,
+  once: Once | null = null,
 ): Promise<WorkflowView> {
   requireSound(input.definition)
   const id = newId('workflow')
@@ -60,7 +62,9 @@ export async function createWorkflow(
     }
     await tx.trx.insertInto('workflows').values(row).execute()
     await deploy(tx, caller, { id, version: 1, definition: input.definition, message: '' })
-    return { ...summaryOf(row), definition: input.definition }
+    const view = { ...summaryOf(row), definition: input.definition }
+    await once?.markActed(tx.trx, view)
+    return view
   })
 }
 

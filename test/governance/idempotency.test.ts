@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { forgetOldKeys, openKey, type Claim, type KeyUse } from '../../src/governance/idempotency.ts'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { actOnce, forgetOldKeys, openKey, type Claim, type KeyUse } from '../../src/governance/idempotency.ts'
 import { testContext, withPeople, type TestContext } from './support.ts'
 
 let running: TestContext
@@ -124,6 +124,58 @@ describe('an idempotency key', () => {
       code: 'idempotency_mismatch',
     })
     expect((await claim(use)).acted).toBe(true)
+  })
+
+  test('keeps what the act made for who takes it over, sealed, until there is an answer', async () => {
+    const use = newUse()
+    const { db, pool } = running.context
+    const dead = await claim(use)
+    await db.transaction().execute((trx) => dead.markActed(trx, { secret: 'hidden' }))
+    const row = () => pool.query('select * from idempotency_keys where key = $1', [use.key])
+    const { made } = (await row()).rows[0]
+    expect(Buffer.from(made, 'base64').toString('latin1')).not.toContain('hidden')
+    await age(use, 'locked_until', '1 hour')
+    const heir = await claim(use)
+    const act = jest.fn(() => Promise.resolve({ secret: 'another' }))
+    expect(await actOnce(heir, act)).toEqual({ secret: 'hidden' })
+    expect(act).not.toHaveBeenCalled()
+    await heir.keep({ status: 201, body: '{}' })
+    expect((await row()).rows[0].made).toBeNull()
+  })
+
+  test('that was acted under is a new one after 24 hours', async () => {
+    const use = newUse()
+    const dead = await claim(use)
+    await running.context.db.transaction().execute((trx) => dead.markActed(trx, { secret: 'hidden' }))
+    await age(use, 'created_at', '25 hours')
+    await age(use, 'locked_until', '25 hours')
+    const next = await claim({ ...use, bodyHash: 'b' })
+    expect([next.acted, next.made]).toEqual([false, undefined])
+    expect(await actOnce(next, () => Promise.resolve({ id: 'new' }))).toEqual({ id: 'new' })
+    await next.release()
+  })
+
+  test('is locked for seconds, and anew while its holder lives', async () => {
+    jest.useFakeTimers({ doNotFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'clearImmediate', 'nextTick', 'queueMicrotask', 'Date', 'performance', 'hrtime'] }) // prettier-ignore
+    try {
+      const use = newUse()
+      const left = async (): Promise<number> => {
+        const found = await running.context.pool.query(
+          'select extract(epoch from locked_until - clock_timestamp())::float as left from idempotency_keys where key = $1',
+          [use.key],
+        )
+        return found.rows[0].left
+      }
+      const holder = await claim(use)
+      expect(await left()).toBeLessThanOrEqual(5)
+      await age(use, 'locked_until', '1 hour')
+      jest.advanceTimersByTime(1_500)
+      while ((await left()) < 0) await new Promise((resolve) => setImmediate(resolve))
+      await holder.release()
+      expect(jest.getTimerCount()).toBe(0)
+    } finally {
+      jest.useRealTimers()
+    }
   })
 
   test('released, it may be used with another body', async () => {

@@ -6,6 +6,7 @@ import {
   revokeApiKey,
   type KeyView,
 } from '../../governance/api-keys.ts'
+import { actOnce } from '../../governance/idempotency.ts'
 import { textField } from '../../policy/text.ts'
 import { created, noContent, ok, route } from '../route.ts'
 import { id, listOf, listQuery, scopeMap, time } from '../schemas/common.ts'
@@ -47,12 +48,11 @@ export const postApiKey = route({
     expires_at: expiry.nullable().optional(),
   }),
   responses: { 201: newApiKey },
-  async handle({ context, caller, body }) {
-    const { secret, ...key } = await createApiKey(context, caller, {
-      name: body.name,
-      scopes: body.scopes,
-      expiresAt: body.expires_at ?? null,
-    })
+  async handle({ context, caller, body, once }) {
+    const { name, scopes, expires_at: expiresAt = null } = body
+    const { secret, ...key } = await actOnce(once, () =>
+      createApiKey(context, caller, { name, scopes, expiresAt }, once),
+    )
     return created({ ...answer(key), api_key: secret })
   },
 })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { listApprovals, readApproval } from '../../governance/approvals/read.ts'
 import { vote } from '../../governance/approvals/vote.ts'
+import { actOnce } from '../../governance/idempotency.ts'
 import { textField } from '../../policy/text.ts'
 import { filter, flag } from '../query.ts'
 import { ok, route } from '../route.ts'
@@ -45,8 +46,9 @@ const decide = (decision: 'approve' | 'reject') =>
     body: z.strictObject({ comment: textField(2000, 0).default('') }),
     responses: { 200: approval },
     async handle({ context, caller, params, body, once }) {
-      if (once?.acted !== true)
-        await vote(context, { caller, approvalId: params.id, decision, comment: body.comment, once })
+      await actOnce(once, () =>
+        vote(context, { caller, approvalId: params.id, decision, comment: body.comment, once }),
+      )
       return ok(await readApproval(context, caller, params.id))
     },
   })

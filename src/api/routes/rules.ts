@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { actOnce } from '../../governance/idempotency.ts'
 import { ruleKinds, type RuleKindName } from '../../governance/rule-kinds.ts'
 import {
   createRule,
@@ -29,8 +30,8 @@ function rulesOf(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
       tag,
       body: input,
       responses: { 201: view },
-      async handle({ context, caller, body }) {
-        return created(await createRule(context, kind, caller, body))
+      async handle({ context, caller, body, once }) {
+        return created(await actOnce(once, () => createRule(context, kind, caller, body, once)))
       },
     }),
     route({

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { actOnce } from '../../governance/idempotency.ts'
 import { readStepOutput } from '../../governance/runs/read.ts'
 import { readReceipt } from '../../governance/runs/receipt.ts'
 import { resolveStep } from '../../governance/runs/resolve.ts'
@@ -40,8 +41,8 @@ export const postResolve = route({
   }),
   responses: { 200: run },
   async handle({ context, caller, params, body, once }) {
-    if (once?.acted !== true)
-      await resolveStep(context, {
+    await actOnce(once, () =>
+      resolveStep(context, {
         caller,
         runId: params.id,
         stepId: params.step,
@@ -49,7 +50,8 @@ export const postResolve = route({
         outcome: body.outcome,
         output: body.output as Json | undefined,
         once,
-      })
+      }),
+    )
     return ok(await runOf(context, caller, params.id))
   },
 })

@@ -3,6 +3,7 @@ import type { Context } from '../../context.ts'
 import { runEnded } from '../../contract/status.ts'
 import { hashOf } from '../../governance/canonical.ts'
 import { notFound } from '../../governance/errors.ts'
+import { actOnce } from '../../governance/idempotency.ts'
 import type { Caller } from '../../governance/identity.ts'
 import { acceptRun } from '../../governance/runs/accept.ts'
 import { cancelRun } from '../../governance/runs/cancel.ts'
@@ -104,7 +105,7 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
       body: z.strictObject({}),
       responses: { 200: run },
       async handle({ context, caller, params, once }) {
-        if (once?.acted !== true) await cancelRun(context, { caller, runId: params.id, once })
+        await actOnce(once, () => cancelRun(context, { caller, runId: params.id, once }))
         return ok(await runOf(context, caller, params.id))
       },
     }),

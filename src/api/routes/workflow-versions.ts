@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { workflowDefinition } from '../../contract/definition.ts'
+import { actOnce } from '../../governance/idempotency.ts'
 import { inspectVersion, listVersions, rollBack } from '../../governance/workflow-versions.ts'
 import { textField } from '../../policy/text.ts'
 import { ok, route } from '../route.ts'
@@ -36,7 +37,7 @@ export const postRollback = route({
   tag: 'Workflows',
   body: z.strictObject({ message: textField(2000, 0).default('') }),
   responses: { 200: z.strictObject({ new_version: z.int(), rolled_back_from: z.int(), deployed_at: time }) },
-  async handle({ context, caller, params, body }) {
-    return ok(await rollBack(context, caller, params.id, params.version, body.message))
+  async handle({ context, caller, params: { id: workflowId, version: target }, body, once }) {
+    return ok(await actOnce(once, () => rollBack(context, caller, workflowId, target, body.message, once)))
   },
 })

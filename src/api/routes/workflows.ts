@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { workflowDefinition } from '../../contract/definition.ts'
+import { actOnce } from '../../governance/idempotency.ts'
 import {
   changeWorkflow,
   createWorkflow,
@@ -38,8 +39,8 @@ export const postWorkflow = route({
     definition: workflowDefinition,
   }),
   responses: { 201: workflow },
-  async handle({ context, caller, body }) {
-    return created(await createWorkflow(context, caller, body))
+  async handle({ context, caller, body, once }) {
+    return created(await actOnce(once, () => createWorkflow(context, caller, body, once)))
   },
 })
 

@@ -22,6 +22,7 @@ create table idempotency_keys (
   response_status integer,
   response_body text,
   acted boolean not null default false,
+  made text,
   created_at timestamptz not null default now(),
   primary key (organization_id, user_id, route, key)
 );

@@ -23,6 +23,8 @@ export interface IdempotencyKeysTable {
   response_body: string | null
   /** The act has committed, whatever became of its answer. */
   acted: Generated<boolean>
+  /** What the act made, sealed JSON; only until the answer is there. */
+  made: string | null
   created_at: Generated<Date>
 }
 

@@ -26,7 +26,8 @@ export async function cancelRun(
       throw new DomainError('insufficient_role', 'cancelling the run of someone else needs the role `admin`')
     if (runEnded(run.status))
       throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
-    if (run.cancel_requested_at !== null) return
+    // Marked all the same: asked again, the run may have ended meanwhile, which is no reason to refuse then.
+    if (run.cancel_requested_at !== null) return request.once?.markActed(tx.trx)
     await tx.trx
       .updateTable('runs')
       .set({
