@@ -1,0 +1,94 @@
+import { createServer } from 'node:http'
+import { createApp } from '../../src/api/app.ts'
+import { createContext, type Context } from '../../src/context.ts'
+import type { Combiner } from '../../src/governance/combiner.ts'
+import { listen, type Answer } from './server.ts'
+
+type Run = Combiner['run']
+
+/** Another API process over the database of `context`, whose commits go through `run`. */
+async function otherServer(
+  context: Context,
+  wrap: (run: Run, end: () => Promise<void>) => Run,
+): Promise<{ base: string; end: () => Promise<void> }> {
+  const other = createContext(context.config, 'api')
+  const { combiner } = other
+  let isEnding: Promise<void> | null = null
+  const end = () => (isEnding ??= other.close())
+  Object.assign(other, {
+    combiner: { join: combiner.join.bind(combiner), run: wrap(combiner.run.bind(combiner), end) },
+  })
+  const services = { temporal: () => Promise.resolve(true), draining: new AbortController().signal }
+  const server = createServer(createApp(other, services))
+  const base = await listen(server)
+  return {
+    base,
+    async end() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      await end()
+    },
+  }
+}
+
+/** One POST, to such a process. */
+export async function postTo(
+  url: string,
+  key: string,
+  body: unknown,
+  headers: Record<string, string>,
+): Promise<Answer> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
+  const text = await response.text()
+  return { status: response.status, headers: response.headers, text, body: JSON.parse(text) }
+}
+
+/** Sends a request to a process that dies when its first transaction has committed: nothing after that happens. */
+export async function sendAndDie(context: Context, send: (base: string) => Promise<unknown>): Promise<void> {
+  const dead = Promise.withResolvers<void>()
+  const dying = await otherServer(context, (run, end) => async (...operation) => {
+    await run(...operation)
+    // Its connections go, so that nothing of it renews a lock or keeps an answer.
+    await end()
+    dead.resolve()
+    return new Promise(() => {})
+  })
+  const sent = send(dying.base).then(
+    (answer) => Promise.reject(new Error(`it answered: ${JSON.stringify(answer)}`)),
+    () => Promise.reject(new Error('the request failed before anything was committed')),
+  )
+  try {
+    await Promise.race([dead.promise, sent])
+  } finally {
+    sent.catch(() => {})
+    await dying.end()
+  }
+}
+
+/** Sends a request to a process that stops just before its transaction, does `meanwhile`, and lets it go on. */
+export async function sendAndStall(
+  context: Context,
+  send: (base: string) => Promise<Answer>,
+  meanwhile: () => Promise<unknown>,
+): Promise<Answer> {
+  const [reached, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const stalling = await otherServer(context, (run) => async (...operation) => {
+    reached.resolve()
+    await gate.promise
+    return run(...operation)
+  })
+  try {
+    const answer = send(stalling.base)
+    await Promise.race([reached.promise, answer])
+    await meanwhile()
+    gate.resolve()
+    return await answer
+  } finally {
+    gate.resolve()
+    await stalling.end()
+  }
+}
