@@ -24,7 +24,9 @@ const environment = z.object({
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default('Countersign <countersign@localhost>'),
   FILE_ROOT: z.string().default('samples'),
-  ENABLE_DOCS: flag.default(true),
+  SESSION_SECRET_KEY: z.string().optional(),
+  ENABLE_DOCS: flag.optional(),
+  ENABLE_DEVELOPER_ROUTES: flag.default(false),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   RUN_APPROVAL_SECONDS: z.coerce
     .number()
@@ -37,6 +39,8 @@ const environment = z.object({
 
 export interface Config {
   readonly env: 'development' | 'test' | 'staging' | 'production'
+  /** What production would refuse to start with; each process says it once (staging). */
+  readonly warnings: readonly string[]
   /** Names this process in logs and heartbeats. */
   readonly processId: string
   readonly database: { readonly url: string; readonly appRole: string; readonly prepare: boolean }
@@ -64,19 +68,28 @@ export interface Config {
   readonly reconcileSeconds: number
 }
 
-/** Reads the environment. Throws one error that names every variable that is missing or wrong. */
+/**
+ * Reads the environment; a variable that is set to nothing counts as not set. Throws one error that names every variable
+ * that is missing or wrong, in production also what must not run there (specification, "Authentication" 7).
+ */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
-  const parsed = environment.safeParse(env)
+  const parsed = environment.safeParse(
+    Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
+  )
   if (!parsed.success) {
     const lines = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
     throw new Error(`the environment is not complete: ${lines.join('; ')}`)
   }
   const e = parsed.data
+  const unfit = unfitForProduction(e)
+  if (e.APP_ENV === 'production' && unfit.length > 0)
+    throw new Error(`not started in production: ${unfit.join('; ')}`)
   const encryptionKey = Buffer.from(e.DATA_ENCRYPTION_KEY, 'base64')
   if (encryptionKey.length !== 32)
     throw new Error('DATA_ENCRYPTION_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
   return {
     env: e.APP_ENV,
+    warnings: e.APP_ENV === 'staging' ? unfit : [],
     processId: `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
     database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE, prepare: e.DATABASE_PREPARED_STATEMENTS },
     temporal: {
@@ -88,7 +101,12 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       tlsCertFile: e.TEMPORAL_TLS_CERT_FILE ?? null,
       tlsKeyFile: e.TEMPORAL_TLS_KEY_FILE ?? null,
     },
-    http: { host: e.HOST, port: e.PORT, publicUrl: e.PUBLIC_URL ?? null, docs: e.ENABLE_DOCS },
+    http: {
+      host: e.HOST,
+      port: e.PORT,
+      publicUrl: e.PUBLIC_URL ?? null,
+      docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
+    },
     encryptionKey,
     tools: { fileRoot: e.FILE_ROOT, smtpUrl: e.SMTP_URL ?? null, mailFrom: e.MAIL_FROM },
     logLevel: e.LOG_LEVEL,
@@ -96,4 +114,13 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     heartbeatTimeoutSeconds: e.HEARTBEAT_TIMEOUT_SECONDS,
     reconcileSeconds: e.RECONCILE_SECONDS,
   }
+}
+
+function unfitForProduction(e: z.infer<typeof environment>): string[] {
+  const found: string[] = []
+  if ((e.SESSION_SECRET_KEY ?? '').length < 32)
+    found.push('SESSION_SECRET_KEY must have at least 32 characters (openssl rand -base64 32)')
+  if (e.ENABLE_DOCS === true) found.push('ENABLE_DOCS must be `false`')
+  if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
+  return found
 }

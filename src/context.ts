@@ -24,6 +24,7 @@ export interface Context {
 
 export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): Context {
   const log = createLog(config.logLevel, { process: kind, process_id: config.processId })
+  for (const warning of config.warnings) log.warn(`production would not start: ${warning}`)
   const pool = createPool({
     url: config.database.url,
     appRole: config.database.appRole,

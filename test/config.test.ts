@@ -1,0 +1,42 @@
+import { describe, expect, test } from '@jest/globals'
+import { readConfig } from '../src/config.ts'
+
+const key = Buffer.alloc(32, 7).toString('base64')
+const least = { DATABASE_URL: 'postgresql://db/countersign', DATA_ENCRYPTION_KEY: key }
+const production = { ...least, APP_ENV: 'production', SESSION_SECRET_KEY: 's'.repeat(32) }
+
+describe('readConfig', () => {
+  test('fills in defaults', () => {
+    const config = readConfig(least)
+    expect(config).toMatchObject({ env: 'development', http: { port: 8080, docs: true } })
+    expect(config.runApprovalSeconds).toBe(604_800)
+    expect(config.encryptionKey).toEqual(Buffer.alloc(32, 7))
+  })
+
+  test('counts a variable that is set to nothing as not set', () => {
+    const config = readConfig({ ...least, SMTP_URL: '', PORT: '' })
+    expect(config).toMatchObject({ tools: { smtpUrl: null }, http: { port: 8080 } })
+  })
+
+  test('names every variable that is missing or wrong in one error', () => {
+    expect(() => readConfig({ PORT: 'none' })).toThrow(/DATABASE_URL.*PORT.*DATA_ENCRYPTION_KEY/)
+    expect(() => readConfig({ ...least, DATA_ENCRYPTION_KEY: 'short' })).toThrow('32 bytes')
+  })
+
+  test.each([
+    ['no session key', { SESSION_SECRET_KEY: undefined }, 'SESSION_SECRET_KEY'],
+    ['a short session key', { SESSION_SECRET_KEY: 's'.repeat(31) }, 'SESSION_SECRET_KEY'],
+    ['docs', { ENABLE_DOCS: 'true' }, 'ENABLE_DOCS'],
+    ['developer routes', { ENABLE_DEVELOPER_ROUTES: '1' }, 'ENABLE_DEVELOPER_ROUTES'],
+  ])('with %s production does not start and staging warns', (_what, change, named) => {
+    expect(() => readConfig({ ...production, ...change })).toThrow(named)
+    const { warnings } = readConfig({ ...production, ...change, APP_ENV: 'staging' })
+    expect(warnings).toEqual([expect.stringContaining(named)])
+    expect(readConfig({ ...production, ...change, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test('hides the docs in production, and elsewhere when told so', () => {
+    expect(readConfig(production).http.docs).toBe(false)
+    expect(readConfig({ ...least, ENABLE_DOCS: 'false' }).http.docs).toBe(false)
+  })
+})
