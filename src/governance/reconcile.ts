@@ -8,42 +8,68 @@ import { endRun, type FinalStatus } from './runs/finish.ts'
 /** Any number; a pass looks at this many of the runs that were looked at longest ago. */
 const passSize = 100
 
+interface OpenRun {
+  readonly id: string
+  readonly organization_id: string
+  readonly cancel_requested_at: Date | null
+  /** Something it waits for was decided, and a wake-up should have come by now. */
+  readonly is_overdue: boolean
+}
+
 /**
  * Compares runs that have not ended with Temporal: missing there → started again (finished steps return their outcomes,
- * nothing runs twice); ended there → closed here. Runs of the last `minAgeSeconds` are left to the relay.
+ * nothing runs twice); ended there → closed here; waiting there for what is decided here → told again. Runs of the last
+ * `minAgeSeconds` are left to the relay.
  */
 export async function reconcile(
   context: Context,
   motor: Motor,
   attributes: AttributesCheck,
   minAgeSeconds: number,
-): Promise<{ started: number; closed: number }> {
-  const result = { started: 0, closed: 0 }
-  for (const { id, organization_id } of await takeRuns(context, minAgeSeconds)) {
+): Promise<{ started: number; closed: number; woken: number }> {
+  const result = { started: 0, closed: 0, woken: 0 }
+  for (const run of await takeRuns(context, minAgeSeconds)) {
+    const { id } = run
     const state = await motor.describe(id)
-    if (state === 'running') continue
-    if (state === 'missing') {
+    if (state === 'running') {
+      if (await tellAgain(motor, run)) result.woken += 1
+    } else if (state === 'missing') {
       await startRun(context, motor, attributes, id)
       result.started += 1
       context.log.warn({ run_id: id }, 'a run was missing in Temporal and was started again')
-    } else if (await close(context, organization_id, id, state)) result.closed += 1
+    } else if (await close(context, run.organization_id, id, state)) result.closed += 1
   }
   return result
 }
 
+/** A wake-up or cancellation that got lost on the way, whoever lost it; told twice it does no harm. */
+async function tellAgain(motor: Motor, run: OpenRun): Promise<boolean> {
+  if (run.cancel_requested_at !== null) return motor.cancel(run.id)
+  return run.is_overdue && motor.wake(run.id, {})
+}
+
 /** Marks them as looked at, so that several workers share the work. */
-async function takeRuns(
-  context: Context,
-  minAgeSeconds: number,
-): Promise<{ id: string; organization_id: string }[]> {
-  const { rows } = await sql<{ id: string; organization_id: string }>`
-    update runs set checked_at = clock_timestamp()
-    where id in (
-      select id from runs
-      where finished_at is null
-        and greatest(created_at, checked_at) < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
-      order by checked_at nulls first limit ${passSize} for update skip locked)
-    returning id, organization_id`.execute(context.db)
+async function takeRuns(context: Context, minAgeSeconds: number): Promise<OpenRun[]> {
+  const { rows } = await sql<OpenRun>`
+    with taken as (
+      update runs set checked_at = clock_timestamp()
+      where id in (
+        select id from runs
+        where finished_at is null
+          and greatest(created_at, checked_at) < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
+        order by checked_at nulls first limit ${passSize} for update skip locked)
+      returning id, organization_id, cancel_requested_at
+    )
+    select taken.*,
+      exists(
+        select from effects e where e.run_id = taken.id and e.state = 'unknown_outcome' and e.resolved_outcome is not null
+      ) or exists(
+        select from approvals a left join effects e on e.run_id = a.run_id and e.approval_id = a.id
+        where a.run_id = taken.id and a.status <> 'pending' and a.used_at is null and a.superseded_by is null
+          and (e.state = 'held' or a.kind = 'run')
+          and a.decided_at < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
+      ) as is_overdue
+    from taken`.execute(context.db)
   return rows
 }
 

@@ -27,6 +27,7 @@ export interface Addresses {
   /** The superuser, in the same database. */
   readonly database_admin_url: string
   readonly temporal_address: string
+  readonly temporal_namespace: string
 }
 
 /**

@@ -137,6 +137,7 @@ async function bootstrap(
     database_url: urls.app,
     database_admin_url: urls.admin,
     temporal_address: place.address,
+    temporal_namespace: place.namespace ?? 'default',
   }
   let written = false
   await bootstrapIdentities(env, async (made) => {

@@ -246,6 +246,22 @@ describe('a process that dies between the commit and the answer', () => {
   })
 })
 
+describe('a run that was accepted', () => {
+  test('is the answer although a rule saved meanwhile would refuse it', async () => {
+    const { key, send } = await start(cases['POST /workflows/{id}/execute'])
+    await sendAndDie(server.context, send)
+    const path = `/organizations/${server.identities.organization_id}/rules`
+    const rule = { name: 'nothing any more', verdict: 'deny', match_all: true }
+    const saved = await server.call(keyOf('admin'), 'POST', path, rule)
+    const again = await askAgain(send, key)
+    await server.call(keyOf('admin'), 'DELETE', `${path}/${saved.body.id}`)
+    expect([again.status, again.body]).toEqual([
+      202,
+      expect.objectContaining({ execution_id: expect.any(String) }),
+    ])
+  })
+})
+
 describe('a process that was only slow, and taken for dead', () => {
   test.each(Object.entries(cases))('%s: does not act any more', async (_, one) => {
     const { prepared, key, send } = await start(one)

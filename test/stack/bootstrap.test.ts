@@ -28,6 +28,7 @@ const addresses = (port: number) => ({
   database_url: 'postgresql://app',
   database_admin_url: 'postgresql://admin',
   temporal_address: '127.0.0.1:1',
+  temporal_namespace: 'default',
 })
 const quiet = (): void => undefined
 

@@ -27,6 +27,7 @@ interface Bootstrap {
   readonly database_url: string
   readonly database_admin_url: string
   readonly temporal_address: string
+  readonly temporal_namespace: string
   readonly organization_id: string
 }
 
@@ -71,7 +72,7 @@ describe('npm start', () => {
     expect(env).toMatchObject({
       DATABASE_URL: bootstrap.database_url,
       TEMPORAL_ADDRESS: bootstrap.temporal_address,
-      TEMPORAL_NAMESPACE: 'countersign',
+      TEMPORAL_NAMESPACE: bootstrap.temporal_namespace,
       SMTP_URL: 'smtp://127.0.0.1:1',
       DATA_DIR: dataDir,
     })

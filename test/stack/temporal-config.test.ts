@@ -28,7 +28,7 @@ describe('temporal-dev.yml', () => {
     expect(valuesOf(args, '--ip')).toEqual(['127.0.0.1'])
     expect(valuesOf(args, '--port')).toEqual(['71'])
     expect(valuesOf(args, '--ui-port')).toEqual(['72'])
-    expect(valuesOf(args, '--namespace')).toEqual(['countersign'])
+    expect(valuesOf(args, '--namespace')).toEqual(['default'])
     expect(valuesOf(args, '--db-filename')).toEqual(['/data/temporal.db'])
     expect(valuesOf(args, '--dynamic-config-value')).toEqual([
       'history.transferProcessorMaxPollRPS=2000',
@@ -62,7 +62,7 @@ describe('temporal-dev.yml', () => {
     ['a misspelt section', 'dynamic_config:', 'dynamic_confg:', 'dynamic_confg'],
     ['an impossible port', 'grpc: 0', 'grpc: 70000', 'ports.grpc'],
     ['an unknown attribute type', 'Risk: Keyword', 'Risk: Keywort', 'search_attributes.CountersignRisk'],
-    ['a namespace that is an option', 'namespace: countersign', 'namespace: --help', 'namespace'],
+    ['a namespace that is an option', 'namespace: default', 'namespace: --help', 'namespace'],
   ])('%s is refused by name', (_, from, to, name) => {
     expect(() => readTemporalConfig(changed(from, to))).toThrow(name)
   })

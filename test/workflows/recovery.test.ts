@@ -114,7 +114,34 @@ describe('what ends or goes missing in Temporal', () => {
       status_reason: 'the run was terminated in Temporal',
     })
     expect(await approvalsOf(stack.context, runId)).toMatchObject([{ status: 'cancelled' }])
-    expect(await pass()).toEqual({ started: 0, closed: 0 })
+    expect(await pass()).toEqual({ started: 0, closed: 0, woken: 0 })
+  })
+
+  test('a wake-up that was lost: told again, once it is due', async () => {
+    await stack.rules(holdRule())
+    const runId = await start(mail('woken'))
+    const approvalId = await pending(runId)
+    expect(await pass()).toEqual({ started: 0, closed: 0, woken: 0 })
+    await withholdOutbox(stack)
+    await stack.vote(approvalId, 'admin')
+    await stack.context.db.deleteFrom('outbox').where('run_id', '=', runId).execute()
+    await deliverOutbox(stack)
+    expect((await runOf(stack.context, runId)).status).toBe('paused')
+    expect(await pass()).toEqual({ started: 0, closed: 0, woken: 1 })
+    expect(await stack.ended(runId)).toEqual({ run: 'completed', woken: 'completed' })
+    expect(stack.sink.count('woken')).toBe(1)
+  })
+
+  test('a cancellation that was lost: told again', async () => {
+    const runId = await start(read('a', 'lost-wait'))
+    await until('it reads', () => reads.waiting() === 1)
+    await stack.context.db
+      .updateTable('runs')
+      .set({ cancel_requested_at: new Date() })
+      .where('id', '=', runId)
+      .execute()
+    expect(await pass()).toEqual({ started: 0, closed: 0, woken: 1 })
+    expect(await stack.ended(runId)).toEqual({ run: 'cancelled', a: 'cancelled' })
   })
 
   test('cancelled there: the run ends as cancelled by itself', async () => {
@@ -129,9 +156,9 @@ describe('what ends or goes missing in Temporal', () => {
     const runId = await start(read('a', 'missing-wait'))
     await deliverOutbox(stack)
     expect(await stack.motor.describe(runId)).toBe('missing')
-    expect(await pass()).toEqual({ started: 1, closed: 0 })
+    expect(await pass()).toEqual({ started: 1, closed: 0, woken: 0 })
     await until('it reads', () => reads.waiting() === 1)
-    expect(await pass()).toEqual({ started: 0, closed: 0 })
+    expect(await pass()).toEqual({ started: 0, closed: 0, woken: 0 })
     reads.release()
     expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
     expect(reads.calls.get('missing-wait')).toBe(1)

@@ -31,8 +31,8 @@ export const postExecute = route({
     version: z.int().min(1).max(1_000_000_000).optional(),
   }),
   responses: { 200: execution, 202: execution },
-  async handle({ context, caller, params, query, body, idempotencyKey, signal }) {
-    const { runId } = await acceptRun(context, {
+  async handle({ context, caller, params, query, body, idempotencyKey, once, signal }) {
+    const request = {
       caller,
       workflowId: params.id,
       inputs: body.inputs as JsonObject,
@@ -40,7 +40,9 @@ export const postExecute = route({
       version: body.version,
       // With the body: the key may be used for something else once its 24 hours are over.
       idempotencyKey: idempotencyKey === null ? undefined : hashOf([idempotencyKey, body]),
-    })
+      once,
+    }
+    const { runId } = await actOnce(once, () => acceptRun(context, request))
     await waitForEnd(context, runId, query.wait, signal)
     const view = await runOf(context, caller, runId)
     return (runEnded(view.status) ? ok : accepted)(executionOf(view))

@@ -12,6 +12,7 @@ import { hashOf } from '../canonical.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { violates } from '../database-errors.ts'
 import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
 
@@ -25,6 +26,8 @@ export interface AcceptRequest {
   readonly version?: number | undefined
   /** The same key of the same person names the same run, also when the first answer was lost. */
   readonly idempotencyKey?: string | undefined
+  /** Marks the key in the same transaction, so that a later refusal cannot answer for what was accepted. */
+  readonly once?: Once | null | undefined
 }
 
 interface Prepared extends AcceptRequest {
@@ -118,6 +121,7 @@ async function acceptUnderLock(
       risk_reasons: [...risk.reasons],
     },
   })
+  await request.once?.markActed(tx.trx, { runId: request.runId })
   return null
 }
 
