@@ -2,34 +2,28 @@ import { parseParams } from '../contract/definition.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import type { Context } from '../context.ts'
 import type { StepError } from '../db/schema/runs.ts'
-import { canonicalJson, hashOf } from '../governance/canonical.ts'
+import { hashOf } from '../governance/canonical.ts'
 import type { StepOp } from '../governance/runs/effect.ts'
 import type { Frame } from '../governance/runs/frame.ts'
 import { itemsOf } from '../governance/runs/items.ts'
-import { effectId } from '../governance/runs/ledger.ts'
+import { openParams, sealParams, type SealedParams } from '../governance/runs/sealed-params.ts'
 import { resolve, type Scope } from '../policy/templates.ts'
-import { unionLabels, type Json, type JsonObject, type Label } from '../policy/types.ts'
+import { unionLabels, type Json, type JsonObject } from '../policy/types.ts'
 import { holds } from '../policy/when.ts'
 import { executors } from './tools/index.ts'
-
-interface Sealed {
-  readonly params: JsonObject
-  readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
-}
 
 /**
  * Makes a call ready to be decided: `when` evaluated, templates resolved once and sealed. Later attempts open the same
  * bytes; the approval and every attempt use them. What cannot be called becomes the operation's `problem`.
  */
 export function prepareCall(context: Context, frame: Frame, tool: ToolDeclaration): StepOp {
-  const place = effectId(frame.key)
   if (frame.sealed !== null) {
-    const stored = JSON.parse(context.sealer.open(place, frame.sealed)) as Sealed
+    const stored = openParams(context.sealer, frame.key, frame.sealed)
     return operation(context, frame, tool, stored, frame.sealed, true, null)
   }
   let wanted = true
   let problem: StepError | null = null
-  let stored: Sealed = { params: {}, paramLabels: [] }
+  let stored: SealedParams = { params: {}, paramLabels: [] }
   try {
     const scope = scopeOf(frame)
     wanted = isWanted(frame, scope)
@@ -38,7 +32,7 @@ export function prepareCall(context: Context, frame: Frame, tool: ToolDeclaratio
     problem = { code: 'template_unresolved', message: (error as Error).message }
   }
   if (wanted) problem ??= whyNotCallable(tool, stored.params)
-  const sealed = context.sealer.seal(place, canonicalJson(stored))
+  const sealed = sealParams(context.sealer, frame.key, stored)
   return operation(context, frame, tool, stored, sealed, wanted, problem)
 }
 
@@ -46,7 +40,7 @@ function operation(
   context: Context,
   frame: Frame,
   tool: ToolDeclaration,
-  stored: Sealed,
+  stored: SealedParams,
   sealed: Buffer,
   wanted: boolean,
   problem: StepError | null,
@@ -87,7 +81,7 @@ function isWanted(frame: Frame, scope: Scope): boolean {
   return holds(when.operator, resolve(when.value, scope).value, compare)
 }
 
-function resolveParams(frame: Frame, scope: Scope): Sealed {
+function resolveParams(frame: Frame, scope: Scope): SealedParams {
   const { value, sources } = resolve(frame.step.params, scope)
   return {
     params: value as JsonObject,

@@ -11,11 +11,14 @@ import type { Caller } from '../../src/governance/identity.ts'
 import { scopesOfRole } from '../../src/governance/scopes.ts'
 import { createTestDatabase } from '../support/stack.ts'
 
+/** Seals what tests make by hand as the service would. */
+export const testKey = randomBytes(32)
+
 export function testConfig(databaseUrl: string, overrides: NodeJS.ProcessEnv = {}): Config {
   return readConfig({
     APP_ENV: 'test',
     DATABASE_URL: databaseUrl,
-    DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    DATA_ENCRYPTION_KEY: testKey.toString('base64'),
     LOG_LEVEL: 'silent',
     ...overrides,
   })

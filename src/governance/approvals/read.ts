@@ -5,7 +5,7 @@ import type { ApprovalsTable, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
-import { effectId } from '../runs/ledger.ts'
+import { openParams } from '../runs/sealed-params.ts'
 import type { VoteView } from '../runs/receipt.ts'
 import { mayDecide } from './requirement.ts'
 
@@ -126,7 +126,7 @@ function show(
   row: Selectable<ApprovalsTable>,
   votes: Awaited<ReturnType<typeof readVotes>>,
 ): ApprovalView {
-  const params = mayDecide(viewer.role, row.approver) ? openParams(context, row) : undefined
+  const params = mayDecide(viewer.role, row.approver) ? shownParams(context, row) : undefined
   return {
     id: row.id,
     kind: row.kind,
@@ -159,9 +159,8 @@ function show(
   }
 }
 
-function openParams(context: Context, row: Selectable<ApprovalsTable>): JsonObject | undefined {
+function shownParams(context: Context, row: Selectable<ApprovalsTable>): JsonObject | undefined {
   if (row.params_sealed === null || row.run_id === null || row.step_id === null) return undefined
-  const place = effectId({ runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 })
-  const { params } = JSON.parse(context.sealer.open(place, row.params_sealed)) as { params: JsonObject }
-  return params
+  const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
+  return openParams(context.sealer, key, row.params_sealed).params
 }

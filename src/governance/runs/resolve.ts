@@ -1,15 +1,18 @@
 import type { Context } from '../../context.ts'
 import { wakeKey } from '../../contract/messages.ts'
 import { runEnded } from '../../contract/status.ts'
-import { unionLabels, type Json } from '../../policy/types.ts'
+import { addedLabels } from '../../policy/decide.ts'
+import { unionLabels, type Json, type Label } from '../../policy/types.ts'
 import { getTool } from '../../catalog/index.ts'
 import { mayDecide } from '../approvals/requirement.ts'
 import { canonicalJson } from '../canonical.ts'
+import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
-import { effectId, loadLedger } from './ledger.ts'
-import { settle } from './ledger-moves.ts'
+import { effectId, loadLedger, type EffectKey, type EffectRecord } from './ledger.ts'
+import { settle, type Settlement } from './ledger-moves.ts'
+import { openParams } from './sealed-params.ts'
 
 export interface ResolveRequest {
   readonly caller: Caller
@@ -64,27 +67,53 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
         metadata: { step_id: stepId, item_index: request.itemIndex, outcome },
       })
     } else {
-      const tool = getTool(effect.tool)
-      settle(tx, ledger, run, effect, {
-        actor,
-        ...(outcome === 'done'
-          ? {
-              state: 'completed',
-              output: canonicalJson(request.output ?? null),
-              outputLabels: unionLabels(effect.labels, tool?.outputLabels ?? []),
-            }
-          : {
-              state: 'failed',
-              error: {
-                code: 'resolved_as_failed',
-                message: 'a person resolved its unknown outcome as failed',
-              },
-              outputLabels: effect.labels,
-            }),
-      })
+      const labels = outcome === 'done' ? await outputLabels(context, tx, key, effect) : effect.labels
+      settle(tx, ledger, run, effect, { actor, ...chosen(request, labels) })
     }
     await ledger.write(tx)
     await request.once?.markActed(tx.trx)
     tx.deliver('run.wake', runId, { key: wakeKey(stepId, request.itemIndex) })
   })
+}
+
+function chosen(request: ResolveRequest, outputLabels: Label[]): Settlement {
+  if (request.outcome === 'done')
+    return { state: 'completed', output: canonicalJson(request.output ?? null), outputLabels }
+  return {
+    state: 'failed',
+    error: { code: 'resolved_as_failed', message: 'a person resolved its unknown outcome as failed' },
+    outputLabels,
+  }
+}
+
+/** The same labels that the output would carry had its answer arrived: the tool's, and those of label rules. */
+async function outputLabels(
+  context: Context,
+  tx: ChainTx,
+  key: EffectKey,
+  effect: EffectRecord,
+): Promise<Label[]> {
+  const tool = getTool(effect.tool)
+  const { params_sealed: sealed } = await tx.trx
+    .selectFrom('effects')
+    .select('params_sealed')
+    .where('run_id', '=', key.runId)
+    .where('step_id', '=', key.stepId)
+    .where('item_index', '=', key.itemIndex)
+    .executeTakeFirstOrThrow()
+  if (tool === undefined || sealed === null) return effect.labels
+  const { params, paramLabels } = openParams(context.sealer, key, sealed)
+  const { sideEffect } = tool
+  return unionLabels(
+    effect.labels,
+    tool.outputLabels,
+    addedLabels(tx.policy.compiled, {
+      source: 'workflows',
+      tool: tool.name,
+      sideEffect,
+      params,
+      labels: effect.labels,
+      paramLabels: new Map(paramLabels),
+    }),
+  )
 }

@@ -1,6 +1,8 @@
 import type { Context } from '../../../src/context.ts'
 import type { Repeat, ToolDeclaration } from '../../../src/catalog/tool.ts'
 import { getTool } from '../../../src/catalog/index.ts'
+import { createSealer } from '../../../src/governance/seal.ts'
+import { sealParams } from '../../../src/governance/runs/sealed-params.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
 import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
@@ -14,7 +16,7 @@ import { changeGovernance } from '../../../src/governance/settings-change.ts'
 import { createWorkflow } from '../../../src/governance/workflows.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
 import type { JsonObject } from '../../../src/policy/types.ts'
-import { testContext, withPeople, type TestContext } from '../support.ts'
+import { testContext, testKey, withPeople, type TestContext } from '../support.ts'
 
 /** A definition without data flow: one step `s` that every repeat kind's tool can stand for. */
 export const oneStep = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
@@ -80,15 +82,16 @@ export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = 
   const { item, ...rest } = over
   const params = over.params ?? { to: 'a@b.test' }
   const tool = over.tool ?? toolOf('unsafe')
+  const key = { runId, stepId: 's', itemIndex: item ?? -1 }
   return {
-    key: { runId, stepId: 's', itemIndex: item ?? -1 },
+    key,
     tool,
     wanted: true,
     problem: null,
     params,
     paramsHash: hashOf({ tool: tool.name, params }),
     paramLabels: new Map(),
-    sealed: Buffer.from('sealed'),
+    sealed: sealParams(createSealer(testKey), key, { params, paramLabels: [] }),
     labels: [],
     labelSources: [],
     approvalSeconds: 3600,

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
 import { finishRun } from '../../../src/governance/runs/finish.ts'
+import { createRule } from '../../../src/governance/rules.ts'
+import { labelRuleInput } from '../../../src/policy/rule.ts'
 import { markSent } from '../../../src/governance/runs/outcome.ts'
 import { resolveStep, type ResolveRequest } from '../../../src/governance/runs/resolve.ts'
 import { auditOf } from '../support.ts'
@@ -67,6 +69,14 @@ describe('a person resolves an unknown outcome', () => {
     expect(await effectOf(engine.context, op)).toMatchObject({ state: 'completed', output: '{"message_id":"x"}', output_labels: ['pii'] }) // prettier-ignore
     expect(await runOf(engine.context, op.key.runId)).toMatchObject({ status: 'running', nodes_executed: 1 })
     expect(await engine.decide(op)).toMatchObject({ go: false, state: 'completed' })
+  })
+
+  test('done: carries what label rules say of the call', async () => {
+    const op = await unknown()
+    const rule = { name: 'mail is noted', tools: ['mail_*'], add_labels: ['noted'] }
+    await createRule(engine.context, 'label_rule', engine.caller('admin'), labelRuleInput.parse(rule))
+    await resolve(op, 'done')
+    expect((await effectOf(engine.context, op))?.output_labels).toEqual(['noted', 'pii'])
   })
 
   test('fail: failed, and counted', async () => {

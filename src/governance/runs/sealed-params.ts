@@ -1,0 +1,21 @@
+import type { JsonObject, Label } from '../../policy/types.ts'
+import { canonicalJson } from '../canonical.ts'
+import type { Sealer } from '../seal.ts'
+import { effectId, type EffectKey } from './ledger.ts'
+
+/** A call's parameters as they were resolved, once: the approval and every attempt use these very bytes. */
+export interface SealedParams {
+  readonly params: JsonObject
+  /** Dotted path of a parameter → labels of the steps it was built from. */
+  readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
+}
+
+/** Sealed for this call and no other: bytes that are moved to another one cannot be opened there. */
+export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams): Buffer {
+  return sealer.seal(effectId(key), canonicalJson(params))
+}
+
+/** Throws when the bytes were changed, or sealed for another call. */
+export function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer): SealedParams {
+  return JSON.parse(sealer.open(effectId(key), sealed)) as SealedParams
+}
