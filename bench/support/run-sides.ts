@@ -12,7 +12,7 @@ import { readConfig } from '../../src/config.ts'
 import { createContext, type Context } from '../../src/context.ts'
 import { bootstrapIdentities } from '../../src/governance/bootstrap.ts'
 import type { Caller } from '../../src/governance/identity.ts'
-import { createMotor } from '../../src/governance/motor.ts'
+import { createMotor, type Motor } from '../../src/governance/motor.ts'
 import { startRelay } from '../../src/governance/relay.ts'
 import { acceptRun } from '../../src/governance/runs/accept.ts'
 import { createWorkflow } from '../../src/governance/workflows.ts'
@@ -54,6 +54,7 @@ export async function withSides(
   const context = createContext(config, 'worker')
   const client = createTemporalClient(config.temporal)
   const connection = await NativeConnection.connect({ address: temporal.address })
+  const starts = watchStarts()
   let bodyMilliseconds = 0
   const body = async (): Promise<unknown> => {
     if (bodyMilliseconds > 0) await delay(bodyMilliseconds)
@@ -84,12 +85,12 @@ export async function withSides(
     }),
   ])
   const running = workers.map((worker) => worker.run())
-  const relay = startRelay(context, createMotor(client, config.temporal), () =>
+  const relay = startRelay(context, starts.watch(createMotor(client, config.temporal)), () =>
     hasSearchAttributes(client, context.log),
   )
   try {
     await work({
-      governed: (steps) => governed(context, client, steps),
+      governed: (steps) => governed(context, client, starts.of, steps),
       bare: (steps) => async () => {
         await client.workflow.execute('bareRun', {
           taskQueue: 'bare',
@@ -113,9 +114,34 @@ export async function withSides(
   }
 }
 
+/** Tells when the relay has started a run's workflow, so that waiting for its result asks Temporal once. */
+function watchStarts() {
+  const runs = new Map<string, PromiseWithResolvers<void>>()
+  const entry = (runId: string): PromiseWithResolvers<void> => {
+    const known = runs.get(runId) ?? Promise.withResolvers<void>()
+    runs.set(runId, known)
+    return known
+  }
+  return {
+    of: (runId: string) => entry(runId).promise,
+    watch: (motor: Motor): Motor => ({
+      ...motor,
+      async start(request) {
+        await motor.start(request)
+        entry(request.input.runId).resolve()
+      },
+    }),
+  }
+}
+
 let caller: Caller | null = null
 
-async function governed(context: Context, client: Client, steps: number): Promise<Start> {
+async function governed(
+  context: Context,
+  client: Client,
+  started: (runId: string) => Promise<void>,
+  steps: number,
+): Promise<Start> {
   caller ??= await newCaller(context)
   const owner = caller
   const { id } = await createWorkflow(context, owner, {
@@ -132,20 +158,8 @@ async function governed(context: Context, client: Client, steps: number): Promis
   })
   return async () => {
     const { runId } = await acceptRun(context, { caller: owner, workflowId: id, inputs: {} })
-    await resultOf(client, runId)
-  }
-}
-
-/** The relay starts the workflow a moment after the run was accepted. */
-async function resultOf(client: Client, runId: string): Promise<void> {
-  for (;;) {
-    try {
-      await client.workflow.getHandle(runId).result()
-      return
-    } catch (error) {
-      if ((error as Error).name !== 'WorkflowNotFoundError') throw error
-      await delay(1)
-    }
+    await started(runId)
+    await client.workflow.getHandle(runId).result()
   }
 }
 
