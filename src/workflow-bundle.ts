@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -35,7 +35,10 @@ function sourceHash(): string {
   const hash = createHash('sha256')
   const { version } = createRequire(import.meta.url)('@temporalio/worker/package.json') as { version: string }
   hash.update(version)
-  for (const file of globSync(`{${sources.join(',')}}/**/*.ts`, { cwd: here }).sort())
+  const files = sources.flatMap((folder) =>
+    readdirSync(join(here, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
+  )
+  for (const file of files.filter((each) => each.endsWith('.ts')).sort())
     hash.update(file).update(readFileSync(join(here, file)))
   return hash.digest('hex').slice(0, 16)
 }

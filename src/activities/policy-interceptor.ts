@@ -5,16 +5,21 @@ import { failureTypes, type StepDone, type StepRef } from '../contract/messages.
 import type { Context } from '../context.ts'
 import { isConnectionError } from '../governance/database-errors.ts'
 import { DomainError } from '../governance/errors.ts'
-import { decideSteps } from '../governance/runs/effect.ts'
+import { decideSteps, type StepOp } from '../governance/runs/effect.ts'
+import { readFixedRun, UnknownRun } from '../governance/runs/fixed-run.ts'
 import { NotReady, readFrame, type Frame } from '../governance/runs/frame.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import { answer } from './answers.ts'
 import { runAttempt } from './attempt.ts'
 import { engineActivityNames } from './engine.ts'
-import { prepareCall } from './prepare.ts'
+import { brokenCall, prepareCall } from './prepare.ts'
 
 /** How soon Temporal tries again when the database was away; it uses up none of a step's attempts. */
 const outageRetryDelay = '1s'
+/** What nobody foresaw is tried so often, minutes in all; then the run ends as failed. */
+const mostUnexpected = 40
+/** A run of another installation on this task queue is left to a worker that knows it. */
+const foreignRetryDelay = '5s'
 
 /**
  * Stands in front of every tool's body, on every attempt (design section 3): reads the call's row, resolves and seals
@@ -44,9 +49,10 @@ async function engine(
     const runId = typeof first === 'object' ? first.runId : first
     if (activity.info.workflowExecution?.workflowId !== runId)
       throw refused('the call is of another workflow')
+    await readFixedRun(context.db, String(runId))
     return await next(input)
   } catch (error) {
-    throw toFailure(context, error)
+    throw toFailure(context, activity, error)
   }
 }
 
@@ -59,7 +65,7 @@ async function governed(
   const beat = setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
   try {
     const { frame, tool } = await admit(context, activity, input.args[0])
-    const op = prepareCall(context, frame, tool)
+    const op = prepared(context, frame, tool)
     const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
     if (!verdict.go) return answer(verdict)
     return await runAttempt(
@@ -67,9 +73,24 @@ async function governed(
       (call) => next({ ...input, args: [call] }),
     )
   } catch (error) {
-    throw toFailure(context, error)
+    throw toFailure(context, activity, error)
   } finally {
     clearInterval(beat)
+  }
+}
+
+/** Preparing asks nobody: what throws here would throw at every attempt, so the call fails. */
+function prepared(context: Context, frame: Frame, tool: ToolDeclaration): StepOp {
+  try {
+    return prepareCall(context, frame, tool)
+  } catch (error) {
+    const { runId, stepId } = frame.key
+    // The error's text could hold a value.
+    context.log.error(
+      { err: (error as Error).name, run_id: runId, step_id: stepId },
+      'a call could not be prepared',
+    )
+    return brokenCall(context, frame, tool)
   }
 }
 
@@ -96,7 +117,7 @@ const refused = (message: string): ApplicationFailure =>
   ApplicationFailure.nonRetryable(message, failureTypes.refused)
 
 /** Messages of unexpected errors stay in our log: they could hold a value. */
-function toFailure(context: Context, error: unknown): unknown {
+function toFailure(context: Context, activity: ActivityContext, error: unknown): unknown {
   if (error instanceof ApplicationFailure || (error as Error).name === 'CancelledFailure') return error
   if (error instanceof NotReady) return refused(error.message)
   if (isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable'))
@@ -106,8 +127,16 @@ function toFailure(context: Context, error: unknown): unknown {
       nextRetryDelay: outageRetryDelay,
       category: ApplicationFailureCategory.BENIGN,
     })
+  if (error instanceof UnknownRun)
+    return ApplicationFailure.create({
+      message: error.message,
+      type: failureTypes.unavailable,
+      nextRetryDelay: foreignRetryDelay,
+    })
   if (error instanceof DomainError) return refused(error.message)
   context.log.error({ err: error }, 'a call could not be decided')
+  if (activity.info.attempt >= mostUnexpected)
+    return refused(`the call could not be decided in ${mostUnexpected} attempts`)
   return ApplicationFailure.create({
     message: 'the call could not be decided',
     type: failureTypes.unavailable,

@@ -23,7 +23,7 @@ export function prepareCall(context: Context, frame: Frame, tool: ToolDeclaratio
   }
   let wanted = true
   let problem: StepError | null = null
-  let stored: SealedParams = { params: {}, paramLabels: [] }
+  let stored = nothing
   try {
     const scope = scopeOf(frame)
     wanted = isWanted(frame, scope)
@@ -32,6 +32,8 @@ export function prepareCall(context: Context, frame: Frame, tool: ToolDeclaratio
     problem = { code: 'template_unresolved', message: (error as Error).message }
   }
   if (wanted) problem ??= whyNotCallable(tool, stored.params)
+  // What cannot be called is not kept: it may be there only to fill a disk.
+  if (problem !== null) stored = nothing
   const sealed = sealParams(context.sealer, frame.key, stored)
   return operation(context, frame, tool, stored, sealed, wanted, problem)
 }
@@ -58,6 +60,22 @@ function operation(
     labelSources: frame.labelSources,
     approvalSeconds: context.config.runApprovalSeconds,
   }
+}
+
+const nothing: SealedParams = { params: {}, paramLabels: [] }
+
+/** For a call that could not even be prepared; its outcome is `failed`. */
+export function brokenCall(context: Context, frame: Frame, tool: ToolDeclaration): StepOp {
+  const problem = { code: 'not_prepared', message: 'the parameters could not be prepared or opened' }
+  return operation(
+    context,
+    frame,
+    tool,
+    nothing,
+    sealParams(context.sealer, frame.key, nothing),
+    true,
+    problem,
+  )
 }
 
 /** `{{item}}` and `{{index}}` are this item's; what the list was built from comes along with each item. */
@@ -95,7 +113,11 @@ function resolveParams(frame: Frame, scope: Scope): SealedParams {
 function whyNotCallable(tool: ToolDeclaration, params: JsonObject): StepError | null {
   if (!Object.hasOwn(executors, tool.name))
     return { code: 'tool_not_available', message: `\`${tool.name}\` has no executor in this installation` }
-  const parsed = parseParams(tool, params)
-  if (parsed.ok) return null
-  return { code: 'invalid_params', message: parsed.issues.map((issue) => issue.message).join('; ') }
+  try {
+    const parsed = parseParams(tool, params)
+    if (parsed.ok) return null
+    return { code: 'invalid_params', message: parsed.issues.map((issue) => issue.message).join('; ') }
+  } catch {
+    return { code: 'invalid_params', message: 'the parameters are too large to be checked' }
+  }
 }

@@ -9,6 +9,7 @@ import {
   holdRule,
   opOf,
   runOf,
+  stepOf,
   startEngine,
   type Engine,
 } from '../governance/runs/engine-fixture.ts'
@@ -33,14 +34,15 @@ beforeEach(async () => {
 interface Scheduled {
   readonly workflowId?: string
   readonly activityType?: string
+  readonly attempt?: number
   readonly args: unknown[]
 }
 
 /** Runs an activity as a worker would; answers what came of it and what its body was given. */
-async function execute({ workflowId = runId, activityType = 'file_read', args }: Scheduled) {
+async function execute({ workflowId = runId, activityType = 'file_read', attempt = 1, args }: Scheduled) {
   const bodies: unknown[] = []
   const activity = {
-    info: { activityType, workflowExecution: { workflowId, runId: 'r' } },
+    info: { activityType, attempt, workflowExecution: { workflowId, runId: 'r' } },
     cancellationSignal: new AbortController().signal,
     heartbeat: () => {},
   } as unknown as ActivityContext
@@ -81,7 +83,7 @@ describe('a call that its run’s own workflow schedules', () => {
     })
   })
 
-  test('that cannot be decided says nothing of why', async () => {
+  test('whose sealed parameters were changed fails, and its body is never entered', async () => {
     await execute({ args: step('s') })
     await engine.rules(holdRule({ tools: ['file_read'] }))
     await execute({ args: step('later') })
@@ -92,9 +94,45 @@ describe('a call that its run’s own workflow schedules', () => {
       .where('step_id', '=', 'later')
       .execute()
     const { answer, bodies } = await execute({ args: step('later') })
+    expect(answer).toMatchObject({ type: 'StepEnded', nonRetryable: true, details: [{ outcome: 'failed' }] })
+    expect(bodies).toEqual([])
+    expect(await stepOf(engine.context, runId, 'later')).toMatchObject({ error: { code: 'not_prepared' } })
+  })
+
+  test('that cannot be decided says nothing of why, and is given up in the end', async () => {
+    await engine.rules(holdRule({ tools: ['file_read'] }))
+    await execute({ args: step('s') })
+    await engine.context.db.updateTable('effects').set({ params_hash: 'other' }).execute()
+    const { answer, bodies } = await execute({ args: step('s') })
     expect(answer).toMatchObject({ type: 'Unavailable', message: 'the call could not be decided' })
+    expect((await execute({ args: step('s'), attempt: 40 })).answer).toMatchObject({
+      type: 'Refused',
+      nonRetryable: true,
+    })
     expect(bodies).toEqual([])
   })
+
+  test('after a step that was denied is refused, whatever the workflow says', async () => {
+    await engine.rules({ name: 'no', verdict: 'deny', tools: ['file_read'] })
+    expect((await execute({ args: step('s') })).answer).toMatchObject({ type: 'StepEnded' })
+    await engine.rules()
+    const { answer, bodies } = await execute({ args: step('later') })
+    expect(answer).toMatchObject({ type: 'Refused', nonRetryable: true })
+    expect(bodies).toEqual([])
+  })
+
+  test.each(['file_read', 'finishRun'])(
+    'of a run that another database has is left to its worker: %s',
+    async (activityType) => {
+      const args =
+        activityType === 'finishRun'
+          ? [{ runId: 'run_none', status: 'failed' }]
+          : [{ runId: 'run_none', stepId: 's', itemIndex: null }]
+      const { answer, bodies } = await execute({ workflowId: 'run_none', activityType, args })
+      expect(answer).toMatchObject({ type: 'Unavailable', nonRetryable: false, nextRetryDelay: '5s' })
+      expect(bodies).toEqual([])
+    },
+  )
 })
 
 describe('refused, without a trace in the run:', () => {
@@ -102,10 +140,6 @@ describe('refused, without a trace in the run:', () => {
     ['a call of another workflow', () => ({ workflowId: 'other', args: step('s') })],
     ['no argument', () => ({ args: [] })],
     ['an argument of another form', () => ({ args: [{ runId, stepId: 7, itemIndex: null }] })],
-    [
-      'an unknown run',
-      () => ({ workflowId: 'run_none', args: [{ runId: 'run_none', stepId: 's', itemIndex: null }] }),
-    ],
     ['an unknown step', () => ({ args: step('zz') })],
     ['another tool', () => ({ activityType: 'mail_send', args: step('s') })],
     ['an item of a step without items', () => ({ args: step('s', 0) })],

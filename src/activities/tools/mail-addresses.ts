@@ -12,7 +12,8 @@ type RecipientsParam = string | readonly string[] | undefined
 
 /*
  * Rules decide on recipients by reading the same text. Whatever two readers could understand differently is therefore
- * refused: groups, comments, routes, quoted local parts, and a display name that shows another address.
+ * refused: groups, comments, routes, quoted local parts, local parts that start like a path, and a display name that
+ * shows another address, a link, or an encoded word (RFC 2047), which hides what it shows.
  */
 const atom = String.raw`[\p{L}\p{N}!#$%&'*+/=?^_\x60{|}~-]+`
 const addressForm = new RegExp(String.raw`^(${atom}(?:\.${atom})*)@([\p{L}\p{M}\p{N}.-]+)$`, 'u')
@@ -90,7 +91,8 @@ export function parseMailbox(field: string, text: string): Mailbox {
   // an IPv4 address is no domain: its last label starts with a digit
   const domain = parts === null ? '' : domainToASCII(parts[2]!).toLowerCase()
   const quoted = quotedName.test(shown)
-  if (!asciiDomain.test(domain) || !(quoted || plainName.test(shown))) throw invalid(field)
+  if (written.startsWith('/') || !asciiDomain.test(domain) || !(quoted || plainName.test(shown)))
+    throw invalid(field)
   const address = `${parts![1]}@${domain}`
   if (address.length > 254) throw invalid(field)
   const name = quoted
@@ -99,9 +101,18 @@ export function parseMailbox(field: string, text: string): Mailbox {
         .replaceAll(/\\(["\\])/g, '$1')
         .trim()
     : shown
-  // mail programs show the name instead of the address: a name that is another address deceives
-  if (name.includes('@') && name.toLowerCase() !== address.toLowerCase()) throw invalid(field)
+  if (deceives(name, address)) throw invalid(field)
   return { name, address }
+}
+
+/**
+ * Mail programs show the name instead of the address: a name that is another address deceives, also one in letters
+ * that only look like it (`ceo＠acme.com`).
+ */
+function deceives(name: string, address: string): boolean {
+  const seen = name.normalize('NFKC')
+  if (/\/\/|=\?/.test(seen)) return true
+  return seen.includes('@') && seen.toLowerCase() !== address.toLowerCase()
 }
 
 /** Splits at commas and semicolons outside of quotes; empty items (a trailing comma) fall away. */

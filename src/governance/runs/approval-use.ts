@@ -73,8 +73,11 @@ function endedBy(
     return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   const late = !mine && approval.expires_at !== null && new Date(approval.expires_at) <= tx.now
   if (status !== 'expired' && !late) return null
-  if (status !== 'expired') expireApproval(tx, ledger, run, approval)
-  return { kind: 'ended', outcome: 'expired', reason: 'nobody approved it in time' }
+  if (status === 'pending') expireApproval(tx, ledger, run, approval)
+  // Authority does not live longer because a process was away: what was approved must also be used in time.
+  const reason =
+    status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
+  return { kind: 'ended', outcome: 'expired', reason }
 }
 
 /**

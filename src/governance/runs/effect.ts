@@ -82,8 +82,6 @@ function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
   if (known?.state === 'unknown_outcome' && known.resolved_outcome !== 'retry')
     return { go: false, state: 'unknown_outcome' }
   if (known?.state === 'sent' && op.tool.repeat === 'unsafe') return becomeUnknown(tx, ledger, run, known)
-  if (known !== undefined && known.params_hash !== op.paramsHash)
-    throw new Error(`the stored parameters of \`${effectId(op.key)}\` are not those that were decided`)
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
   startRun(tx, ledger, run)
@@ -97,6 +95,8 @@ function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
     return finish(tx, ledger, run, effect, op, 'failed', `gave up after ${maxAttempts} attempts`)
   if (op.problem !== null)
     return finish(tx, ledger, run, effect, op, 'failed', op.problem.message, op.problem.code)
+  if (effect.params_hash !== op.paramsHash)
+    throw new Error(`the stored parameters of \`${effectId(op.key)}\` are not those that were decided`)
   return judge(tx, ledger, run, effect, op)
 }
 

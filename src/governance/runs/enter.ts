@@ -33,8 +33,12 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
       return { state: 'ended' }
     }
     if (approval.status === 'expired' || late) {
-      if (approval.status !== 'expired') await expireNow(tx, approval)
-      await endRun(tx, run, 'expired', 'nobody approved the run in time')
+      if (approval.status === 'pending') await expireNow(tx, approval)
+      const reason =
+        approval.status === 'approved'
+          ? 'the approval of the run expired before the run could start'
+          : 'nobody approved the run in time'
+      await endRun(tx, run, 'expired', reason)
       return { state: 'ended' }
     }
     const wait: EnterResult = { state: 'wait', expiresAt: approval.expires_at?.toISOString() ?? null }

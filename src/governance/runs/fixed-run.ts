@@ -3,7 +3,6 @@ import type { Database } from '../../db/schema/index.ts'
 import { builtins } from '../../policy/templates.ts'
 import type { Builtins } from '../../policy/builtins.ts'
 import type { JsonObject } from '../../policy/types.ts'
-import { notFound } from '../errors.ts'
 
 /** What a run keeps from the moment it was accepted. */
 export interface FixedRun {
@@ -18,12 +17,20 @@ export interface FixedRun {
   readonly builtins: Builtins
 }
 
+/** A run that this database does not have: of another installation that shares our task queue, or of none. */
+export class UnknownRun extends Error {
+  override readonly name = 'UnknownRun'
+  constructor(runId: string) {
+    super(`run \`${runId}\` is not in this database: a task queue serves one database`)
+  }
+}
+
 const maxEntries = 1_000
 /** Inputs longer than this are read again each time. */
 const maxCachedInputs = 64 * 1024
 const cache = new Map<string, FixedRun>()
 
-/** Cached: none of it changes. Throws `not_found`. */
+/** Cached: none of it changes. Throws UnknownRun. */
 export async function readFixedRun(db: Kysely<Database>, runId: string): Promise<FixedRun> {
   const cached = cache.get(runId)
   if (cached !== undefined) return cached
@@ -43,7 +50,7 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
     ])
     .where('r.id', '=', runId)
     .executeTakeFirst()
-  if (row === undefined) throw notFound('run', runId)
+  if (row === undefined) throw new UnknownRun(runId)
   const run: FixedRun = {
     id: row.id,
     organizationId: row.organization_id,

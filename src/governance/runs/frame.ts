@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { getTool } from '../../catalog/index.ts'
 import { stepReferences, type WorkflowDefinition, type WorkflowStep } from '../../contract/definition.ts'
-import { isOutcome, type EffectState } from '../../contract/status.ts'
+import { isOutcome, type EffectState, type StepStatus } from '../../contract/status.ts'
 import type { Context } from '../../context.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import type { Scope } from '../../policy/templates.ts'
@@ -36,7 +36,7 @@ export class NotReady extends Error {
   override readonly name = 'NotReady'
 }
 
-/** Reads a call's frame. Throws `not_found`, or NotReady while a dependency has not ended. */
+/** Reads a call's frame. Throws UnknownRun, `not_found` for a step, or NotReady while a dependency has not ended. */
 export async function readFrame(context: Context, key: EffectKey): Promise<Frame> {
   const run = await readFixedRun(context.db, key.runId)
   const { definition, dependsOn: graph } = await readVersion(context.db, run.workflowId, run.workflowVersion)
@@ -45,7 +45,7 @@ export async function readFrame(context: Context, key: EffectKey): Promise<Frame
   const dependsOn = graph.get(key.stepId) ?? []
   const now = await readNow(context, key, dependsOn)
   const ended = now.state !== null && isOutcome(now.state)
-  const labels = ended ? new Map<string, Label[]>() : labelsOf(dependsOn, now.dependencies ?? [])
+  const labels = ended ? new Map<string, Label[]>() : labelsOf(definition, dependsOn, now.dependencies ?? [])
   const wanted = ended ? [] : referenced(step).filter((id) => dependsOn.includes(id))
   const outputs = await readOutputs(context.db, key.runId, wanted)
   return {
@@ -67,7 +67,7 @@ interface Now {
   state: EffectState | null
   params_sealed: Buffer | null
   item_count: number | null
-  dependencies: { step_id: string; labels: Label[]; ended: boolean }[] | null
+  dependencies: { step_id: string; labels: Label[]; status: StepStatus; ended: boolean }[] | null
 }
 
 /** What can have changed since the last call: the call's own row and the steps it waits for; one statement. */
@@ -75,7 +75,7 @@ async function readNow(context: Context, key: EffectKey, dependsOn: readonly str
   const { rows } = await sql<Now>`
     select e.state, e.params_sealed,
       (select o.item_count from run_steps o where o.run_id = ${key.runId} and o.step_id = ${key.stepId}) as item_count,
-      (select json_agg(json_build_object('step_id', s.step_id, 'labels', s.labels, 'ended', s.finished_at is not null))
+      (select json_agg(json_build_object('step_id', s.step_id, 'labels', s.labels, 'status', s.status, 'ended', s.finished_at is not null))
        from run_steps s where s.run_id = ${key.runId} and s.step_id = any(${dependsOn}::text[])) as dependencies
     from (select 1) as one
     left join effects e on e.run_id = ${key.runId} and e.step_id = ${key.stepId} and e.item_index = ${key.itemIndex}`.execute(
@@ -86,13 +86,26 @@ async function readNow(context: Context, key: EffectKey, dependsOn: readonly str
 
 /** Output labels of each dependency, in the order the definition names them. */
 function labelsOf(
+  definition: WorkflowDefinition,
   dependsOn: readonly string[],
   found: NonNullable<Now['dependencies']>,
 ): Map<string, Label[]> {
   const ended = new Map(found.filter((row) => row.ended).map((row) => [row.step_id, row.labels]))
-  const open = dependsOn.filter((id) => !ended.has(id))
+  const open = dependsOn.filter((id) => !ended.has(id) || stopsTheRun(definition, found, id))
   if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
   return new Map(dependsOn.map((id) => [id, ended.get(id) ?? []]))
+}
+
+/** By the frozen version, whatever the workflow says: a step that ends badly lets nothing after it run. */
+function stopsTheRun(
+  definition: WorkflowDefinition,
+  found: NonNullable<Now['dependencies']>,
+  id: string,
+): boolean {
+  const status = found.find((row) => row.step_id === id)?.status
+  if (status === 'completed' || status === 'skipped') return false
+  const step = definition.steps.find((each) => each.id === id)
+  return step?.on_error !== 'continue' || status === 'cancelled'
 }
 
 function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[] {

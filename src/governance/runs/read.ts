@@ -216,7 +216,7 @@ async function readShownOutputs(context: Context, runId: string) {
   const { rows } = await sql<{ step_id: string; output: string | null; length: number | null }>`
     select step_id, length(output) as length,
            case when sum(length(output)) over (partition by step_id) <= ${shownOutputLength} then output end as output
-    from effects where run_id = ${runId} and state in ('completed', 'skipped') order by step_id, item_index`.execute(
+    from effects where run_id = ${runId} and finished_at is not null order by step_id, item_index`.execute(
     context.db,
   )
   return rows
@@ -229,7 +229,8 @@ function outputsByStep(
   const outputs: [string, Json][] = []
   for (const step of steps) {
     const own = rows.filter((row) => row.step_id === step.step_id)
-    if (own.length === 0) continue
+    // A step that ended badly has no output; an item that did keeps its place as null, as templates see it.
+    if (own.length === 0 || (step.item_count === null && own[0]?.length === null)) continue
     const isCut = own.some((row) => row.output === null && row.length !== null)
     const values = own.map((row) => (row.output === null ? null : (JSON.parse(row.output) as Json)))
     const size = own.reduce((sum, row) => sum + (row.length ?? 0), 0)
