@@ -2,7 +2,7 @@ import { sql, type Selectable } from 'kysely'
 import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import type { ApiKeysTable } from '../db/schema/identity.ts'
-import { DomainError, notFound } from './errors.ts'
+import { DomainError, notFound, type ErrorDetail } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, newApiKey, type Caller } from './identity.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
@@ -95,7 +95,8 @@ export async function listApiKeys(
 
 /**
  * Changes one of the caller's keys (an owner: any of the organization's; others' do not exist for anybody else). What
- * the key may do afterwards is held against the caller, as when creating one; only revoking is always allowed.
+ * the key may do afterwards is held against the caller, as when creating one; only revoking is always allowed. What
+ * another person's key may do can only become less: `insufficient_role` for an owner who would give it more.
  */
 export async function changeApiKey(
   context: Context,
@@ -109,6 +110,7 @@ export async function changeApiKey(
     const onlyRevokes =
       change.active === false && Object.values(change).filter((value) => value !== undefined).length === 1
     if (!onlyRevokes) requireWithin(caller, scopes)
+    if (row.user_id !== caller.userId) requireNoMore(row, change)
     const next = {
       ...row,
       name: change.name ?? row.name,
@@ -156,6 +158,31 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
     details,
   )
 }
+
+/**
+ * A key speaks for its person wherever they are a member, so an owner of its organization has no say over what it opens
+ * elsewhere: they may take from it and rename it. Who may give is the person alone (docs/decisions/0012).
+ */
+function requireNoMore(row: Selectable<ApiKeysTable>, change: KeyChange): void {
+  const details: ErrorDetail[] = []
+  const refuse = (path: string, what: string) =>
+    details.push({ path, message: `only the person the key speaks for may ${what}` })
+  if (change.active === true && row.revoked_at !== null) refuse('active', 'reactivate it')
+  for (const scope of change.scopes ?? [])
+    if (!covers(row.scopes, scope)) refuse(`scopes.${scope}`, `add \`${scope}\``)
+  if (change.expiresAt !== undefined && lastsLonger(change.expiresAt, row.expires_at))
+    refuse('expires_at', 'let it last longer')
+  if (details.length > 0)
+    throw new DomainError(
+      'insufficient_role',
+      'what another person’s key may do can only become less',
+      details,
+    )
+}
+
+/** null = never ends. */
+const lastsLonger = (next: Date | null, before: Date | null): boolean =>
+  before !== null && (next === null || next > before)
 
 async function lockKey(tx: ChainTx, caller: Caller, id: string): Promise<Selectable<ApiKeysTable>> {
   const row = await tx.trx

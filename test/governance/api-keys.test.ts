@@ -16,6 +16,8 @@ afterAll(() => running.close())
 const create = (who: Caller, scopes: string[]) =>
   createApiKey(running.context, who, { name: 'k', scopes, expiresAt: null })
 const opens = async (secret: string) => (await authenticate(running.context.db, `Bearer ${secret}`)) !== null
+/** An owner whose own key reaches further than any key in these tests. */
+const lofty = (): Caller => ({ ...caller('owner'), scopes: [...caller('owner').scopes, 'runs:*'] })
 
 describe('API keys', () => {
   test('a new key opens, is shown once and audited without it', async () => {
@@ -98,6 +100,48 @@ describe('API keys', () => {
     expect(await opens(key.secret)).toBe(true)
     await revokeApiKey(running.context, caller('owner'), key.id)
     expect(await opens(key.secret)).toBe(false)
+  })
+
+  test.each<[string, Parameters<typeof changeApiKey>[3], string[]]>([
+    ['reactivated', { active: true }, ['active']],
+    ['reactivated while narrowed', { active: true, scopes: ['runs:read'] }, ['active']],
+    ['widened', { scopes: ['runs:read', 'rules:write'] }, ['scopes.rules:write']],
+    ['widened to a whole area', { scopes: ['runs:*'] }, ['scopes.runs:*']],
+    ['extended', { expiresAt: new Date('2998-01-02') }, ['expires_at']],
+    ['made to last for ever', { expiresAt: null }, ['expires_at']],
+    ['given all at once', { active: true, scopes: ['rules:write'], expiresAt: null }, ['active', 'scopes.rules:write', 'expires_at']], // prettier-ignore
+  ])('of another person cannot be %s by an owner', async (_, change, paths) => {
+    const { userId, organizationId } = caller('member')
+    const key = await addKey(running.context, organizationId, userId, ['runs:read', 'runs:write'], {
+      expires_at: new Date('2998-01-01'),
+    })
+    await revokeApiKey(running.context, caller('member'), key.id)
+    await expect(changeApiKey(running.context, lofty(), key.id, change)).rejects.toMatchObject({
+      code: 'insufficient_role',
+      details: paths.map((path) => ({ path })),
+    })
+    expect(await opens(key.secret)).toBe(false)
+    await changeApiKey(running.context, caller('member'), key.id, { active: true })
+    expect(await opens(key.secret)).toBe(true)
+  })
+
+  test('of another person can be renamed, narrowed, shortened and revoked by an owner', async () => {
+    const { userId, organizationId } = caller('member')
+    const key = await addKey(running.context, organizationId, userId, ['runs:*', 'tools:read'])
+    const change = (body: Parameters<typeof changeApiKey>[3]) =>
+      changeApiKey(running.context, lofty(), key.id, body)
+    // An active one stays so: nothing is given.
+    await change({ name: 'theirs', active: true })
+    const end = new Date('2998-01-01')
+    expect(await change({ scopes: ['runs:read'], expiresAt: end })).toMatchObject({
+      name: 'theirs',
+      scopes: ['runs:read'],
+      expires_at: end.toISOString(),
+    })
+    expect(await change({ expiresAt: end })).toMatchObject({ active: true })
+    expect(await change({ active: false, expiresAt: new Date('2997-01-01') })).toMatchObject({
+      active: false,
+    })
   })
 
   test('an expired one is not active', async () => {

@@ -71,7 +71,7 @@ export const getApiKeys = route({
 
 export const patchApiKey = route({
   key: 'PATCH /api-keys/{id}',
-  summary: 'Rename, narrow, revoke or reactivate a key',
+  summary: 'Change, revoke or reactivate a key; another person’s can only be narrowed, renamed or revoked',
   tag: 'API keys',
   body: z.strictObject({
     name: keyName.optional(),
