@@ -9,26 +9,36 @@ const urlStart = /^(?:(?:https?|ftp|wss?):[\\/]*|[A-Za-z][A-Za-z0-9+.-]*:[\\/]+|
 
 /**
  * Every host that some reader could take from a text: of each address in a list by comma, semicolon or line, of
- * `Name <a@x>`, of links (with user info, ports and backslashes read both ways). Where readers differ, all readings
- * are returned, so that a restrictive rule sees the worst one. Blank text has none.
+ * `Name <a@x>`, of links (with user info, ports and backslashes read both ways), and what follows any `@`, also in a
+ * link. Where readers differ, all readings are returned, so that a restrictive rule sees the worst one. Blank text has
+ * none.
  */
 export function hostsIn(text: string): Host[] {
   const plain = plainAddress.exec(text)
   if (plain?.[1] !== undefined) return [normalHost(plain[1])]
   const pieces = split(text)
   const isLink = urlStart.test(pieces[0] ?? '')
+  const hasOneReading = isLink && isLoneLink(text.trim(), pieces[0] ?? '')
   const hosts = new Set<Host>()
   pieces.forEach((piece, index) => {
-    const found = hostsInPiece(piece)
-    // The comma of `https://acme.com/?q=1,2` separates nothing, unless what follows could be a host.
-    const isRestOfLink = index > 0 && isLink && !/\s/.test(text.trim()) && !/@|:[\\/]/.test(piece)
-    for (const host of found) if (host !== null || !isRestOfLink) hosts.add(host)
+    // `me` is a recipient to the mail tool wherever it stands.
+    const isRestOfLink = hasOneReading && index > 0 && !/:[\\/]/.test(piece) && piece !== 'me'
+    for (const host of hostsInPiece(piece)) if (host !== null || !isRestOfLink) hosts.add(host)
   })
   // Browsers drop tabs and line breaks inside a link: `https://acme.com\n.evil.net` goes to evil.net.
   if (isLink && /[\t\n\r]/.test(text.trim())) {
     for (const host of hostsInPiece(text.trim().replace(/[\t\n\r]/g, ''))) hosts.add(host)
   }
   return [...hosts]
+}
+
+/**
+ * Whether a text is one link to every reader: the comma of `https://acme.com/?q=1,2` separates nothing. Not so while
+ * the authority goes on (`https://acme.com,.evil.net`), nor where something could be an address or a name.
+ */
+function isLoneLink(text: string, start: string): boolean {
+  const rest = start.slice(urlStart.exec(start)?.[0].length ?? 0)
+  return /[/?#]/.test(rest) && !/[\s@<>"]/.test(text)
 }
 
 /**
@@ -60,14 +70,41 @@ function split(text: string): string[] {
 }
 
 function hostsInPiece(piece: string): Host[] {
-  const bare = piece.replace(/^[<"'(\s]+/, '').replace(/[>"')\s]+$/, '')
-  const scheme = urlStart.exec(bare)
-  if (scheme !== null) return hostsInLink(bare.slice(scheme[0].length))
+  const bare = withoutWrapping(piece)
+  const link = urlStart.exec(bare)?.[0]
   const text = /^mailto:/i.test(bare) ? decode(bare) : bare
-  if (text.includes('@')) return hostsAfterAt(text)
+  const hosts: Host[] = link === undefined ? [] : hostsInLink(bare.slice(link.length))
+  if (text.includes('@')) {
+    // After its authority a link may say `@` without meaning a host: `/@ann`, `/react@18.2.0`.
+    const isOnlyLink = /^(?:https?|ftp|wss?):/i.test(bare) && !/[\s<>"[]/.test(bare)
+    for (const host of hostsAfterAt(text)) if (!isOnlyLink || isNamed(host)) hosts.push(host)
+  }
+  // `https://acme.com/ <me>` is a name and an address.
+  if (link !== undefined && bare.includes('<')) {
+    for (const part of bare.split('<').slice(1)) hosts.push(...hostsInPiece(part))
+  }
+  if (hosts.length > 0) return hosts
   const authority = text.split(/[/\\?#]/, 1)[0] ?? ''
   // Without a scheme a word or a number is not meant as a host, though a browser would make one of it.
   return [/[.\u3002\uff0e\uff61%]/.test(authority) ? hostOf(authority) : null]
+}
+
+/** Whether it is a host by name: not an address in digits, to which mail goes only in brackets. */
+function isNamed(host: Host): boolean {
+  return host !== null && !/(?:^|\.)\d+$/.test(host)
+}
+
+const opening = new Set('<"\'(')
+const closing = new Set('>"\')')
+
+/** Without brackets, quotes and white space around it. By hand: a regex for the end takes the square of the length. */
+function withoutWrapping(piece: string): string {
+  const isBlank = (char: string) => char.trim() === ''
+  let start = 0
+  let end = piece.length
+  while (start < end && (opening.has(piece[start]!) || isBlank(piece[start]!))) start++
+  while (end > start && (closing.has(piece[end - 1]!) || isBlank(piece[end - 1]!))) end--
+  return piece.slice(start, end)
 }
 
 /** RFC 3986 ends the authority at a slash, browsers also at a backslash: both are read. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import { isOwnedBy, isWithin, normalHost, ruleDomain } from '../../src/policy/hosts.ts'
 import { hostsIn, settledHosts } from '../../src/policy/recipients.ts'
 
@@ -32,7 +33,36 @@ describe('hosts in a text', () => {
     ['https:evil.net', ['evil.net']],
     ['https:///evil.net', ['evil.net']],
     ['https://acme.com%2eevil.net/', ['acme.com.evil.net']],
-    ['https://acme.com/@evil.net', ['acme.com']],
+    ['https://acme.com/@evil.net', ['acme.com', 'evil.net']],
+    // What one reader takes for a link is a name and an address to another.
+    ['"https://acme.com/" <x@evil.net>', ['acme.com', 'evil.net']],
+    ['"https://acme.com/a, b" <x@evil.net>', ['acme.com', 'evil.net']],
+    ['https://acme.com/ <x@evil.net>', ['acme.com', 'evil.net']],
+    ['https://acme.com/<x@evil.net>', ['acme.com', 'evil.net']],
+    ['//acme.com/ <x@evil.net>', ['acme.com', 'evil.net']],
+    ['//acme.com/ <admin@countersign.test>', ['acme.com', 'countersign.test']],
+    ['//acme.com/b@evil.net', ['acme.com', 'evil.net']],
+    ['//acme.com/b@intra', ['acme.com', null]],
+    ['https://acme.com/ <me>', ['acme.com', null]],
+    ['https://acme.com/?to=x@intra <y>', ['acme.com', null]],
+    ['//x@acme.com,me', ['acme.com', null]],
+    ['https://x@acme.com,me', ['acme.com', null]],
+    ['https://acme.com/,me', ['acme.com', null]],
+    ['https://acme.com/ ,b', ['acme.com', null]],
+    ['https://acme.com,.evil.net/', ['acme.com', null]],
+    ['https://acme.com/a@[10.0.0.1]', ['acme.com', null]],
+    ['mailto:/a@intra', [null]],
+    ['Team:/a@intra;', [null]],
+    // and honest links, which have one reading
+    ['"Acme" <https://acme.com/>', [null]],
+    ['https://acme.com/@ann', ['acme.com']],
+    ['https://acme.com/npm/react@18.2.0/index.js', ['acme.com']],
+    ['https://acme.com/?mail=ann@acme.com', ['acme.com']],
+    ['https://ann@acme.com/', ['acme.com']],
+    ['//acme.com/?q=1,2;3', ['acme.com']],
+    ['"Acme https://acme.com/" <a@acme.com>', ['acme.com']],
+    ['"https://acme.com/a, b" <a@acme.com>', ['acme.com']],
+    ['//acme.com/ <a@acme.com>', ['acme.com']],
     ['https://acme.com?u=https://evil.net', ['acme.com']],
     ['https://acme.com/?q=1,2', ['acme.com']],
     ['https://acme.com/, https://evil.net/', ['acme.com', 'evil.net']],
@@ -52,6 +82,35 @@ describe('hosts in a text', () => {
     [' , ; ', []],
   ])('%j', (text, hosts) => {
     expect(new Set(hostsIn(text))).toEqual(new Set(hosts))
+  })
+
+  test('an address is seen whatever stands before it', () => {
+    const pieces = [
+      'acme.com',
+      '//acme.com/',
+      'https://',
+      'mailto:',
+      '//',
+      '@',
+      '"',
+      '<',
+      '>',
+      ',',
+      ' ',
+      '\\',
+      '%',
+    ]
+    const noise = fc.array(fc.constantFrom(...pieces), { maxLength: 8 }).map((each) => each.join(''))
+    fc.assert(
+      fc.property(
+        noise,
+        fc.constantFrom('<x@evil.net>', ' <x@evil.net>', '/x@evil.net', 'x@evil.net'),
+        (before, to) => {
+          expect(hostsIn(before + to)).toContain('evil.net')
+        },
+      ),
+      { numRuns: 3000 },
+    )
   })
 
   test('a link whose line break browsers drop is read both ways', () => {
