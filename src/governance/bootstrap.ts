@@ -83,7 +83,7 @@ export async function bootstrapIdentities(
 }
 
 /** The organization to fill: a new one, or one that an interrupted bootstrap left without members. */
-async function emptyOrganization(context: Context): Promise<string | null> {
+export async function emptyOrganization(context: Context, name = 'Countersign'): Promise<string | null> {
   return context.db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(trx)
     const { rows } = await sql<{ id: string; members: boolean }>`
@@ -92,10 +92,7 @@ async function emptyOrganization(context: Context): Promise<string | null> {
     const [first] = rows
     if (first !== undefined) return first.members ? null : first.id
     const id = newId('organization')
-    await trx
-      .insertInto('organizations')
-      .values({ id, name: 'Countersign', plan: 'enterprise', settings: '{}' })
-      .execute()
+    await trx.insertInto('organizations').values({ id, name, plan: 'enterprise', settings: '{}' }).execute()
     await trx.insertInto('chain_head').values({ organization_id: id, frozen: null }).execute()
     return id
   })
@@ -138,7 +135,13 @@ async function insertPeople(tx: ChainTx, people: readonly Person[]): Promise<{ o
   return { owner: people.find((person) => person.name === 'owner')?.user_id ?? '' }
 }
 
-async function addKey(tx: ChainTx, person: Person, name: string, scopes: readonly string[], secret: string) {
+export async function addKey(
+  tx: ChainTx,
+  person: { readonly user_id: string },
+  name: string,
+  scopes: readonly string[],
+  secret: string,
+): Promise<void> {
   const id = newId('key')
   await tx.trx
     .insertInto('api_keys')
