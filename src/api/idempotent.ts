@@ -28,6 +28,7 @@ export async function answerOnce(
   const opening = await openKey(context, {
     organizationId: caller.organizationId,
     userId: caller.userId,
+    apiKeyId: caller.keyId,
     route: `${splitKey(route.key).method} ${request.path}`,
     key,
     bodyHash: hashOf(sent),

@@ -3,11 +3,15 @@ import type { Context } from '../context.ts'
 import type { Database } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
 
-/** Names one use of an `Idempotency-Key`: the same text of another person, route or organization is another key. */
+/**
+ * Names one use of an `Idempotency-Key`: the same text of another API key, route or organization is another one. Of
+ * another API key of the same person too: it may be narrower, and would be handed what it could not have asked for.
+ */
 export interface KeyUse {
   readonly organizationId: string
   readonly userId: string
-  /** Method and path with its ids, e.g. `POST /workflows/wf_…/execute`. */
+  readonly apiKeyId: string
+  /** The route and what its path names, e.g. `POST /workflows/{id}/execute {"id":"wf_…"}`. */
   readonly route: string
   readonly key: string
   /** Over the body. */
@@ -72,7 +76,7 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
   const fresh = sql`k.created_at >= clock_timestamp() - ${keptFor}`
   const { rows } = await sql<{ token: string; acted: boolean; made: string | null }>`
     insert into idempotency_keys as k (organization_id, user_id, route, key, body_hash, locked_until, created_at)
-    values (${use.organizationId}, ${use.userId}, ${use.route}, ${use.key}, ${use.bodyHash},
+    values (${use.organizationId}, ${holderOf(use)}, ${use.route}, ${use.key}, ${use.bodyHash},
             clock_timestamp() + make_interval(secs => ${lockSeconds}), clock_timestamp())
     on conflict (organization_id, user_id, route, key) do update
       set body_hash = excluded.body_hash, locked_until = excluded.locked_until, created_at = excluded.created_at,
@@ -88,7 +92,7 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
     .selectFrom('idempotency_keys')
     .select(['body_hash', 'response_status', 'response_body'])
     .where('organization_id', '=', use.organizationId)
-    .where('user_id', '=', use.userId)
+    .where('user_id', '=', holderOf(use))
     .where('route', '=', use.route)
     .where('key', '=', use.key)
     .executeTakeFirst()
@@ -121,7 +125,7 @@ function claimOf(
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
 ): Claim {
   // Whoever takes the key over sets a new `created_at`: it tells whether the row is still ours.
-  const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId} and route = ${use.route}
+  const ours = sql`organization_id = ${use.organizationId} and user_id = ${holderOf(use)} and route = ${use.route}
     and key = ${use.key} and created_at = ${row.token}::timestamptz`
   const made = unseal(context, use, 'made', row.made)
   let isRenewing = false
@@ -175,5 +179,8 @@ function unseal(
   return sealed === null ? null : context.sealer.open(placeOf(use, column), Buffer.from(sealed, 'base64'))
 }
 
+/** What the column `user_id` holds: the person and the API key they used. Neither id has a space in it. */
+const holderOf = (use: KeyUse): string => `${use.userId} ${use.apiKeyId}`
+
 const placeOf = (use: KeyUse, column: string): string =>
-  JSON.stringify(['idempotency', use.organizationId, use.userId, use.route, use.key, column])
+  JSON.stringify(['idempotency', use.organizationId, holderOf(use), use.route, use.key, column])

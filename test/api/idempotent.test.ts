@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { aDefinition } from './fixtures.ts'
+import { addKey, aDefinition } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 let server: TestServer
@@ -91,6 +91,18 @@ describe('Idempotency-Key', () => {
     expect((await post('/api-keys', { name: 'k', scopes: ['runs:read'] }, headers)).text).toBe(first.text)
     const { rows } = await server.context.pool.query('select * from idempotency_keys')
     expect(JSON.stringify(rows)).not.toContain(first.body.api_key)
+  })
+
+  test('is another one for another API key of the same person: no answer goes to a narrower key', async () => {
+    const { organization_id: organizationId, users } = server.identities
+    const narrow = await addKey(server.context, organizationId, users.owner.user_id, ['api_keys:*'])
+    const headers = fresh()
+    const body = { name: 'k', scopes: ['api_keys:*', 'rules:write'] }
+    const first = await post('/api-keys', body, headers)
+    const other = await post('/api-keys', body, headers, narrow.secret)
+    expect([other.status, other.body.error?.code]).toEqual([403, 'missing_scope'])
+    expect(other.text).not.toContain(first.body.api_key)
+    expect((await post('/api-keys', body, headers)).text).toBe(first.text)
   })
 
   test.each(['', ' ', 'a b', 'x'.repeat(256), 'ü'])('`%s` is no key', async (text) => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { ChainTx } from '../../src/governance/chain-tx.ts'
-import { aDefinition } from './fixtures.ts'
+import { addKey, aDefinition } from './fixtures.ts'
 import { resourcesOf } from './resources.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
@@ -80,6 +80,17 @@ describe('executing', () => {
     await server.context.pool.query("delete from idempotency_keys where key = 'run-1'")
     const lost = await execute(0, headers)
     expect(lost.body.execution_id).toBe(first.body.execution_id)
+  })
+
+  test('under another API key of the same person the same Idempotency-Key starts another run', async () => {
+    const headers = { 'idempotency-key': 'run-2' }
+    const first = await execute(0, headers)
+    const { user_id: userId } = server.identities.users.member
+    const other = await addKey(server.context, organizationId, userId, ['runs:write'])
+    const path = `/workflows/${workflow}/execute?wait=0`
+    const answer = await server.call(other.secret, 'POST', path, { inputs: { to: 'me' } }, headers)
+    expect(answer.body.execution_id).toMatch(/^run_/)
+    expect(answer.body.execution_id).not.toBe(first.body.execution_id)
   })
 
   test('refuses inputs that do not fit, by name', async () => {

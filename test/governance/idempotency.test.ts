@@ -14,6 +14,7 @@ afterAll(() => running.close())
 const newUse = (): KeyUse => ({
   organizationId,
   userId: 'usr_1',
+  apiKeyId: 'key_1',
   route: 'POST /workflows',
   key: `k${(counter += 1)}`,
   bodyHash: 'a',
@@ -75,11 +76,12 @@ describe('an idempotency key', () => {
     })
   })
 
-  test('is another key for another person, route or organization', async () => {
+  test('is another key for another person, API key or route', async () => {
     const use = newUse()
     await (await claim(use)).keep({ status: 200, body: '{}' })
     for (const other of [
       { ...use, userId: 'usr_2' },
+      { ...use, apiKeyId: 'key_2' },
       { ...use, route: 'POST /api-keys' },
     ])
       await (await claim(other)).release()

@@ -39,7 +39,7 @@ export const postExecute = route({
       timeZone: body.time_zone,
       version: body.version,
       // With the body: the key may be used for something else once its 24 hours are over.
-      idempotencyKey: idempotencyKey === null ? undefined : hashOf([idempotencyKey, body]),
+      idempotencyKey: idempotencyKey === null ? undefined : hashOf([caller.keyId, idempotencyKey, body]),
       once,
     }
     const { runId } = await actOnce(once, () => acceptRun(context, request))
