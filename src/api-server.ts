@@ -4,7 +4,9 @@ import { createApp } from './api/app.ts'
 import { temporalCheck } from './api/temporal-check.ts'
 import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
+import { failStart, orFail } from './fail.ts'
 import { forgetOldKeys } from './governance/idempotency.ts'
+import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
 import { startRelay } from './governance/relay.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
@@ -18,7 +20,7 @@ import { createTemporalClient } from './temporal.ts'
 
 const keyCleaningMilliseconds = 3_600_000
 
-const config = readConfig()
+const config = orFail(() => readConfig())
 const context = createContext(config, 'api')
 const draining = new AbortController()
 const client = createTemporalClient(config.temporal)
@@ -34,6 +36,8 @@ const cleaning = setInterval(() => {
     context.log.warn({ err: error.message }, 'old keys were not forgotten'),
   )
 }, keyCleaningMilliseconds)
+
+checkInstallation(context).catch(failStart)
 
 exitWithParent(async () => {
   clearInterval(cleaning)

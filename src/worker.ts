@@ -4,8 +4,10 @@ import { createPolicyInterceptor } from './activities/policy-interceptor.ts'
 import { createToolActivities } from './activities/tool-activities.ts'
 import { readConfig, type Config } from './config.ts'
 import { createContext, type Context } from './context.ts'
+import { failStart, orFail } from './fail.ts'
 import { expireDue } from './governance/approvals/expire.ts'
 import { beat, every, leave, prune } from './governance/housekeeping.ts'
+import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
 import { reconcile } from './governance/reconcile.ts'
 import { startRelay } from './governance/relay.ts'
@@ -29,6 +31,7 @@ export const workerTuning = {
 
 export async function startWorker(config: Config): Promise<RunningWorker> {
   const context = createContext(config, 'worker')
+  await checkInstallation(context)
   const connection = await connectUntilThere(context)
   const client = createTemporalClient(config.temporal)
   const attributes = () => hasSearchAttributes(client, context.log)
@@ -82,14 +85,14 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
 }
 
 async function main(): Promise<void> {
-  const config = readConfig()
+  const config = orFail(() => readConfig())
   Runtime.install({
     logger: new DefaultLogger('WARN'),
     // Signals are ours: exitWithParent orders what stops when.
     shutdownSignals: [],
     telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
   })
-  const worker = await startWorker(config)
+  const worker = await startWorker(config).catch(failStart)
   exitWithParent(() => worker.stop())
   signalReady()
 }

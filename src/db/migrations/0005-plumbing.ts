@@ -43,4 +43,10 @@ create table memory (
   updated_by text not null references users,
   primary key (organization_id, key)
 );
+
+-- One row: a known text, sealed with the installation's key, so that a process with another key notices.
+create table installation (
+  singleton boolean primary key default true check (singleton),
+  key_probe bytea not null
+);
 `

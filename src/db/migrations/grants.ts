@@ -2,7 +2,14 @@
  * What the application's role may do, table by table, applied after every migration run. What is evidence can only be
  * added: audit entries, decisions, frozen versions, votes and run events are never updated or deleted by the service.
  */
-const appendOnly = ['audit_events', 'decisions', 'workflow_versions', 'approval_votes', 'run_events']
+const appendOnly = [
+  'installation',
+  'audit_events',
+  'decisions',
+  'workflow_versions',
+  'approval_votes',
+  'run_events',
+]
 const changeable = [
   'organizations',
   'users',

@@ -1,6 +1,12 @@
 import type { AuditEventsTable, ChainHeadTable } from './audit.ts'
 import type { ApiKeysTable, MembershipsTable, OrganizationsTable, UsersTable } from './identity.ts'
-import type { IdempotencyKeysTable, MemoryTable, OutboxTable, ProcessHeartbeatsTable } from './plumbing.ts'
+import type {
+  IdempotencyKeysTable,
+  InstallationTable,
+  MemoryTable,
+  OutboxTable,
+  ProcessHeartbeatsTable,
+} from './plumbing.ts'
 import type { RulesTable } from './policy.ts'
 import type {
   ApprovalsTable,
@@ -35,4 +41,5 @@ export interface Database {
   idempotency_keys: IdempotencyKeysTable
   process_heartbeats: ProcessHeartbeatsTable
   memory: MemoryTable
+  installation: InstallationTable
 }

@@ -34,6 +34,12 @@ export interface ProcessHeartbeatsTable {
   seen_at: Generated<Date>
 }
 
+/** One row. */
+export interface InstallationTable {
+  singleton: Generated<boolean>
+  key_probe: Buffer
+}
+
 export interface MemoryTable {
   organization_id: string
   key: string
