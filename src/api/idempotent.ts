@@ -3,7 +3,6 @@ import { hashOf } from '../governance/canonical.ts'
 import { openKey, type Claim } from '../governance/idempotency.ts'
 import { errorBody, statusOf, toApiError } from './errors.ts'
 import type { Answer, Call, Route } from './route.ts'
-import { splitKey } from './access.ts'
 import { jsonText } from './send.ts'
 
 type Handle = NonNullable<Route['handle']>
@@ -29,7 +28,8 @@ export async function answerOnce(
     organizationId: caller.organizationId,
     userId: caller.userId,
     apiKeyId: caller.keyId,
-    route: `${splitKey(route.key).method} ${request.path}`,
+    // Of the route, not of the text that was sent: prefix, closing slash and percent-encoding make no other call.
+    route: `${route.key} ${JSON.stringify(call.params)}`,
     key,
     bodyHash: hashOf(sent),
   })

@@ -31,6 +31,30 @@ describe('Idempotency-Key', () => {
     expect(await countOf('workflows')).toBe(count)
   })
 
+  test.each(['/api-keys/', '/v1/api-keys', '/api/v1/api-keys/'])('%s is the same route', async (path) => {
+    const headers = fresh()
+    const body = { name: 'k', scopes: ['runs:read'] }
+    const first = await post('/api-keys', body, headers)
+    const count = await countOf('api_keys')
+    const again = await post(path, body, headers)
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    expect(again.text).toBe(first.text)
+    expect(await countOf('api_keys')).toBe(count)
+  })
+
+  test('an id in another encoding is the same, another id is not', async () => {
+    const headers = fresh()
+    const { organization_id: id } = server.identities
+    const rule = { name: 'one', verdict: 'deny', match_all: true, status: 'inactive' }
+    const first = await post(`/organizations/${id}/rules`, rule, headers)
+    const encoded = await post(`/organizations/${id.replace('_', '%5F')}/rules/`, rule, headers)
+    expect([encoded.status, encoded.text]).toEqual([201, first.text])
+    const [one, two] = [await post('/workflows', workflow(), {}), await post('/workflows', workflow(), {})]
+    const rollback = (of: string) => post(`/workflows/${of}/versions/1/rollback`, { message: '' }, headers)
+    expect((await rollback(one.body.id)).headers.get('idempotent-replayed')).toBeNull()
+    expect((await rollback(two.body.id)).headers.get('idempotent-replayed')).toBeNull()
+  })
+
   test('the order of fields does not make another body', async () => {
     const headers = fresh()
     const first = await post(

@@ -101,7 +101,7 @@ function checkForm(method: string, path: string, answer: Answer): void {
     errorAnswer.parse(answer.body)
     return
   }
-  const bare = path.split('?', 1)[0]?.replace(/^\/(api\/)?v1(?=\/)/, '') ?? ''
+  const bare = path.split('?', 1)[0]?.replace(/^\/(api\/)?v1(?=\/)|\/$/g, '') ?? ''
   const route = routes.find((candidate) => {
     const { method: itsMethod, path: template } = splitKey(candidate.key)
     return itsMethod === method && new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(bare)
