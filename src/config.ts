@@ -77,7 +77,10 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
   )
   if (!parsed.success) {
-    const lines = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
+    const lines = parsed.error.issues.map((issue) => {
+      const name = issue.path.join('.')
+      return `${name} ${(env[name] ?? '') === '' ? 'is missing' : `is wrong: ${issue.message}`}`
+    })
     throw new Error(`the environment is not complete: ${lines.join('; ')}`)
   }
   const e = parsed.data

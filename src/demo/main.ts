@@ -32,7 +32,7 @@ async function demonstrate(): Promise<number> {
     const opened = open()
     stack = await Promise.race([opened, interrupted])
     await Promise.race([tellStory(stack, createClient(stack.bootstrap), teller), interrupted])
-    print('\neverything held')
+    print('\nevery check passed')
     return 0
   } catch (error) {
     process.stderr.write(`\n${(error as Error).message}\n`)

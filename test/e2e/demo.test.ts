@@ -34,7 +34,7 @@ test('without a stack it starts one, shows everything, and leaves nothing behind
     TEMPORAL_ADDRESS: '127.0.0.1:1',
     SMTP_URL: 'smtp://127.0.0.1:1',
   })
-  expect(output).toMatch(/\neverything held\n/)
+  expect(output).toMatch(/\nevery check passed\n/)
   expect(output).toMatch(/\n9\. The audit log proves itself\n/)
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])
@@ -78,7 +78,7 @@ describe('against a stack that runs', () => {
     const { code, output } = await runDemo({ DATA_DIR: home.dataDir })
     expect(output).toContain(`using the stack that runs at ${stack.baseUrl}`)
     expect(output).toContain('approved by approver and owner')
-    expect(output).toMatch(/\neverything held\n$/)
+    expect(output).toMatch(/\nevery check passed\n$/)
     expect(code).toBe(0)
     expect(caughtMail(join(home.dataDir, 'mail'))).toHaveLength(1)
   }, 120_000)
@@ -92,7 +92,7 @@ describe('against a stack that runs', () => {
     before = await governed()
     const { code, output } = await runDemo({ DATA_DIR: home.dataDir })
     expect(output).toContain('would be denied by `no mail at all`')
-    expect(output).not.toContain('everything held')
+    expect(output).not.toContain('every check passed')
     expect(code).toBe(1)
   }, 120_000)
 })
