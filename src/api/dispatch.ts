@@ -39,6 +39,7 @@ export async function dispatch(
   const rawBody = takesBody ? await bodyOf(request) : undefined
   const naming = { params, organizationId: organizationNamed(query, rawBody) ?? identity.organizationId }
   const caller = await standIn(context, identity, access, request, naming)
+  if (access.subject === 'own') requireOneOrganization(query, rawBody)
 
   const call: Call = {
     context,
@@ -126,9 +127,26 @@ async function standIn(
   }
 }
 
-/** `organization_id` of the query, else of the body; of another type it is left to validation to refuse. */
+/** `organization_id` of the query, else of the body. */
 function organizationNamed(query: Record<string, string>, body: unknown): string | null {
-  if (query['organization_id'] !== undefined) return query['organization_id']
+  return query['organization_id'] ?? organizationOfBody(body)
+}
+
+/** Which of two organizations is meant is not for us to guess: what is made would be in the wrong one. */
+function requireOneOrganization(query: Record<string, string>, body: unknown): void {
+  const [inQuery, inBody] = [query['organization_id'], organizationOfBody(body)]
+  if (inQuery === undefined || inBody === null || inQuery === inBody) return
+  const message = 'the body names another organization than the query: name one'
+  throw new ApiError('validation_error', message, [
+    {
+      path: 'organization_id',
+      message: `\`${inBody.slice(0, 100)}\` in the body, \`${inQuery.slice(0, 100)}\` in the query`,
+    },
+  ])
+}
+
+/** Of another type than text it is left to validation to refuse. */
+function organizationOfBody(body: unknown): string | null {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'organization_id')) return null
   const named = (body as { organization_id: unknown }).organization_id
   return typeof named === 'string' ? named : null

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { addKey, addOrganization } from './fixtures.ts'
+import { aDefinition, addKey, addOrganization } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 /** A member of ours who is also one of another organization: what its owner may do must not reach us. */
@@ -50,5 +50,52 @@ describe('a key of a person in two organizations', () => {
     const revoked = await server.call(elsewhere.owner.key, 'DELETE', `/api-keys/${key.id}`)
     expect(revoked.status).toBe(204)
     expect((await server.call(key.secret, 'GET', `/runs?organization_id=${ours}`)).status).toBe(401)
+  })
+})
+
+describe('a call that names two organizations', () => {
+  const made = (query: string, body: object, path = '/workflows') =>
+    server.call(server.identities.users.member.api_key, 'POST', `${path}${query}`, body)
+  const workflow = { name: 'W', definition: aDefinition }
+  const named = (id: string) => ({ ...workflow, organization_id: id })
+
+  test('is 422 and makes nothing, in either order', async () => {
+    const count = async () =>
+      (await server.context.pool.query('select count(*)::int as n from workflows')).rows[0].n
+    const before = await count()
+    for (const [query, body] of [
+      [ours, elsewhere.id],
+      [elsewhere.id, ours],
+      [ours, 'org_x'],
+    ] as const) {
+      const answer = await made(`?organization_id=${query}`, named(body))
+      expect([answer.status, answer.body.error.code]).toEqual([422, 'validation_error'])
+      expect(answer.body.error.details).toEqual([
+        { path: 'organization_id', message: `\`${body}\` in the body, \`${query}\` in the query` },
+      ])
+    }
+    expect(await count()).toBe(before)
+  })
+
+  test('holds for API keys too', async () => {
+    const scopes = ['runs:read']
+    const key = await addKey(server.context, ours, userId, ['api_keys:*', ...scopes])
+    const body = { name: 'k', scopes, organization_id: elsewhere.id }
+    const answer = await server.call(key.secret, 'POST', `/api-keys?organization_id=${ours}`, body)
+    expect([answer.status, answer.body.error.code]).toEqual([422, 'validation_error'])
+  })
+
+  test('comes after 404: an organization of others is not told from none', async () => {
+    expect((await made('?organization_id=org_x', named(ours))).status).toBe(404)
+  })
+
+  test('the same in both is fine, and so is either alone', async () => {
+    const query = `?organization_id=${elsewhere.id}`
+    for (const answer of [
+      await made(query, named(elsewhere.id)),
+      await made(query, workflow),
+      await made('', named(elsewhere.id)),
+    ])
+      expect([answer.status, answer.body.organization_id]).toEqual([201, elsewhere.id])
   })
 })
