@@ -1,13 +1,17 @@
 /** Comparisons one evaluation may make; a call that needs more is denied (bounded time is part of the decision). */
 export const comparisonBudget = 200_000
 
+/** Comparisons the analysis of a whole plan may make; what is left undecided then is left to the run's decisions. */
+export const planBudget = 1_000_000
+
 export class BudgetExceeded extends Error {
   override readonly name = 'BudgetExceeded'
 }
 
-/** Counts down the comparisons of one evaluation. */
+/** Counts down the comparisons of one evaluation, and remembers what it has read already. */
 export class Budget {
   #left: number
+  readonly #readings = new Map<string, readonly (string | null)[]>()
   constructor(comparisons: number = comparisonBudget) {
     this.#left = comparisons
   }
@@ -19,5 +23,14 @@ export class Budget {
   /** Long text costs as much as the many short ones it could be. */
   spendOnText(text: string | number | boolean): void {
     this.spend(typeof text === 'string' ? 1 + (text.length >> 10) : 1)
+  }
+  /** Reads a text once, however many rules and steps ask for it; `read` pays for itself. */
+  once(text: string, read: (text: string, budget: Budget) => readonly (string | null)[]) {
+    this.spendOnText(text)
+    const known = this.#readings.get(text)
+    if (known !== undefined) return known
+    const reading = read(text, this)
+    this.#readings.set(text, reading)
+    return reading
   }
 }

@@ -91,13 +91,14 @@ function ofCondition(condition: CompiledCondition, isRestrictive: boolean, subje
 function lookUp(condition: CompiledCondition, subject: Subject): Found {
   let found = subject.found.get(condition.source.param)
   if (found === undefined) {
+    subject.budget.spend(1)
     try {
       found = find(subject.params, condition.path)
     } catch (error) {
       found = error instanceof Error ? error : new Error(String(error))
     }
     subject.found.set(condition.source.param, found)
-    subject.budget.spend(found instanceof Error ? 1 : 1 + found.leaves.length)
+    subject.budget.spend(found instanceof Error ? 0 : found.leaves.length)
   }
   subject.budget.spend(1)
   if (found instanceof Error) throw found

@@ -1,7 +1,9 @@
 import { getPublicSuffix } from 'tldts'
 
-/** Longer text is no host name (RFC 1035: 253), with room for percent-encoding and punycode. */
-const longestHost = 1024
+/** RFC 1035, without the trailing dot. */
+const longestHost = 253
+/** The same before it is in normal form, with room for percent-encoding and punycode. */
+const longestText = 1024
 
 const plainHost = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?)+$/
 const suffixOptions = { allowPrivateDomains: true, extractHostname: false, validateHostname: false }
@@ -12,8 +14,9 @@ const suffixOptions = { allowPrivateDomains: true, extractHostname: false, valid
  * ideographic full stops, full-width letters, percent-encoding and odd spellings of IP addresses.
  */
 export function normalHost(text: string): string | null {
-  if (text.length === 0 || text.length > longestHost) return null
-  if (plainHost.test(text) && !text.includes('xn--') && !/\d$/.test(text)) return text
+  if (text.length === 0 || text.length > longestText) return null
+  if (plainHost.test(text) && !text.includes('xn--') && !/\d$/.test(text))
+    return text.length <= longestHost ? text : null
   // Anything that would make the reader see more than a host has been cut off by the caller.
   if (/[\s/\\?#@:<>]/.test(text) && !/^\[[0-9a-fA-F:.]+\]$/.test(text)) return null
   let host: string
@@ -22,10 +25,17 @@ export function normalHost(text: string): string | null {
   } catch {
     return null
   }
-  while (host.endsWith('.')) host = host.slice(0, -1)
+  host = withoutEndDots(host)
   if (host.startsWith('[')) return host
   const isDotted = host.includes('.') && !host.startsWith('.') && !host.includes('..')
-  return isDotted && /^[a-z0-9._-]+$/.test(host) ? host : null
+  return isDotted && host.length <= longestHost && /^[a-z0-9._-]+$/.test(host) ? host : null
+}
+
+/** By hand: a regex for the end of a text takes the square of its length. */
+function withoutEndDots(text: string): string {
+  let end = text.length
+  while (text[end - 1] === '.') end--
+  return text.slice(0, end)
 }
 
 /** Whether `host` is `domain` or below it, by label boundary; both in normal form. */
@@ -47,7 +57,7 @@ export function isOwnedBy(host: string, domain: string): boolean {
 export function ruleDomain(text: string): { domain: string } | { issue: string } {
   const trimmed = text.trim()
   const host = normalHost(trimmed)
-  const bare = host ?? trimmed.toLowerCase().replace(/\.+$/, '')
+  const bare = host ?? withoutEndDots(trimmed.toLowerCase())
   if (/^[^\s/@:]+$/.test(bare) && getPublicSuffix(bare, suffixOptions) === bare) {
     return {
       issue: `\`${trimmed}\` is a public suffix that anybody can register under: name a domain such as \`acme.com\``,

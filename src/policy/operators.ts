@@ -132,9 +132,14 @@ function domains(
         return leaf.isIncidental === 'maybe' ? unsure : 0
       }
       if (typeof leaf.raw !== 'string') return one(isNegative)
-      budget.spend(4 + (leaf.raw.length >> 5))
+      const hosts = budget.once(leaf.raw, hostsIn)
+      budget.spend(4)
       let result = 0
-      for (const host of hostsIn(leaf.raw)) result |= one(matches(host))
+      for (const host of hosts) {
+        // every label of it is looked up
+        budget.spend(1 + ((host?.length ?? 0) >> 3))
+        result |= one(matches(host))
+      }
       return result
     },
     prefix(prefix) {

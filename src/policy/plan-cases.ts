@@ -1,3 +1,4 @@
+import type { Budget } from './budget.ts'
 import type { LabelSets, Origins } from './evaluate.ts'
 import type { Plan, PlanStep } from './plan.ts'
 import { type PlanScope, fillIn, isKnown } from './plan-values.ts'
@@ -15,6 +16,8 @@ export interface Planned {
   readonly labels: LabelSets
   readonly origins: Origins
   readonly skipped: ReadonlySet<string>
+  /** What the analysis of the whole plan may still cost. */
+  readonly budget: Budget
 }
 
 /** One call that a step makes, or may make. */
@@ -32,7 +35,7 @@ export function casesOf(planned: Planned): Case[] {
   const scope: PlanScope = { ...plan, skipped }
   return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
     const within = { ...scope, ...item }
-    const runs = Math.min(occurs, whenHolds(step, within)) as Tri
+    const runs = Math.min(occurs, whenHolds(step, within, planned.budget)) as Tri
     return runs === no ? [] : [{ occurs: runs, params: fillIn(step.params, within) }]
   })
 }
@@ -52,13 +55,13 @@ function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
   return list.length > mostItems ? [...items, unknownItem] : items
 }
 
-function whenHolds(step: PlanStep, scope: PlanScope): Tri {
+function whenHolds(step: PlanStep, scope: PlanScope, budget: Budget): Tri {
   if (step.when === undefined) return yes
   const value = fillIn(step.when.value, scope)
   const compare = step.when.compare === undefined ? undefined : fillIn(step.when.compare, scope)
   if (!isKnown(value) || (compare !== undefined && !isKnown(compare))) return maybe
   try {
-    return tri(holds(step.when.operator, value, compare))
+    return tri(holds(step.when.operator, value, compare, budget))
   } catch {
     return maybe
   }

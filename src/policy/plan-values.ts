@@ -55,13 +55,15 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
     case 'input': {
       const value = own(scope.inputs, reference.name)
       if (value === undefined && !scope.areInputsComplete) return new Hole(null)
-      return value === undefined || value === null ? null : follow(value, reference.path, reference.text)
+      return value === undefined || value === null ? null : followKnown(value, reference.path, reference.text)
     }
     case 'uploaded_files':
       if (scope.uploadedFiles === undefined) return new Hole(null)
-      return scope.uploadedFiles === null ? null : follow(scope.uploadedFiles, reference.path, reference.text)
+      return scope.uploadedFiles === null
+        ? null
+        : followKnown(scope.uploadedFiles, reference.path, reference.text)
     case 'item':
-      return scope.item === undefined ? new Hole(null) : follow(scope.item, reference.path, reference.text)
+      return scope.item === undefined ? new Hole(null) : follow(scope.item, reference.path)
     case 'index':
       return scope.index ?? new Hole(null)
     case 'step':
@@ -72,16 +74,17 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
 }
 
 /** A path that is not there fails the step at run time, before any decision: anything may be said of it. */
-function follow(value: Partial, path: readonly string[], text: string): Partial {
-  if (value === null) return null
-  if (isKnown(value)) {
-    try {
-      return descend(value, path, text)
-    } catch (error) {
-      if (error instanceof TemplateError) return new Hole(null)
-      throw error
-    }
+function followKnown(value: Json, path: readonly string[], text: string): Partial {
+  try {
+    return descend(value, path, text)
+  } catch (error) {
+    if (error instanceof TemplateError) return new Hole(null)
+    throw error
   }
+}
+
+function follow(value: Partial, path: readonly string[]): Partial {
+  if (value === null) return null
   let at: Partial | undefined = value
   for (const segment of path) {
     if (at instanceof Hole || typeof at !== 'object' || at === null) return new Hole(null)

@@ -1,7 +1,7 @@
-import { BudgetExceeded, Budget } from './budget.ts'
+import { Budget, BudgetExceeded, planBudget } from './budget.ts'
 import type { Builtins } from './builtins.ts'
 import type { CompiledPolicy } from './compile.ts'
-import { type LabelSets, type Origins, type Subject, evaluate } from './evaluate.ts'
+import { type Conditions, type LabelSets, type Origins, type Subject, evaluate } from './evaluate.ts'
 import { type Case, type Planned, casesOf, sourcesOf } from './plan-cases.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
 import { type Json, type JsonObject, type Label, type SideEffect, type Verdict, stricter } from './types.ts'
@@ -79,15 +79,17 @@ export interface PlanAnalysis {
  * Analyses a whole plan before it runs, three-valued: parameter parts are known, unknown or known by a prefix, labels
  * flow along the graph as definite and possible sets, and every rule matches, does not, or may. Law: whatever the
  * unknown parts turn out to be, each step's verdict lies between its definite and its possible one (for calls within
- * the comparison budget). Steps are answered in the plan's order. Never throws.
+ * the comparison budget). All steps share one budget; once it is used up, rules that compare values may match, so the
+ * run's own decisions decide. Steps are answered in the plan's order. Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan): PlanAnalysis {
   const outputs = new Map<string, LabelSets>()
   const skipped = new Set<string>()
+  const budget = new Budget(planBudget)
   const analyses = new Map<string, StepAnalysis>()
   for (const step of inOrder(plan.steps)) {
     const labels = unite(step.dependsOn.map((id) => outputs.get(id) ?? anything))
-    const planned: Planned = { step, plan, labels, origins: originsOf(step, outputs), skipped }
+    const planned: Planned = { step, plan, labels, origins: originsOf(step, outputs), skipped, budget }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
     analyses.set(step.id, analyzeStep(policy, planned, cases))
@@ -148,24 +150,22 @@ function decideCase(policy: CompiledPolicy, planned: Planned, each: Case) {
   let definite: Verdict = 'allow'
   let possible: Verdict = 'allow'
   const subject = subjectOf(planned, each)
-  try {
-    for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
-      const matches = rule.isShadow ? no : evaluate(rule, subject)
-      if (matches === no) continue
-      const effect = rule.verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : rule.verdict
-      possible = stricter(possible, effect)
-      if (matches === yes) definite = stricter(definite, effect)
-      rules.push({
-        ruleId: rule.id,
-        name: rule.name,
-        verdict: rule.verdict,
-        certainty: matches === yes && each.occurs === yes ? 'definite' : 'possible',
-        because: rule.because + condition(matches, each.occurs),
-      })
-    }
-  } catch (error) {
-    if (!(error instanceof BudgetExceeded)) throw error
-    possible = 'deny'
+  for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
+    if (rule.isShadow) continue
+    const matches = outcomeOf(rule, subject)
+    // The call itself may turn out too large, which denies it.
+    if (matches === null) possible = 'deny'
+    if (matches === no) continue
+    const effect = rule.verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : rule.verdict
+    possible = stricter(possible, effect)
+    if (matches === yes) definite = stricter(definite, effect)
+    rules.push({
+      ruleId: rule.id,
+      name: rule.name,
+      verdict: rule.verdict,
+      certainty: matches === yes && each.occurs === yes ? 'definite' : 'possible',
+      because: rule.because + condition(matches ?? maybe, each.occurs),
+    })
   }
   return { definite, possible, rules }
 }
@@ -184,8 +184,8 @@ function originsOf(step: PlanStep, outputs: ReadonlyMap<string, LabelSets>): Ori
 }
 
 function subjectOf(planned: Planned, each: Case): Subject {
-  const { labels, origins } = planned
-  return { params: each.params, labels, origins, budget: new Budget(), found: new Map() }
+  const { labels, origins, budget } = planned
+  return { params: each.params, labels, origins, budget, found: new Map() }
 }
 
 /**
@@ -200,7 +200,7 @@ function outputLabels(policy: CompiledPolicy, planned: Planned, cases: readonly 
   for (const each of cases) {
     const subject = subjectOf(planned, each)
     for (const rule of policy.labelRulesFor(step.tool)) {
-      const matches = matchesLabelRule(rule, subject)
+      const matches = outcomeOf(rule, subject) ?? maybe
       if (matches === no) continue
       for (const label of rule.addLabels) {
         possible.add(label)
@@ -213,11 +213,13 @@ function outputLabels(policy: CompiledPolicy, planned: Planned, cases: readonly 
   return { definite: isCertain ? definite : new Set(), possible, isOpen }
 }
 
-function matchesLabelRule(rule: Parameters<typeof evaluate>[0], subject: Subject): Tri {
+/** Whether a rule matches; null once the budget is used up: a rule that needs no comparison is decided all the same. */
+function outcomeOf(rule: Conditions, subject: Subject): Tri | null {
   try {
     return evaluate(rule, subject)
-  } catch {
-    return maybe
+  } catch (error) {
+    if (!(error instanceof BudgetExceeded)) throw error
+    return null
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Budget } from './budget.ts'
 import { normalHost } from './hosts.ts'
 
 /** A host in normal form, or null for something that cannot be read as one: it is outside every domain. */
@@ -11,23 +12,26 @@ const urlStart = /^(?:(?:https?|ftp|wss?):[\\/]*|[A-Za-z][A-Za-z0-9+.-]*:[\\/]+|
  * Every host that some reader could take from a text: of each address in a list by comma, semicolon or line, of
  * `Name <a@x>`, of links (with user info, ports and backslashes read both ways), and what follows any `@`, also in a
  * link. Where readers differ, all readings are returned, so that a restrictive rule sees the worst one. Blank text has
- * none.
+ * none. Linear in the text; pieces and hosts are paid for as they are found, so that it throws BudgetExceeded before a
+ * long list has been read to its end.
  */
-export function hostsIn(text: string): Host[] {
+export function hostsIn(text: string, budget: Budget): Host[] {
+  budget.spend(text.length >> 5)
   const plain = plainAddress.exec(text)
   if (plain?.[1] !== undefined) return [normalHost(plain[1])]
   const pieces = split(text)
+  budget.spend(2 * pieces.length)
   const isLink = urlStart.test(pieces[0] ?? '')
   const hasOneReading = isLink && isLoneLink(text.trim(), pieces[0] ?? '')
   const hosts = new Set<Host>()
   pieces.forEach((piece, index) => {
     // `me` is a recipient to the mail tool wherever it stands.
     const isRestOfLink = hasOneReading && index > 0 && !/:[\\/]/.test(piece) && piece !== 'me'
-    for (const host of hostsInPiece(piece)) if (host !== null || !isRestOfLink) hosts.add(host)
+    for (const host of hostsInPiece(piece, budget)) if (host !== null || !isRestOfLink) hosts.add(host)
   })
   // Browsers drop tabs and line breaks inside a link: `https://acme.com\n.evil.net` goes to evil.net.
   if (isLink && /[\t\n\r]/.test(text.trim())) {
-    for (const host of hostsInPiece(text.trim().replace(/[\t\n\r]/g, ''))) hosts.add(host)
+    for (const host of hostsInPiece(text.trim().replace(/[\t\n\r]/g, ''), budget)) hosts.add(host)
   }
   return [...hosts]
 }
@@ -69,8 +73,10 @@ function split(text: string): string[] {
   return all.map((piece) => piece.trim()).filter((piece) => piece !== '')
 }
 
-function hostsInPiece(piece: string): Host[] {
+function hostsInPiece(piece: string, budget: Budget): Host[] {
   const bare = withoutWrapping(piece)
+  // Each `@` and `<` below is read for hosts, in a link up to three times.
+  budget.spend(2 + 4 * countOf(bare, '@') + 2 * countOf(bare, '<'))
   const link = urlStart.exec(bare)?.[0]
   const text = /^mailto:/i.test(bare) ? decode(bare) : bare
   const hosts: Host[] = link === undefined ? [] : hostsInLink(bare.slice(link.length))
@@ -81,12 +87,19 @@ function hostsInPiece(piece: string): Host[] {
   }
   // `https://acme.com/ <me>` is a name and an address.
   if (link !== undefined && bare.includes('<')) {
-    for (const part of bare.split('<').slice(1)) hosts.push(...hostsInPiece(part))
+    for (const part of bare.split('<').slice(1))
+      for (const host of hostsInPiece(part, budget)) hosts.push(host)
   }
   if (hosts.length > 0) return hosts
   const authority = text.split(/[/\\?#]/, 1)[0] ?? ''
   // Without a scheme a word or a number is not meant as a host, though a browser would make one of it.
   return [/[.\u3002\uff0e\uff61%]/.test(authority) ? hostOf(authority) : null]
+}
+
+function countOf(text: string, char: string): number {
+  let count = 0
+  for (let at = text.indexOf(char); at >= 0; at = text.indexOf(char, at + 1)) count++
+  return count
 }
 
 /** Whether it is a host by name: not an address in digits, to which mail goes only in brackets. */

@@ -16,13 +16,20 @@ const negations = { not_equals: 'equals', not_in: 'in', domain_not_in: 'domain_i
  * list does, negative ones are their plain negation, so absent values (null) fail the former and satisfy the latter.
  * Throws TypeError for a comparison the operator cannot make, BudgetExceeded for a value too large to compare.
  */
-export function holds(operator: WhenOperator, value: Json, compare: Json | undefined): boolean {
-  if (operator in negations) return !holds(negations[operator as keyof typeof negations], value, compare)
+export function holds(
+  operator: WhenOperator,
+  value: Json,
+  compare: Json | undefined,
+  budget: Budget = new Budget(),
+): boolean {
+  if (operator in negations)
+    return !holds(negations[operator as keyof typeof negations], value, compare, budget)
+  budget.spend(1 + (elements(value).length >> 4))
   const found = find({ value }, ['value'])
   if (operator === 'exists') return found.isThere === (compare ?? true)
   if (operator === 'equals')
     return equal(value, compare ?? null) || elements(value).some((each) => equal(each, compare ?? null))
-  const budget = new Budget()
+  budget.spend(found.leaves.length)
   const matcher = compileMatcher(operator as 'in' | 'contains' | 'startswith' | 'domain_in', compare, true)
   return quantify(matcher, found, true, budget) === yes
 }

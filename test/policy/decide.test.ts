@@ -111,6 +111,20 @@ describe('the verdict', () => {
     expect(decide(policy(rules.slice(0, 10)), { ...call, params }).verdict).toBe('allow')
   })
 
+  test('a list of recipients is paid for by its entries, and read once for all rules', () => {
+    const far = (name: string) =>
+      rule(name, 'allow', { params: [{ param: 'to', operator: 'domain_in', value: ['acme.com'] }] })
+    const rules = Array.from({ length: 30 }, (_, index) => far(`r${index}`))
+    const to = (count: number) => ({
+      to: Array.from({ length: count }, (_, index) => `a@h${index}.acme.com`).join(','),
+    })
+    expect(decide(policy(rules), { ...call, params: to(1500) }).reason).toBe('r0')
+    expect(decide(policy([far('a')]), { ...call, params: to(50_000) })).toMatchObject({
+      verdict: 'deny',
+      reason: 'call too large to evaluate',
+    })
+  })
+
   test('the explanation is one sentence naming rule, tool and conditions', () => {
     const rules = [
       rule('no leaks', 'deny', {

@@ -241,3 +241,53 @@ describe('verdicts', () => {
     expect(analyze([read, { ...send, onError: 'continue' }], [leak]).deniedBy?.isTolerated).toBe(true)
   })
 })
+
+describe('the budget of a whole plan', () => {
+  const many = (to: string, count: number) =>
+    Array.from({ length: count }, (_, index) => ({ ...send, id: `s${index}`, params: { to }, dependsOn: [] }))
+  const far = rule('far', 'deny', { params: [outside] })
+  const first = rule('first', 'require_approval', { tools: ['mail_*'] })
+
+  test('once it is used up, what compares values is only possible, and what does not stays definite', () => {
+    const steps = many('{{input.to}}', 200)
+    const start = performance.now()
+    const analysis = analyze(steps, [far, first], { inputs: { to: 'a,'.repeat(400_000) } })
+    // reading the list for every step takes half a minute
+    expect(performance.now() - start).toBeLessThan(5000)
+    expect(analysis).toMatchObject({ verdict: 'deny', definitelyDenied: false, deniedBy: null })
+    for (const step of analysis.steps) {
+      expect(step).toMatchObject({ verdict: 'deny', definiteVerdict: 'require_approval' })
+      expect(step.rules.map((each) => [each.name, each.certainty])).toEqual([
+        ['far', 'possible'],
+        ['first', 'definite'],
+      ])
+    }
+  })
+
+  test('it is one for all steps: each alone is decided, all together are not', () => {
+    const to = Array.from({ length: 20_000 }, (_, index) => `x${index}`)
+    const named = rule('named', 'deny', { params: [{ param: 'to', operator: 'equals', value: 'x19999' }] })
+    const steps = (count: number) =>
+      many('', count).map((step) => ({ ...step, params: { to: '{{input.to}}' } }))
+    const inputs = { to }
+    expect(analyze(steps(1), [named], { inputs }).definitelyDenied).toBe(true)
+    const all = analyze(steps(100), [named], { inputs }).steps
+    expect(all[0]?.definiteVerdict).toBe('deny')
+    expect(all[99]).toMatchObject({ verdict: 'deny', definiteVerdict: 'allow', certainty: 'possible' })
+  })
+
+  test('a text is read once for all steps', () => {
+    const to = `${Array.from({ length: 1000 }, (_, index) => `a@h${index}.acme.com`).join(',')},b@evil.net`
+    const last = analyze(many('{{input.to}}', 150), [far], { inputs: { to } }).steps[149]
+    expect(last).toMatchObject({ definiteVerdict: 'deny', certainty: 'definite' })
+  })
+
+  test('`when` pays from it too', () => {
+    const when = { value: '{{input.to}}', operator: 'domain_in' as const, compare: 'acme.com' }
+    const steps = many('a@evil.net', 200).map((step) => ({ ...step, when }))
+    const start = performance.now()
+    const analysis = analyze(steps, [far], { inputs: { to: 'a,'.repeat(400_000) } })
+    expect(performance.now() - start).toBeLessThan(5000)
+    expect(analysis).toMatchObject({ verdict: 'deny', definitelyDenied: false })
+  })
+})

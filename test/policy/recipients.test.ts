@@ -1,7 +1,10 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { isOwnedBy, isWithin, normalHost, ruleDomain } from '../../src/policy/hosts.ts'
-import { hostsIn, settledHosts } from '../../src/policy/recipients.ts'
+import { Budget, BudgetExceeded } from '../../src/policy/budget.ts'
+import { hostsIn as read, settledHosts } from '../../src/policy/recipients.ts'
+
+const hostsIn = (text: string) => read(text, new Budget())
 
 describe('hosts in a text', () => {
   test.each<[string, (string | null)[]]>([
@@ -118,6 +121,51 @@ describe('hosts in a text', () => {
     expect(hostsIn('https://acme.com\t.evil.net/')).toContain('acme.com.evil.net')
   })
 
+  const blanks = ' '.repeat(1_000_000)
+  const hostile = [
+    `a${blanks}b`,
+    `<${blanks}>b`,
+    `a@acme.com${blanks}b`,
+    `https://acme.com${blanks}b`,
+    `https://acme.com/${',b'.repeat(500_000)}`,
+    'a,'.repeat(500_000),
+    '@'.repeat(1_000_000),
+    'a@'.repeat(500_000),
+    '<'.repeat(1_000_000),
+    '//<'.repeat(300_000),
+    `"${'a,'.repeat(500_000)}`,
+    '"\\'.repeat(500_000),
+    ':1'.repeat(500_000),
+    `mailto:${'%40'.repeat(300_000)}`,
+    'https://a@'.repeat(100_000),
+    'a.'.repeat(500_000),
+    `a@${'a.'.repeat(500_000)}`,
+  ]
+  test.each(hostile.map((text) => [text.slice(0, 20), text]))(
+    'a megabyte of %j is read or refused in linear time',
+    (_, text) => {
+      const start = performance.now()
+      try {
+        hostsIn(text)
+      } catch (error) {
+        expect(error).toBeInstanceOf(BudgetExceeded)
+      }
+      // a quadratic reading takes minutes
+      expect(performance.now() - start).toBeLessThan(5000)
+    },
+  )
+
+  test.each([
+    ['a,', 100_000],
+    ['@', 100_000],
+    ['<', 200_000],
+    ['b@acme.com\n', 50_000],
+    ['http://a@b,', 50_000],
+  ])('%j, %d times, is too large to read', (piece, times) => {
+    expect(() => hostsIn(`x/${piece.repeat(times)}`)).toThrow(BudgetExceeded)
+    expect(() => hostsIn(`x/${piece.repeat(times / 100)}`)).not.toThrow()
+  })
+
   test('a prefix settles the host only once the authority has ended', () => {
     expect(settledHosts('https://acme.com/')).toEqual(['acme.com'])
     expect(settledHosts('https://acme.com')).toBeNull()
@@ -171,6 +219,7 @@ describe('domains', () => {
       '.com',
       'a..com',
       `${'a'.repeat(2000)}.com`,
+      `${'a.'.repeat(126)}com`,
     ]) {
       expect(normalHost(text)).toBeNull()
     }

@@ -7,6 +7,7 @@ import {
   refuseHeaderBreaks,
 } from '../../../src/activities/tools/mail-addresses.ts'
 import { ToolError } from '../../../src/activities/tools/executor.ts'
+import { Budget } from '../../../src/policy/budget.ts'
 import { hostsIn } from '../../../src/policy/recipients.ts'
 
 const me = 'me@larkspur.example'
@@ -160,7 +161,7 @@ describe('parseRecipients', () => {
           return
         }
         accepted++
-        const seen = hostsIn(value)
+        const seen = hostsIn(value, new Budget())
         for (const address of sent) {
           const host = address.slice(address.indexOf('@') + 1)
           // `me` and a host without a dot are outside every domain, which is null to rules
