@@ -1,6 +1,6 @@
-import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createApp } from './api/app.ts'
+import { createHttpServer } from './api/http-server.ts'
 import { temporalCheck } from './api/temporal-check.ts'
 import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
@@ -28,7 +28,7 @@ const client = createTemporalClient(config.temporal)
 const relay = startRelay(context, createMotor(client, config.temporal), () =>
   hasSearchAttributes(client, context.log),
 )
-const server = createServer(
+const server = createHttpServer(
   createApp(context, { temporal: temporalCheck(client.connection), draining: draining.signal }),
 )
 const cleaning = setInterval(() => {

@@ -1,5 +1,5 @@
-import { createServer } from 'node:http'
 import { createApp } from '../../src/api/app.ts'
+import { createHttpServer } from '../../src/api/http-server.ts'
 import { createContext, type Context } from '../../src/context.ts'
 import type { Combiner } from '../../src/governance/combiner.ts'
 import { listen, type Answer } from './server.ts'
@@ -19,7 +19,7 @@ async function otherServer(
     combiner: { join: combiner.join.bind(combiner), run: wrap(combiner.run.bind(combiner), end) },
   })
   const services = { temporal: () => Promise.resolve(true), draining: new AbortController().signal }
-  const server = createServer(createApp(other, services))
+  const server = createHttpServer(createApp(other, services))
   const base = await listen(server)
   return {
     base,

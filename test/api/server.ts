@@ -1,6 +1,7 @@
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createApp } from '../../src/api/app.ts'
+import { createHttpServer } from '../../src/api/http-server.ts'
 import { routes } from '../../src/api/routes/index.ts'
 import { errorAnswer } from '../../src/api/schemas/common.ts'
 import type { Services } from '../../src/api/route.ts'
@@ -45,7 +46,7 @@ export async function startTestServer(
     draining: new AbortController().signal,
     ...options.services,
   }
-  const server = createServer(createApp(context, services))
+  const server = createHttpServer(createApp(context, services))
   const base = await listen(server)
   return {
     base,

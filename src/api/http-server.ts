@@ -1,0 +1,71 @@
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { ApiError, errorBody, statusOf } from './errors.ts'
+import { requestId } from './request-id.ts'
+
+/**
+ * An HTTP server in front of `app` whose own refusals, of what is no request, have the form of every error too
+ * (contract section 1): `X-Request-Id` and the JSON body, with `bad_request` or `too_large`.
+ */
+export function createHttpServer(app: RequestListener): Server {
+  const inFlight = new WeakMap<Duplex, ServerResponse>()
+  // Node's own answer to a missing `Host` is empty: it is asked for below instead (RFC 9112, section 3.2).
+  const server = createServer({ requireHostHeader: false }, (request, response) => {
+    inFlight.set(request.socket, response)
+    if (request.headers.host === undefined && request.httpVersion === '1.1')
+      refuse(response, noHost, requestId(request.headers['x-request-id']))
+    else app(request, response)
+  })
+  server.on('checkExpectation', (request, response) => {
+    refuse(response, unknownExpectation, requestId(request.headers['x-request-id']))
+  })
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const response = inFlight.get(socket)
+    // Into an answer that has begun nothing else can be written.
+    const hasBegun = response !== undefined && response.headersSent && !response.writableEnded
+    if (!socket.writable || error.code === 'ECONNRESET' || hasBegun) socket.destroy()
+    else
+      socket.end(rawAnswer(whatIsWrong(error.code), requestId(undefined)), () => {
+        socket.destroy()
+      })
+  })
+  return server
+}
+
+const noHost = new ApiError('bad_request', 'send a `Host` header')
+const unknownExpectation = new ApiError('bad_request', 'of `Expect` only `100-continue` is understood')
+
+function whatIsWrong(code: string | undefined): ApiError {
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return new ApiError('too_large', 'the address and headers are too large: send fewer or shorter ones')
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW')
+    return new ApiError('too_large', 'the chunk extensions are too large: send none')
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return new ApiError('bad_request', 'the request did not come in whole in time: send it again')
+  return new ApiError('bad_request', 'this is not a valid HTTP request')
+}
+
+/** What is left of the request is not worth reading. */
+function headersOf(id: string, body: string): Record<string, string> {
+  return {
+    'X-Request-Id': id,
+    'X-Content-Type-Options': 'nosniff',
+    'Cache-Control': 'no-store',
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': String(Buffer.byteLength(body)),
+    Connection: 'close',
+  }
+}
+
+function refuse(response: ServerResponse, error: ApiError, id: string): void {
+  const body = JSON.stringify(errorBody(error, id))
+  response.writeHead(statusOf[error.code], headersOf(id, body)).end(body)
+}
+
+/** An answer as it goes over the wire: for a request that could not be read there is no response object. */
+function rawAnswer(error: ApiError, id: string): string {
+  const body = JSON.stringify(errorBody(error, id))
+  const headers = Object.entries(headersOf(id, body)).map(([name, value]) => `${name}: ${value}\r\n`)
+  const reason = error.code === 'too_large' ? 'Content Too Large' : 'Bad Request'
+  return `HTTP/1.1 ${statusOf[error.code]} ${reason}\r\n${headers.join('')}\r\n${body}`
+}
