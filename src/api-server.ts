@@ -5,6 +5,7 @@ import { temporalCheck } from './api/temporal-check.ts'
 import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
 import { failStart, orFail } from './fail.ts'
+import { checkAuditTriggers } from './governance/audit-triggers.ts'
 import { forgetOldKeys } from './governance/idempotency.ts'
 import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
@@ -56,4 +57,5 @@ server.listen(config.http.port, config.http.host, () => {
   const { port } = server.address() as AddressInfo
   context.log.info({ host: config.http.host, port }, 'the API answers')
   signalReady(port)
+  void checkAuditTriggers(context)
 })
