@@ -3,6 +3,7 @@ import type { LabelSets, Origins } from './evaluate.ts'
 import type { Plan, PlanStep } from './plan.ts'
 import { type PlanScope, fillIn, isKnown } from './plan-values.ts'
 import { references } from './template-syntax.ts'
+import type { TextRoom } from './text-room.ts'
 import { type Tri, maybe, no, tri, yes } from './tri.ts'
 import type { Json } from './types.ts'
 import { Hole, type Partial, isList } from './values.ts'
@@ -18,6 +19,7 @@ export interface Planned {
   readonly skipped: ReadonlySet<string>
   /** What the analysis of the whole plan may still cost. */
   readonly budget: Budget
+  readonly room: TextRoom
 }
 
 /** One call that a step makes, or may make. */
@@ -31,8 +33,8 @@ const mostItems = 100
 
 /** The calls a step makes: one, or one for each item; none if it is certainly skipped. */
 export function casesOf(planned: Planned): Case[] {
-  const { step, plan, skipped } = planned
-  const scope: PlanScope = { ...plan, skipped }
+  const { step, plan, skipped, room } = planned
+  const scope: PlanScope = { ...plan, skipped, room }
   return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
     const within = { ...scope, ...item }
     const runs = Math.min(occurs, whenHolds(step, within, planned.budget)) as Tri

@@ -1,6 +1,7 @@
 import type { Builtins } from './builtins.ts'
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
 import { TemplateError, asText, descend, own } from './templates.ts'
+import type { TextRoom } from './text-room.ts'
 import type { Json, JsonObject } from './types.ts'
 import { Hole, type Partial, isList } from './values.ts'
 
@@ -13,6 +14,8 @@ export interface PlanScope {
   readonly builtins?: Builtins | undefined
   /** Steps that are certainly skipped: their output is null. */
   readonly skipped: ReadonlySet<string>
+  /** What templates inside text may still come to, in the whole plan. */
+  readonly room: TextRoom
   readonly item?: Partial | undefined
   readonly index?: number | undefined
 }
@@ -37,11 +40,15 @@ function fillInText(text: string, scope: PlanScope): Partial {
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
   let known = ''
   for (const part of parts) {
+    // Too long to know; the run finds out, or fails over it before any decision.
+    if (scope.room.isUsedUp) return new Hole(known)
     const value = typeof part === 'string' ? part : lookUp(part, scope)
     // What follows the first unknown part is at an unknown place in the text.
     if (value instanceof Hole) return new Hole(known + (value.prefix ?? ''))
     if (!isKnown(value)) return new Hole(known)
-    known += asText(value)
+    const piece = asText(value)
+    if (!scope.room.take(1 + piece.length)) return new Hole(known)
+    known += piece
   }
   return known
 }

@@ -3,6 +3,7 @@ import type { Builtins } from './builtins.ts'
 import type { CompiledPolicy } from './compile.ts'
 import { type Conditions, type LabelSets, type Origins, type Subject, evaluate } from './evaluate.ts'
 import { type Case, type Planned, casesOf, sourcesOf } from './plan-cases.ts'
+import { TextRoom } from './text-room.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
 import { type Json, type JsonObject, type Label, type SideEffect, type Verdict, stricter } from './types.ts'
 import type { WhenOperator } from './when.ts'
@@ -80,16 +81,17 @@ export interface PlanAnalysis {
  * flow along the graph as definite and possible sets, and every rule matches, does not, or may. Law: whatever the
  * unknown parts turn out to be, each step's verdict lies between its definite and its possible one (for calls within
  * the comparison budget). All steps share one budget; once it is used up, rules that compare values may match, so the
- * run's own decisions decide. Steps are answered in the plan's order. Never throws.
+ * run's own decisions decide; text beyond `mostResolvedText` is unknown. Steps are answered in the plan's order. Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan): PlanAnalysis {
   const outputs = new Map<string, LabelSets>()
   const skipped = new Set<string>()
   const budget = new Budget(planBudget)
+  const room = new TextRoom()
   const analyses = new Map<string, StepAnalysis>()
   for (const step of inOrder(plan.steps)) {
     const labels = unite(step.dependsOn.map((id) => outputs.get(id) ?? anything))
-    const planned: Planned = { step, plan, labels, origins: originsOf(step, outputs), skipped, budget }
+    const planned: Planned = { step, plan, labels, origins: originsOf(step, outputs), skipped, budget, room }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
     analyses.set(step.id, analyzeStep(policy, planned, cases))

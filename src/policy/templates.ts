@@ -1,8 +1,10 @@
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
+import { TextRoom } from './text-room.ts'
 import type { Json, JsonObject } from './types.ts'
 
 export { references } from './template-syntax.ts'
 export { builtins } from './builtins.ts'
+export { mostResolvedText } from './text-room.ts'
 
 /** A template that cannot be resolved; the message names the reference and says what is wrong with it. */
 export class TemplateError extends Error {
@@ -34,32 +36,34 @@ export interface Resolved {
  * Fills in every `{{...}}` of a value, in lists and objects too (contract section 3). A text that is one whole
  * reference keeps the type of what it names; inside text, values become text: null the empty one, lists and objects
  * JSON. What is filled in is never scanned for templates again. Throws TemplateError for a path that an existing value
- * does not have, a step without an output, and a malformed reference.
+ * does not have, a step without an output, a malformed reference, and once more than `mostResolvedText` has been
+ * filled in (a value that is one whole reference is handed on as it is, at any size).
  */
 export function resolve(value: Json, scope: Scope): Resolved {
   const sources = new Map<string, readonly string[]>()
-  return { value: resolveAt(value, '', scope, sources), sources }
+  return { value: resolveAt(value, '', { scope, sources, room: new TextRoom() }), sources }
 }
 
-function resolveAt(value: Json, path: string, scope: Scope, sources: Map<string, readonly string[]>): Json {
-  if (typeof value === 'string') return isTemplate(value) ? resolveText(value, path, scope, sources) : value
+interface Resolving {
+  readonly scope: Scope
+  readonly sources: Map<string, readonly string[]>
+  readonly room: TextRoom
+}
+
+function resolveAt(value: Json, path: string, resolving: Resolving): Json {
+  if (typeof value === 'string') return isTemplate(value) ? resolveText(value, path, resolving) : value
   if (typeof value !== 'object' || value === null) return value
   const below = (key: string | number) => (path === '' ? String(key) : `${path}.${key}`)
   if (Array.isArray(value)) {
-    return (value as readonly Json[]).map((each, index) => resolveAt(each, below(index), scope, sources))
+    return (value as readonly Json[]).map((each, index) => resolveAt(each, below(index), resolving))
   }
   // fromEntries defines properties instead of setting them: a `__proto__` key stays a plain key.
   return Object.fromEntries(
-    Object.entries(value).map(([key, each]) => [key, resolveAt(each, below(key), scope, sources)]),
+    Object.entries(value).map(([key, each]) => [key, resolveAt(each, below(key), resolving)]),
   )
 }
 
-function resolveText(
-  text: string,
-  path: string,
-  scope: Scope,
-  sources: Map<string, readonly string[]>,
-): Json {
+function resolveText(text: string, path: string, { scope, sources, room }: Resolving): Json {
   const parts = parseText(text)
   const from = new Set<string>()
   for (const part of parts) {
@@ -69,8 +73,22 @@ function resolveText(
   }
   if (from.size > 0) sources.set(path, [...from].sort())
   const [only] = parts
-  if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
-  return parts.map((part) => (typeof part === 'string' ? part : asText(lookUp(part, scope)))).join('')
+  if (parts.length === 1 && only !== undefined && typeof only !== 'string') {
+    const value = lookUp(only, scope)
+    if (path !== '' && !room.takeValue(value)) throw tooLong()
+    return value
+  }
+  let resolved = ''
+  for (const part of parts) {
+    const piece = typeof part === 'string' ? part : asText(lookUp(part, scope))
+    if (!room.take(piece.length)) throw tooLong()
+    resolved += piece
+  }
+  return resolved
+}
+
+function tooLong(): TemplateError {
+  return new TemplateError('resolves to more than 32 MiB')
 }
 
 /** How a value reads inside text. */

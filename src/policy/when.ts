@@ -26,6 +26,7 @@ export function holds(
     return !holds(negations[operator as keyof typeof negations], value, compare, budget)
   budget.spend(1 + (elements(value).length >> 4))
   const found = find({ value }, ['value'])
+  budget.spend(found.leaves.length >> 4)
   if (operator === 'exists') return found.isThere === (compare ?? true)
   if (operator === 'equals')
     return equal(value, compare ?? null) || elements(value).some((each) => equal(each, compare ?? null))

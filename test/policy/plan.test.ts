@@ -290,4 +290,22 @@ describe('the budget of a whole plan', () => {
     expect(performance.now() - start).toBeLessThan(5000)
     expect(analysis).toMatchObject({ verdict: 'deny', definitelyDenied: false })
   })
+
+  test('text beyond what templates may come to is unknown after its start, for all steps together', () => {
+    const t = 'x'.repeat(1024 * 1024)
+    const ends = rule('ends', 'deny', { params: [{ param: 'text', operator: 'contains', value: 'END' }] })
+    const starts = rule('starts', 'require_approval', {
+      params: [{ param: 'text', operator: 'startswith', value: 'START' }],
+    })
+    const long = (times: number) => ({ text: `START${'{{input.t}}'.repeat(times)}END` })
+    const of = (params: Record<string, string>[]) =>
+      analyze(
+        params.map((each, index) => ({ ...send, id: `s${index}`, params: each, dependsOn: [] })),
+        [ends, starts],
+        { inputs: { t } },
+      ).steps.map((step) => step.definiteVerdict)
+    expect(of([long(20)])).toEqual(['deny'])
+    expect(of([long(660)])).toEqual(['require_approval'])
+    expect(of([long(20), long(20)])).toEqual(['deny', 'require_approval'])
+  })
 })

@@ -1,6 +1,13 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { type Scope, TemplateError, builtins, references, resolve } from '../../src/policy/templates.ts'
+import {
+  type Scope,
+  TemplateError,
+  builtins,
+  mostResolvedText,
+  references,
+  resolve,
+} from '../../src/policy/templates.ts'
 import type { Json, JsonObject } from '../../src/policy/types.ts'
 
 const outputs: Record<string, Json> = {
@@ -186,5 +193,36 @@ describe('built-in values', () => {
 
   test('a zone that does not exist is an error', () => {
     expect(() => builtins(new Date(0), 'Mars/Olympus')).toThrow(RangeError)
+  })
+})
+
+describe('how much templates may come to', () => {
+  const t = 'x'.repeat(1024 * 1024)
+  const big: Scope = { ...scope, inputs: { t, list: [t], keys: { [t]: 1 } } }
+  const tooLong = new TemplateError('resolves to more than 32 MiB')
+
+  test('32 MiB', () => {
+    expect(mostResolvedText).toBe(32 * 1024 * 1024)
+  })
+
+  test.each<[string, Json, Json]>([
+    ['inside one text', '{{input.t}}'.repeat(32), `{{input.t}}`.repeat(33)],
+    ['over all texts', Array(16).fill('{{input.t}}{{input.t}}'), Array(17).fill('{{input.t}}{{input.t}}')],
+    ['as whole references', Array(32).fill('{{input.t}}'), Array(33).fill('{{input.t}}')],
+    ['in lists', { a: Array(31).fill('{{input.list}}') }, { a: Array(32).fill('{{input.list}}') }],
+    ['in keys', { a: Array(31).fill('{{input.keys}}') }, { a: Array(32).fill('{{input.keys}}') }],
+    ['as JSON', 'x{{input.list}}'.repeat(31), 'x{{input.list}}'.repeat(32)],
+  ])('%s', (_, fits, exceeds) => {
+    expect(() => resolve(fits, big)).not.toThrow()
+    expect(() => resolve(exceeds, big)).toThrow(tooLong)
+  })
+
+  test('a small definition cannot fill the memory', () => {
+    expect(() => resolve({ value: Array(11).fill('{{input.t}}'.repeat(60)) }, big)).toThrow(tooLong)
+  })
+
+  test('one whole reference is handed on at any size', () => {
+    const inputs = { many: Array<string>(40).fill(t) }
+    expect(resolve('{{input.many}}', { ...scope, inputs }).value).toBe(inputs.many)
   })
 })
