@@ -68,10 +68,24 @@ describe('a workflow that was not started by us', () => {
     expect(reads.calls.size).toBe(0)
   })
 
-  test('for a run that does not exist ends, and leaves nothing', async () => {
-    expect(await forge('run_none', { steps: [skeleton('a')] })).toBe('completed')
-    expect(await forge('run_none2', { gated: true })).toBe('failed')
+  test.each([
+    ['run_none', { steps: [skeleton('a')] }],
+    ['run_none2', { gated: true }],
+  ])('for a run of another database executes nothing and is left to its worker: %s', async (runId, input) => {
+    const ended = forge(runId, input)
+    const handle = stack.client.workflow.getHandle(runId)
+    await until('a worker has refused it once', async () => {
+      const { raw } = await handle.describe().catch(() => ({ raw: null }))
+      const local = await handle.fetchHistory().catch(() => null)
+      return (
+        raw?.pendingActivities?.some((activity) => activity.lastFailure) === true ||
+        local?.events?.some((event) => event.workflowTaskStartedEventAttributes) === true
+      )
+    })
     expect(reads.calls.size).toBe(0)
+    expect((await handle.describe()).status.name).toBe('RUNNING')
+    await handle.terminate()
+    expect(await ended).toBe('failed')
   })
 
   test.each([
