@@ -53,6 +53,10 @@ exitWithParent(async () => {
   await context.close()
 })
 
+server.once('error', (error: NodeJS.ErrnoException) => {
+  const { host, port } = config.http
+  failStart(error.code === 'EADDRINUSE' ? new Error(`port ${port} of ${host} is in use: set PORT`) : error)
+})
 server.listen(config.http.port, config.http.host, () => {
   const { port } = server.address() as AddressInfo
   context.log.info({ host: config.http.host, port }, 'the API answers')

@@ -54,6 +54,7 @@ function executionOf(view: RunView) {
     execution_id: view.id,
     status: view.status,
     status_reason: view.status_reason,
+    waiting_for: view.waiting_for,
     outputs: view.outputs,
     result: view.result,
     duration_ms: view.duration_ms ?? Math.max(0, Date.now() - Date.parse(view.started_at ?? view.created_at)),

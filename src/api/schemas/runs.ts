@@ -82,6 +82,7 @@ export const execution = z
     execution_id: id,
     status: runStatus,
     status_reason: z.string(),
+    waiting_for: z.array(waiting),
     outputs,
     result: anyJson,
     duration_ms: milliseconds,
