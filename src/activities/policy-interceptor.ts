@@ -16,8 +16,11 @@ import { brokenCall, prepareCall } from './prepare.ts'
 
 /** How soon Temporal tries again when the database was away; it uses up none of a step's attempts. */
 const outageRetryDelay = '1s'
-/** What nobody foresaw is tried so often, minutes in all; then the run ends as failed. */
-const mostUnexpected = 40
+/**
+ * What nobody foresaw is tried so often, hours in all; then the run ends as failed. Temporal counts the tries of an
+ * outage too: so many that an outage of minutes does not make one odd error at its end the last.
+ */
+const mostUnexpected = 2_000
 /** A run of another installation on this task queue is left to a worker that knows it. */
 const foreignRetryDelay = '5s'
 

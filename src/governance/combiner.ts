@@ -13,9 +13,10 @@ import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
  * arrives meanwhile waits and goes together into the next one. A transaction locks `chain_head` first, then anything
  * else; under the lock it reloads the policy if its version has moved, runs the operations in the order they came
  * (those of one family side by side read and write in one go), writes, commits, and only then answers. Operations of a
- * batch see what those before them did. A batch that fails is run again in halves, in order, so that a bad operation fails alone and the others
- * still share their commits. A commit whose answer was lost is settled by looking for its last entry in the chain,
- * after taking the lock that it would still hold; only what is certainly not there is ever run again.
+ * batch see what those before them did; what follows a change of the policy waits for the next transaction. A batch that
+ * fails is run again in halves, in order, so that a bad operation fails alone and the others still share their commits.
+ * A commit whose answer was lost is settled by looking for its last entry in the chain, after taking the lock that it
+ * would still hold; only what is certainly not there is ever run again.
  */
 export interface Combiner {
   /** Runs one operation with statements of its own. `work` may run again if its transaction fails. */
@@ -49,7 +50,7 @@ export interface CombinerOptions {
 
 interface Waiting {
   readonly point: CommitPoint
-  /** null runs alone. */
+  /** null: `work` brings statements of its own. */
   readonly kind: BatchKind<unknown, unknown, unknown> | null
   readonly op: unknown
   readonly work: ((tx: ChainTx) => Promise<unknown>) | null

@@ -19,7 +19,7 @@ export async function leave(context: Context): Promise<void> {
     .execute()
 }
 
-/** Forgets what has served: idempotency keys after 24 h (contract section 1), rows of processes long gone. */
+/** Forgets what has served: the idempotency marks of runs after 24 h (contract section 1), rows of processes long gone. */
 export async function prune(context: Context): Promise<void> {
   await sql`update runs set idempotency_key = null
             where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(

@@ -105,7 +105,7 @@ describe('a call that its run’s own workflow schedules', () => {
     await engine.context.db.updateTable('effects').set({ params_hash: 'other' }).execute()
     const { answer, bodies } = await execute({ args: step('s') })
     expect(answer).toMatchObject({ type: 'Unavailable', message: 'the call could not be decided' })
-    expect((await execute({ args: step('s'), attempt: 40 })).answer).toMatchObject({
+    expect((await execute({ args: step('s'), attempt: 2_000 })).answer).toMatchObject({
       type: 'Refused',
       nonRetryable: true,
     })
