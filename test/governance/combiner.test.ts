@@ -86,13 +86,17 @@ describe('batches', () => {
   test('organizations do not wait for each other', async () => {
     const other = 'org_01J00000000000000000000001'
     await createOrganization(database.adminUrl, other)
-    let finish: () => void = () => {}
+    const began = Promise.withResolvers<void>()
+    const finish = Promise.withResolvers<void>()
     const held = open.combiner.run(organizationId, 'org.change', async (tx) => {
-      await new Promise<void>((resolve) => (finish = resolve))
+      began.resolve()
+      await finish.promise
       return appendTo(tx, 'held')
     })
+    // Else the other one may be done before this one has begun, and nothing was shown.
+    await began.promise
     expect(await open.combiner.join(other, appendMarked, 'free')).toBe(1)
-    finish()
+    finish.resolve()
     expect(await held).toBe(1)
   })
 })
