@@ -1,3 +1,4 @@
+import type { CatalogueName } from '../policy/tool-names.ts'
 import { fileRead } from './file-read.ts'
 import { mailSend } from './mail-send.ts'
 import { memoryGet } from './memory-get.ts'
@@ -10,7 +11,7 @@ export const catalog = {
   memory_get: memoryGet,
   memory_set: memorySet,
   mail_send: mailSend,
-} as const
+} as const satisfies { readonly [Name in CatalogueName]?: ToolDeclaration<Name> }
 
 export type ToolName = keyof typeof catalog
 

@@ -19,3 +19,21 @@ export function matchesGlob(glob: string, name: string): boolean {
   while (glob[g] === '*') g++
   return g === glob.length
 }
+
+/** Whether some name is matched by both globs. Takes |a|·|b| steps. */
+export function globsMeet(a: string, b: string): boolean {
+  // meets[j]: the rest of `a` from i and the rest of `b` from j have a name in common; i runs from the end.
+  let below: boolean[] = []
+  for (let i = a.length; i >= 0; i--) {
+    const meets: boolean[] = Array.from({ length: b.length + 1 }, () => false)
+    for (let j = b.length; j >= 0; j--) {
+      if (i === a.length && j === b.length) meets[j] = true
+      else if (a[i] === '*') meets[j] = below[j] === true || (j < b.length && meets[j + 1] === true)
+      else if (b[j] === '*') meets[j] = meets[j + 1] === true || (i < a.length && below[j] === true)
+      else if (i < a.length && j < b.length)
+        meets[j] = (a[i] === '?' || b[j] === '?' || a[i] === b[j]) && below[j + 1] === true
+    }
+    below = meets
+  }
+  return below[0] === true
+}

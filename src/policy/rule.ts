@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { conditionInput } from './condition.ts'
 import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
+import { toolNameIssue } from './tool-names.ts'
 
 const year = 365 * 24 * 60 * 60
 
@@ -16,6 +17,9 @@ const toolGlob = textField(200).superRefine((glob, context) => {
   if (isPlaceholder(glob)) context.addIssue({ code: 'custom', message: placeholderMessage(glob) })
   else if (/\s/.test(glob)) {
     context.addIssue({ code: 'custom', message: 'a tool name or glob has no white space, e.g. `mail_*`' })
+  } else {
+    const message = toolNameIssue(glob)
+    if (message !== null) context.addIssue({ code: 'custom', message })
   }
 })
 

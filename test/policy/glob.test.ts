@@ -1,5 +1,6 @@
-import { expect, test } from '@jest/globals'
-import { matchesGlob } from '../../src/policy/glob.ts'
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { globsMeet, matchesGlob } from '../../src/policy/glob.ts'
 
 test.each([
   ['mail_send', 'mail_send', true],
@@ -20,4 +21,32 @@ test.each([
 
 test('a hostile glob stays cheap', () => {
   expect(matchesGlob('*a'.repeat(100), 'a'.repeat(20_000) + 'b')).toBe(false)
+})
+
+describe('globsMeet', () => {
+  test.each([
+    ['mail_*', '*_send', true],
+    ['mail_*', 'memory_*', false],
+    ['a?c', 'ab?', true],
+    ['a?', 'a', false],
+    ['*', '', true],
+    ['?*', '', false],
+  ])('%s and %s: %s', (a, b, expected) => {
+    expect(globsMeet(a, b)).toBe(expected)
+    expect(globsMeet(b, a)).toBe(expected)
+  })
+
+  test('is true exactly when some name is matched by both', () => {
+    const letters = ['x', 'y']
+    const longer = (names: string[]) => names.flatMap((name) => letters.map((letter) => name + letter))
+    let [all, last] = [[''], ['']]
+    for (let length = 1; length <= 6; length++) all = all.concat((last = longer(last)))
+    const glob = fc.string({ unit: fc.constantFrom('x', 'y', '*', '?'), maxLength: 3 })
+    fc.assert(
+      fc.property(glob, glob, (a, b) => {
+        expect(globsMeet(a, b)).toBe(all.some((name) => matchesGlob(a, name) && matchesGlob(b, name)))
+      }),
+      { numRuns: 1000 },
+    )
+  })
 })

@@ -1,0 +1,58 @@
+import { describe, expect, test } from '@jest/globals'
+import { labelRuleInput, ruleInput } from '../../src/policy/rule.ts'
+import { catalogueNames, toolNameIssue } from '../../src/policy/tool-names.ts'
+
+// contract section 9, "Catalogue"
+test('the catalogue has 29 names', () => {
+  expect(new Set(catalogueNames).size).toBe(29)
+})
+
+describe('a rule may name', () => {
+  test.each([
+    ...catalogueNames,
+    // the specification's classification table
+    ...'Read Grep Glob LS NotebookRead WebFetch WebSearch Edit MultiEdit Write NotebookEdit Bash'.split(' '),
+    // one of each other client
+    ...['Agent', 'apply_patch', 'run_shell_command', 'write_agent', 'Shell', 'replace_string_in_file'],
+    ...['mcp__files__read_file', 'mcp__a__b', 'mcp__plugin_x_y__resources_read'],
+    ...[
+      '*',
+      'mail_*',
+      '*_send*',
+      'github_*_issue',
+      '?ash',
+      'mcp__*',
+      'mcp__files__*',
+      'mcp__*__*send*',
+      'm?p__*',
+    ],
+  ])('%s', (name) => {
+    expect(toolNameIssue(name)).toBeNull()
+  })
+})
+
+describe('a rule may not name', () => {
+  test.each([
+    ['mail_sent', ['`mail_send`', 'GET /tools']],
+    ['send_mail', ['`mail_send`']],
+    ['MAIL_SEND', ['`mail_send`']],
+    ['bsah', ['`bash`', '`Bash`']],
+    ['nail_*', ['matches no tool', '`GET /tools`']],
+    ['nothing', ['no tool `nothing`', 'Bash', 'mcp__<server>__<tool>']],
+    ['mcp__files', ['`mcp__<server>__<tool>`']],
+    ['mcp_files_read', ['`mcp__<server>__<tool>`']],
+    ['mcp____read', ['`mcp__<server>__<tool>`']],
+    ['constructor', ['no tool `constructor`']],
+    ['mail_send ', ['white space']],
+    ['x'.repeat(200), ['no tool']],
+    ['§' + '*?'.repeat(50), ['matches no tool']],
+  ])('%s', (name, hints) => {
+    for (const schema of [ruleInput, labelRuleInput]) {
+      const rule = { name: 'r', verdict: 'deny', tools: ['mail_send', name] }
+      const labelRule = { name: 'r', add_labels: ['x'], tools: ['mail_send', name] }
+      const issues = schema.safeParse(schema === ruleInput ? rule : labelRule).error?.issues ?? []
+      expect(issues.map((issue) => issue.path)).toEqual([['tools', 1]])
+      for (const hint of hints) expect(issues[0]?.message).toContain(hint)
+    }
+  })
+})
