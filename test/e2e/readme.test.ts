@@ -17,9 +17,14 @@ function shellBlocks(heading: string): string[] {
 
 let home: StackHome
 let stack: StartedStack
+/** Where the reader stands: beside a data folder. */
+let folder: string
 
 beforeAll(async () => {
   home = stackHome()
+  folder = join(home.dataDir, '..', 'reader')
+  mkdirSync(folder)
+  symlinkSync(home.dataDir, join(folder, '.data'))
   stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'warn' } })
 }, 120_000)
 
@@ -29,9 +34,6 @@ afterAll(async () => {
 }, 60_000)
 
 test('a workflow of one’s own: saved, held, approved, receipted, verified', async () => {
-  const folder = join(home.dataDir, '..', 'reader')
-  mkdirSync(folder)
-  symlinkSync(home.dataDir, join(folder, '.data'))
   const blocks = shellBlocks('A first workflow, with curl')
   const cut = '=== next block ==='
   const { stdout, stderr } = await promisify(execFile)(
@@ -51,16 +53,39 @@ test('a workflow of one’s own: saved, held, approved, receipted, verified', as
   expect(held).toBe(
     'step `send` waits for approval by an admin or owner (rule `internal data leaves with a second person`)',
   )
-  expect(approved).toBe('your own request is decided by someone else\nteam@larkspur.example\napproved')
+  expect(approved).toBe(
+    'your own request is decided by someone else: ask `approver@countersign.test` or `owner@countersign.test`' +
+      '\nteam@larkspur.example\napproved',
+  )
   expect(mail).toMatch(/^To: team@larkspur\.example\r?\nSubject: Third quarter\r?\nMessage-ID: <\S+>$/)
   expect(readdirSync(join(home.dataDir, 'mail')).filter((name) => name.endsWith('.eml'))).toHaveLength(1)
 
   const lines = proof?.split('\n') ?? []
   const name = 'internal data leaves with a second person'
   expect(lines.slice(0, -1)).toEqual([
-    'file_read · allow ·  · completed',
-    `mail_send · require_approval · ${name} · `,
-    `mail_send · require_approval · ${name} · completed`,
+    'file_read · allow · no rule · labels:  · completed',
+    `mail_send · require_approval · ${name} · labels: internal · held · approver@countersign.test: approve`,
+    `mail_send · require_approval · ${name} · labels: internal · completed · approver@countersign.test: approve`,
   ])
   expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ valid: true, first_mismatch: null })
 }, 120_000)
+
+test('a request that is refused says so, and nothing waits for what cannot come', async () => {
+  const [setup = '', , , held = ''] = shellBlocks('A first workflow, with curl')
+  const run = (...lines: string[]) =>
+    promisify(execFile)('bash', ['--norc', '-c', [setup, ...lines].join('\n')], {
+      cwd: folder,
+      timeout: 30_000,
+    })
+  const wrong = await run('WORKFLOW=wf_none', held, 'true')
+  expect(wrong.stdout.trim()).toBe('')
+  expect(wrong.stderr).toContain('not_found: no workflow `wf_none`')
+  const gone = await run('URL=http://127.0.0.1:9/', 'RUN=run_x', 'until_run paused; echo "stopped: $?"')
+  expect(gone.stdout.trim()).toBe('stopped: 1')
+  expect(gone.stderr).toMatch(/curl: .*connect/)
+  const ended = await run(
+    'RUN=$(api $ADMIN GET /runs | pick "data[0].id")',
+    'until_run paused; echo "stopped: $?"',
+  )
+  expect(ended).toEqual({ stdout: 'stopped: 1\n', stderr: 'the run is completed: every step has ended\n' })
+}, 60_000)

@@ -11,6 +11,7 @@ const risk = z.strictObject({ level: riskLevel, reasons: z.array(z.string()) })
 const stepError = z.strictObject({ code: z.string(), message: z.string() })
 const vote = z.strictObject({
   user_id: id,
+  email: z.string(),
   decision: z.enum(['approve', 'reject']),
   comment: z.string(),
   at: time,

@@ -6,8 +6,8 @@ import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 import { openParams } from '../runs/sealed-params.ts'
-import type { VoteView } from '../runs/receipt.ts'
 import { mayDecide } from './requirement.ts'
+import { readVotes, type VoteView } from './votes.ts'
 
 /** An approval as the API shows it (contract section 6). */
 export interface ApprovalView {
@@ -110,16 +110,6 @@ export async function readApproval(
   return show(context, viewer, row, await readVotes(context, [approvalId]))
 }
 
-async function readVotes(context: Context, ids: readonly string[]) {
-  if (ids.length === 0) return []
-  return context.db
-    .selectFrom('approval_votes')
-    .selectAll()
-    .where('approval_id', 'in', ids)
-    .orderBy('at')
-    .execute()
-}
-
 function show(
   context: Context,
   viewer: Viewer,
@@ -149,9 +139,7 @@ function show(
     requested_by: row.requested_by,
     approver: row.approver,
     approvals_needed: row.approvals_needed,
-    votes: votes
-      .filter((vote) => vote.approval_id === row.id)
-      .map(({ user_id, decision, comment, at }) => ({ user_id, decision, comment, at: at.toISOString() })),
+    votes: votes.get(row.id) ?? [],
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,
     decided_at: row.decided_at?.toISOString() ?? null,

@@ -1,6 +1,6 @@
 import type { Role } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../settings.ts'
-import type { ApprovalRecord } from '../runs/ledger.ts'
+import type { VoteRecord } from '../runs/ledger.ts'
 
 /** What an approval must meet: who may vote, and how many must. */
 export interface Requirement {
@@ -27,7 +27,10 @@ export function strictest(a: Requirement, b: Requirement): Requirement {
  * `allow_self_approval` is on at this moment.
  */
 export function countingVotes(
-  approval: Pick<ApprovalRecord, 'votes' | 'requested_by'>,
+  approval: {
+    readonly votes: readonly Pick<VoteRecord, 'user_id' | 'decision'>[]
+    readonly requested_by: string
+  },
   approver: 'admin' | 'owner',
   roles: ReadonlyMap<string, Role>,
   settings: Pick<GovernanceSettings, 'allow_self_approval'>,

@@ -17,6 +17,9 @@ export interface VoteRequest {
   readonly once?: Once | null
 }
 
+/** At most this many people are named in a refusal. */
+const mostNamed = 3
+
 type Approval = Selectable<ApprovalsTable>
 
 /**
@@ -64,7 +67,7 @@ async function refuseWrongVoter(tx: ChainTx, { caller }: VoteRequest, approval: 
   if (!mayDecide(membership?.role, approval.approver))
     throw new DomainError('not_an_approver', `this approval needs the role \`${approval.approver}\``)
   if (approval.requested_by === caller.userId && !tx.policy.settings.allow_self_approval)
-    throw new DomainError('self_approval', 'your own request is decided by someone else')
+    throw new DomainError('self_approval', await whoElse(tx, caller, approval.approver))
   const voted = await tx.trx
     .selectFrom('approval_votes')
     .select('decision')
@@ -72,6 +75,25 @@ async function refuseWrongVoter(tx: ChainTx, { caller }: VoteRequest, approval: 
     .where('user_id', '=', caller.userId)
     .executeTakeFirst()
   if (voted !== undefined) throw new DomainError('conflict', 'you have voted on this approval already')
+}
+
+/** A refusal that ends at itself leaves the requester asking around: it names people who can decide. */
+async function whoElse(tx: ChainTx, caller: Caller, approver: 'admin' | 'owner'): Promise<string> {
+  const members = await tx.trx
+    .selectFrom('memberships as m')
+    .innerJoin('users as u', 'u.id', 'm.user_id')
+    .select(['u.email', 'm.role'])
+    .where('m.organization_id', '=', caller.organizationId)
+    .where('m.user_id', '<>', caller.userId)
+    .where('m.role', 'in', ['admin', 'owner'])
+    .orderBy('u.email')
+    .execute()
+  const able = members.filter(({ role }) => mayDecide(role, approver)).map(({ email }) => `\`${email}\``)
+  const own = 'your own request is decided by someone else'
+  if (able.length === 0)
+    return `${own}, and nobody else has the role \`${approver}\`: add a person who has, or set \`allow_self_approval\``
+  const more = able.length > mostNamed ? ` or ${able.length - mostNamed} more` : ''
+  return `${own}: ask ${able.slice(0, mostNamed).join(' or ')}${more}`
 }
 
 async function countVote(tx: ChainTx, request: VoteRequest, approval: Approval): Promise<void> {

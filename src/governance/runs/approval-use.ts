@@ -2,6 +2,7 @@ import { newId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { countingVotes, strictest, type Requirement } from '../approvals/requirement.ts'
+import { rejectionBy } from '../approvals/votes.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { StepOp } from './effect.ts'
 import { effectId, type ApprovalRecord, type EffectRecord, type Ledger, type RunState } from './ledger.ts'
@@ -68,7 +69,8 @@ function endedBy(
   mine: boolean,
 ): Ended | null {
   const { status } = approval
-  if (status === 'rejected') return { kind: 'ended', outcome: 'rejected', reason: 'an approver rejected it' }
+  if (status === 'rejected')
+    return { kind: 'ended', outcome: 'rejected', reason: rejectionBy(approval.votes, 'it') }
   if (status === 'cancelled')
     return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   const late = !mine && approval.expires_at !== null && new Date(approval.expires_at) <= tx.now

@@ -3,6 +3,7 @@ import type { EnterResult } from '../../contract/messages.ts'
 import { runEnded } from '../../contract/status.ts'
 import { expireNow } from '../approvals/expire.ts'
 import { countingVotes } from '../approvals/requirement.ts'
+import { rejectionBy } from '../approvals/votes.ts'
 import type { Role } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { endRun } from './finish.ts'
@@ -27,9 +28,18 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
       .where('kind', '=', 'run')
       .orderBy('id', 'desc')
       .executeTakeFirstOrThrow()
+    const votes = await tx.trx
+      .selectFrom('approval_votes as v')
+      .innerJoin('users as u', 'u.id', 'v.user_id')
+      .leftJoin('memberships as m', (join) =>
+        join.onRef('m.user_id', '=', 'v.user_id').on('m.organization_id', '=', run.organization_id),
+      )
+      .select(['v.user_id', 'u.email', 'v.decision', 'v.comment', 'm.role'])
+      .where('v.approval_id', '=', approval.id)
+      .execute()
     const late = approval.expires_at !== null && approval.expires_at <= tx.now
     if (approval.status === 'rejected') {
-      await endRun(tx, run, 'rejected', 'an approver rejected the run')
+      await endRun(tx, run, 'rejected', rejectionBy(votes, 'the run'))
       return { state: 'ended' }
     }
     if (approval.status === 'expired' || late) {
@@ -43,14 +53,6 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
     }
     const wait: EnterResult = { state: 'wait', expiresAt: approval.expires_at?.toISOString() ?? null }
     if (approval.status !== 'approved') return wait
-    const votes = await tx.trx
-      .selectFrom('approval_votes as v')
-      .leftJoin('memberships as m', (join) =>
-        join.onRef('m.user_id', '=', 'v.user_id').on('m.organization_id', '=', run.organization_id),
-      )
-      .select(['v.user_id', 'v.decision', 'm.role'])
-      .where('v.approval_id', '=', approval.id)
-      .execute()
     const roles = new Map(
       votes.flatMap((vote) => (vote.role === null ? [] : [[vote.user_id, vote.role] as [string, Role]])),
     )

@@ -75,7 +75,9 @@ export interface StepRecord {
 
 export interface VoteRecord {
   readonly user_id: string
+  readonly email: string
   readonly decision: 'approve' | 'reject'
+  readonly comment: string
 }
 
 export interface ApprovalRecord {
@@ -214,8 +216,9 @@ export async function loadLedger(tx: ChainTx, keys: readonly EffectKey[]): Promi
     ), a as (
       select id, kind, run_id, step_id, item_index, requested_by, params_hash, labels, rule_name, approver,
              approvals_needed, expires_at, status, decided_at, used_at, used_by, superseded_by,
-             coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision))
-                       from approval_votes v where v.approval_id = approvals.id), '[]') as votes
+             coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', u.email, 'decision', v.decision,
+                                                         'comment', v.comment))
+                       from approval_votes v join users u on u.id = v.user_id where v.approval_id = approvals.id), '[]') as votes
       from approvals where id in (select approval_id from e)
     ), m as (
       select user_id, role from memberships where organization_id = ${organizationId}

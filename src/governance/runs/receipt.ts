@@ -2,6 +2,7 @@ import type { Context } from '../../context.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
 import type { SideEffect, Verdict } from '../../policy/types.ts'
+import { readVotes, type VoteView } from '../approvals/votes.ts'
 import { notFound } from '../errors.ts'
 
 /** The receipt of a run (contract section 4): every decision with its rule, labels, approval and outcome. */
@@ -40,13 +41,6 @@ export interface ReceiptDecision {
   /** State of the call's effect; null where this decision let nothing through. */
   readonly outcome: string | null
   readonly decided_at: string
-}
-
-export interface VoteView {
-  readonly user_id: string
-  readonly decision: 'approve' | 'reject'
-  readonly comment: string
-  readonly at: string
 }
 
 /** Throws `not_found` for a run of another organization. */
@@ -93,7 +87,7 @@ export async function readReceipt(
           : {
               id: each.approval_id,
               status: each.approval_status ?? 'cancelled',
-              votes: votes.filter((vote) => vote.approval_id === each.approval_id).map(showVote),
+              votes: votes.get(each.approval_id) ?? [],
             },
       // The effect points at its newest decision: earlier ones let earlier attempts through, or held the call.
       executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
@@ -124,20 +118,3 @@ function readDecisions(context: Context, runId: string) {
     .orderBy('d.seq')
     .execute()
 }
-
-async function readVotes(context: Context, approvalIds: readonly string[]) {
-  if (approvalIds.length === 0) return []
-  return context.db
-    .selectFrom('approval_votes')
-    .selectAll()
-    .where('approval_id', 'in', approvalIds)
-    .orderBy('at')
-    .execute()
-}
-
-const showVote = (vote: Awaited<ReturnType<typeof readVotes>>[number]): VoteView => ({
-  user_id: vote.user_id,
-  decision: vote.decision,
-  comment: vote.comment,
-  at: vote.at.toISOString(),
-})

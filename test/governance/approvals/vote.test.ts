@@ -116,6 +116,38 @@ describe('a vote', () => {
     },
   )
 
+  test('of the requester is told who else can decide', async () => {
+    const refusal = (it: { id: string }, by: BootstrapName) =>
+      engine.vote(it.id, by).then(
+        () => 'counted',
+        (error: Error) => error.message,
+      )
+    expect(await refusal(await held('admin'), 'admin')).toBe(
+      'your own request is decided by someone else: ask `approver@countersign.test` or `owner@countersign.test`',
+    )
+    await engine.rules(holdRule({ approver: 'owner' }))
+    expect(await refusal(await held('owner'), 'owner')).toContain(
+      'nobody else has the role `owner`: add a person who has, or set `allow_self_approval`',
+    )
+  })
+
+  test('that rejects is named, with its comment, in what the call ends with', async () => {
+    const it = await held()
+    const comment = `not\n before Friday ${'x'.repeat(400)}`
+    await vote(engine.context, {
+      caller: engine.caller('approver'),
+      approvalId: it.id,
+      decision: 'reject',
+      comment,
+    })
+    expect(await engine.decide(opOf(it.runId))).toMatchObject({
+      state: 'rejected',
+      reason: expect.stringMatching(
+        /^`approver@countersign\.test` rejected it with the comment `not before Friday x+…`$/,
+      ),
+    })
+  })
+
   test('of another organization finds nothing', async () => {
     const it = await held()
     const { id, owner } = await addOrganization(engine.context)

@@ -161,7 +161,9 @@ describe('a run at or above the risk that needs approval', () => {
     if (how === 'rejected') await engine.vote(approvalId, 'admin', 'reject')
     else await makeLate(engine.context, approvalId)
     expect(await enterRun(engine.context, runId)).toEqual({ state: 'ended' })
-    expect(await runOf(engine.context, runId)).toMatchObject({ status: how })
+    const why =
+      how === 'rejected' ? '`admin@countersign.test` rejected the run' : 'nobody approved the run in time'
+    expect(await runOf(engine.context, runId)).toMatchObject({ status: how, status_reason: why })
     expect(await stepOf(engine.context, runId)).toMatchObject({ status: 'cancelled' })
     expect((await approvalsOf(engine.context, runId))[0]).toMatchObject({ status: how })
   })
