@@ -1,6 +1,7 @@
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import { ruleDomain } from '../policy/hosts.ts'
 import { type Reference, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
+import { catalogueNames, nearestNames } from '../policy/tool-names.ts'
 import type { Json } from '../policy/types.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 import { dependencies, findCycle, stepReferences } from './definition-graph.ts'
@@ -85,7 +86,7 @@ function checkIds(steps: readonly WorkflowStep[]): Issue[] {
 
 function checkStep(step: WorkflowStep, catalog: ToolCatalog, known: Known, add: Add): void {
   const tool = catalog.get(step.tool)
-  if (tool === undefined) add('tool', `there is no tool \`${step.tool}\`: see the tools list`)
+  if (tool === undefined) add('tool', unknownTool(step.tool, catalog))
   else {
     for (const issue of checkConstantParams(tool, step.params)) add(`params.${issue.path}`, issue.message)
   }
@@ -104,6 +105,12 @@ function checkStep(step: WorkflowStep, catalog: ToolCatalog, known: Known, add: 
   }
   checkForEach(step, add)
   checkWhen(step, add)
+}
+
+function unknownTool(name: string, catalog: ToolCatalog): string {
+  const near = nearestNames(name, catalogueNames).filter((each) => catalog.get(each) !== undefined)
+  const hint = near.length === 0 ? '' : `did you mean ${near.map((each) => `\`${each}\``).join(' or ')}; `
+  return `there is no tool \`${name}\`: ${hint}\`GET /tools\` lists the tools`
 }
 
 function problemOf(reference: Reference, known: Known, hasItem: boolean): string | null {

@@ -1,10 +1,7 @@
+import type { FieldIssue } from '../policy/issues.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 
-/** One thing wrong with what a caller sent; `path` is dotted, e.g. `steps.2.params.to`. */
-export interface Issue {
-  readonly path: string
-  readonly message: string
-}
+export type Issue = FieldIssue
 
 /** Levels of nesting that JSON may have anywhere in the service; keeps every recursive reader safe. */
 export const deepestJson = 64

@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import { references } from '../policy/template-syntax.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
+import { readAs } from '../policy/issues.ts'
 import { type Issue, joinPath, jsonIssues } from './json.ts'
 
 export type ParsedParams =
@@ -12,7 +13,7 @@ type Fields = Readonly<Record<string, z.ZodType>>
 const fieldsOf = (tool: ToolDeclaration) => tool.params.shape as Fields
 
 /**
- * Resolved parameters as the tool's body takes them: validated, defaults filled in. null for a parameter that can be
+ * Resolved parameters as the tool's body takes them: validated, defaults filled in; no issue shows a value. null for a parameter that can be
  * left out but cannot be null counts as left out, since an optional input that was not given resolves to null.
  */
 export function parseParams(tool: ToolDeclaration, params: JsonObject): ParsedParams {
@@ -23,9 +24,9 @@ export function parseParams(tool: ToolDeclaration, params: JsonObject): ParsedPa
     const field = Object.hasOwn(fields, name) ? fields[name] : undefined
     return value !== null || field === undefined || accepts(field, null) || !accepts(field, undefined)
   })
-  const parsed = tool.params.safeParse(Object.fromEntries(given))
-  if (parsed.success) return { ok: true, params: parsed.data as JsonObject }
-  return { ok: false, issues: parsed.error.issues.flatMap((issue) => toIssues(issue, '')) }
+  const read = readAs(tool.params, Object.fromEntries(given), { quotes: false })
+  if (read.ok) return { ok: true, params: read.value as JsonObject }
+  return { ok: false, issues: read.issues.map(({ path, message }) => aboutParam(path, message)) }
 }
 
 /**
@@ -53,23 +54,14 @@ export function checkConstantParams(tool: ToolDeclaration, params: JsonObject): 
 
 function checkConstant(field: z.ZodType, name: string, value: Json): Issue[] {
   if (value === null && accepts(field, undefined)) return []
-  const parsed = field.safeParse(value)
-  if (parsed.success) return []
-  return parsed.error.issues.flatMap((issue) => toIssues(issue, name))
+  const read = readAs(field, value)
+  return read.ok ? [] : read.issues.map(({ path, message }) => aboutParam(joinPath(name, path), message))
 }
 
 function accepts(field: z.ZodType, value: unknown): boolean {
   return field.safeParse(value).success
 }
 
-function toIssues(issue: z.core.$ZodIssue, name: string): Issue[] {
-  const path = joinPath(name, ...issue.path.map(String))
-  if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({
-      path: joinPath(path, key),
-      message: `there is no parameter \`${key}\``,
-    }))
-  }
-  const text = issue.message.replace(/^Invalid input: /, '')
-  return [{ path, message: `parameter \`${path}\`: ${text.charAt(0).toLowerCase()}${text.slice(1)}` }]
+function aboutParam(path: string, message: string): Issue {
+  return { path, message: `parameter \`${path}\` ${message}` }
 }

@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely'
 import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import type { RulesTable } from '../db/schema/policy.ts'
+import { headlineWithField, readAs } from '../policy/issues.ts'
 import { applyPatch } from '../policy/rule.ts'
 import { hashOf } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
@@ -11,7 +12,6 @@ import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
-import { issuesOf } from './validation.ts'
 
 /** A rule or label rule as answered: its body and what the service adds. */
 export type RuleView = AnyBody & {
@@ -119,11 +119,13 @@ export async function patchRule(
   patch: AnyPatch,
 ): Promise<RuleView> {
   return change(context, kind, caller, 'updated', patch.name ?? '', async (tx) => {
-    const merged = ruleKinds[kind].input.safeParse(applyPatch(await lockBody(tx, kind, id), patch))
-    if (!merged.success)
-      throw new DomainError('validation_error', 'the rule would not be valid', issuesOf(merged.error.issues))
-    await writeBody(tx, kind, id, merged.data)
-    return { id, body: merged.data }
+    const merged = readAs<AnyBody>(ruleKinds[kind].input, applyPatch(await lockBody(tx, kind, id), patch))
+    if (!merged.ok) {
+      const message = headlineWithField('the rule would not be valid', merged.issues)
+      throw new DomainError('validation_error', message, merged.issues)
+    }
+    await writeBody(tx, kind, id, merged.value)
+    return { id, body: merged.value }
   })
 }
 

@@ -6,6 +6,7 @@ import { newId } from '../contract/ids.ts'
 import type { WorkflowsTable } from '../db/schema/workflows.ts'
 import { hashOf } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
+import { headline } from '../policy/issues.ts'
 import { DomainError, notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
@@ -198,12 +199,10 @@ function record(
 /** Unknown tools, references, cycles and the like (contract section 3). */
 export function requireSound(definition: WorkflowDefinition): void {
   const issues = checkDefinition(definition, { get: getTool }).slice(0, 100)
-  const [first] = issues
-  if (first === undefined) return
-  const rest = issues.length > 1 ? ` (and ${issues.length - 1} more)` : ''
+  if (issues.length === 0) return
   throw new DomainError(
     'validation_error',
-    `the definition is not valid: ${first.message}${rest}`,
+    headline('the definition is not valid', issues),
     issues.map((issue) => ({ path: `definition.${issue.path}`, message: issue.message })),
   )
 }

@@ -87,10 +87,10 @@ function hintFor(glob: string): string {
 }
 
 /** At most three known names that differ from it by little, the nearest first. */
-function nearestNames(glob: string): string[] {
+export function nearestNames(glob: string, names: readonly string[] = knownNames): string[] {
   const wanted = fold(glob)
   if (wanted === '' || wanted.length > longestName + 3) return []
-  return knownNames
+  return names
     .map((name) => ({ name, distance: distanceTo(wanted, fold(name)) }))
     .filter(({ distance }) => distance <= Math.max(wanted.length < 4 ? 1 : 2, wanted.length / 3))
     .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))

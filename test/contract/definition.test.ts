@@ -137,6 +137,11 @@ describe('the shape', () => {
 describe('what the shape cannot show', () => {
   test.each<[string, Step[], string, object?]>([
     ['unknown tool', [{ id: 'a', tool: 'fax' }], 'steps.0.tool: step `a`: there is no tool `fax`'],
+    [
+      'misspelt tool',
+      [{ id: 'a', tool: 'send_mail' }],
+      'did you mean `mail_send`; `GET /tools` lists the tools',
+    ],
     ['unknown tool of a prototype', [{ id: 'a', tool: 'constructor' }], 'there is no tool `constructor`'],
     [
       'unknown parameter',
@@ -148,11 +153,7 @@ describe('what the shape cannot show', () => {
       [{ id: 'a', tool: 'mail' }],
       'steps.0.params.to: step `a`: `mail` needs the parameter `to`',
     ],
-    [
-      'wrong constant',
-      [{ id: 'a', params: { path: 7 } }],
-      'parameter `path`: expected string, received number',
-    ],
+    ['wrong constant', [{ id: 'a', params: { path: 7 } }], 'parameter `path` must be text, not a number'],
     [
       'wrong constant inside',
       [{ id: 'a', tool: 'mail', params: { to: 'x', extra: { tags: [1] } } }],

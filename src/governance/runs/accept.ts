@@ -4,6 +4,7 @@ import { checkInputs, planOf } from '../../contract/definition.ts'
 import { getTool } from '../../catalog/index.ts'
 import type { Context } from '../../context.ts'
 import type { Risk } from '../../db/schema/runs.ts'
+import { headline } from '../../policy/issues.ts'
 import { analyzePlan, type PlanAnalysis } from '../../policy/plan.ts'
 import { assessRisk, isAtLeast } from '../../policy/risk.ts'
 import { builtins } from '../../policy/templates.ts'
@@ -77,15 +78,15 @@ export async function acceptRun(context: Context, request: AcceptRequest): Promi
 function validInputs(frozen: FrozenVersion, inputs: JsonObject): JsonObject {
   const checked = checkInputs(frozen.definition, inputs)
   if ('inputs' in checked) return checked.inputs
-  throw new DomainError('validation_error', 'the inputs do not fit the workflow', checked)
+  throw new DomainError('validation_error', headline('the inputs do not fit the workflow', checked), checked)
 }
 
 function validTimeZone(timeZone: string): string {
   try {
     return new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone
   } catch {
-    const detail = { path: 'time_zone', message: `\`${timeZone.slice(0, 100)}\` is not an IANA time zone` }
-    throw new DomainError('validation_error', 'the time zone is unknown', [detail])
+    const message = `\`${timeZone.slice(0, 100)}\` is no time zone: give an IANA name such as \`Europe/Berlin\``
+    throw new DomainError('validation_error', message, [{ path: 'time_zone', message }])
   }
 }
 

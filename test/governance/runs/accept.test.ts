@@ -68,15 +68,36 @@ describe('accepting a run', () => {
   })
 
   test.each([
-    ['an input that is missing', {}, {}, 'validation_error'],
-    ['one of another type', { to: 7 }, {}, 'validation_error'],
-    ['one that the workflow does not have', { to: 'a@b.test', bcc: 'x' }, {}, 'validation_error'],
-    ['an unknown time zone', { to: 'a@b.test' }, { timeZone: 'Mars/Olympus' }, 'validation_error'],
-    ['an unknown version', { to: 'a@b.test' }, { version: 9 }, 'not_found'],
-    ['an unknown workflow', { to: 'a@b.test' }, { workflowId: 'wf_none' }, 'not_found'],
-  ])('refuses %s', async (_name, inputs, over, code) => {
+    ['an input that is missing', {}, {}, 'validation_error', 'input `to` is required'],
+    [
+      'one of another type',
+      { to: 7 },
+      {},
+      'validation_error',
+      'input `to` must be of type string, not number',
+    ],
+    [
+      'one that the workflow does not have',
+      { to: 'a@b.test', bcc: 'x' },
+      {},
+      'validation_error',
+      'no input `bcc`',
+    ],
+    [
+      'an unknown time zone',
+      { to: 'a@b.test' },
+      { timeZone: 'Mars/Olympus' },
+      'validation_error',
+      '`Mars/Olympus`',
+    ],
+    ['an unknown version', { to: 'a@b.test' }, { version: 9 }, 'not_found', '9'],
+    ['an unknown workflow', { to: 'a@b.test' }, { workflowId: 'wf_none' }, 'not_found', '`wf_none`'],
+  ])('refuses %s, and says so in the message', async (_name, inputs, over, code, message) => {
     const before = await countRuns()
-    await expect(accept(inputs as JsonObject, over)).rejects.toMatchObject({ code })
+    await expect(accept(inputs as JsonObject, over)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(message),
+    })
     expect(await countRuns()).toBe(before)
   })
 
