@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { z } from 'zod'
+import { getTool } from '../../src/catalog/index.ts'
 import { type ToolDeclaration, defineTool } from '../../src/catalog/tool.ts'
 import {
   type WorkflowDefinition,
@@ -137,11 +138,6 @@ describe('the shape', () => {
 describe('what the shape cannot show', () => {
   test.each<[string, Step[], string, object?]>([
     ['unknown tool', [{ id: 'a', tool: 'fax' }], 'steps.0.tool: step `a`: there is no tool `fax`'],
-    [
-      'misspelt tool',
-      [{ id: 'a', tool: 'send_mail' }],
-      'did you mean `mail_send`; `GET /tools` lists the tools',
-    ],
     ['unknown tool of a prototype', [{ id: 'a', tool: 'constructor' }], 'there is no tool `constructor`'],
     [
       'unknown parameter',
@@ -220,6 +216,13 @@ describe('what the shape cannot show', () => {
     ['reserved input', [{ id: 'a' }], 'choose another', { inputs: { uploaded_files: { type: 'array' } } }],
   ])('%s', (_, steps, message, more = {}) => {
     expect(check(steps, more)).toContainEqual(expect.stringContaining(message))
+  })
+
+  test('a misspelt tool is answered with those that may be meant', () => {
+    const definition = parse([{ id: 'a', tool: 'read_file' }])
+    const message =
+      'step `a`: there is no tool `read_file`: did you mean `file_read`; `GET /tools` lists the tools'
+    expect(checkDefinition(definition, { get: getTool })).toEqual([{ path: 'steps.0.tool', message }])
   })
 
   test('a cycle names its steps and no others', () => {
