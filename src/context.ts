@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely'
 import type pg from 'pg'
 import type { Config } from './config.ts'
 import { createDatabase, createPool } from './db/connect.ts'
+import { createPipeline } from './db/pipelined.ts'
 import type { Database } from './db/schema/index.ts'
 import { createCombiner, type Combiner } from './governance/combiner.ts'
 import { createNotifier, type Notifier } from './governance/notifier.ts'
@@ -41,7 +42,7 @@ export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): 
     notifier,
     sealer: createSealer(config.encryptionKey),
     combiner: createCombiner({
-      db,
+      pipeline: createPipeline(pool, { prepare: config.database.prepare }),
       onCommitted: (touched, outboxWritten) => {
         notifier.touch(touched)
         if (outboxWritten) context.onOutbox()
@@ -50,7 +51,7 @@ export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): 
     onOutbox: () => {},
     async close() {
       await notifier.close()
-      await db.destroy()
+      await pool.end()
     },
   }
   return context

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { createDatabase } from '../../src/db/connect.ts'
+import { createPipeline } from '../../src/db/pipelined.ts'
 import { sealEntry, type AuditDraft, type ChainPosition } from '../../src/governance/audit.ts'
 import { createCombiner, type BatchKind } from '../../src/governance/combiner.ts'
 
@@ -37,12 +37,12 @@ const appendEntry: BatchKind<null, null, null> = {
     tx.append(draft)
     return null
   },
-  write: () => Promise.resolve(),
+  write: () => {},
 }
 
 export function appendWith(side: Side, pool: pg.Pool, organizationId: string): Append {
   if (side === 'per call') return () => lockAppendCommit(pool, organizationId)
-  const combiner = createCombiner({ db: createDatabase(pool), onCommitted: () => {} })
+  const combiner = createCombiner({ pipeline: createPipeline(pool), onCommitted: () => {} })
   return async () => {
     await combiner.join(organizationId, appendEntry, null)
   }

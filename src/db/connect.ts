@@ -24,6 +24,8 @@ export function createPool(options: ConnectOptions): pg.Pool {
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 60_000,
     keepAlive: true,
+    // Nothing waits unless it is waited for; see pipelined.ts.
+    pipeline: true,
   })
   // Without a handler an idle connection that a stopping Postgres closes would end the process.
   pool.on('error', (error) => options.onError?.(error))
@@ -32,8 +34,8 @@ export function createPool(options: ConnectOptions): pg.Pool {
   return pool
 }
 
-/** Kysely over this pool; ending it ends the pool. */
+/** Kysely over this pool. Whoever made the pool ends it. */
 export function createDatabase(pool: pg.Pool, options: { prepare?: boolean } = {}): Kysely<Database> {
-  const source = options.prepare === false ? pool : (preparing(pool) as unknown as PostgresPool)
+  const source = preparing(pool, options) as unknown as PostgresPool
   return new Kysely<Database>({ dialect: new PostgresDialect({ pool: source }) })
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { Socket } from 'node:net'
 import type pg from 'pg'
 
 /** Texts seen this often become named statements: Postgres then parses and plans them once per connection. */
@@ -10,10 +11,11 @@ const maxNames = 300
  * A pool for Kysely whose repeated statements are prepared. Set DATABASE_PREPARED_STATEMENTS=false behind a pooler that
  * cannot carry them (PgBouncer before 1.21 in transaction mode).
  */
-export function preparing(pool: pg.Pool): PreparingPool {
+export function preparing(pool: pg.Pool, options: { prepare?: boolean } = {}): PreparingPool {
   const names = new Map<string, string>()
   const counts = new Map<string, number>()
   const nameOf = (text: string): string | undefined => {
+    if (options.prepare === false) return undefined
     const known = names.get(text)
     if (known !== undefined || names.size >= maxNames || counts.size > 10 * maxNames) return known
     const count = (counts.get(text) ?? 0) + 1
@@ -44,7 +46,7 @@ export interface PreparingPool {
 }
 
 /** What Kysely's dialect uses of a client. */
-class PreparingClient {
+export class PreparingClient {
   readonly #client: pg.PoolClient
   readonly #nameOf: (text: string) => string | undefined
   #isStale = false
@@ -63,6 +65,14 @@ class PreparingClient {
       if (name !== undefined && (error as { code?: unknown }).code === '0A000') this.#isStale = true
       throw error
     }
+  }
+
+  /** Statements sent until this turn of the event loop is over leave in one write: a system call each costs more. */
+  gather(): void {
+    const { stream } = (this.#client as unknown as { connection: { stream: Socket } }).connection
+    if (stream.writableCorked > 0) return
+    stream.cork()
+    process.nextTick(() => stream.uncork())
   }
 
   release(error?: Error | boolean): void {

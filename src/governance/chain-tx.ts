@@ -1,5 +1,6 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import type { Insertable } from 'kysely'
+import type { PipelinedTransaction, Statement } from '../db/pipelined.ts'
 import type { Database } from '../db/schema/index.ts'
 import { sealEntry, type AuditDraft, type ChainPosition, type SealedEntry } from './audit.ts'
 import type { LoadedPolicy } from './policy-cache.ts'
@@ -11,11 +12,18 @@ export interface HeadRow extends ChainPosition {
   readonly now: Date
 }
 
+/** What can be read for an operation before its transaction has the lock: the server reads it after. */
+export interface ChainReader {
+  readonly organizationId: string
+  /** Sends a statement without waiting for those before it. */
+  send<T>(read: Statement<T>): Promise<readonly T[]>
+}
+
 /**
  * One transaction that holds an organization's chain head. Whatever it writes goes out together at `flush`, the
  * audit entries last; what it touched is announced after the commit.
  */
-export class ChainTx {
+export class ChainTx implements ChainReader {
   readonly trx: Transaction<Database>
   readonly organizationId: string
   readonly policy: LoadedPolicy
@@ -26,19 +34,26 @@ export class ChainTx {
   outboxWritten = false
   /** Whether a rule, policy or setting was saved in it: later operations wait for the next transaction. */
   isPolicyChanged = false
+  readonly #pipe: PipelinedTransaction
   readonly #entries: SealedEntry[] = []
   #position: ChainPosition
   #policyVersion: number
   readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
   readonly #outbox: Insertable<Database['outbox']>[] = []
 
-  constructor(trx: Transaction<Database>, organizationId: string, head: HeadRow, policy: LoadedPolicy) {
-    this.trx = trx
+  constructor(pipe: PipelinedTransaction, organizationId: string, head: HeadRow, policy: LoadedPolicy) {
+    this.#pipe = pipe
+    this.trx = pipe.db
     this.organizationId = organizationId
     this.policy = policy
     this.now = head.now
     this.#position = { seq: head.seq, hash: head.hash }
     this.#policyVersion = head.policy_version
+  }
+
+  /** Of a write: whether it was done shows at the commit, and nobody need wait for it before. */
+  send<T>(statement: Statement<T>): Promise<readonly T[]> {
+    return this.#pipe.send(statement)
   }
 
   /** Position and hash of the newest entry, those of this transaction included. */
@@ -77,8 +92,8 @@ export class ChainTx {
     this.outboxWritten = true
   }
 
-  /** Writes events, outbox rows, entries and the new head. Called once, by the combiner. */
-  async flush(): Promise<void> {
+  /** Sends events, outbox rows, entries and the new head. Called once, by the combiner, before the commit. */
+  flush(): void {
     if (this.#entries.length === 0) {
       if (this.#events.size + this.#outbox.length > 0) throw new Error('a change without an audit entry')
       return
@@ -98,11 +113,11 @@ export class ChainTx {
                              ${this.#outbox.map((row) => row.run_id)}::text[],
                              ${this.#outbox.map((row) => row.payload)}::jsonb[])
       )`)
-    await sql`
+    void this.send(sql`
       with ${sql.join(parts)}
       update chain_head
       set seq = ${this.#position.seq}, hash = ${this.#position.hash}, policy_version = ${this.#policyVersion}
-      where organization_id = ${this.organizationId}`.execute(this.trx)
+      where organization_id = ${this.organizationId}`)
   }
 
   /** Moves each run's event counter and inserts its events in order. */

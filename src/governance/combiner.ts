@@ -1,8 +1,8 @@
-import { sql, type Kysely, type Transaction } from 'kysely'
-import type { Database } from '../db/schema/index.ts'
-import { ChainTx, type HeadRow } from './chain-tx.ts'
+import { sql } from 'kysely'
+import type { Pipeline, PipelinedTransaction } from '../db/pipelined.ts'
+import { ChainTx, type ChainReader, type HeadRow } from './chain-tx.ts'
 import { faultSwitch, type CommitPoint } from './commit-points.ts'
-import { isConnectionError } from './database-errors.ts'
+import { isAborted, isConnectionError } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
@@ -30,16 +30,16 @@ export interface BatchKind<Op, Shared, R> {
   readonly point: CommitPoint
   /** Kinds of one family have the same `load` and `write` and are read and written together. */
   readonly family?: object
-  /** Reads what these operations need, in one statement. */
-  load(tx: ChainTx, ops: readonly Op[]): Promise<Shared>
+  /** Reads what these operations need, in one statement, which is sent along with the one that takes the lock. */
+  load(reader: ChainReader, ops: readonly Op[]): Promise<Shared>
   /** Decides one operation, in order; changes only `shared` and the buffers of `tx`. */
   apply(tx: ChainTx, shared: Shared, op: Op): R
-  /** Writes what `apply` left in `shared`, multi-row. */
-  write(tx: ChainTx, shared: Shared): Promise<void>
+  /** Sends what `apply` left in `shared`, multi-row. Whether it was written shows at the commit. */
+  write(tx: ChainTx, shared: Shared): void
 }
 
 export interface CombinerOptions {
-  readonly db: Kysely<Database>
+  readonly pipeline: Pipeline
   /** Told after each commit. */
   readonly onCommitted: (touchedRuns: ReadonlySet<string>, outboxWritten: boolean) => void
   /** Longest batch; 1 makes it lock, append and commit per call. */
@@ -158,36 +158,41 @@ class Lane {
   }
 
   async #commit(batch: readonly Waiting[]): Promise<Committed> {
-    let committing: Committed | null = null
+    const pipe = await this.#options.pipeline.open()
+    let sent: Committed | null = null
     try {
-      await this.#options.db.transaction().execute(async (trx) => {
-        const tx = await this.#open(trx)
-        const results = await runBatch(tx, batch)
-        await tx.flush()
-        committing = { tx, results }
-        for (const { point } of batch.slice(0, results.length)) faultSwitch(`${point}:before`)
-      })
+      const reader: ChainReader = { organizationId: this.#organizationId, send: (read) => pipe.send(read) }
+      const opening = this.#lock(pipe)
+      const first = loadSegment(reader, batch, 0)
+      const tx = await this.#open(pipe, await opening)
+      const results = await runBatch(tx, batch, first)
+      tx.flush()
+      for (const { point } of batch.slice(0, results.length)) faultSwitch(`${point}:before`)
+      sent = { tx, results }
+      await pipe.commit()
+      await pipe.end('committed')
     } catch (error) {
-      // The assignment happens in a callback, which control-flow analysis does not see.
-      const lost = committing as Committed | null
-      if (lost === null || !(await this.#settled(lost.tx, error))) throw error
+      await pipe.end('rollback')
+      const cause = isAborted(error) ? (pipe.failure ?? error) : error
+      if (sent === null || !(await this.#settled(sent.tx, cause))) throw cause
     }
-    const done = committing as unknown as Committed
-    for (const { point } of batch.slice(0, done.results.length)) faultSwitch(`${point}:after`)
-    return done
+    for (const { point } of batch.slice(0, sent.results.length)) faultSwitch(`${point}:after`)
+    return sent
   }
 
-  async #open(trx: Transaction<Database>): Promise<ChainTx> {
+  #lock(pipe: PipelinedTransaction): Promise<readonly HeadRow[]> {
     // Outside of the locking subquery, so that the clock is read when the lock is held, not when the wait began.
-    const { rows } = await sql<HeadRow>`
+    return pipe.send(sql<HeadRow>`
       select head.*, clock_timestamp() as now, set_config('transaction_timeout', '5s', true)
       from (select seq, hash, policy_version, frozen
-            from chain_head where organization_id = ${this.#organizationId} for update) as head`.execute(trx)
-    const head = rows[0]
+            from chain_head where organization_id = ${this.#organizationId} for update) as head`)
+  }
+
+  async #open(pipe: PipelinedTransaction, [head]: readonly HeadRow[]): Promise<ChainTx> {
     if (head === undefined) throw notFound('organization', this.#organizationId)
     if (this.#policy?.version !== head.policy_version || this.#policy.frozen !== head.frozen)
-      this.#policy = await loadPolicy(trx, this.#organizationId, head.policy_version, head.frozen)
-    return new ChainTx(trx, this.#organizationId, head, this.#policy)
+      this.#policy = await loadPolicy(pipe.db, this.#organizationId, head.policy_version, head.frozen)
+    return new ChainTx(pipe, this.#organizationId, head, this.#policy)
   }
 
   /** Whether a transaction whose COMMIT failed did commit after all. Throws when that cannot be learnt in time. */
@@ -196,26 +201,24 @@ class Lane {
     const deadline = Date.now() + (this.#options.settleMilliseconds ?? defaultSettleMilliseconds)
     for (;;) {
       try {
-        return await this.#options.db.transaction().execute(async (trx) => {
-          // While the lost transaction lives it holds this lock: once we have it, it has committed or is gone.
-          await trx
-            .selectFrom('chain_head')
-            .select('seq')
-            .where('organization_id', '=', this.#organizationId)
-            .forUpdate()
-            .execute()
-          const found = await trx
-            .selectFrom('audit_events')
-            .select('hash')
-            .where('organization_id', '=', this.#organizationId)
-            .where('seq', '=', tx.head.seq)
-            .executeTakeFirst()
-          return found?.hash === tx.head.hash
-        })
+        return await this.#isStored(tx)
       } catch (error) {
         if (!isConnectionError(error) || Date.now() > deadline) throw new UnknownCommit('', { cause })
         await new Promise((resolve) => setTimeout(resolve, settleEveryMilliseconds))
       }
+    }
+  }
+
+  async #isStored(tx: ChainTx): Promise<boolean> {
+    const pipe = await this.#options.pipeline.open()
+    try {
+      // While the lost transaction lives it holds this lock: once we have it, it has committed or is gone.
+      await this.#lock(pipe)
+      const [found] = await pipe.send(sql<{ hash: string }>`
+        select hash from audit_events where organization_id = ${this.#organizationId} and seq = ${tx.head.seq}`)
+      return found?.hash === tx.head.hash
+    } finally {
+      await pipe.end('rollback')
     }
   }
 }
@@ -250,26 +253,49 @@ function answerTo(error: unknown): unknown {
  * changed the policy: what follows it is decided under the new one, in the next transaction. Answers one result for each
  * that ran.
  */
-async function runBatch(tx: ChainTx, batch: readonly Waiting[]): Promise<unknown[]> {
+async function runBatch(
+  tx: ChainTx,
+  batch: readonly Waiting[],
+  first: Segment | null,
+): Promise<unknown[]> {
   const results: unknown[] = []
   while (results.length < batch.length && !tx.isPolicyChanged) {
-    const { kind, work } = batch[results.length] as Waiting
-    if (kind === null) {
+    const segment = results.length === 0 ? first : loadSegment(tx, batch, results.length)
+    if (segment === null) {
+      const { work } = batch[results.length] as Waiting
       results.push(await (work as NonNullable<Waiting['work']>)(tx))
       continue
     }
-    const family = familyOf(kind)
-    let end = results.length + 1
-    while (end < batch.length && familyOf(batch[end]?.kind ?? null) === family) end += 1
-    const entries = batch.slice(results.length, end)
-    const shared = await kind.load(
-      tx,
-      entries.map((entry) => entry.op),
-    )
+    const { kind, entries } = segment
+    const shared = await segment.shared
     for (const entry of entries) results.push((entry.kind ?? kind).apply(tx, shared, entry.op))
-    await kind.write(tx, shared)
+    kind.write(tx, shared)
   }
   return results
+}
+
+/** Operations of one family side by side, and what they share once it is read. */
+interface Segment {
+  readonly kind: NonNullable<Waiting['kind']>
+  readonly entries: readonly Waiting[]
+  readonly shared: Promise<unknown>
+}
+
+/** Starts reading for the operations from `start` on; null if the one there brings statements of its own. */
+function loadSegment(reader: ChainReader, batch: readonly Waiting[], start: number): Segment | null {
+  const kind = batch[start]?.kind ?? null
+  if (kind === null) return null
+  const family = familyOf(kind)
+  let end = start + 1
+  while (end < batch.length && familyOf(batch[end]?.kind ?? null) === family) end += 1
+  const entries = batch.slice(start, end)
+  const shared = kind.load(
+    reader,
+    entries.map((entry) => entry.op),
+  )
+  // Whoever waits for it is told; the transaction may have failed before that.
+  shared.catch(() => undefined)
+  return { kind, entries, shared }
 }
 
 function familyOf(kind: Waiting['kind']): object | null {

@@ -20,6 +20,11 @@ export function isConnectionError(error: unknown): boolean {
   return typeof message === 'string' && goneMessages.test(message)
 }
 
+/** Whether a statement was refused only because one before it in its transaction had failed. */
+export function isAborted(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && error.code === '25P02'
+}
+
 /** SQLSTATE of a unique violation on this constraint. */
 export function violates(error: unknown, constraint: string): boolean {
   return error instanceof pg.DatabaseError && error.code === '23505' && error.constraint === constraint

@@ -40,7 +40,11 @@ export function startRelay(context: Context, motor: Motor, attributes: Attribute
     do {
       again = false
       const rows = await lease(context)
-      await Promise.all(rows.map((row) => deliver(context, motor, attributes, row)))
+      const told = await Promise.all(rows.map((row) => deliver(context, motor, attributes, row)))
+      await forget(
+        context,
+        rows.filter((_, index) => told[index]),
+      )
       again ||= rows.length === batchSize
     } while (again && !stopped)
   }
@@ -77,14 +81,16 @@ async function lease(context: Context): Promise<Row[]> {
   return rows.sort((a, b) => a.id - b.id)
 }
 
-async function deliver(context: Context, motor: Motor, attributes: AttributesCheck, row: Row): Promise<void> {
+/** Whether it was told; else it has been put off. */
+async function deliver(
+  context: Context,
+  motor: Motor,
+  attributes: AttributesCheck,
+  row: Row,
+): Promise<boolean> {
   try {
-    const delivered = await tell(context, motor, attributes, row)
-    if (delivered)
-      await atCommitPoint('outbox.deliver', () =>
-        context.db.deleteFrom('outbox').where('id', '=', row.id).execute(),
-      )
-    else await postpone(context, row, 'the workflow is not running yet')
+    if (await tell(context, motor, attributes, row)) return true
+    await postpone(context, row, 'the workflow is not running yet')
   } catch (error) {
     const message = (error as Error).message
     context.log.warn(
@@ -93,6 +99,16 @@ async function deliver(context: Context, motor: Motor, attributes: AttributesChe
     )
     await postpone(context, row, message).catch(() => {}) // the lease runs out by itself
   }
+  return false
+}
+
+/** What was told; when this fails it is told again once its lease has run out. */
+async function forget(context: Context, rows: readonly Row[]): Promise<void> {
+  if (rows.length === 0) return
+  const ids = rows.map((row) => row.id)
+  await atCommitPoint('outbox.deliver', () =>
+    sql`delete from outbox where id = any(${ids}::bigint[])`.execute(context.db),
+  )
 }
 
 /** False: there is no workflow to tell although the run has not ended; its start comes first. */

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { createDatabase, createPool } from '../../src/db/connect.ts'
+import { createPipeline } from '../../src/db/pipelined.ts'
 import type { AuditDraft } from '../../src/governance/audit.ts'
 import type { ChainTx } from '../../src/governance/chain-tx.ts'
 import { createCombiner, type BatchKind, type CombinerOptions } from '../../src/governance/combiner.ts'
@@ -24,7 +25,7 @@ export const appendMarked: BatchKind<string, null, number> = {
   point: 'effect.decide',
   load: () => Promise.resolve(null),
   apply: (tx, _shared, mark) => appendTo(tx, mark),
-  write: () => Promise.resolve(),
+  write: () => {},
 }
 
 export function appendTo(tx: ChainTx, mark: string): number {
@@ -60,8 +61,8 @@ export function createOrganization(url: string, id = organizationId): Promise<un
 export function openCombiner(url: string, options: Partial<CombinerOptions> = {}) {
   const pool = createPool({ url, max: 5 })
   const db = createDatabase(pool)
-  const combiner = createCombiner({ db, onCommitted: () => {}, ...options })
-  return { combiner, db, close: () => db.destroy() }
+  const combiner = createCombiner({ pipeline: createPipeline(pool), onCommitted: () => {}, ...options })
+  return { combiner, db, close: () => pool.end() }
 }
 
 /** Appends `count` entries, marked `1`, `2`, ..., each in its place. */

@@ -43,7 +43,7 @@ const decideMail: BatchKind<string, null, string> = {
     } as const
     return decide(tx.policy.compiled, call).verdict
   },
-  write: () => Promise.resolve(),
+  write: () => {},
 }
 
 function saveRule(name: string, verdict: string): Promise<void> {

@@ -58,7 +58,7 @@ describe('order', () => {
         appendTo(tx, mark)
         return first
       },
-      write: () => Promise.resolve(),
+      write: () => {},
     }
     const answers = await Promise.all(
       marks(5).map((mark) => open.combiner.join(organizationId, useOnce, mark)),

@@ -63,23 +63,33 @@ export class CommitProxy {
         for (const each of both) each.destroy()
       })
     }
-    let swallowing = false
+    let swallowed: Buffer | null = null
     client.on('data', (data) => {
-      const kind = isCommit(data) ? this.cuts.shift() : undefined
-      if (kind === 'before') return cut()
+      const kind = endsWithCommit(data) ? this.cuts.shift() : undefined
+      if (kind === 'before') {
+        server.write(data.subarray(0, -commit.length), cut)
+        return
+      }
       server.write(data, () => {
         if (kind === 'meanwhile') server.end(cut)
       })
-      if (kind === 'after') swallowing = true
+      if (kind === 'after') swallowed = Buffer.alloc(0)
     })
     server.on('data', (data) => {
-      if (swallowing) cut()
-      else client.write(data)
+      if (swallowed === null) {
+        client.write(data)
+        return
+      }
+      swallowed = Buffer.concat([swallowed, data])
+      if (swallowed.includes('COMMIT\0')) cut()
     })
   }
 }
 
-/** A simple query message (`Q`, length, text, NUL) that says commit; the client sends nothing else along with it. */
-function isCommit(data: Buffer): boolean {
-  return data[0] === 0x51 && data.subarray(5, -1).toString().toLowerCase() === 'commit'
+/** A simple query message: `Q`, length, text, NUL. */
+const commit = Buffer.from('Q\0\0\0\u000bcommit\0', 'latin1')
+
+/** The client sends COMMIT behind the writes and nothing behind it. */
+function endsWithCommit(data: Buffer): boolean {
+  return data.subarray(-commit.length).equals(commit)
 }

@@ -104,9 +104,9 @@ async function acceptUnderLock(
   if (analysis.definitelyDenied) return refuse(tx, request, analysis)
   const risk = riskOf(request.frozen, analysis)
   const needsApproval = runNeedsApproval(tx, risk)
-  await insertRun(tx, request, risk, needsApproval)
+  insertRun(tx, request, risk, needsApproval)
   tx.event(request.runId, 'run.queued')
-  if (needsApproval) await createRunApproval(context, tx, request, risk)
+  if (needsApproval) createRunApproval(context, tx, request, risk)
   tx.deliver('run.start', request.runId)
   tx.append({
     eventType: 'workflow.execute',
@@ -167,10 +167,9 @@ function runNeedsApproval(tx: ChainTx, risk: Risk): boolean {
   return enabled && from !== null && isAtLeast(risk.level, from)
 }
 
-async function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: boolean): Promise<void> {
-  await tx.trx
-    .insertInto('runs')
-    .values({
+function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: boolean): void {
+  const { trx } = tx
+  const row = trx.insertInto('runs').values({
       id: request.runId,
       organization_id: tx.organizationId,
       workflow_id: request.workflowId,
@@ -189,26 +188,20 @@ async function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApprov
       risk: JSON.stringify(risk),
       created_at: tx.now,
     })
-    .execute()
+  void tx.send(row)
   const steps = request.frozen.definition.steps.map((step, position) => ({
     run_id: request.runId,
     step_id: step.id,
     position,
     tool: step.tool,
   }))
-  await tx.trx.insertInto('run_steps').values(steps).execute()
+  void tx.send(trx.insertInto('run_steps').values(steps))
 }
 
-async function createRunApproval(
-  context: Context,
-  tx: ChainTx,
-  request: Prepared,
-  risk: Risk,
-): Promise<void> {
+function createRunApproval(context: Context, tx: ChainTx, request: Prepared, risk: Risk): void {
   const id = newId('approval')
   const seconds = context.config.runApprovalSeconds
-  await tx.trx
-    .insertInto('approvals')
+  const row = tx.trx.insertInto('approvals')
     .values({
       id,
       organization_id: tx.organizationId,
@@ -225,7 +218,7 @@ async function createRunApproval(
       created_at: tx.now,
       expires_at: seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000),
     })
-    .execute()
+  void tx.send(row)
   tx.event(request.runId, 'run.awaiting_approval', { approval_id: id })
   tx.event(request.runId, 'approval.created', { approval_id: id })
   tx.append({

@@ -4,11 +4,11 @@ import type { ToolDeclaration } from '../../catalog/tool.ts'
 import type { Context } from '../../context.ts'
 import type { FinishInput } from '../../contract/messages.ts'
 import { runEnded, type RunStatus } from '../../contract/status.ts'
-import type { RunsTable } from '../../db/schema/runs.ts'
+import type { RunsTable, RunStepsTable } from '../../db/schema/runs.ts'
 import { references, resolve } from '../../policy/templates.ts'
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
-import { readFixedRun } from './fixed-run.ts'
+import { readFixedRun, type FixedRun } from './fixed-run.ts'
 import { runActor } from './ledger-moves.ts'
 import { readOutputs } from './outputs.ts'
 import { readVersion } from './version-cache.ts'
@@ -18,31 +18,35 @@ export type FinalStatus = FinishInput['status']
 
 /** Ends a run as its workflow saw it end (commit point `run.finish`); a run that has ended stays as it is. */
 export async function finishRun(context: Context, input: FinishInput): Promise<void> {
-  const run = await context.db.selectFrom('runs').selectAll().where('id', '=', input.runId).executeTakeFirst()
-  if (run === undefined || runEnded(run.status)) return
+  const fixed = await readFixedRun(context.db, input.runId)
   const resolved =
-    input.status === 'completed' ? await resolveResult(context, run) : { result: null, problem: null }
-  await context.combiner.run(run.organization_id, 'run.finish', async (tx) => {
-    const now = await tx.trx.selectFrom('runs').selectAll().where('id', '=', run.id).executeTakeFirstOrThrow()
-    if (runEnded(now.status)) return
-    if (input.status === 'completed' && !(await everyStepAllows(context, tx, now))) {
+    input.status === 'completed' ? await resolveResult(context, fixed) : { result: null, problem: null }
+  await context.combiner.run(fixed.organizationId, 'run.finish', async (tx) => {
+    const { run, steps } = await readRun(tx, input.runId)
+    if (run === undefined || runEnded(run.status)) return
+    if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps))) {
       // Our own interpreter never gets here: somebody ran something else under the run's id.
-      const cancelled = now.cancel_requested_at !== null
+      const cancelled = run.cancel_requested_at !== null
       const why = cancelled ? 'the run was cancelled' : 'the workflow ended before its steps had'
-      await endRun(tx, now, cancelled ? 'cancelled' : 'failed', why)
-    } else if (resolved.problem !== null) await endRun(tx, now, 'failed', resolved.problem)
-    else await endRun(tx, now, input.status, await reasonOf(tx, input), resolved.result)
+      await endRun(tx, run, cancelled ? 'cancelled' : 'failed', why)
+    } else if (resolved.problem !== null) await endRun(tx, run, 'failed', resolved.problem)
+    else await endRun(tx, run, input.status, reasonOf(input, steps), resolved.result)
   })
 }
 
+type Step = Pick<Selectable<RunStepsTable>, 'step_id' | 'status' | 'error'>
+
+async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run | undefined; steps: readonly Step[] }> {
+  const runs = tx.send(tx.trx.selectFrom('runs').selectAll().where('id', '=', runId))
+  const steps = tx.send(
+    tx.trx.selectFrom('run_steps').select(['step_id', 'status', 'error']).where('run_id', '=', runId),
+  )
+  return { run: (await runs)[0], steps: await steps }
+}
+
 /** Whether the rows agree that the run is complete: each step has ended, and well or with `on_error: continue`. */
-async function everyStepAllows(context: Context, tx: ChainTx, run: Run): Promise<boolean> {
-  const { definition } = await readVersion(context.db, run.workflow_id, run.workflow_version)
-  const steps = await tx.trx
-    .selectFrom('run_steps')
-    .select(['step_id', 'status'])
-    .where('run_id', '=', run.id)
-    .execute()
+async function everyStepAllows(context: Context, run: FixedRun, steps: readonly Step[]): Promise<boolean> {
+  const { definition } = await readVersion(context.db, run.workflowId, run.workflowVersion)
   const goesOn = new Set(
     definition.steps.filter((step) => step.on_error === 'continue').map((step) => step.id),
   )
@@ -55,16 +59,11 @@ async function everyStepAllows(context: Context, tx: ChainTx, run: Run): Promise
 }
 
 /** One plain sentence on why the run ended so. */
-async function reasonOf(tx: ChainTx, input: FinishInput): Promise<string> {
+function reasonOf(input: FinishInput, steps: readonly Step[]): string {
   if (input.status === 'completed') return 'every step has ended'
   if (input.status === 'cancelled') return 'the run was cancelled'
   if (input.stepId === undefined) return `the run ${input.status}`
-  const step = await tx.trx
-    .selectFrom('run_steps')
-    .select('error')
-    .where('run_id', '=', input.runId)
-    .where('step_id', '=', input.stepId)
-    .executeTakeFirst()
+  const step = steps.find((each) => each.step_id === input.stepId)
   const what = step?.error?.message ?? input.status
   return `step \`${input.stepId}\` ended the run: ${what}`
 }
@@ -81,29 +80,28 @@ export async function endRun(
   result: Json = null,
 ): Promise<void> {
   const { trx } = tx
-  await endEffects(tx, run.id)
-  for (const step of await endSteps(tx, run.id))
+  endEffects(tx, run.id)
+  const ended = tx.send(endSteps(tx, run.id))
+  const withdrawn = tx.send(
+    trx
+      .updateTable('approvals')
+      .set({ status: 'cancelled', decided_at: tx.now })
+      .where('run_id', '=', run.id)
+      .where('status', '=', 'pending')
+      .returning('id'),
+  )
+  const row = {
+    status: status satisfies RunStatus,
+    status_reason: reason,
+    finished_at: tx.now,
+    result: result === null ? null : JSON.stringify(result),
+  }
+  void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
+  for (const step of await ended)
     if (step.started_at !== null)
       tx.event(run.id, `step.${step.status}`, { step_id: step.step_id, tool: step.tool })
-  const withdrawn = await trx
-    .updateTable('approvals')
-    .set({ status: 'cancelled', decided_at: tx.now })
-    .where('run_id', '=', run.id)
-    .where('status', '=', 'pending')
-    .returning('id')
-    .execute()
-  for (const { id } of withdrawn)
+  for (const { id } of await withdrawn)
     tx.event(run.id, 'approval.decided', { approval_id: id, status: 'cancelled' })
-  await trx
-    .updateTable('runs')
-    .set({
-      status: status satisfies RunStatus,
-      status_reason: reason,
-      finished_at: tx.now,
-      result: result === null ? null : JSON.stringify(result),
-    })
-    .where('id', '=', run.id)
-    .execute()
   tx.event(run.id, `run.${status}`, { reason })
   tx.append({
     eventType: 'workflow.execute',
@@ -124,17 +122,17 @@ export async function endRun(
 }
 
 /** One statement, so that a mark of no return (`effect.sent`) comes either before it or not at all. */
-async function endEffects(tx: ChainTx, runId: string): Promise<void> {
+function endEffects(tx: ChainTx, runId: string): void {
   const keyed = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
     tool.repeat === 'keyed' ? [tool.name] : [],
   )
   // The same as mayHaveHappened in effect.ts; reads and transactional writes never set `sent_at`.
   const mayHaveHappened = sql`(sent_at is not null or (state = 'intent' and tool = any(${keyed}::text[])))`
-  await sql`
+  void tx.send(sql`
     update effects set
       state = case when ${mayHaveHappened} then 'unknown_outcome' else 'cancelled' end,
       finished_at = case when ${mayHaveHappened} then null else ${tx.now}::timestamptz end
-    where run_id = ${runId} and state in ('held', 'intent', 'sent', 'retry')`.execute(tx.trx)
+    where run_id = ${runId} and state in ('held', 'intent', 'sent', 'retry')`)
 }
 
 /** Answers the steps that had not ended. */
@@ -162,19 +160,17 @@ function endSteps(tx: ChainTx, runId: string) {
     .where('run_id', '=', runId)
     .where('finished_at', 'is', null)
     .returning(['step_id', 'status', 'tool', 'started_at'])
-    .execute()
 }
 
 /** The definition's `result` with its templates resolved; a reference that finds nothing fails the run. */
-async function resolveResult(context: Context, run: Run): Promise<{ result: Json; problem: string | null }> {
-  const { definition } = await readVersion(context.db, run.workflow_id, run.workflow_version)
+async function resolveResult(context: Context, run: FixedRun): Promise<{ result: Json; problem: string | null }> {
+  const { definition } = await readVersion(context.db, run.workflowId, run.workflowVersion)
   if (definition.result === undefined) return { result: null, problem: null }
   const stepIds = references(definition.result as Json).flatMap((each) =>
     each.kind === 'step' ? [each.stepId] : [],
   )
   const outputs = await readOutputs(context.db, run.id, [...new Set(stepIds)])
-  const { inputs, builtins } = await readFixedRun(context.db, run.id)
-  const scope = { inputs, ...builtins, step: (id: string) => outputs.get(id) }
+  const scope = { inputs: run.inputs, ...run.builtins, step: (id: string) => outputs.get(id) }
   try {
     return { result: resolve(definition.result, scope).value, problem: null }
   } catch (error) {

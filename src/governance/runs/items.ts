@@ -50,7 +50,7 @@ export async function expandStep(context: Context, runId: string, stepId: string
       throw new DomainError('conflict', 'the run waits for its own approval')
     if (error !== null) run.nodes_failed += 1
     updateRunStatus(tx, ledger, run)
-    await ledger.write(tx)
+    ledger.write(tx)
     await tx.trx
       .updateTable('run_steps')
       .set(

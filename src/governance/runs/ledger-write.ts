@@ -3,10 +3,10 @@ import type { ChainTx } from '../chain-tx.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
 
 /**
- * Writes everything that a batch changed in one statement. Rows travel as JSON, what can be large or binary (outputs,
+ * Sends everything that a batch changed in one statement. Rows travel as JSON, what can be large or binary (outputs,
  * sealed parameters) as parameters of its own, joined by the row's number.
  */
-export async function writeLedger(tx: ChainTx, ledger: Ledger): Promise<void> {
+export function writeLedger(tx: ChainTx, ledger: Ledger): void {
   const parts: RawBuilder<unknown>[] = []
   if (ledger.newEffects.length > 0) parts.push(insertEffects(tx, ledger.newEffects))
   if (ledger.dirtyEffects.size > 0) parts.push(updateEffects([...ledger.dirtyEffects]))
@@ -15,7 +15,7 @@ export async function writeLedger(tx: ChainTx, ledger: Ledger): Promise<void> {
   if (ledger.newDecisions.length > 0) parts.push(insertDecisions(ledger))
   if (ledger.dirtyRuns.size > 0) parts.push(updateRuns(ledger))
   if (ledger.dirtySteps.size > 0) parts.push(updateSteps(ledger))
-  if (parts.length > 0) await sql`with ${sql.join(parts)} select 1`.execute(tx.trx)
+  if (parts.length > 0) void tx.send(sql`with ${sql.join(parts)} select 1`)
 }
 
 const numbered = (rows: readonly object[]): string =>

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { EffectState, RunStatus, StepStatus, ApprovalStatus } from '../../contract/status.ts'
 import type { DecisionsTable, LabelSource, MatchedRule, Risk, StepError } from '../../db/schema/runs.ts'
 import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
-import type { ChainTx } from '../chain-tx.ts'
+import type { ChainReader, ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import type { CommitPoint } from '../commit-points.ts'
 import { writeLedger } from './ledger-write.ts'
@@ -158,8 +158,9 @@ export class Ledger {
     if (!this.newEffects.includes(record)) this.dirtyEffects.add(record)
   }
 
-  write(tx: ChainTx): Promise<void> {
-    return writeLedger(tx, this)
+  /** Sends what has changed; whether it was written shows at the commit. */
+  write(tx: ChainTx): void {
+    writeLedger(tx, this)
   }
 }
 
@@ -181,9 +182,9 @@ export function ledgerKind<Op extends { readonly key: EffectKey }, R>(
   return {
     point,
     family,
-    load: (tx, ops) =>
+    load: (reader, ops) =>
       loadLedger(
-        tx,
+        reader,
         ops.map((op) => op.key),
       ),
     apply,
@@ -192,10 +193,10 @@ export function ledgerKind<Op extends { readonly key: EffectKey }, R>(
 }
 
 /** Reads runs, the named calls with their steps and approvals, and the present roles of requesters and voters. */
-export async function loadLedger(tx: ChainTx, keys: readonly EffectKey[]): Promise<Ledger> {
-  const organizationId = tx.organizationId
+export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]): Promise<Ledger> {
+  const { organizationId } = reader
   const runIds = [...new Set(keys.map((key) => key.runId))]
-  const { rows } = await sql<LoadedRows>`
+  const rows = await reader.send(sql<LoadedRows>`
     with k as (
       select * from unnest(${keys.map((key) => key.runId)}::text[], ${keys.map((key) => key.stepId)}::text[],
                            ${keys.map((key) => key.itemIndex)}::int[]) as k(run_id, step_id, item_index)
@@ -226,7 +227,7 @@ export async function loadLedger(tx: ChainTx, keys: readonly EffectKey[]): Promi
     )
     select (select json_agg(r) from r) as runs, (select json_agg(e) from e) as effects,
            (select json_agg(s) from s) as steps, (select json_agg(a) from a) as approvals,
-           (select json_agg(m) from m) as roles`.execute(tx.trx)
+           (select json_agg(m) from m) as roles`)
   const loaded = rows[0] as LoadedRows
   const ledger = new Ledger()
   for (const run of loaded.runs ?? []) ledger.runs.set(run.id, run)

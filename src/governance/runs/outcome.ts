@@ -48,7 +48,7 @@ export function recordWithWrite(
     const effect = ledger.effects.get(effectId(op.key))
     if (effect !== undefined && isCurrent(effect, op)) await write(tx.trx)
     const state = applyOutcome(tx, ledger, op)
-    await ledger.write(tx)
+    ledger.write(tx)
     return state
   })
 }

@@ -70,7 +70,7 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
       const labels = outcome === 'done' ? await outputLabels(context, tx, key, effect) : effect.labels
       settle(tx, ledger, run, effect, { actor, ...chosen(request, labels) })
     }
-    await ledger.write(tx)
+    ledger.write(tx)
     await request.once?.markActed(tx.trx)
     tx.deliver('run.wake', runId, { key: wakeKey(stepId, request.itemIndex) })
   })
