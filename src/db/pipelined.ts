@@ -44,7 +44,7 @@ export class PipelinedTransaction {
 
   /** Sends a statement at once; answers its rows. The first one takes BEGIN along. */
   send<T>(statement: Statement<T>): Promise<readonly T[]> {
-    if (!this.#begun) this.#post('begin')
+    if (!this.#begun) void this.#post('begin')
     this.#begun = true
     const { sql, parameters } = statement.compile(this.db)
     const rows = this.#post(sql, parameters).then((result) => result.rows as T[])
@@ -56,7 +56,8 @@ export class PipelinedTransaction {
   async commit(): Promise<void> {
     const committed = this.#post('commit')
     for (const each of this.#sent) await each
-    if ((await committed).command !== 'COMMIT') throw new Error('the transaction was rolled back at its commit')
+    if ((await committed).command !== 'COMMIT')
+      throw new Error('the transaction was rolled back at its commit')
   }
 
   /** Gives the connection back, with nothing of the transaction left on it. */

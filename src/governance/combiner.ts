@@ -253,11 +253,7 @@ function answerTo(error: unknown): unknown {
  * changed the policy: what follows it is decided under the new one, in the next transaction. Answers one result for each
  * that ran.
  */
-async function runBatch(
-  tx: ChainTx,
-  batch: readonly Waiting[],
-  first: Segment | null,
-): Promise<unknown[]> {
+async function runBatch(tx: ChainTx, batch: readonly Waiting[], first: Segment | null): Promise<unknown[]> {
   const results: unknown[] = []
   while (results.length < batch.length && !tx.isPolicyChanged) {
     const segment = results.length === 0 ? first : loadSegment(tx, batch, results.length)

@@ -170,24 +170,24 @@ function runNeedsApproval(tx: ChainTx, risk: Risk): boolean {
 function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: boolean): void {
   const { trx } = tx
   const row = trx.insertInto('runs').values({
-      id: request.runId,
-      organization_id: tx.organizationId,
-      workflow_id: request.workflowId,
-      workflow_version: request.versionNumber,
-      interpreter_version: interpreterVersion,
-      status: needsApproval ? 'awaiting_approval' : 'queued',
-      status_reason: needsApproval
-        ? `the run waits for approval: its risk is ${risk.level} (${risk.reasons.join('; ')})`
-        : 'the run waits for a worker',
-      requested_by: request.caller.userId,
-      api_key_id: request.caller.keyId,
-      idempotency_key: request.idempotencyKey ?? null,
-      inputs: JSON.stringify(request.inputs),
-      input_hash: hashOf(request.inputs),
-      time_zone: request.timeZone,
-      risk: JSON.stringify(risk),
-      created_at: tx.now,
-    })
+    id: request.runId,
+    organization_id: tx.organizationId,
+    workflow_id: request.workflowId,
+    workflow_version: request.versionNumber,
+    interpreter_version: interpreterVersion,
+    status: needsApproval ? 'awaiting_approval' : 'queued',
+    status_reason: needsApproval
+      ? `the run waits for approval: its risk is ${risk.level} (${risk.reasons.join('; ')})`
+      : 'the run waits for a worker',
+    requested_by: request.caller.userId,
+    api_key_id: request.caller.keyId,
+    idempotency_key: request.idempotencyKey ?? null,
+    inputs: JSON.stringify(request.inputs),
+    input_hash: hashOf(request.inputs),
+    time_zone: request.timeZone,
+    risk: JSON.stringify(risk),
+    created_at: tx.now,
+  })
   void tx.send(row)
   const steps = request.frozen.definition.steps.map((step, position) => ({
     run_id: request.runId,
@@ -201,23 +201,22 @@ function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: bo
 function createRunApproval(context: Context, tx: ChainTx, request: Prepared, risk: Risk): void {
   const id = newId('approval')
   const seconds = context.config.runApprovalSeconds
-  const row = tx.trx.insertInto('approvals')
-    .values({
-      id,
-      organization_id: tx.organizationId,
-      kind: 'run',
-      status: 'pending',
-      run_id: request.runId,
-      workflow_id: request.workflowId,
-      params_hash: hashOf(request.inputs),
-      labels: [],
-      risk: JSON.stringify(risk),
-      requested_by: request.caller.userId,
-      approver: 'admin',
-      approvals_needed: tx.policy.settings.approval_threshold,
-      created_at: tx.now,
-      expires_at: seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000),
-    })
+  const row = tx.trx.insertInto('approvals').values({
+    id,
+    organization_id: tx.organizationId,
+    kind: 'run',
+    status: 'pending',
+    run_id: request.runId,
+    workflow_id: request.workflowId,
+    params_hash: hashOf(request.inputs),
+    labels: [],
+    risk: JSON.stringify(risk),
+    requested_by: request.caller.userId,
+    approver: 'admin',
+    approvals_needed: tx.policy.settings.approval_threshold,
+    created_at: tx.now,
+    expires_at: seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000),
+  })
   void tx.send(row)
   tx.event(request.runId, 'run.awaiting_approval', { approval_id: id })
   tx.event(request.runId, 'approval.created', { approval_id: id })

@@ -36,7 +36,10 @@ export async function finishRun(context: Context, input: FinishInput): Promise<v
 
 type Step = Pick<Selectable<RunStepsTable>, 'step_id' | 'status' | 'error'>
 
-async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run | undefined; steps: readonly Step[] }> {
+async function readRun(
+  tx: ChainTx,
+  runId: string,
+): Promise<{ run: Run | undefined; steps: readonly Step[] }> {
   const runs = tx.send(tx.trx.selectFrom('runs').selectAll().where('id', '=', runId))
   const steps = tx.send(
     tx.trx.selectFrom('run_steps').select(['step_id', 'status', 'error']).where('run_id', '=', runId),
@@ -163,7 +166,10 @@ function endSteps(tx: ChainTx, runId: string) {
 }
 
 /** The definition's `result` with its templates resolved; a reference that finds nothing fails the run. */
-async function resolveResult(context: Context, run: FixedRun): Promise<{ result: Json; problem: string | null }> {
+async function resolveResult(
+  context: Context,
+  run: FixedRun,
+): Promise<{ result: Json; problem: string | null }> {
   const { definition } = await readVersion(context.db, run.workflowId, run.workflowVersion)
   if (definition.result === undefined) return { result: null, problem: null }
   const stepIds = references(definition.result as Json).flatMap((each) =>
