@@ -119,6 +119,11 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
 }
 
+/** What links begin with, without a closing slash: `PUBLIC_URL`, else the address that is listened on. */
+export function publicBase({ http }: Pick<Config, 'http'>): string {
+  return http.publicUrl?.replace(/\/+$/, '') ?? `http://${http.host}:${http.port}`
+}
+
 function unfitForProduction(e: z.infer<typeof environment>): string[] {
   const found: string[] = []
   if ((e.SESSION_SECRET_KEY ?? '').length < 32)

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts'
 import { splitKey, type Method } from './access.ts'
 import { dispatch } from './dispatch.ts'
 import { ApiError, errorBody, retryAfter, statusOf, toApiError } from './errors.ts'
+import { pages } from './pages.ts'
 import { requestId } from './request-id.ts'
 import type { Route, Services } from './route.ts'
 import { routes } from './routes/index.ts'
@@ -18,6 +19,7 @@ export function createApp(context: Context, services: Services): Express {
   app.set('query parser', false)
   app.set('case sensitive routing', true)
   app.use(withHeaders)
+  app.use(pages(context))
   const router = createRouter(context, services)
   for (const prefix of prefixes) app.use(prefix, router)
   app.use((request: Request) => {

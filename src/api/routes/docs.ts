@@ -1,6 +1,7 @@
 import type { Context } from '../../context.ts'
-import { docsPage } from '../docs-page.ts'
+import { docsPage, type Described } from '../docs-page.ts'
 import { ApiError } from '../errors.ts'
+import { sendPage } from '../html-page.ts'
 import { openApiDocument } from '../openapi.ts'
 import { publicRoute, type Route } from '../route.ts'
 
@@ -29,10 +30,9 @@ export function docsRoutes(all: () => readonly Route[]): Route[] {
       responses: { 200: null },
       async open(context, _services, _request, response) {
         requireDocs(context)
-        page ??= docsPage(all())
-        response.setHeader('Content-Type', 'text/html; charset=utf-8')
-        response.setHeader('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'")
-        response.end(page)
+        document ??= openApiDocument(all())
+        page ??= docsPage(all(), document as Described)
+        sendPage(response, page)
         return null
       },
     }),

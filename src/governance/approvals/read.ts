@@ -1,4 +1,5 @@
 import { sql, type Selectable } from 'kysely'
+import { publicBase } from '../../config.ts'
 import type { Context } from '../../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable, Risk } from '../../db/schema/runs.ts'
@@ -143,7 +144,7 @@ function show(
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,
     decided_at: row.decided_at?.toISOString() ?? null,
-    console_url: `${context.config.http.publicUrl ?? `http://${context.config.http.host}:${context.config.http.port}`}/console/approvals/${row.id}`,
+    console_url: `${publicBase(context.config)}/console/approvals/${row.id}`,
   }
 }
 
