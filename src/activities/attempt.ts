@@ -91,7 +91,7 @@ class Control {
         runId: frame.run.id,
         stepId: frame.key.stepId,
         itemIndex: frame.key.itemIndex < 0 ? null : frame.key.itemIndex,
-        requester: { userId: frame.run.requestedBy, email: frame.run.requesterEmail },
+        requester: { userId: frame.run.requestedBy },
         idempotencyKey: effectId(frame.key),
         labels: op.labels,
       },

@@ -6,7 +6,12 @@ import { hashOf } from '../governance/canonical.ts'
 import type { StepOp } from '../governance/runs/effect.ts'
 import type { Frame } from '../governance/runs/frame.ts'
 import { itemsOf } from '../governance/runs/items.ts'
-import { openParams, sealParams, type SealedParams } from '../governance/runs/sealed-params.ts'
+import {
+  effectiveParams,
+  openParams,
+  sealParams,
+  type SealedParams,
+} from '../governance/runs/sealed-params.ts'
 import { resolve, type Scope } from '../policy/templates.ts'
 import { unionLabels, type Json, type JsonObject } from '../policy/types.ts'
 import { holds } from '../policy/when.ts'
@@ -31,7 +36,7 @@ export function prepareCall(context: Context, frame: Frame, tool: ToolDeclaratio
   } catch (error) {
     problem = { code: 'template_unresolved', message: (error as Error).message }
   }
-  if (wanted) problem ??= whyNotCallable(tool, stored.params)
+  if (wanted) problem ??= whyNotCallable(tool, effectiveParams(tool, stored.params, frame.run.requesterEmail))
   // What cannot be called is not kept: it may be there only to fill a disk.
   if (problem !== null) stored = nothing
   const sealed = sealParams(context.sealer, frame.key, stored)
@@ -52,7 +57,7 @@ function operation(
     tool,
     wanted,
     problem,
-    params: stored.params,
+    params: effectiveParams(tool, stored.params, frame.run.requesterEmail),
     paramsHash: hashOf({ tool: tool.name, params: stored.params }),
     paramLabels: new Map(stored.paramLabels),
     sealed,

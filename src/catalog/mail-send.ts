@@ -29,6 +29,7 @@ export const mailSend = defineTool({
     cc: recipients.optional().describe('Copies; written like `to`.'),
     bcc: recipients.optional().describe('Copies the other recipients do not see; written like `to`.'),
   }),
+  people: ['to', 'cc', 'bcc'],
   categories: ['external_comm'],
   // "sending messages and email is high" (specification, "What the service does", 7)
   risk: 'high',

@@ -19,6 +19,8 @@ export interface ToolDeclaration<Name extends string = string, Params extends z.
   readonly outputLabels: readonly Label[]
   /** Strict object: a parameter the tool does not have is an error. */
   readonly params: Params
+  /** Parameters that name people by address, in which the word `me` is the person who runs; rules see the address. */
+  readonly people?: readonly string[]
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
   /** Names of the limits a tool policy may set on it. */

@@ -11,7 +11,10 @@ const bringingOwnLabels: ReadonlySet<string> = new Set(['memory_get'])
 export function planOf(
   definition: WorkflowDefinition,
   catalog: ToolCatalog,
-  known: { inputs: JsonObject; areInputsComplete: boolean } & Pick<Plan, 'uploadedFiles' | 'builtins'>,
+  known: { inputs: JsonObject; areInputsComplete: boolean } & Pick<
+    Plan,
+    'uploadedFiles' | 'builtins' | 'requesterEmail'
+  >,
 ): Plan {
   const graph = dependencies(definition)
   const steps = definition.steps.map((step): PlanStep => {
@@ -23,6 +26,7 @@ export function planOf(
       outputLabels: tool?.outputLabels ?? [],
       bringsOwnLabels: tool === undefined || bringingOwnLabels.has(step.tool),
       params: step.params,
+      people: tool?.people,
       dependsOn: graph.get(step.id) ?? [],
       when: step.when,
       forEach: step.for_each,

@@ -1,5 +1,6 @@
 import type { Budget } from './budget.ts'
 import type { LabelSets, Origins } from './evaluate.ts'
+import { fillInMe } from './me.ts'
 import type { Plan, PlanStep } from './plan.ts'
 import { type PlanScope, fillIn, isKnown } from './plan-values.ts'
 import { references } from './template-syntax.ts'
@@ -38,7 +39,9 @@ export function casesOf(planned: Planned): Case[] {
   return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
     const within = { ...scope, ...item }
     const runs = Math.min(occurs, whenHolds(step, within, planned.budget)) as Tri
-    return runs === no ? [] : [{ occurs: runs, params: fillIn(step.params, within) }]
+    if (runs === no) return []
+    const params = fillIn(step.params, within)
+    return [{ occurs: runs, params: fillInMe(params, step.people ?? [], plan.requesterEmail ?? null) }]
   })
 }
 

@@ -18,6 +18,8 @@ export interface PlanStep {
   readonly bringsOwnLabels?: boolean | undefined
   /** With templates, as in the definition. */
   readonly params: JsonObject
+  /** Names of parameters in which `me` is the person who runs. */
+  readonly people?: readonly string[] | undefined
   /** Every step it waits for, named or referenced. */
   readonly dependsOn: readonly string[]
   readonly when?:
@@ -35,6 +37,8 @@ export interface Plan {
   readonly areInputsComplete: boolean
   readonly uploadedFiles?: Json | undefined
   readonly builtins?: Builtins | undefined
+  /** What `me` stands for; unknown before somebody runs it. */
+  readonly requesterEmail?: string | undefined
 }
 
 export type Certainty = 'definite' | 'possible'

@@ -25,7 +25,7 @@ export function hostsIn(text: string, budget: Budget): Host[] {
   const hasOneReading = isLink && isLoneLink(text.trim(), pieces[0] ?? '')
   const hosts = new Set<Host>()
   pieces.forEach((piece, index) => {
-    // `me` is a recipient to the mail tool wherever it stands.
+    // To a mail tool `me` is a recipient wherever it stands; in runs it is an address by now (me.ts).
     const isRestOfLink = hasOneReading && index > 0 && !/:[\\/]/.test(piece) && piece !== 'me'
     for (const host of hostsInPiece(piece, budget)) if (host !== null || !isRestOfLink) hosts.add(host)
   })

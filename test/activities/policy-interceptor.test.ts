@@ -13,6 +13,7 @@ import {
   startEngine,
   type Engine,
 } from '../governance/runs/engine-fixture.ts'
+import { execute as executeIn, type Scheduled } from './execute.ts'
 
 let engine: Engine
 let runId: string
@@ -31,31 +32,8 @@ beforeEach(async () => {
   })
 })
 
-interface Scheduled {
-  readonly workflowId?: string
-  readonly activityType?: string
-  readonly attempt?: number
-  readonly args: unknown[]
-}
-
-/** Runs an activity as a worker would; answers what came of it and what its body was given. */
-async function execute({ workflowId = runId, activityType = 'file_read', attempt = 1, args }: Scheduled) {
-  const bodies: unknown[] = []
-  const activity = {
-    info: { activityType, attempt, workflowExecution: { workflowId, runId: 'r' } },
-    cancellationSignal: new AbortController().signal,
-    heartbeat: () => {},
-  } as unknown as ActivityContext
-  const { inbound } = createPolicyInterceptor(engine.context)(activity)
-  const next = async (input: { args: unknown[] }) => {
-    bodies.push(input.args[0])
-    return { output: { text: 'b' } }
-  }
-  const answer: unknown = await inbound
-    .execute?.({ args, headers: {} }, next)
-    .catch((error: unknown) => error)
-  return { answer, bodies }
-}
+const execute = (scheduled: Partial<Scheduled> & { readonly args: unknown[] }) =>
+  executeIn(engine.context, { workflowId: runId, activityType: 'file_read', ...scheduled })
 
 const step = (stepId: string, itemIndex: number | null = null) => [{ runId, stepId, itemIndex }]
 
@@ -136,7 +114,7 @@ describe('a call that its run’s own workflow schedules', () => {
 })
 
 describe('refused, without a trace in the run:', () => {
-  const refusals: readonly (readonly [string, () => Scheduled])[] = [
+  const refusals: readonly (readonly [string, () => Parameters<typeof execute>[0]])[] = [
     ['a call of another workflow', () => ({ workflowId: 'other', args: step('s') })],
     ['no argument', () => ({ args: [] })],
     ['an argument of another form', () => ({ args: [{ runId, stepId: 7, itemIndex: null }] })],

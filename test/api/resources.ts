@@ -43,6 +43,7 @@ export async function resourcesOf(
       status: 'completed',
       status_reason: 'the run completed',
       requested_by: userId,
+      requester_email: 'requester@larkspur.example',
       api_key_id: key,
       inputs: '{}',
       input_hash: '0'.repeat(64),

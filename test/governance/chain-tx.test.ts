@@ -26,8 +26,8 @@ beforeEach(async () => {
     for (const id of ['run_1', 'run_2'])
       await client.query(
         `insert into runs (id, organization_id, workflow_id, workflow_version, interpreter_version, status,
-           status_reason, requested_by, inputs, input_hash, time_zone, risk)
-         values ($1, $2, 'wf_1', 1, 1, 'running', '', $3, '{}', '', 'UTC', '{}')`,
+           status_reason, requested_by, requester_email, inputs, input_hash, time_zone, risk)
+         values ($1, $2, 'wf_1', 1, 1, 'running', '', $3, 'a@b.test', '{}', '', 'UTC', '{}')`,
         [id, organizationId, userId],
       )
   })

@@ -18,6 +18,7 @@ const text: fc.Arbitrary<string> = fc.constantFrom(
   '',
   'hello',
   ', c@evil.net',
+  'me',
 )
 const scalar = fc.oneof(text, fc.constantFrom<Json>(1, 0, true, null))
 export const value: fc.Arbitrary<Json> = fc.oneof(
@@ -102,5 +103,7 @@ export const template: fc.Arbitrary<Json> = fc.oneof(
     'FIL{{s0}}',
     'https://docs.google.com/document/d/{{input.a}}',
     '{{item}}',
+    'me{{s1}}',
+    'me, {{input.a}}',
   ),
 )

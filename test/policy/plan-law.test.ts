@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { addedLabels, compilePolicy, decide } from '../../src/policy/decide.ts'
 import { type Plan, type PlanStep, analyzePlan } from '../../src/policy/plan.ts'
+import { fillInMe } from '../../src/policy/me.ts'
 import { conditionOn, labels, source, template, value } from './arbitraries.ts'
 import { references } from '../../src/policy/template-syntax.ts'
 import { TemplateError, resolve } from '../../src/policy/templates.ts'
@@ -65,12 +66,17 @@ const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
       tool: `tool${index}`,
       sideEffect: 'egress',
       params: kept,
+      people,
       forEach,
       when,
       dependsOn,
     }
   }),
 )
+
+/** Whoever runs the plan: what `me` in `to` and `list` stands for. */
+const requester = 'b@evil.net'
+const people = ['to', 'list']
 
 interface World {
   inputs: JsonObject
@@ -148,7 +154,7 @@ function run(policy: ReturnType<typeof compilePolicy>, steps: readonly PlanStep[
         source: 'workflows' as const,
         tool: step.tool,
         sideEffect: step.sideEffect,
-        params: resolved as JsonObject,
+        params: fillInMe(resolved, people, requester) as JsonObject,
         labels: inputLabels,
         paramLabels,
       }
@@ -180,6 +186,7 @@ describe('the law of plan analysis', () => {
             steps,
             inputs: known === 'known' ? filled.inputs : known === 'partly' && a !== undefined ? { a } : {},
             areInputsComplete: known === 'known',
+            requesterEmail: known === 'unknown' ? undefined : requester,
           }
           const analysis = analyzePlan(policy, analyzed)
           let verdicts: Map<string, Verdict>
@@ -211,6 +218,7 @@ describe('the law of plan analysis', () => {
       'FILE1',
       'https://docs.google.com/document/d/FILE1',
       '',
+      'me',
     )
     const filling: fc.Arbitrary<Json> = fc.oneof(text, fc.constantFrom<Json>(null, [], ['b@evil.net'], {}, 1))
     const unknown = fc.constantFrom<Json>(
@@ -223,6 +231,9 @@ describe('the law of plan analysis', () => {
       'https://acme.com/{{input.b}}',
       'a@acme.com{{input.a}}',
       '{{input.a}}{{input.b}}',
+      'me{{input.a}}',
+      'me,{{input.b}}',
+      '{{input.a}}, me',
     )
     const either = fc.oneof(unknown, text)
     const to: fc.Arbitrary<Json> = fc.oneof(
@@ -238,14 +249,21 @@ describe('the law of plan analysis', () => {
         to,
         filling,
         filling,
-        (one, verdict, to, a, b) => {
+        fc.constantFrom(undefined, 'a@acme.com'),
+        (one, verdict, to, a, b, requesterEmail) => {
           const rule = { id: 'rule_1', name: 'one', status: 'active' as const, verdict, params: [one] }
           const policy = compilePolicy({ rules: [rule], labelRules: [], approvalsEnabled: true })
           const call = { tool: 't', sideEffect: 'egress' as const, params: { to } }
-          const step = { ...call, id: 's', outputLabels: [], dependsOn: [] }
-          const analysis = analyzePlan(policy, { steps: [step], inputs: {}, areInputsComplete: false })
+          const step = { ...call, id: 's', outputLabels: [], dependsOn: [], people: ['to'] }
+          const analysis = analyzePlan(policy, {
+            steps: [step],
+            inputs: {},
+            areInputsComplete: false,
+            requesterEmail,
+          })
           const scope = { inputs: { a, b }, step: () => undefined, today: 'T', yesterday: 'Y', now: 'N' }
-          const params = resolve({ to }, scope).value as JsonObject
+          const resolved = resolve({ to }, scope).value
+          const params = fillInMe(resolved, ['to'], 'a@acme.com') as JsonObject
           const decided = decide(policy, {
             ...call,
             params,

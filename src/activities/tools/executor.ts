@@ -4,14 +4,14 @@ import type { Json, Label } from '../../policy/types.ts'
 
 /** One decided call, as the policy interceptor hands it to a tool's body. */
 export interface ToolCall<Params> {
-  /** Templates resolved, validated by the tool's schema, defaults filled in. */
+  /** Templates resolved, `me` an address, validated by the tool's schema, defaults filled in. */
   readonly params: Params
   readonly organizationId: string
   readonly runId: string
   readonly stepId: string
   /** null for a step without `for_each`. */
   readonly itemIndex: number | null
-  readonly requester: { readonly userId: string; readonly email: string }
+  readonly requester: { readonly userId: string }
   /** Stable over all attempts of this call: (run, step, item). */
   readonly idempotencyKey: string
   /** Input labels the call was decided on. */

@@ -1,5 +1,6 @@
 import { domainToASCII } from 'node:url'
 import { maxMailRecipients } from '../../catalog/mail-send.ts'
+import { addressItems } from '../../policy/me.ts'
 import { ToolError } from './executor.ts'
 
 export interface Mailbox {
@@ -41,18 +42,20 @@ export function refuseHeaderBreaks(field: string, text: string): void {
 }
 
 /**
- * The mailboxes of one field, each address once. `me` is the person who runs (contract section 9). Domains come back
- * in ASCII (IDNA) and lower case.
+ * The mailboxes of one field, each address once; `me` has become an address before the call was decided. Domains come
+ * back in ASCII (IDNA) and lower case.
  *
  * @throws ToolError `mail_header_invalid`, `mail_address_invalid`
  */
-export function parseRecipients(field: string, value: RecipientsParam, me: string): Mailbox[] {
+export function parseRecipients(field: string, value: RecipientsParam): Mailbox[] {
   const texts = value === undefined ? [] : typeof value === 'string' ? [value] : value
   const found = new Map<string, Mailbox>()
   for (const text of texts) {
     refuseHeaderBreaks(field, text)
-    for (const item of splitList(text)) {
-      const mailbox = parseMailbox(field, item === 'me' ? me : item)
+    for (const { start, end } of addressItems(text)) {
+      // a trailing comma
+      if (start === end) continue
+      const mailbox = parseMailbox(field, text.slice(start, end))
       if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox)
     }
   }
@@ -113,25 +116,6 @@ function deceives(name: string, address: string): boolean {
   const seen = name.normalize('NFKC')
   if (/\/\/|=\?/.test(seen)) return true
   return seen.includes('@') && seen.toLowerCase() !== address.toLowerCase()
-}
-
-/** Splits at commas and semicolons outside of quotes; empty items (a trailing comma) fall away. */
-function splitList(text: string): string[] {
-  const items: string[] = []
-  let start = 0
-  let quoted = false
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (quoted && char === '\\') at++
-    else if (char === '"') quoted = !quoted
-    else if (!quoted && (char === ',' || char === ';')) {
-      items.push(text.slice(start, at))
-      start = at + 1
-    }
-  }
-  // an open quote stays in the last item, where no form fits it
-  items.push(text.slice(start))
-  return items.map((item) => item.trim()).filter((item) => item !== '')
 }
 
 const invalid = (field: string) =>

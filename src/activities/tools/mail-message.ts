@@ -28,10 +28,9 @@ export interface Mail {
 export async function composeMail(call: ToolCall<ToolParams<'mail_send'>>, mailFrom: string): Promise<Mail> {
   const { params } = call
   refuseHeaderBreaks('subject', params.subject)
-  const me = call.requester.email
-  const to = parseRecipients('to', params.to, me)
-  const cc = parseRecipients('cc', params.cc, me)
-  const bcc = parseRecipients('bcc', params.bcc, me)
+  const to = parseRecipients('to', params.to)
+  const cc = parseRecipients('cc', params.cc)
+  const bcc = parseRecipients('bcc', params.bcc)
   const recipients = envelopeRecipients(to, cc, bcc)
   const from = parseSender(mailFrom)
   const messageId = messageIdOf(call.idempotencyKey)

@@ -151,6 +151,7 @@ export const approval = z
     labels,
     risk,
     requested_by: id,
+    requester_email: z.string().nullable().meta({ description: 'what `me` in the parameters stands for' }),
     approver: z.enum(['admin', 'owner']),
     approvals_needed: z.int(),
     votes: z.array(vote),

@@ -37,6 +37,7 @@ create table runs (
     'denied', 'rejected', 'expired', 'cancelled')),
   status_reason text not null,
   requested_by text not null references users,
+  requester_email text not null,
   api_key_id text,
   idempotency_key text,
   inputs text not null,

@@ -34,6 +34,8 @@ export interface RunsTable {
   /** One plain sentence; explains why a run has not started. */
   status_reason: string
   requested_by: string
+  /** As it was when the run was accepted. */
+  requester_email: string
   api_key_id: string | null
   idempotency_key: string | null
   /** JSON text. */

@@ -32,6 +32,8 @@ export interface ApprovalView {
   readonly labels: readonly string[]
   readonly risk: Risk
   readonly requested_by: string
+  /** What `me` in the parameters of a run's call stands for; null for what is not of a run. */
+  readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
   readonly votes: readonly VoteView[]
@@ -63,9 +65,7 @@ export async function listApprovals(
   page: PageRequest,
 ): Promise<Page<ApprovalView>> {
   const after = readCursor(page.cursor)
-  let query = context.db
-    .selectFrom('approvals')
-    .selectAll()
+  let query = shownColumns(context)
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', viewer.organizationId)
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)
@@ -101,9 +101,7 @@ export async function readApproval(
   viewer: Viewer,
   approvalId: string,
 ): Promise<ApprovalView> {
-  const row = await context.db
-    .selectFrom('approvals')
-    .selectAll()
+  const row = await shownColumns(context)
     .where('id', '=', approvalId)
     .where('organization_id', '=', viewer.organizationId)
     .executeTakeFirst()
@@ -111,10 +109,23 @@ export async function readApproval(
   return show(context, viewer, row, await readVotes(context, [approvalId]))
 }
 
+function shownColumns(context: Context) {
+  return context.db
+    .selectFrom('approvals')
+    .selectAll()
+    .select((eb) =>
+      eb
+        .selectFrom('runs')
+        .select('requester_email')
+        .whereRef('runs.id', '=', 'approvals.run_id')
+        .as('requester_email'),
+    )
+}
+
 function show(
   context: Context,
   viewer: Viewer,
-  row: Selectable<ApprovalsTable>,
+  row: Selectable<ApprovalsTable> & { requester_email: string | null },
   votes: Awaited<ReturnType<typeof readVotes>>,
 ): ApprovalView {
   const params = mayDecide(viewer.role, row.approver) ? shownParams(context, row) : undefined
@@ -138,6 +149,7 @@ function show(
     labels: row.labels,
     risk: row.risk,
     requested_by: row.requested_by,
+    requester_email: row.requester_email,
     approver: row.approver,
     approvals_needed: row.approvals_needed,
     votes: votes.get(row.id) ?? [],

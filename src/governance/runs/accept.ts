@@ -98,7 +98,12 @@ async function acceptUnderLock(
   const plan = planOf(
     request.frozen.definition,
     { get: getTool },
-    { inputs: request.inputs, areInputsComplete: true, builtins: builtins(tx.now, request.timeZone) },
+    {
+      inputs: request.inputs,
+      areInputsComplete: true,
+      builtins: builtins(tx.now, request.timeZone),
+      requesterEmail: request.caller.email,
+    },
   )
   const analysis = analyzePlan(tx.policy.compiled, plan)
   if (analysis.definitelyDenied) return refuse(tx, request, analysis)
@@ -180,6 +185,7 @@ function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: bo
       ? `the run waits for approval: its risk is ${risk.level} (${risk.reasons.join('; ')})`
       : 'the run waits for a worker',
     requested_by: request.caller.userId,
+    requester_email: request.caller.email,
     api_key_id: request.caller.keyId,
     idempotency_key: request.idempotencyKey ?? null,
     inputs: JSON.stringify(request.inputs),

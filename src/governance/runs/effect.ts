@@ -41,8 +41,9 @@ export interface StepOp {
   readonly wanted: boolean
   /** Why it cannot be called at all (templates, parameters, no executor); the outcome is `failed`. */
   readonly problem: StepError | null
-  /** Templates resolved, in the form the rules see: before defaults and `me` are filled in. */
+  /** Templates resolved and `me` an address: what the rules judge and the tool is called with, before defaults. */
   readonly params: JsonObject
+  /** Over the resolved parameters as they are sealed: before defaults and `me` are filled in (contract section 6). */
   readonly paramsHash: string
   readonly paramLabels: ReadonlyMap<string, readonly Label[]>
   readonly sealed: Buffer

@@ -11,6 +11,7 @@ export interface FixedRun {
   readonly workflowId: string
   readonly workflowVersion: number
   readonly requestedBy: string
+  /** The requester's address when the run was accepted: what `me` stands for, however long the run takes. */
   readonly requesterEmail: string
   readonly inputs: JsonObject
   /** `today`, `yesterday` and `now`, fixed at run start in the run's time zone (contract section 3). */
@@ -35,20 +36,19 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
   const cached = cache.get(runId)
   if (cached !== undefined) return cached
   const row = await db
-    .selectFrom('runs as r')
-    .innerJoin('users as u', 'u.id', 'r.requested_by')
+    .selectFrom('runs')
     .select([
-      'r.id',
-      'r.organization_id',
-      'r.workflow_id',
-      'r.workflow_version',
-      'r.requested_by',
-      'r.inputs',
-      'r.time_zone',
-      'r.created_at',
-      'u.email',
+      'id',
+      'organization_id',
+      'workflow_id',
+      'workflow_version',
+      'requested_by',
+      'requester_email',
+      'inputs',
+      'time_zone',
+      'created_at',
     ])
-    .where('r.id', '=', runId)
+    .where('id', '=', runId)
     .executeTakeFirst()
   if (row === undefined) throw new UnknownRun(runId)
   const run: FixedRun = {
@@ -57,7 +57,7 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
     workflowId: row.workflow_id,
     workflowVersion: row.workflow_version,
     requestedBy: row.requested_by,
-    requesterEmail: row.email,
+    requesterEmail: row.requester_email,
     inputs: JSON.parse(row.inputs) as JsonObject,
     builtins: builtins(row.created_at, row.time_zone),
   }

@@ -12,7 +12,7 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { effectId, loadLedger, type EffectKey, type EffectRecord } from './ledger.ts'
 import { settle, type Settlement } from './ledger-moves.ts'
-import { openParams } from './sealed-params.ts'
+import { effectiveParams, openParams } from './sealed-params.ts'
 
 export interface ResolveRequest {
   readonly caller: Caller
@@ -94,9 +94,10 @@ async function outputLabels(
   effect: EffectRecord,
 ): Promise<Label[]> {
   const tool = getTool(effect.tool)
-  const { params_sealed: sealed } = await tx.trx
+  const { params_sealed: sealed, requester_email } = await tx.trx
     .selectFrom('effects')
-    .select('params_sealed')
+    .innerJoin('runs', 'runs.id', 'effects.run_id')
+    .select(['params_sealed', 'requester_email'])
     .where('run_id', '=', key.runId)
     .where('step_id', '=', key.stepId)
     .where('item_index', '=', key.itemIndex)
@@ -111,7 +112,7 @@ async function outputLabels(
       source: 'workflows',
       tool: tool.name,
       sideEffect,
-      params,
+      params: effectiveParams(tool, params, requester_email),
       labels: effect.labels,
       paramLabels: new Map(paramLabels),
     }),

@@ -1,3 +1,5 @@
+import type { ToolDeclaration } from '../../catalog/tool.ts'
+import { fillInMe } from '../../policy/me.ts'
 import type { JsonObject, Label } from '../../policy/types.ts'
 import { canonicalJson } from '../canonical.ts'
 import type { Sealer } from '../seal.ts'
@@ -8,6 +10,15 @@ export interface SealedParams {
   readonly params: JsonObject
   /** Dotted path of a parameter → labels of the steps it was built from. */
   readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
+}
+
+/** The parameters that rules judge and the tool is called with: `me` is the person who started the run. */
+export function effectiveParams(
+  tool: ToolDeclaration,
+  params: JsonObject,
+  requesterEmail: string,
+): JsonObject {
+  return fillInMe(params, tool.people ?? [], requesterEmail) as JsonObject
 }
 
 /** Sealed for this call and no other: bytes that are moved to another one cannot be opened there. */

@@ -8,7 +8,7 @@ export function toolCall<Params>(params: Params, over: Partial<ToolCall<Params>>
     runId: 'run_1',
     stepId: 'step',
     itemIndex: null,
-    requester: { userId: 'usr_1', email: 'requester@larkspur.example' },
+    requester: { userId: 'usr_1' },
     idempotencyKey: 'run_1/step/',
     labels: [],
     ...over,

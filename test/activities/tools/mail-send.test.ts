@@ -24,7 +24,7 @@ describe('mail_send', () => {
     const result = await sendMail(
       toolCall({
         ...params,
-        cc: 'me',
+        cc: 'requester@larkspur.example',
         bcc: 'Zoë <z@larkspur.example>; b@larkspur.example',
         html: '<p>The figures.',
       }),

@@ -94,7 +94,7 @@ describe('memory_set', () => {
       .updateTable('memory')
       .set({ updated_at: new Date(0) })
       .execute()
-    await commit(null, { labels: [], requester: { userId: 'usr_2', email: 'b@x.example' } })
+    await commit(null, { labels: [], requester: { userId: 'usr_2' } })
     const after = await rows()
     expect(after).toHaveLength(1)
     expect(after[0]).toMatchObject({ value: 'null', labels: [], updated_by: 'usr_2' })

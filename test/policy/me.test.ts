@@ -1,0 +1,76 @@
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { fillInMe } from '../../src/policy/me.ts'
+import type { Json } from '../../src/policy/types.ts'
+import { Hole, type Partial } from '../../src/policy/values.ts'
+
+const ann = 'ann@acme.com'
+const filled = (to: Partial, email: string | null = ann) =>
+  (fillInMe({ to, text: 'me' }, ['to', 'cc'], email) as { to: Partial }).to
+
+describe('`me` becomes the address of the person who runs', () => {
+  const cases: [Json, Json][] = [
+    ['me', ann],
+    [' me ', ` ${ann} `],
+    ['me, b@x.com', `${ann}, b@x.com`],
+    ['b@x.com;me', `b@x.com;${ann}`],
+    ['me,me', `${ann},${ann}`],
+    [
+      ['b@x.com', 'me'],
+      ['b@x.com', ann],
+    ],
+    ['"x, me', '"x, me'],
+    ['"x, \\", me", me', `"x, \\", me", ${ann}`],
+    ['https://acme.com/?q=1,me', `https://acme.com/?q=1,${ann}`],
+    ['Me', 'Me'],
+    ['me@x.com', 'me@x.com'],
+    ['Me <me>', 'Me <me>'],
+    ['', ''],
+    [null, null],
+    [{ email: 'me' }, { email: 'me' }],
+  ]
+  test.each(cases)('%j', (to, expected) => expect(filled(to)).toEqual(expected))
+
+  test('only in parameters that name people', () => {
+    expect(fillInMe({ to: 'me', text: 'me' }, ['to', 'cc'], ann)).toEqual({ to: ann, text: 'me' })
+    expect(fillInMe({ to: 'me' }, [], ann)).toEqual({ to: 'me' })
+    expect(fillInMe({ text: 'me' }, ['to'], ann)).toEqual({ text: 'me' })
+  })
+})
+
+describe('what is not known yet', () => {
+  const cases: [string, string][] = [
+    ['', ''],
+    ['m', ''],
+    ['me', ''],
+    ['me ', ''],
+    ['me,', `${ann},`],
+    ['me, b@x.com, m', `${ann}, b@x.com, `],
+    ['b@x.com', 'b@x.com'],
+    ['"me, me', '"me, me'],
+  ]
+  test.each(cases)('a text that starts with %j is known up to %j', (prefix, known) =>
+    expect(filled(new Hole(prefix))).toEqual(new Hole(known)),
+  )
+
+  test('any value at all may still be `me`', () => expect(filled(new Hole(null))).toEqual(new Hole(null)))
+
+  test('whose address is not known hides what follows it', () => {
+    expect(filled('b@x.com, me, c@x.com', null)).toEqual(new Hole('b@x.com, '))
+    expect(filled(new Hole('me, b@x.com'), null)).toEqual(new Hole(''))
+    expect(filled('b@x.com', null)).toBe('b@x.com')
+  })
+
+  test('every completion of a prefix starts with what is known of it', () => {
+    const text = fc
+      .array(fc.constantFrom('me', 'm', 'e', ',', ';', ' ', '"', '\\', 'x@y.z'), { maxLength: 8 })
+      .map((parts) => parts.join(''))
+    fc.assert(
+      fc.property(text, text, (prefix, rest) => {
+        const { prefix: known } = filled(new Hole(prefix)) as Hole
+        expect(String(filled(prefix + rest)).startsWith(known ?? '!')).toBe(true)
+      }),
+      { numRuns: 5_000 },
+    )
+  })
+})
