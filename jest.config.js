@@ -16,5 +16,7 @@ export default {
       },
     ],
   },
-  testTimeout: 30_000,
+  // For what hangs alone: a loaded machine is several times slower than a free one, and the waits of tests
+  // (test/stack/until.ts) give up well before this, with a word on what they waited for.
+  testTimeout: 240_000,
 }

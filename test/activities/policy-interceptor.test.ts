@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { isDecidedCall } from '../../src/activities/decided-call.ts'
@@ -10,19 +10,15 @@ import {
   opOf,
   runOf,
   stepOf,
-  startEngine,
+  useEngine,
   type Engine,
 } from '../governance/runs/engine-fixture.ts'
 import { execute as executeIn, type Scheduled } from './execute.ts'
 
 let engine: Engine
 let runId: string
-beforeAll(async () => {
-  engine = await startEngine()
-})
-afterAll(() => engine.close())
+useEngine((started) => (engine = started))
 beforeEach(async () => {
-  await engine.rules()
   runId = await engine.run({
     steps: [
       { id: 's', tool: 'file_read', params: { path: 'a' } },

@@ -13,7 +13,6 @@ import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
  * that `unknown_outcome` can be asked for exactly where bytes may have left.
  */
 
-const seconds = 1_000
 const both = (...points: CommitPoint[]): Fault[] =>
   points.flatMap((point) => [`${point}:before`, `${point}:after`] as const)
 
@@ -39,10 +38,10 @@ beforeAll(async () => {
   await home.owner.settings({ approvals_enabled: true, approval_required_from: 'high' })
   await home.admin.createRule(holdMail)
   workflowId = await home.member.createWorkflow('Report', governedWorkflow)
-}, 120 * seconds)
+})
 afterAll(async () => {
   await home.close()
-}, 60 * seconds)
+})
 
 interface Started {
   readonly subject: string
@@ -89,152 +88,114 @@ describe('a process killed at a commit point', () => {
     await Promise.allSettled(waiting)
   })
 
-  test.each(onAccept)(
-    '%s: the run is accepted once',
-    async (fault) => {
-      let started!: Started
-      await home.faults.at(fault, () => (started = start(fault)))
-      held.push(started)
-      waiting.push(approveRun(started))
-    },
-    60 * seconds,
-  )
+  test.each(onAccept)('%s: the run is accepted once', async (fault) => {
+    let started!: Started
+    await home.faults.at(fault, () => (started = start(fault)))
+    held.push(started)
+    waiting.push(approveRun(started))
+  })
 
-  test.each(onStart)(
-    '%s: the run starts once',
-    async (fault) => {
-      const started = start(`start ${fault}`)
-      const approvalId = await home.approver.untilHeld(await started.runId, 'run')
-      await home.faults.at(fault, () => waiting.push(approve(approvalId)))
-      held.push(started)
-    },
-    60 * seconds,
-  )
+  test.each(onStart)('%s: the run starts once', async (fault) => {
+    const started = start(`start ${fault}`)
+    const approvalId = await home.approver.untilHeld(await started.runId, 'run')
+    await home.faults.at(fault, () => waiting.push(approve(approvalId)))
+    held.push(started)
+  })
 
-  test(
-    'all of them come to their held mail, with finished steps run once',
-    async () => {
-      await Promise.all(waiting)
-      for (const started of held) {
-        await heldMail(started)
-        expect(home.sink.count(started.subject)).toBe(0)
-      }
-    },
-    90 * seconds,
-  )
-
-  test.each(onMail)(
-    '%s: the mail goes out once, unknown only where bytes may have left',
-    async (fault) => {
-      const started = held.pop() as Started
-      const runId = await started.runId
-      const approvalId = await heldMail(started)
-      await home.faults.at(fault, () => waiting.push(approve(approvalId)))
-      const settled = await home.member.untilRun(runId, 'past its mail', (run) =>
-        ['completed', 'failed', 'unknown_outcome'].includes(mailOf(run).status),
-      )
-      expect(mailOf(settled).status).toBe(unknowable.includes(fault) ? 'unknown_outcome' : 'completed')
-      const dots = home.sink.connections().filter((each) => each.subject === started.subject && each.dot)
-      expect(dots).toHaveLength(fault === 'effect.sent:after' ? 0 : 1)
-      if (mailOf(settled).status === 'unknown_outcome') {
-        expect(settled.status).toBe('paused')
-        const outcome = home.sink.count(started.subject) === 0 ? 'retry' : 'done'
-        expect((await home.approver.resolve(runId, 'send', outcome)).status).toBe(200)
-      }
-      waiting.push(expectFinished(home, runId, started.subject))
-    },
-    90 * seconds,
-  )
-
-  test.each(both('run.cancel'))(
-    '%s: cancelled once, nothing is sent',
-    async (fault) => {
-      const started = held.pop() as Started
-      const runId = await started.runId
+  test('all of them come to their held mail, with finished steps run once', async () => {
+    await Promise.all(waiting)
+    for (const started of held) {
       await heldMail(started)
-      let answer!: Promise<Answer<Run>>
-      await home.faults.at(fault, () => {
-        answer = home.member.cancel(runId, { key: randomUUID() })
-      })
-      waiting.push(
-        answer.then(async ({ status }) => {
-          expect(status).toBe(200)
-          const run = await home.member.untilStatus(runId, 'cancelled')
-          expect(mailOf(run).status).toBe('cancelled')
-          expect(home.sink.count(started.subject)).toBe(0)
-        }),
-      )
-    },
-    60 * seconds,
-  )
+      expect(home.sink.count(started.subject)).toBe(0)
+    }
+  })
 
-  test.each(both('approval.expire'))(
-    '%s: expired once, nothing is sent',
-    async (fault) => {
-      const started = held.pop() as Started
-      const runId = await started.runId
-      const approvalId = await heldMail(started)
-      // The clock moves for the database alone: the run's own timer would be as early as the sweeper.
-      await home.faults.at(fault, () => {
-        void home.query('update approvals set expires_at = clock_timestamp() where id = $1', [approvalId])
-      })
-      waiting.push(
-        home.member
-          .untilStatus(runId, 'expired')
-          .then(() => expect(home.sink.count(started.subject)).toBe(0)),
-      )
-    },
-    60 * seconds,
-  )
+  test.each(onMail)('%s: the mail goes out once, unknown only where bytes may have left', async (fault) => {
+    const started = held.pop() as Started
+    const runId = await started.runId
+    const approvalId = await heldMail(started)
+    await home.faults.at(fault, () => waiting.push(approve(approvalId)))
+    const settled = await home.member.untilRun(runId, 'past its mail', (run) =>
+      ['completed', 'failed', 'unknown_outcome'].includes(mailOf(run).status),
+    )
+    expect(mailOf(settled).status).toBe(unknowable.includes(fault) ? 'unknown_outcome' : 'completed')
+    const dots = home.sink.connections().filter((each) => each.subject === started.subject && each.dot)
+    expect(dots).toHaveLength(fault === 'effect.sent:after' ? 0 : 1)
+    if (mailOf(settled).status === 'unknown_outcome') {
+      expect(settled.status).toBe('paused')
+      const outcome = home.sink.count(started.subject) === 0 ? 'retry' : 'done'
+      expect((await home.approver.resolve(runId, 'send', outcome)).status).toBe(200)
+    }
+    waiting.push(expectFinished(home, runId, started.subject))
+  })
 
-  test.each(both('effect.resolve'))(
-    '%s: an unknown outcome is resolved once',
-    async (fault) => {
-      const started = held.pop() as Started
-      const runId = await started.runId
-      await home.sink.behave({ kind: 'drop', taken: true })
+  test.each(both('run.cancel'))('%s: cancelled once, nothing is sent', async (fault) => {
+    const started = held.pop() as Started
+    const runId = await started.runId
+    await heldMail(started)
+    let answer!: Promise<Answer<Run>>
+    await home.faults.at(fault, () => {
+      answer = home.member.cancel(runId, { key: randomUUID() })
+    })
+    waiting.push(
+      answer.then(async ({ status }) => {
+        expect(status).toBe(200)
+        const run = await home.member.untilStatus(runId, 'cancelled')
+        expect(mailOf(run).status).toBe('cancelled')
+        expect(home.sink.count(started.subject)).toBe(0)
+      }),
+    )
+  })
+
+  test.each(both('approval.expire'))('%s: expired once, nothing is sent', async (fault) => {
+    const started = held.pop() as Started
+    const runId = await started.runId
+    const approvalId = await heldMail(started)
+    // The clock moves for the database alone: the run's own timer would be as early as the sweeper.
+    await home.faults.at(fault, () => {
+      void home.query('update approvals set expires_at = clock_timestamp() where id = $1', [approvalId])
+    })
+    waiting.push(
+      home.member.untilStatus(runId, 'expired').then(() => expect(home.sink.count(started.subject)).toBe(0)),
+    )
+  })
+
+  test.each(both('effect.resolve'))('%s: an unknown outcome is resolved once', async (fault) => {
+    const started = held.pop() as Started
+    const runId = await started.runId
+    await home.sink.behave({ kind: 'drop', taken: true })
+    await approve(await heldMail(started))
+    await home.member.untilRun(runId, 'unknown', (run) => mailOf(run).status === 'unknown_outcome')
+    await home.sink.behave({ kind: 'accept' })
+    let answer!: Promise<Answer<Run>>
+    await home.faults.at(fault, () => {
+      answer = home.approver.resolve(runId, 'send', 'done', { key: randomUUID() })
+    })
+    waiting.push(
+      answer.then(async ({ status }) => {
+        expect(status).toBe(200)
+        await expectFinished(home, runId, started.subject)
+      }),
+    )
+  })
+
+  test.each(both('org.change'))('%s: a setting is changed once', async (fault) => {
+    const threshold = fault.endsWith('before') ? 3 : 1
+    let answer!: Promise<unknown>
+    await home.faults.at(fault, () => {
+      answer = home.owner.settings({ approval_threshold: threshold })
+    })
+    expect(await answer).toMatchObject({ approval_threshold: threshold })
+  })
+
+  test('every run that was left over ends as it should', async () => {
+    for (const started of held.splice(0)) {
       await approve(await heldMail(started))
-      await home.member.untilRun(runId, 'unknown', (run) => mailOf(run).status === 'unknown_outcome')
-      await home.sink.behave({ kind: 'accept' })
-      let answer!: Promise<Answer<Run>>
-      await home.faults.at(fault, () => {
-        answer = home.approver.resolve(runId, 'send', 'done', { key: randomUUID() })
-      })
-      waiting.push(
-        answer.then(async ({ status }) => {
-          expect(status).toBe(200)
-          await expectFinished(home, runId, started.subject)
-        }),
-      )
-    },
-    60 * seconds,
-  )
-
-  test.each(both('org.change'))(
-    '%s: a setting is changed once',
-    async (fault) => {
-      const threshold = fault.endsWith('before') ? 3 : 1
-      let answer!: Promise<unknown>
-      await home.faults.at(fault, () => {
-        answer = home.owner.settings({ approval_threshold: threshold })
-      })
-      expect(await answer).toMatchObject({ approval_threshold: threshold })
-    },
-    60 * seconds,
-  )
-
-  test(
-    'every run that was left over ends as it should',
-    async () => {
-      for (const started of held.splice(0)) {
-        await approve(await heldMail(started))
-        waiting.push(started.runId.then((runId) => expectFinished(home, runId, started.subject)))
-      }
-      await Promise.all(waiting)
-      await expectQuiet(home)
-    },
-    120 * seconds,
-  )
+      waiting.push(started.runId.then((runId) => expectFinished(home, runId, started.subject)))
+    }
+    await Promise.all(waiting)
+    await expectQuiet(home)
+  })
 
   test('every named point was covered, before and after', () => {
     const every = both(...(Object.keys(commitPoints) as CommitPoint[]))

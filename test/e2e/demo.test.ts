@@ -38,7 +38,7 @@ test('without a stack it starts one, shows everything, and leaves nothing behind
   expect(output).toMatch(/\n9\. The audit log proves itself\n/)
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])
-}, 180_000)
+})
 
 describe('against a stack that runs', () => {
   let home: StackHome
@@ -52,12 +52,12 @@ describe('against a stack that runs', () => {
     const bootstrap = stack.bootstrap<Bootstrap>()
     client = createClient(bootstrap)
     organization = `/organizations/${bootstrap.organization_id}`
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await stack?.stop()
     await home?.remove()
-  }, 60_000)
+  })
 
   const governed = async () => ({
     settings: await client.get('owner', 'GET', `${organization}/governance`),
@@ -81,7 +81,7 @@ describe('against a stack that runs', () => {
     expect(output).toMatch(/\nevery check passed\n$/)
     expect(code).toBe(0)
     expect(caughtMail(join(home.dataDir, 'mail'))).toHaveLength(1)
-  }, 120_000)
+  })
 
   test('it fails, and says at what, when something does not hold', async () => {
     await client.get('admin', 'POST', `${organization}/rules`, {
@@ -94,5 +94,5 @@ describe('against a stack that runs', () => {
     expect(output).toContain('would be denied by `no mail at all`')
     expect(output).not.toContain('every check passed')
     expect(code).toBe(1)
-  }, 120_000)
+  })
 })

@@ -26,12 +26,12 @@ beforeAll(async () => {
   mkdirSync(folder)
   symlinkSync(home.dataDir, join(folder, '.data'))
   stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'warn' } })
-}, 120_000)
+})
 
 afterAll(async () => {
   await stack?.stop()
   await home?.remove()
-}, 60_000)
+})
 
 test('a workflow of one’s own: saved, held, approved, receipted, verified', async () => {
   const blocks = shellBlocks('A first workflow, with curl')
@@ -40,7 +40,7 @@ test('a workflow of one’s own: saved, held, approved, receipted, verified', as
     'bash',
     // Fed from a socket, as Node does it, bash would otherwise take itself for a remote shell and read /etc/bash.bashrc.
     ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
-    { cwd: folder, timeout: 90_000 },
+    { cwd: folder, timeout: 180_000 },
   )
   expect(stderr).toBe('')
   const [setup, rule, workflow, held, approved, mail, proof, ...more] = stdout
@@ -68,14 +68,14 @@ test('a workflow of one’s own: saved, held, approved, receipted, verified', as
     `mail_send · require_approval · ${name} · labels: internal · completed · approver@countersign.test: approve`,
   ])
   expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ valid: true, first_mismatch: null })
-}, 120_000)
+})
 
 test('a request that is refused says so, and nothing waits for what cannot come', async () => {
   const [setup = '', , , held = ''] = shellBlocks('A first workflow, with curl')
   const run = (...lines: string[]) =>
     promisify(execFile)('bash', ['--norc', '-c', [setup, ...lines].join('\n')], {
       cwd: folder,
-      timeout: 30_000,
+      timeout: 180_000,
     })
   const wrong = await run('WORKFLOW=wf_none', held, 'true')
   expect(wrong.stdout.trim()).toBe('')
@@ -88,4 +88,4 @@ test('a request that is refused says so, and nothing waits for what cannot come'
     'until_run paused; echo "stopped: $?"',
   )
   expect(ended).toEqual({ stdout: 'stopped: 1\n', stderr: 'the run is completed: every step has ended\n' })
-}, 60_000)
+})

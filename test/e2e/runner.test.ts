@@ -2,9 +2,9 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { globSync, mkdtempSync, readdirSync, realpathSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
+import { until } from '../stack/until.ts'
 
 /* `npm test` itself: its last line, its exit code, and that it leaves nothing behind, however it ends. */
 
@@ -30,25 +30,17 @@ function start(...args: string[]): Started {
   return { child, folder, ended }
 }
 
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 90_000
-  while (!holds()) {
-    if (Date.now() > deadline) throw new Error(`never happened: ${what}`)
-    await delay(100)
-  }
-}
-
 test('it counts what passed, and leaves nothing behind', async () => {
   const { folder, ended } = start('test/support/counts')
   expect(await ended).toEqual({ code: 0, lastLine: '7 passed, 0 failed' })
   expect(readdirSync(folder)).toEqual([])
-}, 120_000)
+})
 
 test('it fails when no test ran', async () => {
   const { folder, ended } = start('no-such-test')
   expect(await ended).toEqual({ code: 1, lastLine: '0 passed, 0 failed' })
   expect(readdirSync(folder)).toEqual([])
-}, 120_000)
+})
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
   'ended by %s while a test runs a stack, it leaves nothing behind',
@@ -63,5 +55,4 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
     if (signal === 'SIGTERM') expect({ code, lastLine }).toEqual({ code: 1, lastLine: '0 passed, 1 failed' })
     await until('the run folder is gone', () => readdirSync(folder).length === 0)
   },
-  240_000,
 )

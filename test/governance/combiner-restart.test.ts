@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { migrate } from '../../src/db/migrate.ts'
 import { startPostgres, type PostgresServer } from '../../src/stack/postgres.ts'
 import { guardedFolder } from '../support/postgres.ts'
+import { patience, until } from '../stack/until.ts'
 import {
   appendMarked,
   createOrganization,
@@ -19,11 +20,11 @@ beforeAll(async () => {
   server = await startPostgres({ dataDir: folder.dataDir })
   await migrate({ url: server.ownerUrl })
   await createOrganization(server.ownerUrl)
-}, 60_000)
+})
 afterAll(async () => {
   await server.stop(AbortSignal.abort())
   await folder.guard.close()
-}, 60_000)
+})
 
 test.each([
   { how: 'killed', signal: 'SIGKILL' as const },
@@ -31,7 +32,9 @@ test.each([
 ])(
   'Postgres is $how and comes back under load: no answer is lost, none doubled, no gap',
   async ({ how, signal }) => {
-    const opened = [openCombiner(server.appUrl), openCombiner(server.appUrl)]
+    // However long this machine needs to start Postgres again: what became of a commit is looked up by then.
+    const patient = { settleMilliseconds: patience }
+    const opened = [openCombiner(server.appUrl, patient), openCombiner(server.appUrl, patient)]
     const answered: string[] = []
     const refused: string[] = []
     let stop = false
@@ -51,13 +54,13 @@ test.each([
       }
     }
     const callers = Array.from({ length: 16 }, (_, name) => caller(name))
-    await until(() => answered.length > 200)
+    await until('200 answers', () => answered.length > 200)
     process.kill(server.pid, signal)
     await server.exited
-    await until(() => refused.length > 0)
+    await until('a refusal', () => refused.length > 0)
     server = await startPostgres({ dataDir: folder.dataDir, port: server.port })
     const before = answered.length
-    await until(() => answered.length > before + 200)
+    await until('200 answers more', () => answered.length > before + 200)
     stop = true
     await Promise.all(callers)
     for (const { close } of opened) await close()
@@ -65,9 +68,4 @@ test.each([
     expect(rows.map((row) => `${row.seq} ${row.mark}`).sort()).toEqual(answered.sort())
     expect(await verify(server.appUrl)).toMatchObject({ valid: true })
   },
-  60_000,
 )
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setImmediate(resolve))
-}

@@ -12,6 +12,7 @@ import {
   storedRows,
   verify,
 } from './chain-fixture.ts'
+import { waitsForLock } from './support.ts'
 
 let database: TestDatabase
 let open: ReturnType<typeof openCombiner>
@@ -162,22 +163,20 @@ describe('failures', () => {
 describe('clock', () => {
   test('it is read once the lock is held, also when the one who held it changed nothing', async () => {
     const other = openCombiner(database.appUrl)
-    let finish: () => void = () => {}
-    let locked: () => void = () => {}
-    const holding = new Promise<void>((resolve) => (locked = resolve))
+    const locked = Promise.withResolvers<void>()
+    const finish = Promise.withResolvers<void>()
     const held = other.combiner.run(organizationId, 'org.change', async () => {
-      locked()
-      await new Promise<void>((resolve) => (finish = resolve))
+      locked.resolve()
+      await finish.promise
     })
-    await holding
+    await locked.promise
     const waiting = open.combiner.run(organizationId, 'org.change', (tx) => Promise.resolve(tx.now))
-    const released = await query(database.adminUrl, async (client) => {
-      // Until the database itself says that it waits for the lock.
-      const waits = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = $1`
-      while ((await client.query(waits, [database.name])).rowCount === 0);
-      return (await client.query('select clock_timestamp() as now')).rows[0].now as Date
-    })
-    finish()
+    await waitsForLock(database.adminUrl)
+    const released = await query(
+      database.adminUrl,
+      async (client) => (await client.query('select clock_timestamp() as now')).rows[0].now as Date,
+    )
+    finish.resolve()
     await held
     expect((await waiting).getTime()).toBeGreaterThanOrEqual(released.getTime())
     await other.close()

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { actOnce, forgetOldKeys, openKey, type Claim, type KeyUse } from '../../src/governance/idempotency.ts'
+import { until } from '../stack/until.ts'
 import { testContext, withPeople, type TestContext } from './support.ts'
 
 let running: TestContext
@@ -34,6 +35,14 @@ const age = (use: KeyUse, column: 'locked_until' | 'created_at', interval: strin
   )
 
 describe('an idempotency key', () => {
+  // A holder renews its lock by an interval: here it does when a test says so, and never between two of its steps.
+  beforeEach(() => {
+    jest.useFakeTimers({ doNotFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'clearImmediate', 'nextTick', 'queueMicrotask', 'Date', 'performance', 'hrtime'] }) // prettier-ignore
+  })
+  afterEach(() => {
+    jest.useRealTimers()
+  })
+
   test('gives the first answer again, and keeps it sealed', async () => {
     const use = newUse()
     await (await claim(use)).keep({ status: 201, body: '{"id":"secret"}' })
@@ -158,26 +167,21 @@ describe('an idempotency key', () => {
   })
 
   test('is locked for seconds, and anew while its holder lives', async () => {
-    jest.useFakeTimers({ doNotFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'clearImmediate', 'nextTick', 'queueMicrotask', 'Date', 'performance', 'hrtime'] }) // prettier-ignore
-    try {
-      const use = newUse()
-      const left = async (): Promise<number> => {
-        const found = await running.context.pool.query(
-          'select extract(epoch from locked_until - clock_timestamp())::float as left from idempotency_keys where key = $1',
-          [use.key],
-        )
-        return found.rows[0].left
-      }
-      const holder = await claim(use)
-      expect(await left()).toBeLessThanOrEqual(5)
-      await age(use, 'locked_until', '1 hour')
-      jest.advanceTimersByTime(1_500)
-      while ((await left()) < 0) await new Promise((resolve) => setImmediate(resolve))
-      await holder.release()
-      expect(jest.getTimerCount()).toBe(0)
-    } finally {
-      jest.useRealTimers()
+    const use = newUse()
+    const left = async (): Promise<number> => {
+      const found = await running.context.pool.query(
+        'select extract(epoch from locked_until - clock_timestamp())::float as left from idempotency_keys where key = $1',
+        [use.key],
+      )
+      return found.rows[0].left
     }
+    const holder = await claim(use)
+    expect(await left()).toBeLessThanOrEqual(5)
+    await age(use, 'locked_until', '1 hour')
+    jest.advanceTimersByTime(1_500)
+    await until('the lock is renewed', async () => (await left()) > 0)
+    await holder.release()
+    expect(jest.getTimerCount()).toBe(0)
   })
 
   test('released, it may be used with another body', async () => {

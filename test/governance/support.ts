@@ -10,6 +10,8 @@ import {
 import type { Caller } from '../../src/governance/identity.ts'
 import { scopesOfRole } from '../../src/governance/scopes.ts'
 import { createTestDatabase } from '../support/stack.ts'
+import { asAdmin } from '../support/postgres.ts'
+import { until } from '../stack/until.ts'
 
 /** Seals what tests make by hand as the service would. */
 export const testKey = randomBytes(32)
@@ -84,3 +86,14 @@ export async function auditOf(context: Context, organizationId: string, count: n
     .execute()
   return rows.reverse()
 }
+
+/** Resolves once a session of the database waits for a lock, as the database itself says. */
+export const waitsForLock = (adminUrl: string): Promise<void> =>
+  asAdmin(adminUrl, (client) =>
+    until('a session waits for a lock', async () => {
+      const { rowCount } = await client.query(
+        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      return rowCount !== 0
+    }),
+  )

@@ -4,6 +4,7 @@ import { type Plan, type PlanStep, analyzePlan } from '../../src/policy/plan.ts'
 import type { ParamCondition } from '../../src/policy/condition.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import type { Verdict } from '../../src/policy/types.ts'
+import { cpuMilliseconds } from './cpu-time.ts'
 
 function rule(name: string, verdict: Verdict, more: Partial<StoredRule> = {}): StoredRule {
   return { id: `rule_${name}`, name, verdict, status: 'active', ...more }
@@ -250,10 +251,12 @@ describe('the budget of a whole plan', () => {
 
   test('once it is used up, what compares values is only possible, and what does not stays definite', () => {
     const steps = many('{{input.to}}', 200)
-    const start = performance.now()
-    const analysis = analyze(steps, [far, first], { inputs: { to: 'a,'.repeat(400_000) } })
+    let analysis!: ReturnType<typeof analyze>
+    const milliseconds = cpuMilliseconds(() => {
+      analysis = analyze(steps, [far, first], { inputs: { to: 'a,'.repeat(400_000) } })
+    })
     // reading the list for every step takes half a minute
-    expect(performance.now() - start).toBeLessThan(5000)
+    expect(milliseconds).toBeLessThan(10_000)
     expect(analysis).toMatchObject({ verdict: 'deny', definitelyDenied: false, deniedBy: null })
     for (const step of analysis.steps) {
       expect(step).toMatchObject({ verdict: 'deny', definiteVerdict: 'require_approval' })
@@ -285,9 +288,11 @@ describe('the budget of a whole plan', () => {
   test('`when` pays from it too', () => {
     const when = { value: '{{input.to}}', operator: 'domain_in' as const, compare: 'acme.com' }
     const steps = many('a@evil.net', 200).map((step) => ({ ...step, when }))
-    const start = performance.now()
-    const analysis = analyze(steps, [far], { inputs: { to: 'a,'.repeat(400_000) } })
-    expect(performance.now() - start).toBeLessThan(5000)
+    let analysis!: ReturnType<typeof analyze>
+    const milliseconds = cpuMilliseconds(() => {
+      analysis = analyze(steps, [far], { inputs: { to: 'a,'.repeat(400_000) } })
+    })
+    expect(milliseconds).toBeLessThan(10_000)
     expect(analysis).toMatchObject({ verdict: 'deny', definitelyDenied: false })
   })
 

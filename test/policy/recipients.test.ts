@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { isOwnedBy, isWithin, normalHost, ruleDomain } from '../../src/policy/hosts.ts'
 import { Budget, BudgetExceeded } from '../../src/policy/budget.ts'
 import { hostsIn as read, settledHosts } from '../../src/policy/recipients.ts'
+import { cpuMilliseconds } from './cpu-time.ts'
 
 const hostsIn = (text: string) => read(text, new Budget())
 
@@ -144,14 +145,15 @@ describe('hosts in a text', () => {
   test.each(hostile.map((text) => [text.slice(0, 20), text]))(
     'a megabyte of %j is read or refused in linear time',
     (_, text) => {
-      const start = performance.now()
-      try {
-        hostsIn(text)
-      } catch (error) {
-        expect(error).toBeInstanceOf(BudgetExceeded)
-      }
+      const milliseconds = cpuMilliseconds(() => {
+        try {
+          hostsIn(text)
+        } catch (error) {
+          expect(error).toBeInstanceOf(BudgetExceeded)
+        }
+      })
       // a quadratic reading takes minutes
-      expect(performance.now() - start).toBeLessThan(5000)
+      expect(milliseconds).toBeLessThan(10_000)
     },
   )
 

@@ -1,12 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeEach, describe, expect, test } from '@jest/globals'
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js'
 import type { temporal } from '@temporalio/proto'
 import { Worker } from '@temporalio/worker'
 import { workflowBundlePath } from '../../src/workflow-bundle.ts'
-import { startTestStack, type Stack } from '../workflows/worker-fixture.ts'
-import { cleanUp, prepare, scenarios } from './scenarios.ts'
+import { useTestStack, type FakeReads, type Stack } from '../workflows/worker-fixture.ts'
+import { scenarios } from './scenarios.ts'
 
 /**
  * Every scenario for real; its fresh history replays. With RECORD_HISTORIES=1 the histories become the recorded ones:
@@ -14,17 +14,13 @@ import { cleanUp, prepare, scenarios } from './scenarios.ts'
  */
 type History = temporal.api.history.v1.IHistory
 let stack: Stack
-beforeAll(async () => {
-  stack = await startTestStack()
-  await stack.startWorker()
-}, 60_000)
-afterAll(() => stack.close(), 60_000)
-beforeEach(() => prepare(stack))
-afterEach(cleanUp)
+let reads: FakeReads
+useTestStack((...both) => ([stack, reads] = both))
+beforeEach(() => stack.settings({ approval_required_from: null }))
 
 describe('a run of every kind', () => {
   test.each(Object.entries(scenarios))('%s ends as it should and replays', async (name, scenario) => {
-    const { runId, ends } = await scenario(stack)
+    const { runId, ends } = await scenario(stack, reads)
     expect((await stack.ended(runId))['run']).toBe(ends)
     const handle = stack.client.workflow.getHandle(runId)
     await handle.result()

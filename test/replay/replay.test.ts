@@ -28,7 +28,7 @@ describe('recorded histories', () => {
     const results = await replay({ codePath: await workflowBundlePath() })
     expect([...results].filter(([, error]) => error !== undefined)).toEqual([])
     expect(results.size).toBe(recorded.length)
-  }, 60_000)
+  })
 
   test('do not replay with an interpreter that waits where it did not', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'changed-interpreter-'))
@@ -49,5 +49,5 @@ describe('recorded histories', () => {
     } finally {
       rmSync(folder, { recursive: true })
     }
-  }, 120_000)
+  })
 })

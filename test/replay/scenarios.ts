@@ -1,15 +1,15 @@
-import type { Stack } from '../workflows/worker-fixture.ts'
-import { fakeReads, mail, read } from '../workflows/worker-fixture.ts'
+import type { FakeReads, Stack } from '../workflows/worker-fixture.ts'
+import { mail, read } from '../workflows/worker-fixture.ts'
 import { cancelRun } from '../../src/governance/runs/cancel.ts'
 import { resolveStep } from '../../src/governance/runs/resolve.ts'
-import { approvalsOf, holdRule, stepOf } from '../governance/runs/engine-fixture.ts'
+import { holdRule, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 
 /**
  * One run of every kind, each answering its id once it is under way to the end that its name tells. Their recorded
  * histories (`*.json` beside this file) must replay for ever: an interpreter that old runs need never changes.
  */
-export const scenarios: Readonly<Record<string, (stack: Stack) => Promise<{ runId: string; ends: string }>>> = {
+export const scenarios: Readonly<Record<string, (stack: Stack, reads: FakeReads) => Promise<{ runId: string; ends: string }>>> = {
   plain: async (stack) => ({
     runId: await stack.run({ steps: [read('a', 'a'), read('b', '{{a.output.text}}')] }),
     ends: 'completed',
@@ -23,13 +23,13 @@ export const scenarios: Readonly<Record<string, (stack: Stack) => Promise<{ runI
   approved: async (stack) => {
     await stack.rules(holdRule())
     const runId = await stack.run({ steps: [read('a', 'a'), mail('m', { depends_on: ['a'] })] })
-    await stack.vote(await waiting(stack, runId), 'admin')
+    await stack.vote(await stack.held(runId), 'admin')
     return { runId, ends: 'completed' }
   },
   rejected: async (stack) => {
     await stack.rules(holdRule())
     const runId = await stack.run({ steps: [mail('m'), read('a', 'a', { depends_on: ['m'] })] })
-    await stack.vote(await waiting(stack, runId), 'admin', 'reject')
+    await stack.vote(await stack.held(runId), 'admin', 'reject')
     return { runId, ends: 'rejected' }
   },
   expired: async (stack) => {
@@ -51,11 +51,11 @@ export const scenarios: Readonly<Record<string, (stack: Stack) => Promise<{ runI
     }),
     ends: 'completed',
   }),
-  'for-each-fails': async (stack) => {
+  'for-each-fails': async (stack, reads) => {
     await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] }) // prettier-ignore
     const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: ['hold', 'ok', 'deaf-fail'] })] })
-    await waiting(stack, runId)
-    await letGo(stack)
+    await stack.held(runId)
+    await letGo(reads)
     return { runId, ends: 'failed' }
   },
   skipped: async (stack) => ({
@@ -74,11 +74,11 @@ export const scenarios: Readonly<Record<string, (stack: Stack) => Promise<{ runI
     }),
     ends: 'completed',
   }),
-  'branch-fails': async (stack) => {
+  'branch-fails': async (stack, reads) => {
     await stack.rules(holdRule())
     const runId = await stack.run({ steps: [mail('held'), read('long', 'wait'), read('bad', 'deaf-fail')] })
-    await waiting(stack, runId)
-    await letGo(stack)
+    await stack.held(runId)
+    await letGo(reads)
     return { runId, ends: 'failed' }
   },
   retried: async (stack) => ({
@@ -88,20 +88,20 @@ export const scenarios: Readonly<Record<string, (stack: Stack) => Promise<{ runI
   cancelled: async (stack) => {
     await stack.rules(holdRule())
     const runId = await stack.run({ steps: [mail('m'), read('a', 'a')] })
-    await waiting(stack, runId)
+    await stack.held(runId)
     await cancelRun(stack.context, { caller: stack.caller('member'), runId })
     return { runId, ends: 'cancelled' }
   },
   gated: async (stack) => {
     await stack.settings({ approval_required_from: 'low' })
     const runId = await stack.run({ steps: [read('a', 'a')] })
-    await stack.vote(await waiting(stack, runId), 'admin')
+    await stack.vote(await stack.held(runId), 'admin')
     return { runId, ends: 'completed' }
   },
   'gated-rejected': async (stack) => {
     await stack.settings({ approval_required_from: 'low' })
     const runId = await stack.run({ steps: [read('a', 'a')] })
-    await stack.vote(await waiting(stack, runId), 'admin', 'reject')
+    await stack.vote(await stack.held(runId), 'admin', 'reject')
     return { runId, ends: 'rejected' }
   },
   'unknown-outcome-resolved': async (stack) => {
@@ -114,27 +114,7 @@ export const scenarios: Readonly<Record<string, (stack: Stack) => Promise<{ runI
   },
 }
 
-let reads: ReturnType<typeof fakeReads> | undefined
-
-/** Everything as it was before a scenario, with reads that do what their path says. */
-export async function prepare(stack: Stack): Promise<void> {
-  reads = fakeReads()
-  stack.sink.behaviour = { kind: 'accept' }
-  await stack.rules()
-  await stack.settings({ approval_required_from: null })
-}
-
-export function cleanUp(): void {
-  reads?.release()
-  reads?.restore()
-}
-
-async function letGo(_stack: Stack): Promise<void> {
-  await until('a deaf read', () => (reads?.calls.get('deaf-fail') ?? 0) > 0 && (reads?.waiting() ?? 0) > 0)
-  reads?.release('deaf')
-}
-
-async function waiting(stack: Stack, runId: string): Promise<string> {
-  await until('an approval waits', async () => (await approvalsOf(stack.context, runId)).length > 0)
-  return (await approvalsOf(stack.context, runId))[0]?.id ?? ''
+async function letGo(reads: FakeReads): Promise<void> {
+  await until('a deaf read', () => (reads.calls.get('deaf-fail') ?? 0) > 0 && reads.waiting() > 0)
+  reads.release('deaf')
 }

@@ -12,7 +12,7 @@ const cleaners: (() => Promise<void>)[] = []
 
 afterEach(async () => {
   for (const clean of cleaners.splice(0).toReversed()) await clean()
-}, 60_000)
+})
 
 function folder(): string {
   const { dataDir, guard } = guardedFolder()
@@ -97,7 +97,7 @@ describe('the embedded PostgreSQL', () => {
     } finally {
       await session.end().catch(() => undefined)
     }
-  }, 60_000)
+  })
 
   test('a pid file that names a stranger’s process stops neither the start nor the stranger', async () => {
     const dataDir = folder()

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from '@jest/globals'
 import type { CrashHome } from './chaos.ts'
 import type { Run } from './client-types.ts'
+import { patience } from '../stack/until.ts'
 
 /* What must hold of a run, and of everything, however often processes were killed. */
 
@@ -17,7 +18,7 @@ interface EffectRow {
  * the audit log, and the receipt says the same.
  */
 export async function expectFinished(home: CrashHome, runId: string, subject: string): Promise<void> {
-  const run = await home.member.untilRun(runId, 'over', (each) => each.finished_at !== null, 90_000)
+  const run = await home.member.untilRun(runId, 'over', (each) => each.finished_at !== null)
   expect({ run: run.status, reason: run.status_reason, mails: home.sink.count(subject) }).toEqual({
     run: 'completed',
     reason: 'every step has ended',
@@ -66,7 +67,7 @@ async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
 export async function expectQuiet(home: CrashHome): Promise<void> {
   const open = await home.query('select id, status, status_reason from runs where finished_at is null')
   expect(open).toEqual([])
-  const deadline = Date.now() + 40_000
+  const deadline = Date.now() + patience
   for (;;) {
     const rows = await home.query('select id, kind, run_id, attempts, last_error from outbox')
     if (rows.length === 0) break

@@ -1,4 +1,5 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream'
+import { patience } from '../stack/until.ts'
 import type { Api } from './client.ts'
 
 export interface SeenEvent {
@@ -19,7 +20,7 @@ export async function readEvents(
       authorization: `Bearer ${users[api.person].api_key}`,
       ...(options.after === undefined ? {} : { 'last-event-id': String(options.after) }),
     },
-    signal: AbortSignal.any([leaving.signal, AbortSignal.timeout(60_000)]),
+    signal: AbortSignal.any([leaving.signal, AbortSignal.timeout(patience)]),
   })
   if (response.body === null || response.status !== 200) throw new Error(`no events: ${response.status}`)
   const seen: SeenEvent[] = []

@@ -1,6 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
@@ -22,7 +21,6 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
     string,
     string
   >
-  const port = await freePort()
   const child = fork(fileURLToPath(new URL(`../../src/${kind}.ts`, import.meta.url)), [], {
     env: {
       PATH: process.env['PATH'],
@@ -32,7 +30,7 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
       TEMPORAL_NAMESPACE: readTemporalConfig().namespace,
       DATA_ENCRYPTION_KEY: secrets['data_encryption_key'],
       FILE_ROOT: 'samples',
-      PORT: String(port),
+      PORT: '0',
     },
     execArgv: [],
   })
@@ -40,13 +38,17 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
     child.once('exit', (code, signal) => resolve(signal ?? code)),
   )
   const ready = await Promise.race([
-    new Promise<'ready'>((resolve) => child.once('message', () => resolve('ready'))),
+    // A worker answers nowhere and names no port.
+    new Promise<{ port?: number }>((resolve) =>
+      child.once('message', (message) => resolve(message as { port?: number })),
+    ),
     exited,
   ])
-  if (ready !== 'ready') throw new Error(`${kind} ended before it was ready: ${String(ready)}`)
+  if (ready === null || typeof ready !== 'object')
+    throw new Error(`${kind} ended before it was ready: ${String(ready)}`)
   return {
     child,
-    url: `http://127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${ready.port ?? 0}`,
     end: async (signal = 'SIGTERM') => {
       child.kill(signal)
       return exited
@@ -64,14 +66,4 @@ export class ApiAt extends Api {
   override get bootstrap(): Bootstrap {
     return { ...super.bootstrap, base_url: this.#url }
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo
-      server.close(() => resolve(port))
-    })
-  })
 }

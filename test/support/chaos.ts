@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import type { CommitPoint } from '../../src/governance/commit-points.ts'
+import { patience } from '../stack/until.ts'
 import { Api } from './client.ts'
 import { startMailSinkProcess, type MailSinkProcess } from './mail-sink-process.ts'
 import { stackHome, startStack, type StartedStack } from './start-stack.ts'
@@ -111,7 +112,7 @@ async function query<T extends pg.QueryResultRow>(
   sql: string,
   values: readonly unknown[] = [],
 ): Promise<T[]> {
-  const deadline = Date.now() + 60_000
+  const deadline = Date.now() + patience
   for (;;) {
     const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
     client.on('error', () => undefined)
@@ -142,12 +143,12 @@ export class Faults {
   }
 
   /** Resolves once a process has died at the point; fails if none comes by. */
-  async at(fault: Fault, provoke: () => void, milliseconds = 30_000): Promise<void> {
+  async at(fault: Fault, provoke: () => void): Promise<void> {
     if (this.fired.length % 3 === 2) await this.#settle()
     rmSync(`${this.path}.fired`, { force: true })
     writeFileSync(this.path, fault)
     provoke()
-    const deadline = Date.now() + milliseconds
+    const deadline = Date.now() + patience
     while (!existsSync(`${this.path}.fired`)) {
       if (Date.now() > deadline) {
         rmSync(this.path, { force: true })

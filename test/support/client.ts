@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { RunStatus } from '../../src/contract/status.ts'
+import { patience } from '../stack/until.ts'
 import type { Approval, Execution, Receipt, Rule, Run, Verified } from './client-types.ts'
 
 /*
@@ -36,8 +37,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
-/** How long an outage is put up with, in milliseconds; a dead call's key is locked for half a minute. */
-const patience = 90_000
+/** Between two looks, in milliseconds. */
 const pause = 100
 
 export class Api {
@@ -163,13 +163,8 @@ export class Api {
   }
 
   /** The run once `holds`; fails with its last state. */
-  async untilRun(
-    id: string,
-    what: string,
-    holds: (run: Run) => boolean,
-    milliseconds = 60_000,
-  ): Promise<Run> {
-    const deadline = Date.now() + milliseconds
+  async untilRun(id: string, what: string, holds: (run: Run) => boolean): Promise<Run> {
+    const deadline = Date.now() + patience
     for (;;) {
       const run = await this.run(id)
       if (holds(run)) return run

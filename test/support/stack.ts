@@ -63,7 +63,7 @@ afterAll(async () => {
     const running = await server?.catch(() => undefined)
     await running?.stop()
   }
-}, 60_000)
+})
 
 async function startTestTemporal(): Promise<{ server: TemporalServer; stop(): Promise<void> }> {
   const { dataDir, guard } = guardedFolder()

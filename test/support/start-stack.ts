@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import {
   endOrphans,
@@ -12,6 +11,7 @@ import {
   type Role,
 } from '../../src/stack/guard.ts'
 import { identify, isRunning, type ProcessIdentity } from '../../src/stack/process-identity.ts'
+import { until } from '../stack/until.ts'
 import { guardedFolder } from './postgres.ts'
 
 export interface StackHome {
@@ -120,7 +120,7 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
       if ((what === 'all' || what === 'supervisor') && supervisor !== null) victims.unshift(supervisor)
       if (victims.length === 0) throw new Error(`no ${what} runs`)
       for (const victim of victims) process.kill(victim.pid, 'SIGKILL')
-      while (victims.some(isRunning)) await delay(10)
+      await until(`${what} is gone`, () => !victims.some(isRunning))
     },
   }
 }

@@ -28,11 +28,11 @@ beforeAll(async () => {
     server: { executable: { type: 'existing-path', path } },
   })
   engine = await startEngine()
-}, 120_000)
+})
 afterAll(async () => {
   await engine?.close()
   await temporal?.teardown()
-}, 60_000)
+})
 
 test.each([
   [
@@ -41,36 +41,32 @@ test.each([
     { status: 'expired', status_reason: 'step `m` ended the run: nobody approved it in time' },
   ],
   ['a whole run', 'low', { status: 'expired', status_reason: 'nobody approved the run in time' }],
-] as const)(
-  '%s expires by its durable timer',
-  async (_name, from, expected) => {
-    const { context } = engine
-    await engine.settings({ approval_required_from: from })
-    await engine.rules(holdRule())
-    const worker = await Worker.create({
-      connection: temporal.nativeConnection,
-      taskQueue: context.config.temporal.taskQueue,
-      workflowBundle: { codePath: await workflowBundlePath() },
-      activities: { ...createEngineActivities(context), ...createToolActivities() },
-      interceptors: { activity: [createPolicyInterceptor(context)] },
-    })
-    await worker.runUntil(async () => {
-      const runId = await engine.run({ steps: [mail('m')] })
-      await startRun(context, createMotor(temporal.client, context.config.temporal), async () => false, runId)
-      await until('an approval waits', async () => (await approvalsOf(context, runId)).length === 1)
-      const [approval] = await approvalsOf(context, runId)
-      const days = (approval?.expires_at?.getTime() ?? 0) - (approval?.created_at.getTime() ?? 0)
-      expect(days).toBe(7 * 24 * 3600 * 1000)
-      const handle = temporal.client.workflow.getHandle(runId)
-      const startsTimer = async () =>
-        (await handle.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) ?? false
-      await until('the timer runs', startsTimer)
-      // The database's clock, which decides, is moved along; the run's own is skipped by awaiting its result.
-      await makeLate(context, approval?.id ?? '')
-      await handle.result()
-      expect(await runOf(context, runId)).toMatchObject(expected)
-      expect((await approvalsOf(context, runId))[0]).toMatchObject({ status: 'expired' })
-    })
-  },
-  60_000,
-)
+] as const)('%s expires by its durable timer', async (_name, from, expected) => {
+  const { context } = engine
+  await engine.settings({ approval_required_from: from })
+  await engine.rules(holdRule())
+  const worker = await Worker.create({
+    connection: temporal.nativeConnection,
+    taskQueue: context.config.temporal.taskQueue,
+    workflowBundle: { codePath: await workflowBundlePath() },
+    activities: { ...createEngineActivities(context), ...createToolActivities() },
+    interceptors: { activity: [createPolicyInterceptor(context)] },
+  })
+  await worker.runUntil(async () => {
+    const runId = await engine.run({ steps: [mail('m')] })
+    await startRun(context, createMotor(temporal.client, context.config.temporal), async () => false, runId)
+    await until('an approval waits', async () => (await approvalsOf(context, runId)).length === 1)
+    const [approval] = await approvalsOf(context, runId)
+    const days = (approval?.expires_at?.getTime() ?? 0) - (approval?.created_at.getTime() ?? 0)
+    expect(days).toBe(7 * 24 * 3600 * 1000)
+    const handle = temporal.client.workflow.getHandle(runId)
+    const startsTimer = async () =>
+      (await handle.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) ?? false
+    await until('the timer runs', startsTimer)
+    // The database's clock, which decides, is moved along; the run's own is skipped by awaiting its result.
+    await makeLate(context, approval?.id ?? '')
+    await handle.result()
+    expect(await runOf(context, runId)).toMatchObject(expected)
+    expect((await approvalsOf(context, runId))[0]).toMatchObject({ status: 'expired' })
+  })
+})

@@ -1,35 +1,15 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { cancelRun } from '../../src/governance/runs/cancel.ts'
 import { readRun } from '../../src/governance/runs/read.ts'
 import { approvalsOf, denyRule, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
-import { fakeReads, mail, read, startTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
 let stack: Stack
 let reads: FakeReads
-beforeAll(async () => {
-  stack = await startTestStack()
-  await stack.startWorker()
-}, 60_000)
-afterAll(() => stack.close(), 60_000)
-beforeEach(async () => {
-  reads = fakeReads()
-  await stack.rules()
-})
-afterEach(() => {
-  reads.release()
-  reads.restore()
-})
+useTestStack((...both) => ([stack, reads] = both))
 
 const start = (...steps: object[]) => stack.run({ steps })
-const pending = async (runId: string): Promise<string> => {
-  let id: string | undefined
-  await until('an approval waits', async () => {
-    id = (await approvalsOf(stack.context, runId)).find((each) => each.status === 'pending')?.id
-    return id !== undefined
-  })
-  return id as string
-}
 
 describe('a graph of steps', () => {
   test('runs in the order of its dependencies, whatever the order of its declaration', async () => {
@@ -58,7 +38,7 @@ describe('a graph of steps', () => {
   test('a failing branch ends the run: a held one is withdrawn, a read in flight is cancelled', async () => {
     await stack.rules(holdRule())
     const runId = await start(mail('held'), read('long', 'wait'), read('bad', 'fail', { depends_on: ['gate'] }), read('gate', 'deaf')) // prettier-ignore
-    const approval = await pending(runId)
+    const approval = await stack.held(runId)
     await until('2 reads wait', () => reads.waiting() === 2)
     reads.release('deaf')
     expect(await stack.ended(runId)).toEqual({
@@ -174,7 +154,7 @@ describe('options of a step', () => {
   test('an item that fails ends the step and withdraws the held ones', async () => {
     await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] }) // prettier-ignore
     const runId = await start(read('each', '{{item}}', { for_each: ['ok', 'hold', 'wait-fail'] }))
-    await pending(runId)
+    await stack.held(runId)
     await until('1 reads wait', () => reads.waiting() === 1)
     reads.release()
     expect(await stack.ended(runId)).toEqual({ run: 'failed', each: 'failed' })
@@ -195,7 +175,7 @@ describe('held calls', () => {
   test('approve resumes from that point; finished steps never run again', async () => {
     await stack.rules(holdRule())
     const runId = await start(read('a', 'a'), mail('mail-1', { depends_on: ['a'] }))
-    await stack.vote(await pending(runId), 'admin')
+    await stack.vote(await stack.held(runId), 'admin')
     expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed', 'mail-1': 'completed' })
     expect(reads.calls.get('a')).toBe(1)
     expect(stack.sink.count('mail-1')).toBe(1)
@@ -206,7 +186,7 @@ describe('held calls', () => {
     expect(await stack.ended(await start(mail('late')))).toEqual({ run: 'expired', late: 'expired' })
     await stack.rules(holdRule())
     const runId = await start(mail('no'))
-    await stack.vote(await pending(runId), 'admin', 'reject')
+    await stack.vote(await stack.held(runId), 'admin', 'reject')
     expect(await stack.ended(runId)).toEqual({ run: 'rejected', no: 'rejected' })
     expect(stack.sink.count('late') + stack.sink.count('no')).toBe(0)
   })
@@ -223,7 +203,7 @@ describe('held calls', () => {
   test('a run cancelled while it waits, and one cancelled while it reads', async () => {
     await stack.rules(holdRule())
     const waiting = await start(mail('never'))
-    await pending(waiting)
+    await stack.held(waiting)
     const reading = await start(
       read('a', 'wait', { on_error: 'continue' }),
       read('b', 'b', { depends_on: ['a'] }),
@@ -248,7 +228,7 @@ describe('a run that waits for its own approval', () => {
     const before = stack.sink.count('gated')
     const runId = await start(mail('gated'))
     expect((await runOf(stack.context, runId)).status).toBe('awaiting_approval')
-    await stack.vote(await pending(runId), 'admin', decision)
+    await stack.vote(await stack.held(runId), 'admin', decision)
     expect(await stack.ended(runId)).toEqual(expected)
     expect(stack.sink.count('gated') - before).toBe(decision === 'approve' ? 1 : 0)
   })

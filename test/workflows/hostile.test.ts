@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { Worker, NativeConnection } from '@temporalio/worker'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
 import { workflowType, wakeSignal, type RunInput, type SkeletonStep } from '../../src/contract/messages.ts'
@@ -6,32 +6,21 @@ import { startRun } from '../../src/governance/relay.ts'
 import { workflowBundlePath } from '../../src/workflow-bundle.ts'
 import { approvalsOf, eventsOf, holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
-import {
-  fakeReads,
-  mail,
-  read,
-  startTestStack,
-  withholdOutbox,
-  type FakeReads,
-  type Stack,
-} from './worker-fixture.ts'
+import { mail, read, useTestStack, withholdOutbox, type FakeReads, type Stack } from './worker-fixture.ts'
 
 /** Somebody with access to Temporal, but not to our database, tries to get something executed. */
 
 let stack: Stack
 let reads: FakeReads
-beforeAll(async () => {
+useTestStack(
+  (...both) => ([stack, reads] = both),
   // No reconciler in the way: what is started by hand stays what it is.
-  stack = await startTestStack({ RECONCILE_SECONDS: '3600' })
-  await withholdOutbox(stack)
-  await stack.startWorker()
-}, 60_000)
-afterAll(() => stack.close(), 60_000)
-beforeEach(async () => {
-  reads = fakeReads()
-  await stack.rules()
-})
-afterEach(() => reads.restore())
+  { RECONCILE_SECONDS: '3600' },
+  async (started) => {
+    await withholdOutbox(started)
+    await started.startWorker()
+  },
+)
 
 const skeleton = (id: string, over: Partial<SkeletonStep> = {}): SkeletonStep => ({
   id,
@@ -125,7 +114,7 @@ describe('a forged wake', () => {
   test('executes nothing: the row is asked, the call stays held by the same approval', async () => {
     await stack.rules(holdRule())
     const runId = await orphan(mail('forged'))
-    void forge(runId, { steps: [skeleton('forged', { tool: 'mail_send' })] })
+    const ended = forge(runId, { steps: [skeleton('forged', { tool: 'mail_send' })] })
     await until('held', async () => (await runOf(stack.context, runId)).status === 'paused')
     const handle = stack.client.workflow.getHandle(runId)
     const asked = async () => {
@@ -142,6 +131,7 @@ describe('a forged wake', () => {
     expect(stack.sink.count('forged')).toBe(0)
     await handle.cancel()
     await stack.ended(runId)
+    await ended
   })
 })
 
@@ -205,10 +195,8 @@ describe('what Temporal stores and shows', () => {
       },
       { secret: canary },
     )
-    void forgeOwn(runId)
-    await until('an approval waits', async () => (await approvalsOf(stack.context, runId)).length > 0)
-    const [approval] = await approvalsOf(stack.context, runId)
-    await stack.vote(approval?.id ?? '', 'admin')
+    await startRun(stack.context, stack.motor, stack.attributes, runId)
+    await stack.vote(await stack.held(runId), 'admin')
     await stack.client.workflow.getHandle(runId).signal(wakeSignal)
     expect(await stack.ended(runId)).toMatchObject({
       run: 'completed',
@@ -228,11 +216,6 @@ describe('what Temporal stores and shows', () => {
     expect(await eventsOf(stack.context, runId)).toContain('run.completed')
   })
 })
-
-/** The run's own workflow, started as the relay would. */
-async function forgeOwn(runId: string): Promise<void> {
-  await startRun(stack.context, stack.motor, stack.attributes, runId)
-}
 
 /** Every text in a value, with what its bytes and base64 texts say. */
 function textsIn(value: unknown): string[] {

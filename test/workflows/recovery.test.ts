@@ -1,17 +1,14 @@
-import { spawn, type ChildProcess } from 'node:child_process'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { reconcile } from '../../src/governance/reconcile.ts'
 import { resolveStep } from '../../src/governance/runs/resolve.ts'
-import type { RunningWorker } from '../../src/worker.ts'
 import { approvalsOf, holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import type { Motor } from '../../src/governance/motor.ts'
 import {
   deliverOutbox,
-  fakeReads,
   mail,
   read,
-  startTestStack,
+  useTestStack,
   withholdOutbox,
   type FakeReads,
   type Stack,
@@ -19,30 +16,11 @@ import {
 
 let stack: Stack
 let reads: FakeReads
-let worker: RunningWorker
-beforeAll(async () => {
-  // Reconciled by the tests, when they want it.
-  stack = await startTestStack({ RECONCILE_SECONDS: '3600' })
-  worker = await stack.startWorker()
-}, 60_000)
-afterAll(() => stack.close(), 60_000)
-beforeEach(async () => {
-  reads = fakeReads()
-  await stack.rules()
-  stack.sink.behaviour = { kind: 'accept' }
-})
-afterEach(() => {
-  reads.release()
-  reads.restore()
-  stack.sink.release()
-})
+// Reconciled by the tests, when they want it.
+useTestStack((...both) => ([stack, reads] = both), { RECONCILE_SECONDS: '3600' })
 
 const start = (...steps: object[]) => stack.run({ steps })
 const handleOf = (runId: string) => stack.client.workflow.getHandle(runId)
-const pending = async (runId: string): Promise<string> => {
-  await until('an approval waits', async () => (await approvalsOf(stack.context, runId)).length > 0)
-  return (await approvalsOf(stack.context, runId))[0]?.id ?? ''
-}
 const pass = () => reconcile(stack.context, stack.motor, stack.attributes, 0)
 /** The run's workflow has ended in Temporal in this way. */
 const goneAs = (runId: string, state: string) =>
@@ -57,7 +35,7 @@ describe('a reset in Temporal', () => {
       read('each', '{{item}}', { for_each: ['x', 'y'], depends_on: ['reset'] }),
       read('last', 'wait', { depends_on: ['each'] }),
     )
-    await stack.vote(await pending(runId), 'admin')
+    await stack.vote(await stack.held(runId), 'admin')
     await until('the last step reads', () => reads.waiting() === 1)
     const { events } = await handleOf(runId).fetchHistory()
     const first = events?.find((event) => event.workflowTaskCompletedEventAttributes)
@@ -105,7 +83,7 @@ describe('what ends or goes missing in Temporal', () => {
   test('terminated: the reconciler closes the run and withdraws what waited', async () => {
     await stack.rules(holdRule())
     const runId = await start(mail('terminated'))
-    await pending(runId)
+    await stack.held(runId)
     await handleOf(runId).terminate('test')
     await goneAs(runId, 'terminated')
     expect(await pass()).toMatchObject({ closed: 1 })
@@ -120,7 +98,7 @@ describe('what ends or goes missing in Temporal', () => {
   test('a wake-up that was lost: told again, once it is due', async () => {
     await stack.rules(holdRule())
     const runId = await start(mail('woken'))
-    const approvalId = await pending(runId)
+    const approvalId = await stack.held(runId)
     expect(await pass()).toEqual({ started: 0, closed: 0, woken: 0 })
     await withholdOutbox(stack)
     await stack.vote(approvalId, 'admin')
@@ -226,91 +204,3 @@ describe('a mail whose fate nobody knows', () => {
     expect(stack.sink.count('lost-once')).toBe(1)
   })
 })
-
-describe('workers that stop, die or hang', () => {
-  test('a worker that is told to stop in the middle of a read hands it over', async () => {
-    await worker.stop()
-    const first = await stack.startWorker()
-    const runId = await start(read('a', 'wait'))
-    await until('it reads', () => reads.waiting() === 1)
-    const stopped = first.stop()
-    worker = await stack.startWorker()
-    await stopped
-    await until('it reads again', () => reads.calls.get('wait') === 2 && reads.waiting() === 1)
-    reads.release()
-    expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
-    expect((await stepOf(stack.context, runId, 'a')).attempts).toBe(2)
-  }, 60_000)
-
-  describe('whose heartbeats do not arrive', () => {
-    beforeEach(async () => {
-      await worker.stop()
-      // The workflow expects one every two seconds.
-      worker = await stack.startWorker({ heartbeatTimeoutSeconds: 60 })
-    })
-
-    test('is superseded in a read: the newer attempt counts, once', async () => {
-      const runId = await start(read('a', 'deaf'))
-      await until('another attempt', () => reads.calls.get('deaf') === 2)
-      reads.release()
-      expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
-      expect((await stepOf(stack.context, runId, 'a')).attempts).toBe(2)
-      expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 1 })
-    })
-
-    test('after the dot: nobody knows, until the server answers the old attempt after all', async () => {
-      stack.sink.behaviour = { kind: 'hold' }
-      const runId = await start(mail('slow'))
-      await until(
-        'unknown',
-        async () => (await stepOf(stack.context, runId, 'slow')).status === 'unknown_outcome',
-      )
-      expect((await runOf(stack.context, runId)).status).toBe('paused')
-      stack.sink.release()
-      expect(await stack.ended(runId)).toEqual({ run: 'completed', slow: 'completed' })
-      expect(stack.sink.count('slow')).toBe(1)
-    })
-  })
-
-  test('a worker killed after the dot leaves an unknown outcome, not a second mail', async () => {
-    await worker.stop()
-    const child = await startChild(stack)
-    try {
-      stack.sink.behaviour = { kind: 'hold' }
-      const dots = stack.sink.dots
-      const runId = await start(mail('killed'))
-      await stack.sink.dotsReached(dots + 1)
-      child.kill('SIGKILL')
-      await exited(child)
-      worker = await stack.startWorker()
-      await until(
-        'unknown',
-        async () => (await stepOf(stack.context, runId, 'killed')).status === 'unknown_outcome',
-      )
-      expect(stack.sink.count('killed')).toBe(1)
-      await handleOf(runId).cancel()
-      await stack.ended(runId)
-    } finally {
-      child.kill('SIGKILL')
-    }
-  }, 60_000)
-})
-
-/** A worker in a process of its own; its first heartbeat in the database says that it polls. */
-async function startChild(of: Stack): Promise<ChildProcess> {
-  const child = spawn(process.execPath, ['src/worker.ts'], {
-    env: { PATH: process.env['PATH'], ...of.environment, APP_ENV: 'test', LOG_LEVEL: 'silent' },
-    stdio: 'ignore',
-  })
-  await until('the child works', async () => {
-    if (child.exitCode !== null) throw new Error(`the worker ended with ${child.exitCode}`)
-    const rows = await of.context.db.selectFrom('process_heartbeats').select('process_id').execute()
-    return rows.some((row) => row.process_id.includes(`-${child.pid}-`))
-  })
-  return child
-}
-
-const exited = (child: ChildProcess): Promise<unknown> =>
-  child.exitCode === null && child.signalCode === null
-    ? new Promise((resolve) => child.once('exit', resolve))
-    : Promise.resolve()

@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach } from '@jest/globals'
 import type { Client } from '@temporalio/client'
 import { DefaultLogger, Runtime } from '@temporalio/worker'
 import { executors } from '../../src/activities/tools/index.ts'
 import { ToolError, type Executor } from '../../src/activities/tools/executor.ts'
 import type { Config } from '../../src/config.ts'
-import type { RunStatus } from '../../src/contract/status.ts'
 import { createMotor, type Motor } from '../../src/governance/motor.ts'
 import { startRelay, type Relay } from '../../src/governance/relay.ts'
 import { hasSearchAttributes } from '../../src/search-attributes.ts'
 import { createTemporalClient } from '../../src/temporal.ts'
 import { startWorker, type RunningWorker } from '../../src/worker.ts'
-import { startEngine, type Engine } from '../governance/runs/engine-fixture.ts'
+import { approvalsOf, startEngine, type Engine } from '../governance/runs/engine-fixture.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 import { testTemporal } from '../support/stack.ts'
@@ -33,14 +33,14 @@ export interface Stack extends Engine {
   readonly environment: Record<string, string>
   startWorker(over?: Partial<Config>): Promise<RunningWorker>
   stopWorkers(): Promise<void>
-  /** Resolves once the run has this status. */
-  becomes(runId: string, status: RunStatus): Promise<void>
+  /** The approval that the run waits for, once it does. */
+  held(runId: string): Promise<string>
   /** Waits for the run's end; answers its status and those of its steps. */
   ended(runId: string): Promise<Record<string, string>>
 }
 
 /** Engine, mail sink and Temporal, each of its own; workers are started by the test. */
-export async function startTestStack(overrides: Record<string, string> = {}): Promise<Stack> {
+async function startTestStack(overrides: Record<string, string> = {}): Promise<Stack> {
   const temporal = await testTemporal()
   const sink = await startSmtpSink()
   const environment = {
@@ -48,7 +48,8 @@ export async function startTestStack(overrides: Record<string, string> = {}): Pr
     TEMPORAL_NAMESPACE: temporal.namespace,
     TEMPORAL_TASK_QUEUE: `test-${randomBytes(4).toString('hex')}`,
     DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
-    HEARTBEAT_TIMEOUT_SECONDS: '2',
+    // So long that no call of a live process is taken for dead on a loaded machine; tests of dead ones set less.
+    HEARTBEAT_TIMEOUT_SECONDS: '10',
     RECONCILE_SECONDS: '0.5',
     SMTP_URL: `smtp://127.0.0.1:${sink.port}`,
     ...overrides,
@@ -88,8 +89,12 @@ export async function startTestStack(overrides: Record<string, string> = {}): Pr
       return { stop: () => (workers.delete(worker) ? worker.stop() : Promise.resolve()) }
     },
     stopWorkers,
-    becomes: (runId, wanted) =>
-      until(`the run is ${wanted}`, async () => (await status(runId)).status === wanted),
+    async held(runId) {
+      const pending = async () =>
+        (await approvalsOf(context, runId)).find((each) => each.status === 'pending')?.id
+      await until('an approval waits', async () => (await pending()) !== undefined)
+      return (await pending()) ?? ''
+    },
     async ended(runId) {
       await until('the run ends', async () => (await status(runId)).finished_at !== null)
       const steps = await context.db
@@ -110,6 +115,36 @@ export async function startTestStack(overrides: Record<string, string> = {}): Pr
   }
 }
 
+/**
+ * A stack for all tests of a file: given to `use` before each, with new fake reads, no rules and a sink that accepts.
+ * `prepare` starts what all tests of the file need; by default one worker.
+ */
+export function useTestStack(
+  use: (stack: Stack, reads: FakeReads) => void,
+  overrides: Record<string, string> = {},
+  prepare: (stack: Stack) => Promise<unknown> = (stack) => stack.startWorker(),
+): void {
+  let stack: Stack | undefined
+  let reads: FakeReads | undefined
+  beforeAll(async () => {
+    stack = await startTestStack(overrides)
+    await prepare(stack)
+  })
+  afterAll(() => stack?.close())
+  beforeEach(async () => {
+    if (stack === undefined) throw new Error('the stack did not start')
+    reads = fakeReads()
+    use(stack, reads)
+    stack.sink.behaviour = { kind: 'accept' }
+    await stack.rules()
+  })
+  afterEach(() => {
+    reads?.release()
+    reads?.restore()
+    stack?.sink.release()
+  })
+}
+
 /** From now on no relay finds anything to deliver: new rows are due tomorrow. */
 export const withholdOutbox = (stack: Stack): Promise<void> =>
   asAdmin(stack.adminUrl, (client) =>
@@ -128,7 +163,7 @@ export interface FakeReads {
   readonly calls: Map<string, number>
   /** How many bodies wait now. */
   waiting(): number
-  /** Lets waiting bodies end whose path starts so. */
+  /** Lets bodies end whose path starts so, those that wait and those still to come. */
   release(prefix?: string): void
   restore(): void
 }
@@ -142,7 +177,9 @@ export function fakeReads(): FakeReads {
   const original = executors.file_read
   const calls = new Map<string, number>()
   const gates = new Set<{ path: string; open(): void }>()
+  const released: string[] = []
   const wait = (path: string, signal: AbortSignal): Promise<void> => {
+    if (released.some((prefix) => path.startsWith(prefix))) return Promise.resolve()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const gate = { path, open: resolve }
     gates.add(gate)
@@ -164,6 +201,7 @@ export function fakeReads(): FakeReads {
     calls,
     waiting: () => gates.size,
     release(prefix = '') {
+      released.push(prefix)
       for (const gate of gates) if (gate.path.startsWith(prefix)) gate.open()
     },
     restore() {

@@ -54,7 +54,7 @@ describe('memory_set', () => {
     }
     await owner.destroy()
     db = createDatabase(createPool({ url: database.appUrl, max: 2 }))
-  }, 120_000)
+  })
   afterAll(async () => {
     await db.destroy()
     await database.drop()

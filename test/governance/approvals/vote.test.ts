@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeEach, describe, expect, test } from '@jest/globals'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
 import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
@@ -10,15 +10,12 @@ import {
   holdRule,
   makeLate,
   opOf,
-  startEngine,
+  useEngine,
   type Engine,
 } from '../runs/engine-fixture.ts'
 
 let engine: Engine
-beforeAll(async () => {
-  engine = await startEngine()
-})
-afterAll(() => engine.close())
+useEngine((started) => (engine = started))
 beforeEach(async () => {
   await engine.settings({ approval_threshold: 1, allow_self_approval: false, approval_required_from: null })
   await engine.rules(holdRule())

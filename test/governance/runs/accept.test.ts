@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
 import { acceptRun } from '../../../src/governance/runs/accept.ts'
 import { cancelRun } from '../../../src/governance/runs/cancel.ts'
@@ -19,15 +19,15 @@ import {
   opOf,
   outcomeOf,
   runOf,
-  startEngine,
+  useEngine,
   stepOf,
   type Engine,
 } from './engine-fixture.ts'
 
 let engine: Engine
 let workflowId: string
+useEngine((started) => (engine = started))
 beforeAll(async () => {
-  engine = await startEngine()
   const definition = workflowDefinition.parse({
     inputs: { to: { type: 'string', required: true }, copies: { type: 'number', default: 1 } },
     steps: [{ id: 's', tool: 'mail_send', params: { to: '{{input.to}}', subject: 'x', text: 'y' } }],
@@ -36,11 +36,7 @@ beforeAll(async () => {
     await createWorkflow(engine.context, engine.caller('member'), { name: 'w', description: '', definition })
   ).id
 })
-afterAll(() => engine.close())
-beforeEach(async () => {
-  await engine.rules()
-  await engine.settings({ approval_required_from: null, approval_threshold: 1 })
-})
+beforeEach(() => engine.settings({ approval_required_from: null, approval_threshold: 1 }))
 
 const accept = (inputs: JsonObject, over: object = {}) =>
   acceptRun(engine.context, { caller: engine.caller('member'), workflowId, inputs, ...over })

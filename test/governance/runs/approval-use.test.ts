@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeEach, describe, expect, test } from '@jest/globals'
 import { cancelRun } from '../../../src/governance/runs/cancel.ts'
 import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
 import type { Role } from '../../../src/policy/types.ts'
@@ -13,17 +13,14 @@ import {
   opOf,
   outcomeOf,
   runOf,
-  startEngine,
+  useEngine,
   stepOf,
   type Engine,
   type StepOp,
 } from './engine-fixture.ts'
 
 let engine: Engine
-beforeAll(async () => {
-  engine = await startEngine()
-})
-afterAll(() => engine.close())
+useEngine((started) => (engine = started))
 const everyone: Record<BootstrapName, Role> = { owner: 'owner', admin: 'admin', approver: 'admin', member: 'member', viewer: 'viewer' } // prettier-ignore
 beforeEach(async () => {
   await engine.settings({ approvals_enabled: true, approval_threshold: 1, allow_self_approval: false })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import type { Repeat } from '../../../src/catalog/tool.ts'
 import { resolveStep } from '../../../src/governance/runs/resolve.ts'
 import { markSent } from '../../../src/governance/runs/outcome.ts'
@@ -12,17 +12,14 @@ import {
   opOf,
   outcomeOf,
   runOf,
-  startEngine,
+  useEngine,
   toolOf,
   type Engine,
   type StepOp,
 } from './engine-fixture.ts'
 
 let engine: Engine
-beforeAll(async () => {
-  engine = await startEngine()
-})
-afterAll(() => engine.close())
+useEngine((started) => (engine = started))
 
 /** Brings a fresh call into a state, each the way it comes about. */
 const states: Record<string, (op: StepOp) => Promise<unknown>> = {

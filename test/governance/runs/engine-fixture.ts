@@ -1,3 +1,4 @@
+import { afterAll, beforeAll, beforeEach } from '@jest/globals'
 import type { Context } from '../../../src/context.ts'
 import type { Repeat, ToolDeclaration } from '../../../src/catalog/tool.ts'
 import { getTool } from '../../../src/catalog/index.ts'
@@ -69,6 +70,17 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
   }
   await engine.settings({ approvals_enabled: true })
   return engine
+}
+
+/** An engine for all tests of a file, given to `use` once it runs; without rules before each. */
+export function useEngine(use: (engine: Engine) => void): void {
+  let engine: Engine | undefined
+  beforeAll(async () => {
+    engine = await startEngine()
+    use(engine)
+  })
+  afterAll(() => engine?.close())
+  beforeEach(() => engine?.rules())
 }
 
 /** A tool of the catalogue that dies as `repeat` says. */

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import { prepareCall } from '../../../src/activities/prepare.ts'
 import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
 import { createRule } from '../../../src/governance/rules.ts'
@@ -7,11 +7,11 @@ import { readFrame } from '../../../src/governance/runs/frame.ts'
 import type { StepVerdict } from '../../../src/governance/runs/effect.ts'
 import { labelRuleInput } from '../../../src/policy/rule.ts'
 import { callOf } from '../../../src/governance/runs/effect.ts'
-import { effectOf, eventsOf, runOf, startEngine, stepOf, type Engine, type StepOp } from './engine-fixture.ts'
+import { effectOf, eventsOf, runOf, useEngine, stepOf, type Engine, type StepOp } from './engine-fixture.ts'
 
 let engine: Engine
+useEngine((started) => (engine = started))
 beforeAll(async () => {
-  engine = await startEngine()
   const secret = labelRuleInput.parse({
     name: 'Salaries',
     tools: ['file_read'],
@@ -20,8 +20,6 @@ beforeAll(async () => {
   })
   await createRule(engine.context, 'label_rule', engine.caller('admin'), secret)
 })
-afterAll(() => engine.close())
-beforeEach(() => engine.rules())
 
 /** Prepares and decides a call as the interceptor does. */
 async function call(runId: string, stepId: string, item = -1): Promise<{ op: StepOp; verdict: StepVerdict }> {

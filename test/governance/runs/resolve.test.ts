@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
 import { finishRun } from '../../../src/governance/runs/finish.ts'
 import { createRule } from '../../../src/governance/rules.ts'
@@ -12,18 +12,14 @@ import {
   opOf,
   outcomeOf,
   runOf,
-  startEngine,
+  useEngine,
   stepOf,
   type Engine,
   type StepOp,
 } from './engine-fixture.ts'
 
 let engine: Engine
-beforeAll(async () => {
-  engine = await startEngine()
-})
-afterAll(() => engine.close())
-beforeEach(() => engine.rules())
+useEngine((started) => (engine = started))
 
 const unknown = async (): Promise<StepOp> => {
   const op = opOf(await engine.run(), { labels: ['pii'] })

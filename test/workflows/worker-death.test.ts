@@ -1,0 +1,106 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { beforeEach, describe, expect, test } from '@jest/globals'
+import type { RunningWorker } from '../../src/worker.ts'
+import { runOf, stepOf } from '../governance/runs/engine-fixture.ts'
+import { until } from '../stack/until.ts'
+import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+
+let stack: Stack
+let reads: FakeReads
+let worker: RunningWorker
+useTestStack(
+  (...both) => ([stack, reads] = both),
+  { HEARTBEAT_TIMEOUT_SECONDS: '2', RECONCILE_SECONDS: '3600' },
+  async (started) => (worker = await started.startWorker()),
+)
+
+const start = (...steps: object[]) => stack.run({ steps })
+const handleOf = (runId: string) => stack.client.workflow.getHandle(runId)
+
+describe('workers that stop, die or hang', () => {
+  test('a worker that is told to stop in the middle of a read hands it over', async () => {
+    await worker.stop()
+    const first = await stack.startWorker()
+    const runId = await start(read('a', 'wait'))
+    await until('it reads', () => reads.waiting() === 1)
+    const stopped = first.stop()
+    worker = await stack.startWorker()
+    await stopped
+    await until('it reads again', () => (reads.calls.get('wait') ?? 0) >= 2 && reads.waiting() === 1)
+    reads.release()
+    expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
+    expect((await stepOf(stack.context, runId, 'a')).attempts).toBeGreaterThanOrEqual(2)
+  })
+
+  describe('whose heartbeats do not arrive', () => {
+    beforeEach(async () => {
+      await worker.stop()
+      // It sends one in seven seconds; the workflow expects one every two.
+      worker = await stack.startWorker({ heartbeatTimeoutSeconds: 20 })
+    })
+
+    test('is superseded in a read: the newer attempt counts, once', async () => {
+      const runId = await start(read('a', 'deaf'))
+      await until('another attempt', () => (reads.calls.get('deaf') ?? 0) >= 2)
+      reads.release()
+      expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
+      expect((await stepOf(stack.context, runId, 'a')).attempts).toBeGreaterThanOrEqual(2)
+      expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 1 })
+    })
+
+    test('after the dot: nobody knows, until the server answers the old attempt after all', async () => {
+      stack.sink.behaviour = { kind: 'hold' }
+      const runId = await start(mail('slow'))
+      await until(
+        'unknown',
+        async () => (await stepOf(stack.context, runId, 'slow')).status === 'unknown_outcome',
+      )
+      expect((await runOf(stack.context, runId)).status).toBe('paused')
+      stack.sink.release()
+      expect(await stack.ended(runId)).toEqual({ run: 'completed', slow: 'completed' })
+      expect(stack.sink.count('slow')).toBe(1)
+    })
+  })
+
+  test('a worker killed after the dot leaves an unknown outcome, not a second mail', async () => {
+    await worker.stop()
+    const child = await startChild(stack)
+    try {
+      stack.sink.behaviour = { kind: 'hold' }
+      const dots = stack.sink.dots
+      const runId = await start(mail('killed'))
+      await stack.sink.dotsReached(dots + 1)
+      child.kill('SIGKILL')
+      await exited(child)
+      worker = await stack.startWorker()
+      await until(
+        'unknown',
+        async () => (await stepOf(stack.context, runId, 'killed')).status === 'unknown_outcome',
+      )
+      expect(stack.sink.count('killed')).toBe(1)
+      await handleOf(runId).cancel()
+      await stack.ended(runId)
+    } finally {
+      child.kill('SIGKILL')
+    }
+  })
+})
+
+/** A worker in a process of its own; its first heartbeat in the database says that it polls. */
+async function startChild(of: Stack): Promise<ChildProcess> {
+  const child = spawn(process.execPath, ['src/worker.ts'], {
+    env: { PATH: process.env['PATH'], ...of.environment, APP_ENV: 'test', LOG_LEVEL: 'silent' },
+    stdio: 'ignore',
+  })
+  await until('the child works', async () => {
+    if (child.exitCode !== null) throw new Error(`the worker ended with ${child.exitCode}`)
+    const rows = await of.context.db.selectFrom('process_heartbeats').select('process_id').execute()
+    return rows.some((row) => row.process_id.includes(`-${child.pid}-`))
+  })
+  return child
+}
+
+const exited = (child: ChildProcess): Promise<unknown> =>
+  child.exitCode === null && child.signalCode === null
+    ? new Promise((resolve) => child.once('exit', resolve))
+    : Promise.resolve()
