@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { createApp } from './api/app.ts'
 import { createHttpServer } from './api/http-server.ts'
 import { temporalCheck } from './api/temporal-check.ts'
+import { readTlsKeyPair } from './api/tls.ts'
 import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
 import { failStart, orFail } from './fail.ts'
@@ -22,6 +23,7 @@ import { createTemporalClient } from './temporal.ts'
 const keyCleaningMilliseconds = 3_600_000
 
 const config = orFail(() => readConfig())
+const tls = orFail(() => config.http.tls && readTlsKeyPair(config.http.tls))
 const context = createContext(config, 'api')
 const draining = new AbortController()
 const client = createTemporalClient(config.temporal)
@@ -31,6 +33,7 @@ const relay = startRelay(context, createMotor(client, config.temporal), () =>
 )
 const server = createHttpServer(
   createApp(context, { temporal: temporalCheck(client.connection), draining: draining.signal }),
+  tls,
 )
 const cleaning = setInterval(() => {
   forgetOldKeys(context).catch((error: Error) =>

@@ -20,6 +20,8 @@ const environment = z.object({
   PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
   HOST: z.string().default('127.0.0.1'),
   PUBLIC_URL: z.string().optional(),
+  TLS_CERT_FILE: z.string().optional(),
+  TLS_KEY_FILE: z.string().optional(),
   DATA_ENCRYPTION_KEY: z.string().min(1),
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default('Countersign <countersign@localhost>'),
@@ -57,6 +59,8 @@ export interface Config {
     readonly host: string
     readonly port: number
     readonly publicUrl: string | null
+    /** null: plain HTTP, for loopback or behind a proxy that does TLS. */
+    readonly tls: { readonly certFile: string; readonly keyFile: string } | null
     readonly docs: boolean
   }
   readonly encryptionKey: Buffer
@@ -90,6 +94,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const encryptionKey = Buffer.from(e.DATA_ENCRYPTION_KEY, 'base64')
   if (encryptionKey.length !== 32)
     throw new Error('DATA_ENCRYPTION_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
+  const tls = tlsFiles(e)
   return {
     env: e.APP_ENV,
     warnings: e.APP_ENV === 'staging' ? unfit : [],
@@ -108,6 +113,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       host: e.HOST,
       port: e.PORT,
       publicUrl: e.PUBLIC_URL ?? null,
+      tls,
       docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
     },
     encryptionKey,
@@ -121,7 +127,15 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
 
 /** What links begin with, without a closing slash: `PUBLIC_URL`, else the address that is listened on. */
 export function publicBase({ http }: Pick<Config, 'http'>): string {
-  return http.publicUrl?.replace(/\/+$/, '') ?? `http://${http.host}:${http.port}`
+  const own = `${http.tls === null ? 'http' : 'https'}://${http.host}:${http.port}`
+  return http.publicUrl?.replace(/\/+$/, '') ?? own
+}
+
+function tlsFiles(e: z.infer<typeof environment>): Config['http']['tls'] {
+  const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = e
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile }
+  if (certFile === undefined && keyFile === undefined) return null
+  throw new Error('TLS_CERT_FILE and TLS_KEY_FILE belong together: set both, or neither')
 }
 
 function unfitForProduction(e: z.infer<typeof environment>): string[] {

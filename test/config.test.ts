@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { readConfig } from '../src/config.ts'
+import { publicBase, readConfig } from '../src/config.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64')
 const least = { DATABASE_URL: 'postgresql://db/countersign', DATA_ENCRYPTION_KEY: key }
@@ -11,6 +11,15 @@ describe('readConfig', () => {
     expect(config).toMatchObject({ env: 'development', http: { port: 8080, docs: true } })
     expect(config.runApprovalSeconds).toBe(604_800)
     expect(config.encryptionKey).toEqual(Buffer.alloc(32, 7))
+  })
+
+  test('takes a certificate and its key together or not at all; links follow', () => {
+    expect(publicBase(readConfig(least))).toBe('http://127.0.0.1:8080')
+    const both = { ...least, TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: 'b.pem' }
+    expect(readConfig(both).http.tls).toEqual({ certFile: 'a.pem', keyFile: 'b.pem' })
+    expect(publicBase(readConfig(both))).toBe('https://127.0.0.1:8080')
+    for (const name of ['TLS_CERT_FILE', 'TLS_KEY_FILE'])
+      expect(() => readConfig({ ...both, [name]: '' })).toThrow('set both, or neither')
   })
 
   test('counts a variable that is set to nothing as not set', () => {

@@ -1,20 +1,32 @@
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { ApiError, errorBody, statusOf } from './errors.ts'
 import { requestId } from './request-id.ts'
+import type { TlsKeyPair } from './tls.ts'
 
 /**
  * An HTTP server in front of `app` whose own refusals, of what is no request, have the form of every error too
- * (contract section 1): `X-Request-Id` and the JSON body, with `bad_request` or `too_large`.
+ * (contract section 1): `X-Request-Id` and the JSON body, with `bad_request` or `too_large`. With `tls` it speaks TLS 1.3
+ * and nothing older (contract section 8).
  */
-export function createHttpServer(app: RequestListener): Server {
+export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = null): Server {
   const inFlight = new WeakMap<Duplex, ServerResponse>()
-  // Node's own answer to a missing `Host` is empty: it is asked for below instead (RFC 9112, section 3.2).
-  const server = createServer({ requireHostHeader: false }, (request, response) => {
+  const listener: RequestListener = (request, response) => {
     inFlight.set(request.socket, response)
     if (request.headers.host === undefined && request.httpVersion === '1.1')
       refuse(response, noHost, requestId(request.headers['x-request-id']))
     else app(request, response)
+  }
+  // Node's own answer to a missing `Host` is empty: it is asked for above instead (RFC 9112, section 3.2).
+  const options = { requireHostHeader: false }
+  const server =
+    tls === null
+      ? createServer(options, listener)
+      : createTlsServer({ ...options, ...tls, minVersion: 'TLSv1.3' }, listener)
+  // Before Node makes a `clientError` of it: with whom there is no TLS there is nothing to say.
+  server.prependListener('tlsClientError', (_error: Error, socket: Duplex) => {
+    socket.destroy()
   })
   server.on('checkExpectation', (request, response) => {
     refuse(response, unknownExpectation, requestId(request.headers['x-request-id']))

@@ -75,10 +75,11 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
   // A row is taken over when it is over its time, or when its holder died (lock run out) and the body is the same.
   const fresh = sql`k.created_at >= clock_timestamp() - ${keptFor}`
   const { rows } = await sql<{ token: string; acted: boolean; made: string | null }>`
-    insert into idempotency_keys as k (organization_id, user_id, route, key, body_hash, locked_until, created_at)
-    values (${use.organizationId}, ${holderOf(use)}, ${use.route}, ${use.key}, ${use.bodyHash},
+    insert into idempotency_keys as k
+      (organization_id, user_id, api_key_id, route, key, body_hash, locked_until, created_at)
+    values (${use.organizationId}, ${use.userId}, ${use.apiKeyId}, ${use.route}, ${use.key}, ${use.bodyHash},
             clock_timestamp() + make_interval(secs => ${lockSeconds}), clock_timestamp())
-    on conflict (organization_id, user_id, route, key) do update
+    on conflict (organization_id, user_id, api_key_id, route, key) do update
       set body_hash = excluded.body_hash, locked_until = excluded.locked_until, created_at = excluded.created_at,
           response_status = null, response_body = null,
           acted = k.acted and ${fresh}, made = case when ${fresh} then k.made end
@@ -92,7 +93,8 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
     .selectFrom('idempotency_keys')
     .select(['body_hash', 'response_status', 'response_body'])
     .where('organization_id', '=', use.organizationId)
-    .where('user_id', '=', holderOf(use))
+    .where('user_id', '=', use.userId)
+    .where('api_key_id', '=', use.apiKeyId)
     .where('route', '=', use.route)
     .where('key', '=', use.key)
     .executeTakeFirst()
@@ -125,8 +127,8 @@ function claimOf(
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
 ): Claim {
   // Whoever takes the key over sets a new `created_at`: it tells whether the row is still ours.
-  const ours = sql`organization_id = ${use.organizationId} and user_id = ${holderOf(use)} and route = ${use.route}
-    and key = ${use.key} and created_at = ${row.token}::timestamptz`
+  const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId}
+    and api_key_id = ${use.apiKeyId} and route = ${use.route} and key = ${use.key} and created_at = ${row.token}::timestamptz`
   const made = unseal(context, use, 'made', row.made)
   let isRenewing = false
   const renewal = setInterval(() => {
@@ -179,8 +181,5 @@ function unseal(
   return sealed === null ? null : context.sealer.open(placeOf(use, column), Buffer.from(sealed, 'base64'))
 }
 
-/** What the column `user_id` holds: the person and the API key they used. Neither id has a space in it. */
-const holderOf = (use: KeyUse): string => `${use.userId} ${use.apiKeyId}`
-
 const placeOf = (use: KeyUse, column: string): string =>
-  JSON.stringify(['idempotency', use.organizationId, holderOf(use), use.route, use.key, column])
+  JSON.stringify(['idempotency', use.organizationId, use.userId, use.apiKeyId, use.route, use.key, column])

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { writeBootstrap, type Identities } from './bootstrap.ts'
 import type { Running } from './child.ts'
 import type { Log } from './files.ts'
 import type { Role } from './guard.ts'
+import { healthy } from './healthy.ts'
 import { startProgram } from './node-child.ts'
 import { freePort } from './ports.ts'
 import { startPostgres } from './postgres.ts'
@@ -73,8 +73,7 @@ export async function startStack(options: StartOptions): Promise<string> {
     )
   await step('API and worker', async () => {
     await Promise.all([program('api'), program('worker')])
-    // Behind TLS its word that it is ready must do: its certificate need not name this machine.
-    if (!settings.tls) await healthy(baseUrl, ending)
+    await healthy(baseUrl, ending)
   })
   return baseUrl
 }
@@ -176,20 +175,4 @@ async function childEnvironment(
     children['SMTP_URL'] = catcher.url
   }
   return children
-}
-
-/** Waits until the API's health check is content. */
-async function healthy(baseUrl: string, ending: AbortSignal): Promise<void> {
-  const deadline = Date.now() + 30_000
-  for (;;) {
-    ending.throwIfAborted()
-    const status = await fetch(`${baseUrl}/health`, { signal: AbortSignal.timeout(5_000) }).then(
-      (response) => response.status,
-      (error: Error) => error.message,
-    )
-    if (status === 200) return
-    if (Date.now() > deadline)
-      throw new Error(`the API does not become healthy: \`${baseUrl}/health\` gives ${status}`)
-    await delay(100)
-  }
 }

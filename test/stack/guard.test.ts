@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import {
@@ -11,6 +11,7 @@ import {
   runFolder,
   type Role,
 } from '../../src/stack/guard.ts'
+import { removeWhenUnused } from '../../src/stack/guarded-folder.ts'
 import { startGuard } from '../../src/stack/guarded.ts'
 import { identify, isRunning } from '../../src/stack/process-identity.ts'
 import { temporaryFolder } from './temporary-folder.ts'
@@ -104,5 +105,21 @@ describe('the guard process', () => {
     await guard.close()
     expect(isRunning(second)).toBe(false)
     expect(recordedProcesses(dataDir)).toEqual([])
+  })
+})
+
+describe('a guarded folder that is to be removed', () => {
+  test('stays until what is recorded in a folder below it has ended', async () => {
+    const outer = temporaryFolder()
+    const inner = join(outer, 'countersign-1', 'data')
+    mkdirSync(inner, { recursive: true })
+    recordProcess(inner, 'temporal', idle(inner).pid)
+    const removed = removeWhenUnused(outer)
+    // What removes it at once has done so by now.
+    expect(recordedProcesses(inner)).toHaveLength(1)
+    // As the guard of the folder below does.
+    await endOrphans(inner)
+    await removed
+    expect(existsSync(outer)).toBe(false)
   })
 })

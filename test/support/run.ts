@@ -1,20 +1,18 @@
 import { spawn } from 'node:child_process'
-import { chmodSync, mkdtempSync, readFileSync, realpathSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { forgetProcess, recordProcess } from '../../src/stack/guard.ts'
 import { countResults, type Counts } from './counts.ts'
-import { startTestPostgres } from './postgres.ts'
+import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
  * `npm test [-- Jest's arguments]`: one PostgreSQL for all test files, then Jest twice: unit and database tests two
  * files at a time, and test/e2e one file at a time, since those start whole stacks and kill parts of them. Ends with
  * the line `N passed, N failed`, and with 1 unless something passed and nothing failed.
  *
- * Every folder that a test makes lies in one run folder, because TMPDIR points there. However
- * this process ends, its guard (run-guard-process.ts) then removes that folder; Jest and its workers end with it, and
- * each server that a test starts has a guard of its own.
+ * Every folder that a test makes lies in one run folder, because TMPDIR points there. However this process ends, the
+ * folder's guard then ends Jest and removes it; each server that a test starts has a guard of its own.
  */
 
 interface Phase {
@@ -32,24 +30,13 @@ const phases: readonly Phase[] = [
   { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)', '--runInBand'] },
 ]
 
-const runDir = realpathSync(mkdtempSync(join(tmpdir(), 'countersign-')))
-const guard = spawn(
-  process.execPath,
-  [fileURLToPath(new URL('run-guard-process.ts', import.meta.url)), runDir],
-  {
-    // A session of its own: what ends our whole process group must not reach the one that cleans up after it.
-    detached: true,
-    stdio: ['pipe', 'ignore', 'inherit'],
-    cwd: '/',
-  },
-)
-const cleaned = new Promise((resolve) => guard.once('exit', resolve))
+const { dataDir: runDir, guard } = guardedFolder()
 // Where PostgreSQL runs as another account than root's, that account has to pass through.
 chmodSync(runDir, 0o711)
 process.env['TMPDIR'] = runDir
 
 /** A test that never ends fails the run instead of holding it up for ever. */
-const longest = 30 * 60_000
+const longest = 60 * 60_000
 
 let current: number | undefined
 let interrupted: string | undefined
@@ -128,8 +115,7 @@ try {
 } catch (error) {
   process.stderr.write(`error: ${(error as Error).message}\n`)
 }
-guard.stdin?.end()
-await cleaned
+await guard.close()
 if (total.passed + total.failed === 0) process.stderr.write('no test ran\n')
 if (interrupted !== undefined) process.stderr.write(`interrupted by ${interrupted}\n`)
 process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`)

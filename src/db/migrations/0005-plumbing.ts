@@ -15,6 +15,7 @@ create index outbox_due on outbox (next_attempt_at);
 create table idempotency_keys (
   organization_id text not null references organizations,
   user_id text not null,
+  api_key_id text not null,
   route text not null,
   key text not null,
   body_hash text not null,
@@ -24,7 +25,7 @@ create table idempotency_keys (
   acted boolean not null default false,
   made text,
   created_at timestamptz not null default now(),
-  primary key (organization_id, user_id, route, key)
+  primary key (organization_id, user_id, api_key_id, route, key)
 );
 create index idempotency_keys_age on idempotency_keys (created_at);
 

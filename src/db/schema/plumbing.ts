@@ -13,8 +13,9 @@ export interface OutboxTable {
 
 export interface IdempotencyKeysTable {
   organization_id: string
-  /** The user and the API key that asked, with a space between (docs/decisions/0013). */
   user_id: string
+  /** The one that asked: another key of the same person may be narrower (docs/decisions/0013). */
+  api_key_id: string
   /** The route's key and its decoded path parameters: a closing slash or a prefix makes no other route. */
   route: string
   key: string

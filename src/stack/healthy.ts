@@ -1,0 +1,41 @@
+import { once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { connect } from 'node:tls'
+
+const answerTime = 5_000
+
+/** Waits until the health check of the API at `baseUrl` is content; fails with its last answer after half a minute. */
+export async function healthy(baseUrl: string, ending: AbortSignal): Promise<void> {
+  const url = new URL('/health', baseUrl)
+  const status = url.protocol === 'https:' ? statusOverTls : statusOf
+  const deadline = Date.now() + 30_000
+  for (;;) {
+    ending.throwIfAborted()
+    const answer = await status(url).catch((error: Error) => error.message)
+    if (answer === 200) return
+    if (Date.now() > deadline)
+      throw new Error(`the API does not become healthy: \`${url.href}\` gives ${answer}`)
+    await delay(100)
+  }
+}
+
+async function statusOf(url: URL): Promise<number> {
+  return (await fetch(url, { signal: AbortSignal.timeout(answerTime) })).status
+}
+
+/**
+ * Over a connection of its own, since `fetch` wants a certificate that names this address, and the one of a public name
+ * does not. Whoever answers here is told nothing, and believed nothing but that it answers.
+ */
+async function statusOverTls({ hostname, port, pathname, host }: URL): Promise<number> {
+  const socket = connect({ host: hostname, port: Number(port || 443), rejectUnauthorized: false })
+  const signal = AbortSignal.timeout(answerTime)
+  try {
+    await once(socket, 'secureConnect', { signal })
+    socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    const [head] = (await once(socket, 'data', { signal })) as [Buffer]
+    return Number(head.toString('latin1').split(' ', 2)[1])
+  } finally {
+    socket.on('error', () => undefined).destroy()
+  }
+}
