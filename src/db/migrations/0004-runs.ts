@@ -47,6 +47,7 @@ create table runs (
   risk jsonb not null,
   event_seq integer not null default 0,
   decision_seq integer not null default 0,
+  stored_bytes bigint not null default 0,
   nodes_executed integer not null default 0,
   nodes_failed integer not null default 0,
   cancel_requested_at timestamptz,

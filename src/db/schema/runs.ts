@@ -47,6 +47,8 @@ export interface RunsTable {
   risk: Json<Risk>
   event_seq: Generated<number>
   decision_seq: Generated<number>
+  /** Bytes of sealed parameters and outputs that its calls keep (governance/runs/room.ts). */
+  stored_bytes: Generated<number>
   nodes_executed: Generated<number>
   nodes_failed: Generated<number>
   cancel_requested_at: Date | null

@@ -7,6 +7,7 @@ import type { ChainTx } from '../chain-tx.ts'
 import type { StepOp } from './effect.ts'
 import { effectId, type ApprovalRecord, type EffectRecord, type Ledger, type RunState } from './ledger.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
+import { takeRoom } from './room.ts'
 
 export type ApprovalUse =
   | { readonly kind: 'used' }
@@ -166,6 +167,7 @@ function holdCall(
     rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect: op.tool.sideEffect, risk: op.tool.risk, labels: op.labels }]),
   })
+  takeRoom(ledger, run, op.sealed.length)
   if (former !== undefined) supersede(tx, ledger, run, former, id)
   if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
   effect.state = 'held'

@@ -14,6 +14,7 @@ import {
   type Ledger,
   type RunState,
 } from './ledger.ts'
+import { hasRoom, outOfRoom, takeRoom } from './room.ts'
 import { recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 
 /**
@@ -86,7 +87,8 @@ function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
   startRun(tx, ledger, run)
-  const effect = known ?? addEffect(ledger, op)
+  const fits = known !== undefined || hasRoom(run, op.sealed.length)
+  const effect = known ?? addEffect(ledger, run, op, fits)
   // Remembered also while it is held anew: this call may have happened.
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
   if (run.cancel_requested_at !== null)
@@ -96,6 +98,7 @@ function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
     return finish(tx, ledger, run, effect, op, 'failed', `gave up after ${maxAttempts} attempts`)
   if (op.problem !== null)
     return finish(tx, ledger, run, effect, op, 'failed', op.problem.message, op.problem.code)
+  if (!fits) return finish(tx, ledger, run, effect, op, 'failed', outOfRoom.message, outOfRoom.code)
   if (effect.params_hash !== op.paramsHash)
     throw new Error(`the stored parameters of \`${effectId(op.key)}\` are not those that were decided`)
   return judge(tx, ledger, run, effect, op)
@@ -225,7 +228,8 @@ function finish(
   return { go: false, state: outcome, reason }
 }
 
-function addEffect(ledger: Ledger, op: StepOp): EffectRecord {
+function addEffect(ledger: Ledger, run: RunState, op: StepOp, fits: boolean): EffectRecord {
+  if (fits) takeRoom(ledger, run, op.sealed.length)
   return ledger.addEffect({
     run_id: op.key.runId,
     step_id: op.key.stepId,
@@ -247,6 +251,6 @@ function addEffect(ledger: Ledger, op: StepOp): EffectRecord {
     sent_at: null,
     finished_at: null,
     duration_ms: null,
-    sealed: op.sealed,
+    sealed: fits ? op.sealed : null,
   })
 }

@@ -6,6 +6,7 @@ import type { Actor } from '../audit.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { StepOp } from './effect.ts'
 import type { EffectRecord, Ledger, RunState } from './ledger.ts'
+import { takeRoom } from './room.ts'
 
 /** Who acts when a worker carries a run on: the run itself, for the person who started it. */
 export const runActor = (run: Pick<RunState, 'id'>): Actor => ({ type: 'system', id: run.id })
@@ -119,7 +120,10 @@ export function settle(
   // A tool that failed after its point of no return knows that nothing was done.
   if (how.state === 'retry') effect.sent_at = null
   if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
-  if (how.output !== undefined) effect.output = how.output
+  if (how.output !== undefined) {
+    effect.output = how.output
+    takeRoom(ledger, run, Buffer.byteLength(how.output))
+  }
   if (how.outputLabels !== undefined) effect.output_labels = how.outputLabels
   if (ended) effect.finished_at = tx.now.toISOString()
   if (how.durationMs !== undefined) effect.duration_ms = how.durationMs

@@ -103,9 +103,9 @@ function insertDecisions(ledger: Ledger): RawBuilder<unknown> {
 function updateRuns(ledger: Ledger): RawBuilder<unknown> {
   return sql`moved_runs as (
     update runs set status = r.status, status_reason = r.status_reason, decision_seq = r.decision_seq,
-      nodes_executed = r.nodes_executed, nodes_failed = r.nodes_failed, started_at = r.started_at
+      stored_bytes = r.stored_bytes, nodes_executed = r.nodes_executed, nodes_failed = r.nodes_failed, started_at = r.started_at
     from json_to_recordset(${JSON.stringify([...ledger.dirtyRuns])}::json) as r(id text, status text,
-      status_reason text, decision_seq int, nodes_executed int, nodes_failed int, started_at timestamptz)
+      status_reason text, decision_seq int, stored_bytes bigint, nodes_executed int, nodes_failed int, started_at timestamptz)
     where runs.id = r.id
   )`
 }

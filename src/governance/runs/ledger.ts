@@ -27,6 +27,8 @@ export interface RunState {
   status: RunStatus
   status_reason: string
   decision_seq: number
+  /** Sealed parameters and outputs of its calls (room.ts). */
+  stored_bytes: number
   nodes_executed: number
   nodes_failed: number
   started_at: string | null
@@ -202,7 +204,7 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
                            ${keys.map((key) => key.itemIndex)}::int[]) as k(run_id, step_id, item_index)
     ), r as (
       select id, workflow_id, workflow_version, requested_by, risk, cancel_requested_at, finished_at, status,
-             status_reason, decision_seq, nodes_executed, nodes_failed, started_at,
+             status_reason, decision_seq, stored_bytes, nodes_executed, nodes_failed, started_at,
              (select count(*)::int from effects e where e.run_id = runs.id and e.state in ('held', 'unknown_outcome')) as waiting
       from runs where id = any(${runIds}) and organization_id = ${organizationId}
     ), e as (

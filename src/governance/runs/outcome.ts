@@ -7,8 +7,17 @@ import { addedLabels, type Call } from '../../policy/decide.ts'
 import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { atCommitPoint } from '../commit-points.ts'
-import { effectId, ledgerKind, loadLedger, type EffectKey, type EffectRecord, type Ledger } from './ledger.ts'
+import {
+  effectId,
+  ledgerKind,
+  loadLedger,
+  type EffectKey,
+  type EffectRecord,
+  type Ledger,
+  type RunState,
+} from './ledger.ts'
 import { settle } from './ledger-moves.ts'
+import { hasRoom, outOfRoom } from './room.ts'
 
 /** What became of one attempt's body. */
 export interface OutcomeOp {
@@ -69,7 +78,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
     effect.attempt === op.attempt &&
     (op.result.state === 'completed' || op.result.state === 'failed')
   if (!settlesLate && !isCurrent(effect, op)) return effect.state
-  const { result } = op
+  const result = kept(run, op.result)
   if (result.state === 'retry') effect.failures += 1
   settle(tx, ledger, run, effect, {
     state: result.state,
@@ -81,6 +90,12 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   })
   if (settlesLate) tx.deliver('run.wake', run.id, { key: `${effect.step_id}#${effect.item_index}` })
   return effect.state
+}
+
+/** A read's output that the run has no room for is dropped; what has been done is recorded at any size. */
+function kept(run: RunState, result: OutcomeOp['result']): OutcomeOp['result'] {
+  if (result.state !== 'completed' || result.call.sideEffect !== 'read') return result
+  return hasRoom(run, Buffer.byteLength(result.output)) ? result : { state: 'failed', error: outOfRoom }
 }
 
 function outputLabelsOf(

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { getTool } from '../../../src/catalog/index.ts'
+import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { mostStoredBytes } from '../../../src/governance/runs/room.ts'
+import {
+  approvalsOf,
+  effectOf,
+  go,
+  hold,
+  holdRule,
+  opOf,
+  outcomeOf,
+  runOf,
+  startEngine,
+  stepOf,
+  type Engine,
+} from './engine-fixture.ts'
+
+let engine: Engine
+let runId: string
+beforeAll(async () => {
+  engine = await startEngine()
+})
+afterAll(() => engine.close())
+beforeEach(async () => {
+  await engine.rules()
+  runId = await engine.run()
+})
+
+/** Leaves the run so many bytes. */
+const leave = (bytes: number) =>
+  engine.context.db
+    .updateTable('runs')
+    .set({ stored_bytes: mostStoredBytes - bytes })
+    .where('id', '=', runId)
+    .execute()
+const read = getTool('file_read') as ToolDeclaration
+const failure = {
+  state: 'failed',
+  error: { code: 'run_too_large', message: expect.stringMatching('split it') },
+}
+
+describe('what one run keeps', () => {
+  test('is counted with the bytes: parameters, the copy an approval keeps, outputs', async () => {
+    await engine.rules(holdRule())
+    const op = opOf(runId)
+    await engine.vote(await hold(engine, op), 'admin')
+    const done = outcomeOf(op, await go(engine, op), 'completed')
+    await engine.record({ ...done, result: { ...done.result, output: '"ü"' } as typeof done.result })
+    expect((await runOf(engine.context, runId)).stored_bytes).toBe(2 * op.sealed.length + 4)
+    const { rows } = await engine.context.pool.query(
+      `select (select sum(length(params_sealed) + octet_length(output)) from effects where run_id = $1) +
+              (select sum(length(params_sealed)) from approvals where run_id = $1) as bytes`,
+      [runId],
+    )
+    expect(Number(rows[0].bytes)).toBe(2 * op.sealed.length + 4)
+  })
+
+  test('a call beyond it fails before it is decided, and its parameters are not kept', async () => {
+    await engine.rules(holdRule())
+    const op = opOf(runId)
+    await leave(op.sealed.length - 1)
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+    expect(await effectOf(engine.context, op)).toMatchObject({
+      ...failure,
+      params_sealed: null,
+      decision_id: null,
+    })
+    expect(await stepOf(engine.context, runId)).toMatchObject({ status: 'failed', error: failure.error })
+    expect(await approvalsOf(engine.context, runId)).toEqual([])
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+  })
+
+  test('items that come together each count: those that fit go, the others fail', async () => {
+    const ops = [0, 1, 2, 3].map((item) => opOf(runId, { item }))
+    await leave(2 * (ops[0]?.sealed.length ?? 0))
+    const verdicts = await Promise.all(ops.map((op) => engine.decide(op)))
+    expect(verdicts.filter((verdict) => verdict.go)).toHaveLength(2)
+    expect((await runOf(engine.context, runId)).stored_bytes).toBe(mostStoredBytes)
+  })
+
+  test('a call that began while there was room goes on', async () => {
+    const op = opOf(runId)
+    await go(engine, op)
+    await engine.record(outcomeOf(op, 1, 'retry'))
+    await leave(0)
+    expect(await go(engine, op)).toBe(2)
+  })
+
+  test('a call that is skipped takes no room that is not there', async () => {
+    await leave(0)
+    expect(await engine.decide(opOf(runId, { wanted: false }))).toMatchObject({ state: 'skipped' })
+  })
+
+  test('a read whose output does not fit fails, and the output is not kept', async () => {
+    const op = opOf(runId, { tool: read })
+    const attempt = await go(engine, op)
+    await leave(3)
+    expect(await engine.record(outcomeOf(op, attempt, 'completed'))).toBe('failed')
+    expect(await effectOf(engine.context, op)).toMatchObject({ ...failure, output: null })
+  })
+
+  test('what has been done is recorded all the same', async () => {
+    const op = opOf(runId)
+    const attempt = await go(engine, op)
+    await leave(3)
+    expect(await engine.record(outcomeOf(op, attempt, 'completed'))).toBe('completed')
+    expect(await effectOf(engine.context, op)).toMatchObject({ state: 'completed', output: '{"ok":true}' })
+  })
+})
