@@ -20,6 +20,18 @@ export function privateFolder(path: string): string {
   return path
 }
 
+/**
+ * Runs `work`, which must not wait; what it creates, and what a child that it starts creates, is for this account alone.
+ */
+export function creatingPrivately<T>(work: () => T): T {
+  const mask = process.umask(0o077)
+  try {
+    return work()
+  } finally {
+    process.umask(mask)
+  }
+}
+
 /** Sets a log file aside as `FILE.1` once it is larger than `limit` bytes, so that logs do not fill the disk. */
 export function rotateLog(path: string, limit = 16 * 1024 * 1024): void {
   if (existsSync(path) && statSync(path).size > limit) renameSync(path, `${path}.1`)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Connection } from '@temporalio/client'
 import { running, type Running } from './child.ts'
-import { privateFolder, rotateLog, type Log } from './files.ts'
+import { creatingPrivately, privateFolder, rotateLog, type Log } from './files.ts'
 import { forgetProcess, recordProcess, runFolder } from './guard.ts'
 import { freePort, listens } from './ports.ts'
 import { ensureTemporal } from './temporal-binary.ts'
@@ -84,12 +84,15 @@ async function launch(dataDir: string, program: string, args: readonly string[])
   // not there: it keeps the person's own Temporal settings out, and puts the data folder into the command line of a
   // server that keeps no database, which is how a process is known to be ours (guard.ts).
   const home = runFolder(dataDir)
-  const child = spawn(program, ['--env-file', join(home, 'temporal.yaml'), ...args], {
-    cwd: dataDir,
-    detached: true,
-    stdio: ['ignore', file, file],
-    env: { PATH: process.env['PATH'], HOME: home, XDG_CONFIG_HOME: home, TZ: 'UTC' },
-  })
+  // Histories hold ids and names only; still, the database is nobody else's.
+  const child = creatingPrivately(() =>
+    spawn(program, ['--env-file', join(home, 'temporal.yaml'), ...args], {
+      cwd: dataDir,
+      detached: true,
+      stdio: ['ignore', file, file],
+      env: { PATH: process.env['PATH'], HOME: home, XDG_CONFIG_HOME: home, TZ: 'UTC' },
+    }),
+  )
   closeSync(file)
   if (child.pid !== undefined) recordProcess(dataDir, 'temporal', child.pid)
   const started = await running(child, program, [['SIGTERM', 10_000], ['SIGKILL', 5_000]]) // prettier-ignore

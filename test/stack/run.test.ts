@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { recordedProcesses } from '../../src/stack/guard.ts'
@@ -68,6 +68,9 @@ describe('npm start', () => {
     const bootstrap = stack.bootstrap<Bootstrap>()
     expect(bootstrap).toMatchObject({ base_url: stack.baseUrl, organization_id: 'org_fixture' })
     expect(statSync(join(dataDir, 'bootstrap.json')).mode & 0o777).toBe(0o600)
+    const databases = readdirSync(dataDir).filter((name) => name.startsWith('temporal.db'))
+    expect(databases).toContain('temporal.db')
+    for (const name of databases) expect(statSync(join(dataDir, name)).mode & 0o077).toBe(0)
     const env = (await (await fetch(`${stack.baseUrl}/env`)).json()) as Record<string, string>
     expect(env).toMatchObject({
       DATABASE_URL: bootstrap.database_url,
