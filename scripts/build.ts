@@ -1,17 +1,18 @@
 import { execFileSync } from 'node:child_process'
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 
 /*
- * `npm run build`: src/ as JavaScript in dist/, with the bundled workflow code beside it. What it makes appears at once
- * or, when a part fails, not at all. Run it with `node dist/main.js` (or `dist/api-server.js`, `dist/worker.js`).
+ * `npm run build [-- FOLDER]`: src/ as JavaScript in dist/ (or FOLDER), with the bundled workflow code beside it. What it
+ * makes appears at once or, when a part fails, not at all. Run it with `node dist/main.js` (or `dist/api-server.js`, `dist/worker.js`).
  */
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const target = join(root, 'dist')
-const making = join(root, `.dist-${process.pid}`)
+const target = resolve(process.argv[2] ?? join(root, 'dist'))
+// Beside it, so that it can be renamed.
+const making = join(dirname(target), `.dist-${process.pid}`)
 
 try {
   execFileSync(join(root, 'node_modules', '.bin', 'tsc'), ['-p', 'tsconfig.build.json', '--outDir', making], {

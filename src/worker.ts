@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
 import { createEngineActivities } from './activities/engine.ts'
 import { createPolicyInterceptor } from './activities/policy-interceptor.ts'
@@ -30,14 +29,10 @@ export const workerTuning = {
   activityTaskPollerBehavior: { type: 'autoscaling' },
 } as const
 
-/** Waits for a Temporal that is not there yet, until `ending` is aborted. */
-export async function startWorker(
-  config: Config,
-  ending: AbortSignal = new AbortController().signal,
-): Promise<RunningWorker> {
+export async function startWorker(config: Config): Promise<RunningWorker> {
   const context = createContext(config, 'worker')
   await checkInstallation(context)
-  const connection = await connectUntilThere(context, ending)
+  const connection = await connectUntilThere(context)
   const client = createTemporalClient(config.temporal)
   const attributes = () => hasSearchAttributes(client, context.log)
   const worker = await Worker.create({
@@ -78,13 +73,13 @@ export async function startWorker(
 }
 
 /** Temporal may come up after us: a worker waits for it, and says so. */
-async function connectUntilThere(context: Context, ending: AbortSignal): Promise<NativeConnection> {
+async function connectUntilThere(context: Context): Promise<NativeConnection> {
   for (;;) {
     try {
       return await NativeConnection.connect(connectionOptions(context.config.temporal))
     } catch (error) {
       context.log.warn({ err: (error as Error).message }, 'Temporal cannot be reached yet, trying again')
-      await delay(1_000, undefined, { signal: ending })
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
     }
   }
 }
@@ -97,20 +92,11 @@ async function main(): Promise<void> {
     shutdownSignals: [],
     telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
   })
-  const ending = new AbortController()
-  const starting = startWorker(config, ending.signal)
-  // Before it has started: while it waits for Temporal it must not outlive its supervisor either.
-  exitWithParent(async () => {
-    ending.abort()
-    const worker = await starting.catch(() => null)
-    await worker?.stop()
-  })
-  try {
-    await starting
-    signalReady()
-  } catch (error) {
-    if (!ending.signal.aborted) failStart(error)
-  }
+  let worker: RunningWorker | undefined
+  // Before it has started: while it waits for Temporal or the database it must not outlive its supervisor either.
+  exitWithParent(() => worker?.stop())
+  worker = await startWorker(config).catch(failStart)
+  signalReady()
 }
 
 if (import.meta.main) await main()

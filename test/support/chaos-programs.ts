@@ -21,19 +21,19 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
     string,
     string
   >
-  const child = fork(fileURLToPath(new URL(`../../src/${kind}.ts`, import.meta.url)), [], {
-    env: {
-      PATH: process.env['PATH'],
-      ...home.environment,
-      DATABASE_URL: database,
-      TEMPORAL_ADDRESS: temporal,
-      TEMPORAL_NAMESPACE: readTemporalConfig().namespace,
-      DATA_ENCRYPTION_KEY: secrets['data_encryption_key'],
-      FILE_ROOT: 'samples',
-      PORT: '0',
-    },
-    execArgv: [],
+  return startProgram(fileURLToPath(new URL(`../../src/${kind}.ts`, import.meta.url)), {
+    ...home.environment,
+    DATABASE_URL: database,
+    TEMPORAL_ADDRESS: temporal,
+    TEMPORAL_NAMESPACE: readTemporalConfig().namespace,
+    DATA_ENCRYPTION_KEY: secrets['data_encryption_key'],
+    FILE_ROOT: 'samples',
   })
+}
+
+/** Starts a program of ours from its file, on a free port if it listens; resolves once it is ready. */
+export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promise<Program> {
+  const child = fork(file, [], { env: { PATH: process.env['PATH'], ...env, PORT: '0' }, execArgv: [] })
   const exited = new Promise<number | string | null>((resolve) =>
     child.once('exit', (code, signal) => resolve(signal ?? code)),
   )
@@ -45,7 +45,7 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
     exited,
   ])
   if (ready === null || typeof ready !== 'object')
-    throw new Error(`${kind} ended before it was ready: ${String(ready)}`)
+    throw new Error(`\`${file}\` ended before it was ready: ${String(ready)}`)
   return {
     child,
     url: `http://127.0.0.1:${ready.port ?? 0}`,
