@@ -43,6 +43,12 @@ export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): 
     sealer: createSealer(config.encryptionKey),
     combiner: createCombiner({
       pipeline: createPipeline(pool, { prepare: config.database.prepare }),
+      onForeignEntry: (organizationId, seq) =>
+        log.error(
+          { organization_id: organizationId, seq },
+          'ALARM: the audit log holds an entry that this service did not write; nothing of this organization can be ' +
+            'saved until it is set aside: verify the chain',
+        ),
       onCommitted: (touched, outboxWritten) => {
         notifier.touch(touched)
         if (outboxWritten) context.onOutbox()

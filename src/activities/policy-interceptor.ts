@@ -125,7 +125,7 @@ function toFailure(context: Context, activity: ActivityContext, error: unknown):
   if (error instanceof NotReady) return refused(error.message)
   if (isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable'))
     return ApplicationFailure.create({
-      message: 'the database cannot be reached',
+      message: error instanceof DomainError ? error.message : 'the database cannot be reached',
       type: failureTypes.unavailable,
       nextRetryDelay: outageRetryDelay,
       category: ApplicationFailureCategory.BENIGN,

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Pipeline, PipelinedTransaction } from '../db/pipelined.ts'
 import { ChainTx, type ChainReader, type HeadRow } from './chain-tx.ts'
 import { faultSwitch, type CommitPoint } from './commit-points.ts'
-import { isAborted, isConnectionError } from './database-errors.ts'
+import { isAborted, isConnectionError, violates } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
@@ -42,6 +42,8 @@ export interface CombinerOptions {
   readonly pipeline: Pipeline
   /** Told after each commit. */
   readonly onCommitted: (touchedRuns: ReadonlySet<string>, outboxWritten: boolean) => void
+  /** Told, at most once a minute, of an entry at `seq` that nobody has appended through a combiner. */
+  readonly onForeignEntry?: (organizationId: string, seq: number | null) => void
   /** Longest batch; 1 makes it lock, append and commit per call. */
   readonly maxBatch?: number
   /** How long a lost commit is looked for before its callers are told that nobody knows. Default 20 s. */
@@ -63,6 +65,7 @@ const defaultMaxBatch = 256
 const maxAlone = 24
 const defaultSettleMilliseconds = 20_000
 const settleEveryMilliseconds = 100
+const alarmEveryMilliseconds = 60_000
 /** Organizations whose compiled policy a process keeps; beyond it the idle ones are forgotten and read again. */
 const keptLanes = 1_000
 
@@ -96,6 +99,7 @@ class Lane {
   readonly #queue: Waiting[] = []
   #draining = false
   #policy: LoadedPolicy | null = null
+  #alarmedAt = -Infinity
 
   constructor(organizationId: string, options: CombinerOptions) {
     this.#organizationId = organizationId
@@ -174,10 +178,22 @@ class Lane {
     } catch (error) {
       await pipe.end('rollback')
       const cause = isAborted(error) ? (pipe.failure ?? error) : error
+      if (violates(cause, 'audit_events_pkey')) throw this.#alarm(cause)
       if (sent === null || !(await this.#settled(sent.tx, cause))) throw cause
     }
     for (const { point } of batch.slice(0, sent.results.length)) faultSwitch(`${point}:after`)
     return sent
+  }
+
+  /** Under the lock nobody else appends: what stands in the way was put there past every combiner. */
+  #alarm(cause: unknown): ForeignEntry {
+    const seq = /, (\d+)\) already exists/.exec((cause as { detail?: string }).detail ?? '')?.[1]
+    const now = performance.now()
+    if (now - this.#alarmedAt >= alarmEveryMilliseconds) {
+      this.#alarmedAt = now
+      this.#options.onForeignEntry?.(this.#organizationId, seq === undefined ? null : Number(seq))
+    }
+    return new ForeignEntry('', { cause })
   }
 
   #lock(pipe: PipelinedTransaction): Promise<readonly HeadRow[]> {
@@ -231,9 +247,12 @@ interface Committed {
 /** Nobody knows whether it committed: the one failure after which nothing may be run again. */
 class UnknownCommit extends Error {}
 
+/** Something else stands where the chain goes on: nothing can be saved until a person has looked. */
+class ForeignEntry extends Error {}
+
 /** Whether running the operations of a failed batch in smaller ones can help. */
 function isRetryableAlone(error: unknown): boolean {
-  return !(error instanceof UnknownCommit) && !isConnectionError(error)
+  return !(error instanceof UnknownCommit || error instanceof ForeignEntry) && !isConnectionError(error)
 }
 
 /** What the callers of a failed operation are told. */
@@ -242,6 +261,11 @@ function answerTo(error: unknown): unknown {
     return new DomainError(
       'unavailable',
       'the database was lost while saving and it is not known whether this was saved: look before trying again',
+    )
+  if (error instanceof ForeignEntry)
+    return new DomainError(
+      'unavailable',
+      'the audit log holds an entry that this service did not write, so nothing can be saved: an operator must verify it',
     )
   if (isConnectionError(error))
     return new DomainError('unavailable', 'the database cannot be reached, nothing was decided: try again')
