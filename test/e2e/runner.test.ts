@@ -14,25 +14,30 @@ interface Started {
   readonly child: ChildProcess
   readonly folder: string
   readonly ended: Promise<{ code: number | null; lastLine: string | undefined }>
+  /** Everything that it has printed so far. */
+  output(): string
 }
 
 function start(...args: string[]): Started {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'runner-')))
   const child = spawn(process.execPath, [runner, ...args], {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: folder },
-    stdio: ['ignore', 'pipe', 'ignore'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
   const ended = new Promise<Awaited<Started['ended']>>((resolve) => {
     child.once('close', (code) => resolve({ code, lastLine: output.trimEnd().split('\n').at(-1) }))
   })
-  return { child, folder, ended }
+  return { child, folder, ended, output: () => output }
 }
 
-test('it counts what passed, and leaves nothing behind', async () => {
-  const { folder, ended } = start('test/support/counts')
+test('it counts what passed, says nothing else, and leaves nothing behind', async () => {
+  const { folder, ended, output } = start('test/support/counts')
   expect(await ended).toEqual({ code: 0, lastLine: '7 passed, 0 failed' })
+  expect(output()).toMatch(/^PASS test\/support\/counts/)
+  expect(output()).not.toMatch(/results written|No tests found/)
   expect(readdirSync(folder)).toEqual([])
 })
 

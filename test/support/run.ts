@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { chmodSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { forgetProcess, recordProcess } from '../../src/stack/guard.ts'
 import { countResults, type Counts } from './counts.ts'
@@ -57,6 +58,12 @@ function endGroup(leader: number | undefined, signal: NodeJS.Signals): void {
   }
 }
 
+/** What Jest says of our own file of results, and of the phase to which the caller's patterns do not belong. */
+const ofNoUse = /^Test results written to: |^No tests found, exiting with code 0$/
+
+/** Jest writes to a pipe, and could not tell that a terminal is behind it. */
+const colours = process.stderr.isTTY ? { FORCE_COLOR: '1' } : {}
+
 async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<Counts> {
   const results = join(runDir, `${name}.json`)
   const child = spawn(
@@ -71,8 +78,12 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
       // The caller's patterns must not follow an option that takes a list, or they would be read as part of it.
       ...[...args, `--outputFile=${results}`, '--passWithNoTests', '--json', ...process.argv.slice(2)],
     ],
-    { cwd: root, env, detached: true, stdio: ['ignore', 'inherit', 'inherit'] },
+    // With --json its report goes to standard error.
+    { cwd: root, env: { ...colours, ...env }, detached: true, stdio: ['ignore', 'inherit', 'pipe'] },
   )
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    if (!ofNoUse.test(line)) process.stderr.write(`${line}\n`)
+  })
   const { pid } = child
   if (pid !== undefined) recordProcess(runDir, 'stack', pid)
   current = pid
