@@ -29,6 +29,7 @@ const environment = z.object({
   SESSION_SECRET_KEY: z.string().optional(),
   ENABLE_DOCS: flag.optional(),
   ENABLE_DEVELOPER_ROUTES: flag.default(false),
+  LOG_DIR: z.string().optional(),
   LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
   RUN_APPROVAL_SECONDS: z.coerce
     .number()
@@ -65,6 +66,8 @@ export interface Config {
   }
   readonly encryptionKey: Buffer
   readonly tools: { readonly fileRoot: string; readonly smtpUrl: string | null; readonly mailFrom: string }
+  /** Where whole logs go; null: to stderr. */
+  readonly logFolder: string | null
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** How long a step or run approval waits, unless its rule says otherwise; 0 = for ever. */
   readonly runApprovalSeconds: number
@@ -118,6 +121,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     },
     encryptionKey,
     tools: { fileRoot: e.FILE_ROOT, smtpUrl: e.SMTP_URL ?? null, mailFrom: e.MAIL_FROM },
+    logFolder: e.LOG_DIR ?? null,
     logLevel: e.LOG_LEVEL,
     runApprovalSeconds: e.RUN_APPROVAL_SECONDS,
     heartbeatTimeoutSeconds: e.HEARTBEAT_TIMEOUT_SECONDS,

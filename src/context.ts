@@ -24,7 +24,12 @@ export interface Context {
 }
 
 export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): Context {
-  const log = createLog(config.logLevel, { process: kind, process_id: config.processId })
+  const log = createLog({
+    level: config.logLevel,
+    process: kind,
+    processId: config.processId,
+    folder: config.logFolder,
+  })
   for (const warning of config.warnings) log.warn(`production would not start: ${warning}`)
   const pool = createPool({
     url: config.database.url,

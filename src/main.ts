@@ -1,7 +1,8 @@
 import { readConfig } from './config.ts'
-import { createContext } from './context.ts'
+import { createContext, type Context } from './context.ts'
 import { migrate } from './db/migrate.ts'
 import { bootstrapIdentities } from './governance/bootstrap.ts'
+import { checkInstallation } from './governance/installation.ts'
 import { programFile } from './stack/files.ts'
 import { startMailCatcher } from './stack/mail-catcher.ts'
 import { runStack } from './stack/run.ts'
@@ -16,13 +17,19 @@ process.exit(
     },
     migrate,
     startMailCatcher,
-    bootstrapIdentities: async (env, save) => {
-      const context = createContext(readConfig(env), 'tool')
-      try {
-        await bootstrapIdentities(context, save)
-      } finally {
-        await context.close()
-      }
-    },
+    checkDatabase: (env) => withContext(env, checkInstallation),
+    bootstrapIdentities: (env, save) => withContext(env, (context) => bootstrapIdentities(context, save)),
   }),
 )
+
+async function withContext(
+  env: NodeJS.ProcessEnv,
+  work: (context: Context) => Promise<unknown>,
+): Promise<void> {
+  const context = createContext(readConfig(env), 'tool')
+  try {
+    await work(context)
+  } finally {
+    await context.close()
+  }
+}

@@ -58,6 +58,8 @@ export async function startWorker(config: Config): Promise<RunningWorker> {
     every(context, 'prune', 600, () => prune(context)),
   ]
   const running = worker.run()
+  const { address, namespace, taskQueue } = config.temporal
+  context.log.info({ address, namespace, task_queue: taskQueue }, 'the worker polls for work')
   return {
     async stop() {
       worker.shutdown()

@@ -13,9 +13,44 @@ export class WrongKey extends Error {
   }
 }
 
+/** A database that the service cannot work with until somebody changes it. */
+export class UnfitDatabase extends Error {
+  override readonly name = 'UnfitDatabase'
+}
+
+/** What to change, by SQLSTATE; anything else stays as it is. */
+function unfit(error: unknown, role: string): unknown {
+  if (!(error instanceof Error)) return error
+  const { code } = error as { code?: unknown }
+  const say = (message: string): Error => new UnfitDatabase(message, { cause: error })
+  switch (code) {
+    case '42501':
+      return /set role/.test(error.message)
+        ? say(
+            `the login of DATABASE_URL may not take the role \`${role}\`: grant it that role, or set DATABASE_APP_ROLE`,
+          )
+        : say(
+            `the role \`${role}\` lacks rights on the tables: \`npm run migrate\` with DATABASE_OWNER_URL gives them`,
+          )
+    case '22023':
+      return say(`there is no role \`${role}\`: create it, or set DATABASE_APP_ROLE`)
+    case '42P01':
+    case '3F000':
+      return say('the database has no tables of this version: `npm run migrate` makes them')
+    case '28000':
+    case '28P01':
+      return say('the database refuses the login of DATABASE_URL: check its user and password')
+    case '3D000':
+      return say('the database that DATABASE_URL names does not exist: create it')
+    default:
+      return error
+  }
+}
+
 /**
  * Whether this process can open what others sealed; the first one ever leaves the probe. Waits for a database that is
- * away. Throws WrongKey: such a process would fail every call it touches, and must not run.
+ * away. Throws WrongKey, or UnfitDatabase where login, role, rights or tables are not as they must be: such a process
+ * would fail every call it touches, and must not run.
  */
 export async function checkInstallation(context: Context): Promise<void> {
   for (;;) {
@@ -23,7 +58,7 @@ export async function checkInstallation(context: Context): Promise<void> {
       await check(context)
       return
     } catch (error) {
-      if (!isConnectionError(error)) throw error
+      if (!isConnectionError(error)) throw unfit(error, context.config.database.appRole)
       await new Promise((resolve) => setTimeout(resolve, retryMilliseconds))
     }
   }

@@ -16,6 +16,18 @@ export function freePort(): Promise<number> {
   })
 }
 
+/** Whether nobody listens on this port of this machine's address `host`. */
+export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EADDRINUSE') resolve(false)
+      else reject(error)
+    })
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)))
+  })
+}
+
 /** Whether something accepts connections at `HOST:PORT`. */
 export function listens(address: string): Promise<boolean> {
   const [host = '', port = ''] = address.split(':')

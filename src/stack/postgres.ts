@@ -6,7 +6,7 @@ import { Client } from 'pg'
 import { running, type Running } from './child.ts'
 import { privateFolder, rotateLog, type Log } from './files.ts'
 import { forgetProcess, recordProcess } from './guard.ts'
-import { freePort } from './ports.ts'
+import { portLike, rememberPorts } from './last-ports.ts'
 import { accountFor } from './postgres-account.ts'
 import {
   cleanEnvironment,
@@ -21,7 +21,7 @@ import { loadSecrets } from './secrets.ts'
 export interface PostgresOptions {
   /** The cluster is `dataDir/postgres`, its log `dataDir/postgres.log`, its passwords are in `dataDir/secrets.json`. */
   readonly dataDir: string
-  /** 0 or absent: any free port. */
+  /** 0 or absent: that of the last start, or any free port. */
   readonly port?: number
   /** false: no fsync, for tests that do not look at crashes. Default true. */
   readonly durable?: boolean
@@ -57,7 +57,8 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     options.log?.('PostgreSQL: cluster created')
   const deadline = Date.now() + startTime
   for (;;) {
-    const port = options.port === undefined || options.port === 0 ? await freePort() : options.port
+    const port =
+      options.port === undefined || options.port === 0 ? await portLike(dataDir, 'postgres') : options.port
     const url = (user: string, password: string, database: string): string =>
       `postgresql://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`
     const adminUrl = url('postgres', secrets.postgres_superuser_password, 'postgres')
@@ -67,6 +68,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     const failure = await answers(adminUrl, started, deadline)
     if (failure === null) {
       await createRoles(adminUrl, secrets)
+      rememberPorts(dataDir, { postgres: port })
       return {
         ...started,
         port,

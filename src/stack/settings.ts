@@ -9,6 +9,7 @@ const text = z.string().min(1)
 const schema = z.object({
   APP_ENV: z.enum(['development', 'test', 'staging', 'production']).default('development'),
   PORT: port.default(8080),
+  HOST: text.default('127.0.0.1'),
   POSTGRES_PORT: port.default(0),
   DATA_DIR: text.default('.data'),
   DATABASE_URL: text.optional(),
@@ -18,6 +19,7 @@ const schema = z.object({
   TEMPORAL_NAMESPACE: text.optional(),
   SMTP_URL: text.optional(),
   FILE_ROOT: text.optional(),
+  LOG_DIR: text.optional(),
   PUBLIC_URL: text.optional(),
   TLS_CERT_FILE: text.optional(),
 })
@@ -26,6 +28,7 @@ const schema = z.object({
 export interface StackSettings {
   readonly production: boolean
   readonly port: number
+  readonly host: string
   readonly postgresPort: number
   /** Absolute. */
   readonly dataDir: string
@@ -37,6 +40,8 @@ export interface StackSettings {
   readonly namespace: string | null
   readonly smtpUrl: string | null
   readonly fileRoot: string
+  /** Absolute; null, in production: logs stay on stderr, where whoever runs it collects them. */
+  readonly logDir: string | null
   readonly publicUrl: string | null
   readonly tls: boolean
 }
@@ -57,6 +62,7 @@ export function readStackSettings(env: NodeJS.ProcessEnv): StackSettings {
   return {
     production: e.APP_ENV === 'production',
     port: e.PORT,
+    host: e.HOST,
     postgresPort: e.POSTGRES_PORT,
     dataDir: resolve(e.DATA_DIR),
     database:
@@ -67,8 +73,14 @@ export function readStackSettings(env: NodeJS.ProcessEnv): StackSettings {
     temporalAddress: e.TEMPORAL_ADDRESS ?? null,
     namespace: e.TEMPORAL_NAMESPACE ?? null,
     smtpUrl: e.SMTP_URL ?? null,
+    logDir: logDirOf(e),
     fileRoot: resolve(projectRoot(), e.FILE_ROOT ?? 'samples'),
     publicUrl: e.PUBLIC_URL ?? null,
     tls: e.TLS_CERT_FILE !== undefined,
   }
+}
+
+function logDirOf(e: z.infer<typeof schema>): string | null {
+  if (e.LOG_DIR !== undefined) return resolve(e.LOG_DIR)
+  return e.APP_ENV === 'production' ? null : resolve(e.DATA_DIR, 'logs')
 }

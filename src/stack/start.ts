@@ -5,7 +5,7 @@ import type { Log } from './files.ts'
 import type { Role } from './guard.ts'
 import { healthy } from './healthy.ts'
 import { startProgram } from './node-child.ts'
-import { freePort } from './ports.ts'
+import { freePort, isFree } from './ports.ts'
 import { startPostgres } from './postgres.ts'
 import type { Step } from './progress.ts'
 import { loadSecrets } from './secrets.ts'
@@ -23,6 +23,8 @@ export interface StackParts {
    * one already. Calls `save` before it commits, so that a crash in between loses no secret that opens something.
    */
   bootstrapIdentities(env: NodeJS.ProcessEnv, save: (made: Identities) => Promise<void>): Promise<unknown>
+  /** Fails, saying what to change, when the service cannot work with the database that this environment names. */
+  checkDatabase(env: NodeJS.ProcessEnv): Promise<unknown>
   startMailCatcher(options: { dir: string }): Promise<{ url: string; close(): Promise<void> }>
 }
 
@@ -55,6 +57,7 @@ interface TemporalPlace {
 /** Starts every part in order; resolves with the API's address once it answers requests. */
 export async function startStack(options: StartOptions): Promise<string> {
   const { settings, dataDir, step, ending } = options
+  await requirePort(settings)
   const databaseStep = (): Promise<DatabaseUrls> => step('PostgreSQL', () => database(options))
   const temporalStep = (): Promise<TemporalPlace> => step('Temporal', () => temporal(options))
   const [urls, place] = await Promise.all([databaseStep(), temporalStep()])
@@ -65,6 +68,7 @@ export async function startStack(options: StartOptions): Promise<string> {
   const port = settings.port === 0 ? await freePort() : settings.port
   const baseUrl = `${settings.tls ? 'https' : 'http'}://127.0.0.1:${port}`
   const env = await childEnvironment(options, urls, place, port, baseUrl)
+  await options.checkDatabase(env)
   await bootstrap(options, urls, place, baseUrl, env)
   ending.throwIfAborted()
   const program = (role: 'api' | 'worker') =>
@@ -76,6 +80,12 @@ export async function startStack(options: StartOptions): Promise<string> {
     await healthy(baseUrl, ending)
   })
   return baseUrl
+}
+
+/** Known before minutes of installing and creating: the API would only say so at the end. */
+async function requirePort({ port, host }: StackSettings): Promise<void> {
+  if (port !== 0 && !(await isFree(port, host)))
+    throw new Error(`port ${port} of ${host} is in use: set PORT`)
 }
 
 /** Starts a part under the supervisor; later starts are told what the first one chose. */
@@ -161,6 +171,7 @@ async function childEnvironment(
     PORT: String(port),
     PUBLIC_URL: settings.publicUrl ?? baseUrl,
     FILE_ROOT: settings.fileRoot,
+    ...(settings.logDir === null ? {} : { LOG_DIR: settings.logDir }),
     DATA_DIR: dataDir,
   }
   if (place.namespace !== null) children['TEMPORAL_NAMESPACE'] = place.namespace

@@ -6,14 +6,15 @@ import { Connection } from '@temporalio/client'
 import { running, type Running } from './child.ts'
 import { creatingPrivately, privateFolder, rotateLog, type Log } from './files.ts'
 import { forgetProcess, recordProcess, runFolder } from './guard.ts'
-import { freePort, listens } from './ports.ts'
+import { portLike, rememberPorts } from './last-ports.ts'
+import { listens } from './ports.ts'
 import { ensureTemporal } from './temporal-binary.ts'
 import { readTemporalConfig, temporalArguments } from './temporal-config.ts'
 
 export interface TemporalOptions {
   /** Histories are in `dataDir/temporal.db`, the log in `dataDir/temporal.log`. */
   readonly dataDir: string
-  /** 0: any free port; absent: as temporal-dev.yml says. */
+  /** 0: that of the last start, or any free port; absent: as temporal-dev.yml says. */
   readonly port?: number
   readonly uiPort?: number
   /** Absent: as temporal-dev.yml says. */
@@ -50,8 +51,8 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
   const wanted = { grpc: options.port ?? config.ports.grpc, ui: options.uiPort ?? config.ports.ui }
   const deadline = Date.now() + startTime
   for (let attempt = 1; ; attempt += 1) {
-    const port = wanted.grpc === 0 ? await freePort() : wanted.grpc
-    const uiPort = wanted.ui === 0 ? await freePort() : wanted.ui
+    const port = wanted.grpc === 0 ? await portLike(dataDir, 'temporal') : wanted.grpc
+    const uiPort = wanted.ui === 0 ? await portLike(dataDir, 'temporal_ui') : wanted.ui
     const database = durable ? join(dataDir, 'temporal.db') : null
     const started = await launch(
       dataDir,
@@ -61,6 +62,7 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
     const address = `127.0.0.1:${port}`
     const failure = await answers(address, config.namespace, started, deadline)
     if (failure === null) {
+      rememberPorts(dataDir, { temporal: port, ...(durable ? { temporal_ui: uiPort } : {}) })
       const uiUrl = durable ? `http://127.0.0.1:${uiPort}` : null
       return { ...started, address, namespace: config.namespace, port, uiPort, uiUrl }
     }

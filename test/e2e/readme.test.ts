@@ -25,7 +25,7 @@ beforeAll(async () => {
   folder = join(home.dataDir, '..', 'reader')
   mkdirSync(folder)
   symlinkSync(home.dataDir, join(folder, '.data'))
-  stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'warn' } })
+  stack = await startStack({ dataDir: home.dataDir })
 })
 
 afterAll(async () => {
@@ -88,4 +88,14 @@ test('a request that is refused says so, and nothing waits for what cannot come'
     'until_run paused; echo "stopped: $?"',
   )
   expect(ended).toEqual({ stdout: 'stopped: 1\n', stderr: 'the run is completed: every step has ended\n' })
+})
+
+test('the terminal shows progress for people; whole logs are files', () => {
+  expect(stack.output()).not.toMatch(/^\{/m)
+  for (const name of ['api', 'worker']) {
+    const lines = readFileSync(join(home.dataDir, 'logs', `${name}.log`), 'utf8')
+      .trim()
+      .split('\n')
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ process: name, level: 30 })
+  }
 })

@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { createContext } from '../../src/context.ts'
 import { createSealer } from '../../src/governance/seal.ts'
 import { checkInstallation, WrongKey } from '../../src/governance/installation.ts'
+import { asAdmin } from '../support/postgres.ts'
 import { testContext } from './support.ts'
 
 let made: Awaited<ReturnType<typeof testContext>>
@@ -18,5 +20,51 @@ describe('checkInstallation', () => {
     const other = { ...context, sealer: createSealer(randomBytes(32)) }
     await expect(checkInstallation(other)).rejects.toBeInstanceOf(WrongKey)
     expect(await context.db.selectFrom('installation').select('singleton').execute()).toHaveLength(1)
+  })
+
+  describe('says in one line what a database lacks', () => {
+    /** What a process with these settings of its database is told. */
+    async function told(change: (url: URL) => void, appRole = 'countersign_app'): Promise<string> {
+      const { config } = made.context
+      const url = new URL(config.database.url)
+      change(url)
+      const context = createContext(
+        { ...config, database: { ...config.database, url: url.href, appRole } },
+        'tool',
+      )
+      try {
+        return await checkInstallation(context).then(
+          () => 'fit',
+          (error: Error) => `${error.name}: ${error.message}`,
+        )
+      } finally {
+        await context.close()
+      }
+    }
+    const asItIs = () => undefined
+
+    test('a role that is not there', async () => {
+      expect(await told(asItIs, 'nobody_at_all')).toContain('UnfitDatabase: there is no role `nobody_at_all`')
+    })
+
+    test('a login that may not take the role', async () => {
+      const name = `lonely_${randomBytes(6).toString('hex')}`
+      await asAdmin(made.adminUrl, (client) => client.query(`create role ${name} login password 'p'`))
+      try {
+        const login = (url: URL) => Object.assign(url, { username: name, password: 'p' })
+        expect(await told(login)).toContain('may not take the role `countersign_app`')
+        expect(await told(login, name)).toContain('lacks rights on the tables')
+        expect(await told((url) => Object.assign(url, { username: name, password: 'wrong' }))).toContain(
+          'refuses the login of DATABASE_URL',
+        )
+      } finally {
+        await asAdmin(made.adminUrl, (client) => client.query(`drop role ${name}`))
+      }
+    })
+
+    test('a database that is not there, or has no tables', async () => {
+      expect(await told((url) => (url.pathname = '/gone'))).toContain('does not exist: create it')
+      expect(await told((url) => (url.pathname = '/postgres'))).toContain('`npm run migrate` makes them')
+    })
   })
 })

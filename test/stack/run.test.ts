@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { recordedProcesses } from '../../src/stack/guard.ts'
@@ -24,6 +25,7 @@ function newHome(): string {
 
 interface Bootstrap {
   readonly base_url: string
+  readonly console_url: string
   readonly database_url: string
   readonly database_admin_url: string
   readonly temporal_address: string
@@ -108,6 +110,7 @@ describe('npm start', () => {
     const dataDir = newHome()
     const first = await start(dataDir)
     await remember(first)
+    const before = first.bootstrap<Bootstrap>()
     const records = recordedProcesses(dataDir)
     expect(records).toHaveLength(parts.length)
     await first.kill9('supervisor')
@@ -115,6 +118,9 @@ describe('npm start', () => {
     const second = await start(dataDir)
     const bootstrap = second.bootstrap<Bootstrap>()
     expect(bootstrap.organization_id).toBe('org_fixture')
+    // Bookmarks and connection strings stay good.
+    const { base_url: _, ...addresses } = before
+    expect(bootstrap).toMatchObject({ ...addresses, console_url: bootstrap.console_url })
     expect(await remembered(second)).toBe(true)
     expect(await second.stop()).toBe(0)
   })
@@ -141,6 +147,20 @@ describe('npm start', () => {
     expect(await remembered(third)).toBe(true)
     expect(await third.stop()).toBe(0)
   })
+
+  test('a port in use is said before anything is made', async () => {
+    const other = createServer()
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    const { port } = other.address() as AddressInfo
+    const dataDir = newHome()
+    try {
+      const error = await start(dataDir, { PORT: String(port) }).catch(String)
+      expect(error).toContain(`error: port ${port} of 127.0.0.1 is in use: set PORT`)
+      expect(existsSync(join(dataDir, 'postgres'))).toBe(false)
+    } finally {
+      await new Promise((resolve) => other.close(resolve))
+    }
+  }, 90_000)
 
   test('a second start on the data folder is refused with exit 1 and harms nothing', async () => {
     const dataDir = newHome()

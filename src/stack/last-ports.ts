@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { writeFileAtomic } from './files.ts'
+import { freePort, isFree } from './ports.ts'
+
+const file = (dataDir: string): string => join(dataDir, 'ports.json')
+const port = z.int().min(1).max(65_535)
+const schema = z.object({
+  postgres: port.optional(),
+  temporal: port.optional(),
+  temporal_ui: port.optional(),
+})
+export type LastPorts = z.infer<typeof schema>
+
+/** A free port: that of the last start while nobody else has taken it, so that a bookmark stays good. */
+export async function portLike(dataDir: string, name: keyof LastPorts): Promise<number> {
+  const last = lastPorts(dataDir)[name]
+  return last !== undefined && (await isFree(last)) ? last : freePort()
+}
+
+/** Keeps in `DATA_DIR/ports.json` what has just been started where. */
+export function rememberPorts(dataDir: string, ports: LastPorts): void {
+  writeFileAtomic(file(dataDir), `${JSON.stringify({ ...lastPorts(dataDir), ...ports })}\n`, 0o600)
+}
+
+/** Nothing depends on the file: one that is missing or damaged is as good as none. */
+function lastPorts(dataDir: string): LastPorts {
+  try {
+    return schema.parse(JSON.parse(readFileSync(file(dataDir), 'utf8')))
+  } catch {
+    return {}
+  }
+}
