@@ -6,6 +6,7 @@ import type { Context } from '../context.ts'
 import { isConnectionError } from '../governance/database-errors.ts'
 import { DomainError } from '../governance/errors.ts'
 import { decideSteps, type StepOp } from '../governance/runs/effect.ts'
+import { countUnexpected } from '../governance/runs/unexpected.ts'
 import { readFixedRun, UnknownRun } from '../governance/runs/fixed-run.ts'
 import { NotReady, readFrame, type Frame } from '../governance/runs/frame.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
@@ -16,10 +17,7 @@ import { brokenCall, prepareCall } from './prepare.ts'
 
 /** How soon Temporal tries again when the database was away; it uses up none of a step's attempts. */
 const outageRetryDelay = '1s'
-/**
- * What nobody foresaw is tried so often, hours in all; then the run ends as failed. Temporal counts the tries of an
- * outage too: so many that an outage of minutes does not make one odd error at its end the last.
- */
+/** What nobody foresaw is tried so often, hours in all, outages not counted; then the run ends as failed. */
 const mostUnexpected = 2_000
 /** A run of another installation on this task queue is left to a worker that knows it. */
 const foreignRetryDelay = '5s'
@@ -55,7 +53,7 @@ async function engine(
     await readFixedRun(context.db, String(runId))
     return await next(input)
   } catch (error) {
-    throw toFailure(context, activity, error)
+    throw await toFailure(context, activity, error)
   }
 }
 
@@ -76,7 +74,7 @@ async function governed(
       (call) => next({ ...input, args: [call] }),
     )
   } catch (error) {
-    throw toFailure(context, activity, error)
+    throw await toFailure(context, activity, error)
   } finally {
     clearInterval(beat)
   }
@@ -120,16 +118,10 @@ const refused = (message: string): ApplicationFailure =>
   ApplicationFailure.nonRetryable(message, failureTypes.refused)
 
 /** Messages of unexpected errors stay in our log: they could hold a value. */
-function toFailure(context: Context, activity: ActivityContext, error: unknown): unknown {
+async function toFailure(context: Context, activity: ActivityContext, error: unknown): Promise<unknown> {
   if (error instanceof ApplicationFailure || (error as Error).name === 'CancelledFailure') return error
   if (error instanceof NotReady) return refused(error.message)
-  if (isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable'))
-    return ApplicationFailure.create({
-      message: error instanceof DomainError ? error.message : 'the database cannot be reached',
-      type: failureTypes.unavailable,
-      nextRetryDelay: outageRetryDelay,
-      category: ApplicationFailureCategory.BENIGN,
-    })
+  if (isOutage(error)) return outage(error)
   if (error instanceof UnknownRun)
     return ApplicationFailure.create({
       message: error.message,
@@ -138,10 +130,33 @@ function toFailure(context: Context, activity: ActivityContext, error: unknown):
     })
   if (error instanceof DomainError) return refused(error.message)
   context.log.error({ err: error }, 'a call could not be decided')
-  if (activity.info.attempt >= mostUnexpected)
-    return refused(`the call could not be decided in ${mostUnexpected} attempts`)
+  return unexpected(context, activity)
+}
+
+/** Counted only where it can be: an error that meets an outage is one of the outage's. */
+async function unexpected(context: Context, { info }: ActivityContext): Promise<ApplicationFailure> {
+  try {
+    const runId = info.workflowExecution?.workflowId ?? ''
+    const errors = await countUnexpected(context, runId, info.activityId)
+    if (errors >= mostUnexpected)
+      return refused(`the call could not be decided: it met ${errors} errors that nobody foresaw`)
+  } catch (error) {
+    if (isOutage(error)) return outage(error)
+    context.log.error({ err: error }, 'an unexpected error could not be counted')
+  }
   return ApplicationFailure.create({
     message: 'the call could not be decided',
     type: failureTypes.unavailable,
   })
 }
+
+const isOutage = (error: unknown): boolean =>
+  isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
+
+const outage = (error: unknown): ApplicationFailure =>
+  ApplicationFailure.create({
+    message: error instanceof DomainError ? error.message : 'the database cannot be reached',
+    type: failureTypes.unavailable,
+    nextRetryDelay: outageRetryDelay,
+    category: ApplicationFailureCategory.BENIGN,
+  })

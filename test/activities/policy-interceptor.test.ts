@@ -73,15 +73,23 @@ describe('a call that its run’s own workflow schedules', () => {
     expect(await stepOf(engine.context, runId, 'later')).toMatchObject({ error: { code: 'not_prepared' } })
   })
 
-  test('that cannot be decided says nothing of why, and is given up in the end', async () => {
+  test('that cannot be decided says nothing of why, and is given up in the end, which outages do not bring nearer', async () => {
     await engine.rules(holdRule({ tools: ['file_read'] }))
     await execute({ args: step('s') })
     await engine.context.db.updateTable('effects').set({ params_hash: 'other' }).execute()
     const { answer, bodies } = await execute({ args: step('s') })
     expect(answer).toMatchObject({ type: 'Unavailable', message: 'the call could not be decided' })
-    expect((await execute({ args: step('s'), attempt: 2_000 })).answer).toMatchObject({
+    expect((await execute({ args: step('s'), attempt: 50_000 })).answer).toMatchObject({
+      type: 'Unavailable',
+    })
+    const counted = engine.context.pool.query('update unexpected_errors set errors = 1998 returning errors')
+    expect((await counted).rows).toHaveLength(1)
+    expect((await execute({ args: step('s') })).answer).toMatchObject({ type: 'Unavailable' })
+    expect((await execute({ args: step('later') })).answer).toMatchObject({ type: 'Refused', message: expect.stringContaining('waits for') }) // prettier-ignore
+    expect((await execute({ args: step('s') })).answer).toMatchObject({
       type: 'Refused',
       nonRetryable: true,
+      message: expect.stringContaining('2000 errors'),
     })
     expect(bodies).toEqual([])
   })
@@ -148,7 +156,11 @@ describe('refused, without a trace in the run:', () => {
 
 test('what the interpreter’s own activities throw is not told to Temporal', async () => {
   const activity = {
-    info: { activityType: 'finishRun', workflowExecution: { workflowId: runId, runId: 'r' } },
+    info: {
+      activityType: 'finishRun',
+      activityId: '1',
+      workflowExecution: { workflowId: runId, runId: 'r' },
+    },
   } as unknown as ActivityContext
   const { inbound } = createPolicyInterceptor(engine.context)(activity)
   const failing = inbound.execute?.({ args: [{ runId }], headers: {} }, () =>

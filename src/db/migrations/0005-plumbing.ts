@@ -29,6 +29,15 @@ create table idempotency_keys (
 );
 create index idempotency_keys_age on idempotency_keys (created_at);
 
+-- Errors that nobody foresaw, per activity of a run: after so many of them it is given up. Empty in ordinary times.
+create table unexpected_errors (
+  run_id text not null references runs,
+  activity_id text not null,
+  errors integer not null default 1,
+  last_at timestamptz not null default now(),
+  primary key (run_id, activity_id)
+);
+
 create table process_heartbeats (
   process_id text primary key,
   kind text not null,

@@ -23,6 +23,7 @@ const changeable = [
   'run_steps',
   'effects',
   'approvals',
+  'unexpected_errors',
   'outbox',
   'idempotency_keys',
   'process_heartbeats',
