@@ -79,7 +79,14 @@ const step = z.strictObject({
     .strictObject({ attempts: z.int().min(1).max(20), backoff_seconds: z.number().min(0).max(3600) })
     .optional(),
   timeout_seconds: z.number().min(1).max(86_400).optional(),
-  on_error: z.enum(['fail', 'continue']).optional(),
+  on_error: z
+    .enum(['fail', 'continue'])
+    .optional()
+    .meta({
+      description:
+        '`continue`: the run goes on when the step, or an item of it, fails, is denied, rejected or expires; its output is ' +
+        'null, and so is every path into it, as with a step or an item that `when` skips',
+    }),
   summary: textField(500, 0).optional(),
 })
 

@@ -35,9 +35,10 @@ export interface Resolved {
 /**
  * Fills in every `{{...}}` of a value, in lists and objects too (contract section 3). A text that is one whole
  * reference keeps the type of what it names; inside text, values become text: null the empty one, lists and objects
- * JSON. What is filled in is never scanned for templates again. Throws TemplateError for a path that an existing value
- * does not have, a step without an output, a malformed reference, and once more than `mostResolvedText` has been
- * filled in (a value that is one whole reference is handed on as it is, at any size).
+ * JSON. What is filled in is never scanned for templates again. Everything in the null of a step or item without an
+ * output is null. Throws TemplateError for a path that an existing value does not have, a step without an output, a
+ * malformed reference, and once more than `mostResolvedText` has been filled in (a value that is one whole reference is
+ * handed on as it is, at any size).
  */
 export function resolve(value: Json, scope: Scope): Resolved {
   const sources = new Map<string, readonly string[]>()
@@ -123,14 +124,22 @@ function lookUp(reference: Reference, scope: Scope): Json {
       if (output === undefined) {
         throw new TemplateError(`\`${reference.text}\`: step \`${reference.stepId}\` has no output`)
       }
-      // A skipped step's output is null, and so is everything in it.
-      return output === null ? null : descend(output, reference.path, reference.text)
+      return isNothing(output, reference.path) ? null : descend(output, reference.path, reference.text)
     }
     default:
       throw new TemplateError(
         `\`${reference.text}\` is not a reference: write for example \`{{steps.ID.output}}\``,
       )
   }
+}
+
+/**
+ * Whether an output's path leads into nothing: a step that was skipped, or failed with `on_error: continue`, has null,
+ * an item of a `for_each` step has null in its place of the list, and so is everything in it.
+ */
+function isNothing(output: Json, [first]: readonly string[]): boolean {
+  if (output === null) return true
+  return Array.isArray(output) && first !== undefined && own(output, first) === null
 }
 
 /** Follows a path by own properties and list positions; throws TemplateError naming the segment that is not there. */

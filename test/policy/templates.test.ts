@@ -14,6 +14,7 @@ const outputs: Record<string, Json> = {
   read: { rows: [{ name: 'Ann', n: 1 }, { name: 'Bob' }], 'odd key': 2, 'a.b': 3, inner: null },
   text: 'hello',
   skipped: null,
+  each: [{ text: 'a', inner: null }, null],
   'read-2': [1, 2],
   evil: '{{input.secret}} {{text}}',
 }
@@ -46,6 +47,11 @@ describe('resolving', () => {
     ['{{input.absent}}', null],
     ['{{input.absent.deeper}}', null],
     ['{{skipped.output.rows[0]}}', null],
+    ['{{each.output[0].text}}', 'a'],
+    ['{{each.output[1]}}', null],
+    ['{{each.output[1].text}}', null],
+    ['{{each.output[1].rows[0].x}}', null],
+    ['s={{each.output[1].text}}.', 's=.'],
     ['{{item.id}} {{index}}', '5 2'],
     ['{{index}}', 2],
     [
@@ -75,6 +81,9 @@ describe('resolving', () => {
   test.each([
     ['{{read.output.rows[7].name}}', '`7`'],
     ['{{read.output.gone}}', '`gone`'],
+    ['{{each.output[2].text}}', '`2`'],
+    ['{{each.output[0].inner.x}}', '`x`'],
+    ['{{each.output[0].gone}}', '`gone`'],
     ['{{read.output.inner.x}}', '`x`'],
     ['{{read.output.rows.length}}', '`length`'],
     ['{{text.output.length}}', '`length`'],

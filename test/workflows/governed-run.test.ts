@@ -164,9 +164,10 @@ describe('options of a step', () => {
   test('with `on_error: continue` every item runs and the run goes on', async () => {
     const runId = await start(
       read('each', '{{item}}', { for_each: ['ok', 'fail', 'fine'], on_error: 'continue' }),
-      read('after', '{{each.output[0].text}}{{each.output[1]}}'),
+      read('after', '{{each.output[0].text}}{{each.output[1].text}}'),
     )
     expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'failed', after: 'completed' })
+    expect(reads.calls.get('ok')).toBe(2)
     expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 3, nodes_failed: 1 })
   })
 })
