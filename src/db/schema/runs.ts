@@ -47,7 +47,7 @@ export interface RunsTable {
   risk: Json<Risk>
   event_seq: Generated<number>
   decision_seq: Generated<number>
-  /** Bytes of sealed parameters and outputs that its calls keep (governance/runs/room.ts). */
+  /** Bytes that its calls keep (governance/runs/room.ts). */
   stored_bytes: Generated<number>
   nodes_executed: Generated<number>
   nodes_failed: Generated<number>

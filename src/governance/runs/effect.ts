@@ -14,7 +14,7 @@ import {
   type Ledger,
   type RunState,
 } from './ledger.ts'
-import { hasRoom, outOfRoom, takeRoom } from './room.ts'
+import { hasRoom, outOfRoom, sourceBytes, takeRoom } from './room.ts'
 import { recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 
 /**
@@ -73,21 +73,23 @@ const maxAttempts = 100
 /** Decides calls of runs; commit point `effect.decide`. */
 export const decideSteps = ledgerKind('effect.decide', decideStep)
 
-function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
-  const run = ledger.runs.get(op.key.runId)
+function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerdict {
+  const run = ledger.runs.get(asked.key.runId)
   if (run === undefined) return { go: false, state: 'cancelled', reason: 'the run does not exist' }
-  const known = ledger.effects.get(effectId(op.key))
+  const known = ledger.effects.get(effectId(asked.key))
   if (known !== undefined && isOutcome(known.state))
     return { go: false, state: known.state, reason: known.error?.message ?? known.state }
   // Nothing is written: whatever its end left open, the run's rows stay as they are.
   if (runEnded(run.status)) return { go: false, state: 'cancelled', reason: 'the run has ended' }
   if (known?.state === 'unknown_outcome' && known.resolved_outcome !== 'retry')
     return { go: false, state: 'unknown_outcome' }
-  if (known?.state === 'sent' && op.tool.repeat === 'unsafe') return becomeUnknown(tx, ledger, run, known)
+  if (known?.state === 'sent' && asked.tool.repeat === 'unsafe') return becomeUnknown(tx, ledger, run, known)
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
   startRun(tx, ledger, run)
-  const fits = known !== undefined || hasRoom(run, op.sealed.length)
+  const fits = fitsInto(run, known, asked)
+  // What there is no room for is not kept, whatever the call ends as.
+  const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(ledger, run, op, fits)
   // Remembered also while it is held anew: this call may have happened.
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
@@ -102,6 +104,13 @@ function decideStep(tx: ChainTx, ledger: Ledger, op: StepOp): StepVerdict {
   if (effect.params_hash !== op.paramsHash)
     throw new Error(`the stored parameters of \`${effectId(op.key)}\` are not those that were decided`)
   return judge(tx, ledger, run, effect, op)
+}
+
+/** A new call needs room for its row and a decision, one that failed and is tried again for another decision. */
+function fitsInto(run: RunState, known: EffectRecord | undefined, op: StepOp): boolean {
+  const sources = sourceBytes(op.labelSources)
+  if (known === undefined) return hasRoom(run, op.sealed.length + 2 * sources)
+  return known.state !== 'retry' || hasRoom(run, sources)
 }
 
 /** Evaluated on every attempt, under the lock: what was saved a moment ago holds (contract section 6). */
@@ -229,7 +238,7 @@ function finish(
 }
 
 function addEffect(ledger: Ledger, run: RunState, op: StepOp, fits: boolean): EffectRecord {
-  if (fits) takeRoom(ledger, run, op.sealed.length)
+  if (fits) takeRoom(ledger, run, op.sealed.length + sourceBytes(op.labelSources))
   return ledger.addEffect({
     run_id: op.key.runId,
     step_id: op.key.stepId,

@@ -6,7 +6,7 @@ import type { Actor } from '../audit.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { StepOp } from './effect.ts'
 import type { EffectRecord, Ledger, RunState } from './ledger.ts'
-import { takeRoom } from './room.ts'
+import { sourceBytes, takeRoom } from './room.ts'
 
 /** Who acts when a worker carries a run on: the run itself, for the person who started it. */
 export const runActor = (run: Pick<RunState, 'id'>): Actor => ({ type: 'system', id: run.id })
@@ -39,7 +39,7 @@ export function recordDecision(
 ): string {
   const id = newId('decision')
   run.decision_seq += 1
-  ledger.dirtyRuns.add(run)
+  takeRoom(ledger, run, sourceBytes(op.labelSources))
   ledger.newDecisions.push({
     id,
     organization_id: tx.organizationId,

@@ -27,7 +27,7 @@ export interface RunState {
   status: RunStatus
   status_reason: string
   decision_seq: number
-  /** Sealed parameters and outputs of its calls (room.ts). */
+  /** What its calls keep (room.ts). */
   stored_bytes: number
   nodes_executed: number
   nodes_failed: number

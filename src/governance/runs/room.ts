@@ -1,8 +1,8 @@
-import type { StepError } from '../../db/schema/runs.ts'
+import type { LabelSource, StepError } from '../../db/schema/runs.ts'
 import type { Ledger, RunState } from './ledger.ts'
 
 /**
- * Most bytes of sealed parameters and outputs that one run keeps. 10,000 items with 100 kB each, or 32 outputs of the
+ * Most bytes of sealed parameters, outputs and label sources that one run keeps. 10,000 items with 100 kB each, or 32 outputs of the
  * largest size, fit; more is a run that fills a disk which all organizations share, on purpose or by mistake.
  */
 export const mostStoredBytes = 1024 ** 3
@@ -14,9 +14,14 @@ export const outOfRoom: StepError = {
     'the run would keep more than 1 GiB of parameters and outputs: hand on smaller values, or split it into several runs',
 }
 
+/** Where labels come from: with 1,000 steps a list of 100 kB, in a call's row and in each of its decisions. */
+export function sourceBytes(sources: readonly LabelSource[]): number {
+  return sources.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(sources))
+}
+
 /** Whether the run may keep so many bytes more. Counted under the chain lock, in the transaction that stores them. */
 export function hasRoom(run: RunState, bytes: number): boolean {
-  return run.stored_bytes + bytes <= mostStoredBytes
+  return bytes === 0 || run.stored_bytes + bytes <= mostStoredBytes
 }
 
 /** Counts what the run keeps from now on. */

@@ -87,9 +87,32 @@ describe('what one run keeps', () => {
     expect(await go(engine, op)).toBe(2)
   })
 
+  test('where labels come from counts for a call and for each of its decisions', async () => {
+    const labelSources = [{ label: 'internal', from: ['ü'.repeat(1_000)] }]
+    const bytes = Buffer.byteLength(JSON.stringify(labelSources))
+    const op = opOf(runId, { labels: ['internal'], labelSources })
+    await go(engine, op)
+    expect((await runOf(engine.context, runId)).stored_bytes).toBe(op.sealed.length + 2 * bytes)
+    await engine.record(outcomeOf(op, 1, 'retry'))
+    await leave(bytes)
+    await go(engine, op)
+    await engine.record(outcomeOf(op, 2, 'retry'))
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+    expect(await effectOf(engine.context, op)).toMatchObject({
+      ...failure,
+      label_sources: [],
+      labels: ['internal'],
+    })
+    const next = opOf(runId, { item: 0, labelSources })
+    expect(await engine.decide(next)).toMatchObject({ go: false, state: 'failed' })
+    expect(await effectOf(engine.context, next)).toMatchObject({ ...failure, label_sources: [] })
+  })
+
   test('a call that is skipped takes no room that is not there', async () => {
     await leave(0)
-    expect(await engine.decide(opOf(runId, { wanted: false }))).toMatchObject({ state: 'skipped' })
+    const op = opOf(runId, { wanted: false, labelSources: [{ label: 'internal', from: ['a'] }] })
+    expect(await engine.decide(op)).toMatchObject({ state: 'skipped' })
+    expect(await effectOf(engine.context, op)).toMatchObject({ params_sealed: null, label_sources: [] })
   })
 
   test('a read whose output does not fit fails, and the output is not kept', async () => {
