@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { crashHome, governedWorkflow, holdMail, type CrashHome } from '../support/chaos.ts'
+import { crashHome, govern, type CrashHome } from '../support/chaos.ts'
 import { seededRandom, startPeople } from '../support/chaos-people.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 
@@ -29,12 +29,9 @@ let workflowId: string
 
 beforeAll(async () => {
   home = await crashHome({ mailLatency: 150 })
-  await home.owner.settings({ approvals_enabled: true })
-  await home.admin.createRule({
-    ...holdMail,
-    params: [{ param: 'subject', operator: 'startswith', value: 'held' }],
+  workflowId = await govern(home, {
+    rule: { params: [{ param: 'subject', operator: 'startswith', value: 'held' }] },
   })
-  workflowId = await home.member.createWorkflow('Report', governedWorkflow)
 })
 afterAll(async () => {
   await home.close()

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { randomUUID } from 'node:crypto'
 import { commitPoints, type CommitPoint } from '../../src/governance/commit-points.ts'
-import { crashHome, governedWorkflow, holdMail, type CrashHome, type Fault } from '../support/chaos.ts'
+import { crashHome, govern, type CrashHome, type Fault } from '../support/chaos.ts'
 import type { Answer } from '../support/client.ts'
 import type { Approval, Run } from '../support/client-types.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
@@ -35,9 +35,7 @@ let workflowId: string
 
 beforeAll(async () => {
   home = await crashHome()
-  await home.owner.settings({ approvals_enabled: true, approval_required_from: 'high' })
-  await home.admin.createRule(holdMail)
-  workflowId = await home.member.createWorkflow('Report', governedWorkflow)
+  workflowId = await govern(home, { settings: { approval_required_from: 'high' } })
 })
 afterAll(async () => {
   await home.close()

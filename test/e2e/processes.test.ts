@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { randomUUID } from 'node:crypto'
-import { crashHome, governedWorkflow, holdMail, type CrashHome } from '../support/chaos.ts'
+import { crashHome, govern, heldRun, type CrashHome } from '../support/chaos.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { ApiAt, startProgramOn, type Program } from '../support/chaos-programs.ts'
 import { readEvents } from '../support/chaos-events.ts'
@@ -13,25 +13,11 @@ let workflowId: string
 
 beforeAll(async () => {
   home = await crashHome()
-  await home.owner.settings({ approvals_enabled: true })
-  await home.admin.createRule(holdMail)
-  workflowId = await home.member.createWorkflow('Report', governedWorkflow)
+  workflowId = await govern(home)
 })
 afterAll(async () => {
   await home.close()
 })
-
-interface Held {
-  readonly subject: string
-  readonly runId: string
-  readonly approvalId: string
-}
-
-async function heldRun(): Promise<Held> {
-  const subject = `Report ${randomUUID()}`
-  const runId = await home.member.execute(workflowId, { subject, keys: [subject] })
-  return { subject, runId, approvalId: await home.approver.untilHeld(runId, 'step') }
-}
 
 const mailOf = (run: Run) => run.steps.find((step) => step.id === 'send')
 const untilMail = (runId: string, status: string) =>
@@ -39,7 +25,7 @@ const untilMail = (runId: string, status: string) =>
 
 describe('a mail under way', () => {
   test('is unknown once its dot has left and its worker is killed, and not sent again unasked', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     await home.sink.behave({ kind: 'hold' })
     await home.approver.decide(held.approvalId, 'approve')
     await home.member.untilRun(held.runId, 'sent', () => home.sink.count(held.subject) === 1)
@@ -67,7 +53,7 @@ describe('a mail under way', () => {
   })
 
   test('is sent again once for one `retry`, also when the answer to it was lost', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     await home.sink.behave({ kind: 'drop', taken: false })
     await home.approver.decide(held.approvalId, 'approve')
     await untilMail(held.runId, 'unknown_outcome')
@@ -105,7 +91,7 @@ describe('a mail under way', () => {
 
 describe('the events of a run', () => {
   test('come live, and again from where a reader left off', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     const first = await readEvents(home.member, held.runId, { until: 'step.held' })
     expect(first.map((each) => each.id)).toEqual(first.map((_, index) => index + 1))
     expect(first.map((each) => each.type)).toEqual(
@@ -165,8 +151,8 @@ describe('two API and two worker processes', () => {
 
 describe('a restart on the same data', () => {
   test.each(['SIGTERM', 'SIGKILL'] as const)('carries runs on that were in flight (%s)', async (how) => {
-    const held = await heldRun()
-    const approved = await heldRun()
+    const held = await heldRun(home, workflowId)
+    const approved = await heldRun(home, workflowId)
     await home.sink.behave({ kind: 'accept' })
     const subject = `Report ${randomUUID()}`
     const voted = home.approver.decide(approved.approvalId, 'approve')

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { Connection, Client } from '@temporalio/client'
 import { randomUUID } from 'node:crypto'
 import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
-import { crashHome, governedWorkflow, holdMail, type CrashHome } from '../support/chaos.ts'
+import { crashHome, govern, heldRun, type CrashHome, type Held } from '../support/chaos.ts'
 import { callsOf, expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { strangers } from '../support/chaos-strangers.ts'
 import type { Api } from '../support/client.ts'
@@ -19,9 +19,7 @@ let temporal: Client
 
 beforeAll(async () => {
   home = await crashHome()
-  await home.owner.settings({ approvals_enabled: true })
-  await home.admin.createRule(holdMail)
-  workflowId = await home.member.createWorkflow('Report', governedWorkflow)
+  workflowId = await govern(home)
   connection = await Connection.connect({ address: home.member.bootstrap.temporal_address })
   temporal = new Client({ connection, namespace })
 })
@@ -29,18 +27,6 @@ afterAll(async () => {
   await connection?.close()
   await home.close()
 })
-
-interface Held {
-  readonly subject: string
-  readonly runId: string
-  readonly approvalId: string
-}
-
-async function heldRun(requester: Api = home.member): Promise<Held> {
-  const subject = `Report ${randomUUID()}`
-  const runId = await requester.execute(workflowId, { subject, keys: [subject] })
-  return { subject, runId, approvalId: await home.approver.untilHeld(runId, 'step') }
-}
 
 /** The run still waits, and nobody has seen the mail. */
 async function expectStillHeld({ runId, subject, approvalId }: Held): Promise<void> {
@@ -59,7 +45,7 @@ async function expectStillHeld({ runId, subject, approvalId }: Held): Promise<vo
 
 describe('an approval', () => {
   test('lets its one call through, once', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     expect((await home.approver.decide(held.approvalId, 'approve')).status).toBe(200)
     expect(await home.admin.decide(held.approvalId, 'approve')).toMatchObject({
       status: 409,
@@ -74,7 +60,7 @@ describe('an approval', () => {
   })
 
   test('given by several at once counts once', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     const answers = await Promise.all(
       [home.approver, home.admin, home.owner, home.approver].map((person) =>
         person.decide(held.approvalId, 'approve'),
@@ -88,7 +74,7 @@ describe('an approval', () => {
   })
 
   test('is refused to a viewer, a member, the requester and a stranger, each with its own code', async () => {
-    const held = await heldRun(home.admin)
+    const held = await heldRun(home, workflowId, home.admin)
     const decide = (person: Api) => person.decide(held.approvalId, 'approve')
     expect(await decide(home.viewer)).toMatchObject({ status: 403, code: 'missing_scope' })
     // A key that was made when its owner had a higher role.
@@ -110,7 +96,7 @@ describe('an approval', () => {
   })
 
   test('comes too late after its expiry', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     await home.query(`update approvals set expires_at = clock_timestamp() where id = $1`, [held.approvalId])
     expect(await home.approver.decide(held.approvalId, 'approve')).toMatchObject({
       status: 409,
@@ -126,10 +112,10 @@ describe('an approval', () => {
   })
 
   test('covers its own parameters alone: another subject is held anew', async () => {
-    const first = await heldRun()
+    const first = await heldRun(home, workflowId)
     await home.approver.decide(first.approvalId, 'approve')
     await expectFinished(home, first.runId, first.subject)
-    const second = await heldRun()
+    const second = await heldRun(home, workflowId)
     expect(second.approvalId).not.toBe(first.approvalId)
     const hashes = await Promise.all([first, second].map((each) => home.approver.approval(each.approvalId)))
     expect(hashes[0]?.params_hash).not.toBe(hashes[1]?.params_hash)
@@ -137,7 +123,7 @@ describe('an approval', () => {
   })
 
   test('loses to a deny that was saved while it waited', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     const rule: Rule = await home.admin.createRule({
       name: 'No mail today',
       verdict: 'deny',
@@ -165,7 +151,7 @@ describe('an approval', () => {
 
 describe('whoever reaches Temporal past the API', () => {
   test('executes nothing with forged signals', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     const handle = temporal.workflow.getHandle(held.runId)
     const { historyLength: before } = await handle.describe()
     for (const message of [
@@ -186,7 +172,7 @@ describe('whoever reaches Temporal past the API', () => {
   })
 
   test('executes nothing twice with a reset, of a finished run or of a held one', async () => {
-    const held = await heldRun()
+    const held = await heldRun(home, workflowId)
     await resetToStart(held.runId)
     await expectStillHeld(held)
     await home.approver.decide(held.approvalId, 'approve')

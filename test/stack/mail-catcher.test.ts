@@ -1,16 +1,15 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { messageIdOf } from '../../src/activities/tools/mail-message.ts'
 import { sendMail } from '../../src/activities/tools/mail-send.ts'
 import { startMailCatcher, type LocalMailServer } from '../../src/stack/mail-catcher.ts'
 import { toolCall, toolContext } from '../activities/tools/call.ts'
-import { startSmtpSink, type Delivery } from '../support/smtp-sink.ts'
+import { startMailSinkProcess } from '../support/mail-sink-process.ts'
+import { startSmtpSink } from '../support/smtp-sink.ts'
 
 let folder: string
 beforeEach(async () => {
@@ -110,25 +109,15 @@ describe('the sink for tests', () => {
   })
 
   test('as a process of its own it logs a delivery before it answers', async () => {
-    const log = join(folder, 'deliveries.jsonl')
-    const script = join(import.meta.dirname, '../support/smtp-sink.ts')
-    const child = spawn(process.execPath, [script, '--port', '0', '--log', log], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    const exited = once(child, 'exit')
+    const sink = await startMailSinkProcess(join(folder, 'deliveries.jsonl'))
     try {
-      const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
-      const port = /^listening (\d+)$/.exec(line)![1]
-      await send(`smtp://127.0.0.1:${port}`, 'first')
-      await send(`smtp://127.0.0.1:${port}`, 'second')
-      const logged = (await readFile(log, 'utf8')).trimEnd().split('\n')
-      expect(logged.map((text) => (JSON.parse(text) as Delivery).message_id)).toEqual([
-        messageIdOf('first'),
-        messageIdOf('second'),
-      ])
+      for (const key of ['first', 'second']) {
+        await send(sink.url, key)
+        expect(sink.deliveries().at(-1)?.message_id).toBe(messageIdOf(key))
+      }
+      expect(sink.count('Hello')).toBe(2)
     } finally {
-      child.kill('SIGTERM')
+      await sink.stop()
     }
-    expect(await exited).toEqual([0, null])
   })
 })

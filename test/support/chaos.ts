@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { writeFileSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -11,7 +12,7 @@ import { stackHome, startStack, type StartedStack } from './start-stack.ts'
 /* What the crash tests share: the governed workflow, a stack with its sink and fault switch, and what must hold after. */
 
 /** Reads a document, keeps it under every key, mails it. With the rule below the mail is held. */
-export const governedWorkflow = {
+const governedWorkflow = {
   inputs: { subject: { type: 'string', required: true }, keys: { type: 'array', required: true } },
   steps: [
     { id: 'read', tool: 'file_read', params: { path: 'reports/q3-summary.md' } },
@@ -30,7 +31,7 @@ export const governedWorkflow = {
   ],
 } as const
 
-export const holdMail = {
+const holdMail = {
   name: 'Mail waits for a person',
   verdict: 'require_approval',
   side_effects: ['egress'],
@@ -105,6 +106,31 @@ export async function crashHome(options: { mailLatency?: number } = {}): Promise
     await home.remove()
     throw error
   }
+}
+
+/**
+ * Approvals on, mail held by a rule, and the governed workflow, whose id is answered; `settings` and `rule` replace parts.
+ */
+export async function govern(
+  home: CrashHome,
+  over: { settings?: object; rule?: object } = {},
+): Promise<string> {
+  await home.owner.settings({ approvals_enabled: true, ...over.settings })
+  await home.admin.createRule({ ...holdMail, ...over.rule })
+  return home.member.createWorkflow('Report', governedWorkflow)
+}
+
+export interface Held {
+  readonly subject: string
+  readonly runId: string
+  readonly approvalId: string
+}
+
+/** A run of the governed workflow whose mail is held; `by` asks for it. */
+export async function heldRun(home: CrashHome, workflowId: string, by: Api = home.member): Promise<Held> {
+  const subject = `Report ${randomUUID()}`
+  const runId = await by.execute(workflowId, { subject, keys: [subject] })
+  return { subject, runId, approvalId: await home.approver.untilHeld(runId, 'step') }
 }
 
 async function query<T extends pg.QueryResultRow>(

@@ -1,6 +1,3 @@
-import { open } from 'node:fs/promises'
-import { pathToFileURL } from 'node:url'
-import { parseArgs } from 'node:util'
 import type { SMTPServerSession } from 'smtp-server'
 import { listenForMail, type LocalMailServer, type ReceivedMail } from '../../src/stack/mail-catcher.ts'
 
@@ -39,9 +36,9 @@ export interface SmtpSink extends LocalMailServer {
 
 /** `onDelivery` runs before the sender gets its 250. */
 export async function startSmtpSink(
-  options: { port?: number; onDelivery?: (delivery: Delivery) => Promise<void> } = {},
+  options: { onDelivery?: (delivery: Delivery) => Promise<void> } = {},
 ): Promise<SmtpSink> {
-  const { onDelivery, ...listen } = options
+  const { onDelivery } = options
   const deliveries: Delivery[] = []
   let behaviour: SinkBehaviour = { kind: 'accept' }
   let dots = 0
@@ -71,7 +68,6 @@ export async function startSmtpSink(
   }
 
   const server = await listenForMail(receive, {
-    ...listen,
     onConnect: (session: SMTPServerSession, callback) => {
       if (refusal('data')) session.disabledCommands = ['AUTH', 'STARTTLS', 'DATA']
       callback(refusal('connect'))
@@ -112,24 +108,3 @@ function toDelivery(mail: ReceivedMail): Delivery {
   const { from, recipients } = mail
   return { message_id: header('message-id'), subject: header('subject'), from, recipients, raw }
 }
-
-/** Its own process for crash tests: one JSON line per delivery, on disk before the 250; `listening PORT` on stdout. */
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: { port: { type: 'string', default: '0' }, log: { type: 'string' } },
-  })
-  const log = values.log === undefined ? undefined : await open(values.log, 'a', 0o600)
-  const sink = await startSmtpSink({
-    port: Number(values.port),
-    onDelivery: async (delivery) => {
-      await log?.appendFile(`${JSON.stringify({ ...delivery, at: new Date().toISOString() })}\n`)
-      await log?.sync()
-    },
-  })
-  const end = () => void sink.close().then(() => log?.close())
-  process.once('SIGINT', end)
-  process.once('SIGTERM', end)
-  process.stdout.write(`listening ${sink.port}\n`)
-}
-
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main()

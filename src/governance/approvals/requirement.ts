@@ -10,7 +10,7 @@ export interface Requirement {
 }
 
 /** Whether a person of this role may decide what needs `approver`. */
-export function mayDecide(role: Role | undefined, approver: 'admin' | 'owner'): boolean {
+export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'owner'): boolean {
   return role === 'owner' || (approver === 'admin' && role === 'admin')
 }
 

@@ -5,7 +5,7 @@ import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf, type Caller } from '../identity.ts'
+import { actorOf, roleIn, type Caller } from '../identity.ts'
 import { expireNow, wakeOf } from './expire.ts'
 import { countingVotes, mayDecide } from './requirement.ts'
 
@@ -58,13 +58,8 @@ const expired = (): DomainError =>
 
 async function refuseWrongVoter(tx: ChainTx, { caller }: VoteRequest, approval: Approval): Promise<void> {
   // The role as of now, under the lock: a person demoted a moment ago decides nothing.
-  const membership = await tx.trx
-    .selectFrom('memberships')
-    .select('role')
-    .where('organization_id', '=', caller.organizationId)
-    .where('user_id', '=', caller.userId)
-    .executeTakeFirst()
-  if (!mayDecide(membership?.role, approval.approver))
+  const role = await roleIn(tx.trx, caller.userId, caller.organizationId)
+  if (!mayDecide(role, approval.approver))
     throw new DomainError('not_an_approver', `this approval needs the role \`${approval.approver}\``)
   if (approval.requested_by === caller.userId && !tx.policy.settings.allow_self_approval)
     throw new DomainError('self_approval', await whoElse(tx, caller, approval.approver))

@@ -9,7 +9,7 @@ import { canonicalJson } from '../canonical.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf, type Caller } from '../identity.ts'
+import { actorOf, roleIn, type Caller } from '../identity.ts'
 import { effectId, loadLedger, type EffectKey, type EffectRecord } from './ledger.ts'
 import { settle, type Settlement } from './ledger-moves.ts'
 import { effectiveParams, openParams } from './sealed-params.ts'
@@ -38,13 +38,8 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
     const ledger = await loadLedger(tx, [key])
     const run = ledger.runs.get(runId)
     if (run === undefined) throw notFound('run', runId)
-    const membership = await tx.trx
-      .selectFrom('memberships')
-      .select('role')
-      .where('organization_id', '=', caller.organizationId)
-      .where('user_id', '=', caller.userId)
-      .executeTakeFirst()
-    if (!mayDecide(membership?.role, 'admin'))
+    const role = await roleIn(tx.trx, caller.userId, caller.organizationId)
+    if (!mayDecide(role, 'admin'))
       throw new DomainError('insufficient_role', 'resolving an unknown outcome needs the role `admin`')
     const step = ledger.step(runId, stepId)
     if (step === undefined) throw notFound('step', stepId)
