@@ -1,12 +1,13 @@
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { recordedProcesses } from '../../src/stack/guard.ts'
 import { isRunning } from '../../src/stack/process-identity.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
+import { quietPort } from './quiet-port.ts'
 import { until } from './until.ts'
 
 const entry = fileURLToPath(new URL('fixtures/main.ts', import.meta.url))
@@ -25,7 +26,6 @@ function newHome(): string {
 
 interface Bootstrap {
   readonly base_url: string
-  readonly console_url: string
   readonly database_url: string
   readonly database_admin_url: string
   readonly temporal_address: string
@@ -110,17 +110,21 @@ describe('npm start', () => {
     const dataDir = newHome()
     const first = await start(dataDir)
     await remember(first)
-    const before = first.bootstrap<Bootstrap>()
+    expect(JSON.parse(readFileSync(join(dataDir, 'ports.json'), 'utf8'))).toMatchObject({
+      postgres: Number(new URL(first.bootstrap<Bootstrap>().database_url).port),
+    })
     const records = recordedProcesses(dataDir)
     expect(records).toHaveLength(parts.length)
     await first.kill9('supervisor')
     await until('everything has ended', () => !records.some(isRunning))
+    const ports = { postgres: await quietPort(), temporal: await quietPort() }
+    writeFileSync(join(dataDir, 'ports.json'), JSON.stringify(ports))
     const second = await start(dataDir)
     const bootstrap = second.bootstrap<Bootstrap>()
     expect(bootstrap.organization_id).toBe('org_fixture')
     // Bookmarks and connection strings stay good.
-    const { base_url: _, ...addresses } = before
-    expect(bootstrap).toMatchObject({ ...addresses, console_url: bootstrap.console_url })
+    expect(new URL(bootstrap.database_url).port).toBe(String(ports.postgres))
+    expect(bootstrap.temporal_address).toBe(`127.0.0.1:${ports.temporal}`)
     expect(await remembered(second)).toBe(true)
     expect(await second.stop()).toBe(0)
   })
