@@ -11,8 +11,11 @@ const workerFile = new URL(
   import.meta.url,
 )
 
-/** More than a verification needs; a limit so that one can never take the process that decides down with it. */
-const memoryMegabytes = 256
+/**
+ * More than a verification needs; a limit so that one can never take the process that decides down with it. Rows die
+ * young: a nursery that may grow as it likes only holds more of the dead.
+ */
+const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 
 let running: Promise<unknown> = Promise.resolve()
 
@@ -33,7 +36,7 @@ export function inWorker(request: VerifyRequest, file: URL = workerFile): Promis
   return new Promise((resolve, reject) => {
     const worker = new Worker(file, {
       workerData: request,
-      resourceLimits: { maxOldGenerationSizeMb: memoryMegabytes },
+      resourceLimits: memory,
     })
     worker.once('message', (answer: VerifyAnswer) => {
       if ('result' in answer) resolve(answer.result)

@@ -11,7 +11,26 @@ export interface Builtins {
  * @param timeZone an IANA name such as `Europe/Berlin`; throws RangeError for a zone that does not exist
  */
 export function builtins(startedAt: Date, timeZone: string): Builtins {
-  const format = new Intl.DateTimeFormat('en-US', {
+  const parts = new Map(formatOf(timeZone).formatToParts(startedAt).map((part) => [part.type, part.value]))
+  const field = (name: Intl.DateTimeFormatPartTypes) => Number(parts.get(name))
+  const [year, month, day] = [field('year'), field('month') - 1, field('day')]
+  const millisecond = startedAt.getUTCMilliseconds()
+  // The wall clock, read as if it were UTC: its distance from the instant is the zone's offset.
+  const wall = Date.UTC(year, month, day, field('hour'), field('minute'), field('second'), millisecond)
+  return {
+    today: dateOf(Date.UTC(year, month, day)),
+    yesterday: dateOf(Date.UTC(year, month, day - 1)),
+    now: `${new Date(wall).toISOString().slice(0, -1)}${offsetOf(wall - startedAt.getTime())}`,
+  }
+}
+
+/** Making one takes longer than all the rest; there are some 400 zones. */
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+function formatOf(timeZone: string): Intl.DateTimeFormat {
+  let format = formats.get(timeZone)
+  if (format !== undefined) return format
+  format = new Intl.DateTimeFormat('en-US', {
     timeZone,
     calendar: 'gregory',
     numberingSystem: 'latn',
@@ -23,17 +42,9 @@ export function builtins(startedAt: Date, timeZone: string): Builtins {
     minute: 'numeric',
     second: 'numeric',
   })
-  const parts = new Map(format.formatToParts(startedAt).map((part) => [part.type, part.value]))
-  const field = (name: Intl.DateTimeFormatPartTypes) => Number(parts.get(name))
-  const [year, month, day] = [field('year'), field('month') - 1, field('day')]
-  const millisecond = startedAt.getUTCMilliseconds()
-  // The wall clock, read as if it were UTC: its distance from the instant is the zone's offset.
-  const wall = Date.UTC(year, month, day, field('hour'), field('minute'), field('second'), millisecond)
-  return {
-    today: dateOf(Date.UTC(year, month, day)),
-    yesterday: dateOf(Date.UTC(year, month, day - 1)),
-    now: `${new Date(wall).toISOString().slice(0, -1)}${offsetOf(wall - startedAt.getTime())}`,
-  }
+  // Zones are named in any case: no caller may fill the memory with spellings.
+  if (formats.size < 1_000) formats.set(timeZone, format)
+  return format
 }
 
 function dateOf(time: number): string {
