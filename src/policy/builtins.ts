@@ -11,7 +11,11 @@ export interface Builtins {
  * @param timeZone an IANA name such as `Europe/Berlin`; throws RangeError for a zone that does not exist
  */
 export function builtins(startedAt: Date, timeZone: string): Builtins {
-  const parts = new Map(formatOf(timeZone).formatToParts(startedAt).map((part) => [part.type, part.value]))
+  const parts = new Map(
+    formatOf(timeZone)
+      .formatToParts(startedAt)
+      .map((part) => [part.type, part.value]),
+  )
   const field = (name: Intl.DateTimeFormatPartTypes) => Number(parts.get(name))
   const [year, month, day] = [field('year'), field('month') - 1, field('day')]
   const millisecond = startedAt.getUTCMilliseconds()
