@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import type { Context } from '../../context.ts'
 import { docsPage, type Described } from '../docs-page.ts'
 import { ApiError } from '../errors.ts'
@@ -14,8 +15,7 @@ export function docsRoutes(all: () => readonly Route[]): Route[] {
       key: 'GET /openapi.json',
       summary: 'The OpenAPI description of this service',
       tag: 'Service',
-      contentType: 'application/json',
-      responses: { 200: null },
+      responses: { 200: z.looseObject({ openapi: z.string(), paths: z.looseObject({}) }) },
       async open(context) {
         requireDocs(context)
         document ??= openApiDocument(all())

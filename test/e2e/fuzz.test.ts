@@ -1,0 +1,79 @@
+import { spawn } from 'node:child_process'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import type { Bootstrap } from '../../src/demo/client.ts'
+import { ensureSchemathesis } from '../fuzz/install.ts'
+import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
+
+/*
+ * schemathesis makes requests from the published openapi.json: valid ones, and ones that are wrong in each way that the
+ * schema knows. No answer may be a 500, have a status that is not documented, or not fit its schema. Bounded here;
+ * FUZZ_EXAMPLES=400 npm test -- test/e2e/fuzz runs more than 50,000 cases. A failure prints its curl line.
+ */
+
+const examples = Number(process.env['FUZZ_EXAMPLES'] ?? 4)
+const seed = Number(process.env['FUZZ_SEED'] ?? 1)
+/** The owner reaches everything, so the systematic phase is run once; each other role meets its refusals. */
+const runs = [
+  { role: 'owner', phases: 'coverage,fuzzing' },
+  { role: 'admin', phases: 'fuzzing' },
+  { role: 'member', phases: 'fuzzing' },
+  { role: 'viewer', phases: 'fuzzing' },
+] as const
+
+let home: StackHome
+let stack: StartedStack
+let packages: string
+
+beforeAll(async () => {
+  packages = await ensureSchemathesis()
+  home = stackHome()
+  stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } })
+})
+afterAll(async () => {
+  await stack?.stop()
+  await home?.remove()
+})
+
+test.each(runs)('requests of a key of role $role', async ({ role, phases }) => {
+  const key = stack.bootstrap<Bootstrap>().users[role].api_key
+  const { code, output } = await schemathesis([
+    ...['run', `${stack.baseUrl}/openapi.json`, '--phases', phases, '--seed', String(seed)],
+    ...['--max-examples', String(examples), '--no-shrink', '--continue-on-failure', '--no-color'],
+    ...['--warnings', 'off', '--generation-database', 'none', '--header', `Authorization: Bearer ${key}`],
+    ...['--checks', checks.join(',')],
+    // A stream has no end, and so no answer to look at.
+    ...['--exclude-path-regex', 'events$'],
+  ])
+  if (code !== 0) throw new Error(output.slice(-20_000))
+  // A run that tested nothing would pass as well.
+  expect(Number(/(\d[\d,]*) generated/.exec(output)?.[1]?.replaceAll(',', ''))).toBeGreaterThan(100)
+  expect((await fetch(`${stack.baseUrl}/health`)).status).toBe(200)
+})
+
+const checks = [
+  'not_a_server_error',
+  'status_code_conformance',
+  'content_type_conformance',
+  'response_headers_conformance',
+  'response_schema_conformance',
+]
+
+function schemathesis(args: readonly string[]): Promise<{ code: number | null; output: string }> {
+  const child = spawn('python3', ['-m', 'schemathesis.cli', ...args], {
+    cwd: home.dataDir,
+    env: {
+      PATH: process.env['PATH'],
+      HOME: home.dataDir,
+      PYTHONPATH: packages,
+      PYTHONDONTWRITEBYTECODE: '1',
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (code) => resolve({ code, output }))
+  })
+}
