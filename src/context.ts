@@ -39,6 +39,11 @@ export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): 
   })
   const db = createDatabase(pool, { prepare: config.database.prepare })
   const notifier = createNotifier({ config, pool, log })
+  const close = async (): Promise<void> => {
+    await notifier.close()
+    await pool.end()
+  }
+  let closed: Promise<void> | undefined
   const context: Context = {
     config,
     log,
@@ -60,10 +65,7 @@ export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): 
       },
     }),
     onOutbox: () => {},
-    async close() {
-      await notifier.close()
-      await pool.end()
-    },
+    close: () => (closed ??= close()),
   }
   return context
 }

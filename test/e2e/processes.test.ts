@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { randomUUID } from 'node:crypto'
 import { crashHome, govern, heldRun, type CrashHome } from '../support/chaos.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
-import { ApiAt, startProgramOn, type Program } from '../support/chaos-programs.ts'
 import { readEvents } from '../support/chaos-events.ts'
 import type { Run } from '../support/client-types.ts'
 
@@ -104,48 +103,6 @@ describe('the events of a run', () => {
     expect(all.map((each) => each.id)).toEqual(all.map((_, index) => index + 1))
     expect(all.at(-1)?.type).toBe('run.completed')
     expect(await readEvents(home.member, held.runId, {})).toEqual(all)
-  })
-})
-
-describe('two API and two worker processes', () => {
-  test('share the work, and the death of one of each loses nothing', async () => {
-    const programs: Program[] = []
-    try {
-      programs.push(
-        ...(await Promise.all([startProgramOn(home, 'api-server'), startProgramOn(home, 'worker')])),
-      )
-      const second = programs[0] as Program
-      const there = {
-        member: new ApiAt(home, 'member', second.url),
-        approver: new ApiAt(home, 'approver', second.url),
-      }
-      const subjects = Array.from({ length: 12 }, () => `Report ${randomUUID()}`)
-      const runs = await Promise.all(
-        subjects.map((subject, i) =>
-          (i % 2 === 0 ? home : there).member.execute(workflowId, { subject, keys: [subject] }),
-        ),
-      )
-      await programs[1]?.end('SIGKILL')
-      const held = await Promise.all(runs.map((runId) => home.approver.untilHeld(runId, 'step')))
-      // Both are told by the same person at the same time: one vote.
-      const votes = await Promise.all(
-        held.map((id) => Promise.all([home, there].map((at) => at.approver.decide(id, 'approve')))),
-      )
-      for (const pair of votes)
-        expect(pair.map(({ status, code }) => `${status} ${code}`).sort()).toEqual([
-          '200 null',
-          '409 approval_already_decided',
-        ])
-      await second.end('SIGKILL')
-      for (const [i, runId] of runs.entries()) await expectFinished(home, runId, subjects[i] as string)
-    } finally {
-      for (const program of programs) await program.end('SIGKILL')
-    }
-  })
-
-  test('started alone they end by themselves when told to', async () => {
-    const programs = await Promise.all([startProgramOn(home, 'api-server'), startProgramOn(home, 'worker')])
-    expect(await Promise.all(programs.map((program) => program.end()))).toEqual([0, 0])
   })
 })
 

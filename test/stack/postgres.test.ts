@@ -61,7 +61,13 @@ describe('the embedded PostgreSQL', () => {
     wrong.password = ''
     await expect(ask(wrong.href, 'select 1')).rejects.toThrow()
     expect(statSync(join(dataDir, 'secrets.json')).mode & 0o777).toBe(0o600)
-    expect(readdirSync(dataDir).sort()).toEqual(['postgres', 'postgres.log', 'run', 'secrets.json'])
+    expect(readdirSync(dataDir).sort()).toEqual([
+      'ports.json',
+      'postgres',
+      'postgres.log',
+      'run',
+      'secrets.json',
+    ])
   })
 
   test('the application role owns nothing and may create nothing; the owner may', async () => {

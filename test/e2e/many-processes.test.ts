@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { randomUUID } from 'node:crypto'
+import { crashHome, govern, heldRun, type CrashHome } from '../support/chaos.ts'
+import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
+import { readEvents } from '../support/chaos-events.ts'
+import { ApiAt, startProgramOn, type Program } from '../support/chaos-programs.ts'
+import { Api } from '../support/client.ts'
+import type { Execution } from '../support/client-types.ts'
+
+/*
+ * Two API and two worker processes on one Postgres and one Temporal: what is saved at one holds at the others' next
+ * decision, and neither the work nor its order knows how many there are.
+ */
+
+let home: CrashHome
+let workflowId: string
+/** The second API and worker; the first belong to the stack. */
+let programs: Program[] = []
+let there: { member: Api; approver: Api; admin: Api; owner: Api }
+
+beforeAll(async () => {
+  home = await crashHome()
+  workflowId = await govern(home)
+  programs = await Promise.all([startProgramOn(home, 'api-server'), startProgramOn(home, 'worker')])
+  const { url } = programs[0] as Program
+  there = {
+    member: new ApiAt(home, 'member', url),
+    approver: new ApiAt(home, 'approver', url),
+    admin: new ApiAt(home, 'admin', url),
+    owner: new ApiAt(home, 'owner', url),
+  }
+})
+afterAll(async () => {
+  for (const program of programs) await program.end('SIGKILL')
+  await home.close()
+})
+
+const sides = () => [
+  { saver: home, asker: there },
+  { saver: there, asker: home },
+]
+const execute = (api: Api, subject: string) =>
+  api.call<Execution>('POST', `/workflows/${workflowId}/execute?wait=0`, {
+    inputs: { subject, keys: [subject] },
+  })
+
+describe('what is saved at one API holds at the next decision', () => {
+  test('a rule at the other API: the plan is refused as soon as it is there, and not once it is gone', async () => {
+    for (const { saver, asker } of [...sides(), ...sides(), ...sides()]) {
+      const name = `no memory ${randomUUID()}`
+      const { id } = await saver.admin.createRule({ name, verdict: 'deny', tools: ['memory_set'] })
+      const refused = await execute(asker.member, 'refused')
+      expect({ status: refused.status, code: refused.code }).toEqual({ status: 403, code: 'run_denied' })
+      expect(JSON.stringify(refused.body)).toContain(name)
+      await saver.admin.deleteRule(id)
+      const { body, status } = await execute(asker.member, `accepted ${randomUUID()}`)
+      expect(status).toBe(202)
+      expect((await asker.member.cancel(body.execution_id)).status).toBe(200)
+    }
+  })
+
+  test('a rule at both workers: every held mail that is approved afterwards is denied', async () => {
+    const held = await Promise.all(Array.from({ length: 8 }, () => heldRun(home, workflowId)))
+    const name = `no mail ${randomUUID()}`
+    const { id } = await there.admin.createRule({ name, verdict: 'deny', tools: ['mail_send'] })
+    await Promise.all(
+      held.map(({ approvalId }, i) => (i % 2 === 0 ? home : there).approver.decide(approvalId, 'approve')),
+    )
+    for (const { runId, subject } of held) {
+      const run = await home.member.untilRun(runId, 'over', (each) => each.finished_at !== null)
+      expect({ status: run.status, reason: run.status_reason }).toEqual({
+        status: 'denied',
+        reason: expect.stringContaining(name),
+      })
+      expect(home.sink.count(subject)).toBe(0)
+    }
+    await home.admin.deleteRule(id)
+  })
+
+  test('a setting at the other API: without approvals a held step is a denied one', async () => {
+    for (const { saver, asker } of sides()) {
+      await saver.owner.settings({ approvals_enabled: false })
+      expect(await execute(asker.member, 'refused')).toMatchObject({ status: 403, code: 'run_denied' })
+      await saver.owner.settings({ approvals_enabled: true })
+      const { body, status } = await execute(asker.member, `accepted ${randomUUID()}`)
+      expect(status).toBe(202)
+      expect((await asker.member.cancel(body.execution_id)).status).toBe(200)
+    }
+  })
+
+  test('a revoked key at the other API: its next request is unauthenticated', async () => {
+    for (const { saver, asker } of [...sides(), ...sides()]) {
+      const made = await saver.owner.good<{ id: string; api_key: string }>('POST', '/api-keys', {
+        name: `short-lived ${randomUUID()}`,
+        scopes: ['runs:read'],
+      })
+      const url = asker.member.bootstrap.base_url
+      const ask = () => fetch(`${url}/api/v1/runs`, { headers: { authorization: `Bearer ${made.api_key}` } })
+      // Known there before it is revoked: whatever that process keeps of it must not outlive the revocation.
+      expect((await ask()).status).toBe(200)
+      await saver.owner.good('DELETE', `/api-keys/${made.id}`)
+      expect((await ask()).status).toBe(401)
+    }
+  })
+})
+
+describe('work that is shared', () => {
+  test('an event stream goes on at the other API where a reader left off', async () => {
+    const held = await heldRun(home, workflowId)
+    const first = await readEvents(home.member, held.runId, { until: 'step.held' })
+    const rest = readEvents(there.member, held.runId, { after: first.at(-1)?.id as number })
+    await home.approver.decide(held.approvalId, 'approve')
+    await expectFinished(home, held.runId, held.subject)
+    const all = [...first, ...(await rest)]
+    expect(all.map((each) => each.id)).toEqual(all.map((_, index) => index + 1))
+    expect(all.at(-1)?.type).toBe('run.completed')
+    expect(await readEvents(home.member, held.runId, {})).toEqual(all)
+  })
+
+  test('votes race at two APIs, and the death of one API and one worker loses nothing', async () => {
+    const subjects = Array.from({ length: 12 }, () => `Report ${randomUUID()}`)
+    const runs = await Promise.all(
+      subjects.map((subject, i) =>
+        (i % 2 === 0 ? home : there).member.execute(workflowId, { subject, keys: [subject] }),
+      ),
+    )
+    await programs[1]?.end('SIGKILL')
+    const held = await Promise.all(runs.map((runId) => home.approver.untilHeld(runId, 'step')))
+    // Both are told by the same person at the same time: one vote.
+    const votes = await Promise.all(
+      held.map((id) => Promise.all([home, there].map((at) => at.approver.decide(id, 'approve')))),
+    )
+    for (const pair of votes)
+      expect(pair.map(({ status, code }) => `${status} ${code}`).sort()).toEqual([
+        '200 null',
+        '409 approval_already_decided',
+      ])
+    await programs[0]?.end('SIGKILL')
+    for (const [i, runId] of runs.entries()) await expectFinished(home, runId, subjects[i] as string)
+    await expectQuiet(home)
+  })
+
+  test('started alone they end by themselves when told to', async () => {
+    const programs = await Promise.all([startProgramOn(home, 'api-server'), startProgramOn(home, 'worker')])
+    expect(await Promise.all(programs.map((program) => program.end()))).toEqual([0, 0])
+  })
+})
