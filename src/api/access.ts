@@ -48,6 +48,13 @@ export const access = {
   'GET /workflows/{id}/versions/{version}': needs('workflows:read', 'admin', 'workflow'),
   'POST /workflows/{id}/versions/{version}/rollback': needs('workflows:write', 'admin', 'workflow'),
 
+  // Making a workflow out of a template is writing a workflow: members do it, and `registry:write` is of use to owners.
+  'GET /workflow-registry': needs('workflows:read', 'viewer', 'own'),
+  'POST /workflow-registry/{id}/approve-template': needs('registry:write', 'owner', 'workflow'),
+  'POST /workflow-registry/{id}/deprecate': needs('registry:write', 'owner', 'workflow'),
+  'POST /workflow-registry/{id}/archive': needs('registry:write', 'owner', 'workflow'),
+  'POST /workflow-registry/{id}/use': needs('workflows:write', 'member', 'workflow'),
+
   'POST /workflows/{id}/execute': needs('runs:write', 'member', 'workflow'),
   'GET /runs': needs('runs:read', 'viewer', 'own'),
   'GET /runs/{id}': needs('runs:read', 'viewer', 'run'),

@@ -10,6 +10,7 @@ export type ErrorCode = DomainErrorCode | ApiErrorCode
 /** The HTTP status of every code (contract section 1, "Errors"): the one place that knows. */
 export const statusOf = {
   bad_request: 400,
+  personal_workflow: 400,
   unauthenticated: 401,
   missing_scope: 403,
   insufficient_role: 403,

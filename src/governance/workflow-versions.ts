@@ -11,6 +11,9 @@ export interface VersionSummary {
   readonly deployed_at: string
   readonly deployed_by: string
   readonly message: string
+  /** Of a rollback: the version that was current, and the one whose definition this is. */
+  readonly rolled_back_from: number | null
+  readonly rolled_back_to: number | null
 }
 export interface VersionView extends VersionSummary {
   readonly workflow_id: string
@@ -23,7 +26,7 @@ export interface VersionView extends VersionSummary {
 export async function listVersions(context: Context, workflowId: string): Promise<VersionSummary[]> {
   const rows = await context.db
     .selectFrom('workflow_versions')
-    .select(['version', 'deployed_at', 'deployed_by', 'message'])
+    .select(['version', 'deployed_at', 'deployed_by', 'message', 'rolled_back_from', 'rolled_back_to'])
     .where('workflow_id', '=', workflowId)
     .orderBy('version', 'desc')
     .execute()
@@ -72,8 +75,9 @@ export async function rollBack(
       .set({ current_version: next, updated_at: tx.now })
       .where('id', '=', workflowId)
       .execute()
-    const { definition, version: rolledBackTo } = target
-    await deploy(tx, caller, { id: workflowId, version: next, definition, message, rolledBackTo })
+    const { definition } = target
+    const rolledBack = { from: current, to: target.version }
+    await deploy(tx, caller, { id: workflowId, version: next, definition, message, rolledBack })
     const answer = { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
     await once?.markActed(tx.trx, answer)
     return answer

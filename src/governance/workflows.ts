@@ -11,6 +11,7 @@ import { DomainError, notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
+import { requireNoTemplate } from './registry/entry.ts'
 
 /** A workflow as listed. */
 export interface WorkflowSummary {
@@ -50,23 +51,34 @@ export async function createWorkflow(
   requireSound(input.definition)
   const id = newId('workflow')
   return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
-    const row = {
-      id,
-      organization_id: caller.organizationId,
-      name: input.name,
-      description: input.description,
-      current_version: 1,
-      created_by: caller.userId,
-      created_at: tx.now,
-      updated_at: tx.now,
-      deleted_at: null,
-    }
-    await tx.trx.insertInto('workflows').values(row).execute()
-    await deploy(tx, caller, { id, version: 1, definition: input.definition, message: '' })
-    const view = { ...summaryOf(row), definition: input.definition }
+    const view = await insertWorkflow(tx, caller, id, input)
     await once?.markActed(tx.trx, view)
     return view
   })
+}
+
+/** Inserts a workflow with its first version. `message` says where that came from. */
+export async function insertWorkflow(
+  tx: ChainTx,
+  caller: Caller,
+  id: string,
+  input: WorkflowInput,
+  message = '',
+): Promise<WorkflowView> {
+  const row = {
+    id,
+    organization_id: caller.organizationId,
+    name: input.name,
+    description: input.description,
+    current_version: 1,
+    created_by: caller.userId,
+    created_at: tx.now,
+    updated_at: tx.now,
+    deleted_at: null,
+  }
+  await tx.trx.insertInto('workflows').values(row).execute()
+  await deploy(tx, caller, { id, version: 1, definition: input.definition, message })
+  return { ...summaryOf(row), definition: input.definition }
 }
 
 /** Newest first. */
@@ -131,10 +143,11 @@ export async function changeWorkflow(
   return readWorkflow(context, id)
 }
 
-/** Runs in flight go on: they hold a frozen version. */
+/** Runs in flight go on: they hold a frozen version. `conflict` while it is a template that can be used. */
 export async function deleteWorkflow(context: Context, caller: Caller, id: string): Promise<void> {
   await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
     await lockWorkflow(tx, id)
+    await requireNoTemplate(tx, id)
     await tx.trx.updateTable('workflows').set({ deleted_at: tx.now }).where('id', '=', id).execute()
     record(tx, caller, id, 'workflow.deleted', 'delete', {})
   })
@@ -162,9 +175,10 @@ export async function deploy(
     version: number
     definition: WorkflowDefinition
     message: string
-    rolledBackTo?: number
+    rolledBack?: { from: number; to: number }
   },
 ): Promise<void> {
+  const { rolledBack } = version
   const digest = hashOf(version.definition)
   await tx.trx
     .insertInto('workflow_versions')
@@ -176,12 +190,14 @@ export async function deploy(
       message: version.message,
       deployed_by: caller.userId,
       deployed_at: tx.now,
+      rolled_back_from: rolledBack?.from ?? null,
+      rolled_back_to: rolledBack?.to ?? null,
     })
     .execute()
   record(tx, caller, version.id, 'workflow.deployed', 'deploy', {
     version: version.version,
     definition_hash: digest,
-    ...(version.rolledBackTo === undefined ? {} : { rolled_back_to: version.rolledBackTo }),
+    ...(rolledBack === undefined ? {} : { rolled_back_from: rolledBack.from, rolled_back_to: rolledBack.to }),
   })
 }
 

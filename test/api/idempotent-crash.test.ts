@@ -51,6 +51,11 @@ async function post(by: BootstrapName, path: string, body: unknown): Promise<Ans
 }
 const newWorkflow = async (): Promise<string> =>
   (await post('member', '/workflows', { name: 'W', definition: oneStep })).body.id
+const newTemplate = async (): Promise<string> => {
+  const id = await newWorkflow()
+  await post('owner', `/workflow-registry/${id}/approve-template`, { template_name: 'T' })
+  return id
+}
 const newRun = async (): Promise<string> =>
   (await post('member', `/workflows/${await newWorkflow()}/execute?wait=0`, {})).body.execution_id
 
@@ -117,6 +122,42 @@ const cases: Readonly<Record<PostKey, Case>> = {
     }),
     async check(answer) {
       expect(answer.body).toMatchObject({ new_version: 2, rolled_back_from: 1 })
+    },
+  },
+  'POST /workflow-registry/{id}/approve-template': {
+    by: 'owner',
+    status: 200,
+    prepare: async () => ({
+      path: `/workflow-registry/${await newWorkflow()}/approve-template`,
+      body: { template_name: 'T' },
+    }),
+  },
+  'POST /workflow-registry/{id}/deprecate': {
+    by: 'owner',
+    status: 200,
+    prepare: async () => ({
+      path: `/workflow-registry/${await newTemplate()}/deprecate`,
+      body: { reason: 'r' },
+    }),
+  },
+  'POST /workflow-registry/{id}/archive': {
+    by: 'owner',
+    status: 200,
+    async prepare() {
+      const id = await newTemplate()
+      await post('owner', `/workflow-registry/${id}/deprecate`, { reason: 'r' })
+      return { path: `/workflow-registry/${id}/archive` }
+    },
+  },
+  'POST /workflow-registry/{id}/use': {
+    by: 'member',
+    status: 201,
+    prepare: async () => ({ path: `/workflow-registry/${await newTemplate()}/use`, body: {} }),
+    async check(answer) {
+      const { body } = await server.call(keyOf('member'), 'GET', '/workflows?limit=2')
+      const made = body.data.map((each: { id: string }) => each.id)
+      // The newest, and made once: the one before it is the template.
+      expect(made).toEqual([answer.body.id, answer.body.template_id])
     },
   },
   'POST /workflows/{id}/execute': {

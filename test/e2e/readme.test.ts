@@ -3,17 +3,12 @@ import { mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { runBlocks, shellBlocks } from '../support/shell-blocks.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
 /* README.md, "A first workflow, with curl": its shell blocks, word for word and in one shell, as a reader types them. */
 
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
-
-function shellBlocks(heading: string): string[] {
-  const [, section = ''] = readme.split(`\n## ${heading}\n`)
-  const [text = ''] = section.split('\n## ')
-  return [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block)
-}
+const heading = 'A first workflow, with curl'
 
 let home: StackHome
 let stack: StartedStack
@@ -34,18 +29,10 @@ afterAll(async () => {
 })
 
 test('a workflow of one’s own: saved, held, approved, receipted, verified', async () => {
-  const blocks = shellBlocks('A first workflow, with curl')
-  const cut = '=== next block ==='
-  const { stdout, stderr } = await promisify(execFile)(
-    'bash',
-    // Fed from a socket, as Node does it, bash would otherwise take itself for a remote shell and read /etc/bash.bashrc.
-    ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
-    { cwd: folder, timeout: 180_000 },
+  const [setup, rule, workflow, held, approved, mail, proof, ...more] = await runBlocks(
+    shellBlocks('README.md', heading),
+    folder,
   )
-  expect(stderr).toBe('')
-  const [setup, rule, workflow, held, approved, mail, proof, ...more] = stdout
-    .split(`${cut}\n`)
-    .map((text) => text.trim())
   expect(more).toEqual([])
   expect(setup).toBe('')
   expect(rule).toBe('true\ninternal data leaves with a second person')
@@ -71,7 +58,7 @@ test('a workflow of one’s own: saved, held, approved, receipted, verified', as
 })
 
 test('a request that is refused says so, and nothing waits for what cannot come', async () => {
-  const [setup = '', , , held = ''] = shellBlocks('A first workflow, with curl')
+  const [setup = '', , , held = ''] = shellBlocks('README.md', heading)
   const run = (...lines: string[]) =>
     promisify(execFile)('bash', ['--norc', '-c', [setup, ...lines].join('\n')], {
       cwd: folder,

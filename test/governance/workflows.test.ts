@@ -68,9 +68,42 @@ describe('workflows', () => {
     expect(await readWorkflow(running.context, id)).toMatchObject({ version: 3, definition: reading('a.md') })
     const versions = await listVersions(running.context, id)
     expect(versions.map(({ version }) => version)).toEqual([3, 2, 1])
-    expect(versions[0]?.message).toBe('b was wrong')
+    expect(versions).toMatchObject([
+      { message: 'b was wrong', rolled_back_from: 2, rolled_back_to: 1 },
+      { rolled_back_from: null, rolled_back_to: null },
+      { rolled_back_from: null, rolled_back_to: null },
+    ])
+    expect(await inspectVersion(running.context, id, '3')).toMatchObject(versions[0] as object)
     const [entry] = await auditOf(running.context, member.organizationId, 1)
-    expect(entry?.metadata).toMatchObject({ version: 3, rolled_back_to: 1 })
+    expect(entry?.metadata).toMatchObject({ version: 3, rolled_back_from: 2, rolled_back_to: 1 })
+  })
+
+  test('rolling back to the current version, or to a rollback, is a version like any other', async () => {
+    const { id } = await create()
+    await rollBack(running.context, member, id, '1', '')
+    const again = await rollBack(running.context, member, id, '2', '')
+    expect(again).toMatchObject({ new_version: 3, rolled_back_from: 2 })
+    expect(await readWorkflow(running.context, id)).toMatchObject({ version: 3, definition: reading('a.md') })
+  })
+
+  test.each(['0', '2', 'x'])(
+    'there is no rolling back to version `%s`, and nothing changes',
+    async (version) => {
+      const { id } = await create()
+      await expect(rollBack(running.context, member, id, version, '')).rejects.toMatchObject({
+        code: 'not_found',
+      })
+      expect(await listVersions(running.context, id)).toHaveLength(1)
+    },
+  )
+
+  test('rollbacks that race each name the version that was current then', async () => {
+    const { id } = await create()
+    const answers = await Promise.all(
+      [1, 2, 3, 4].map(() => rollBack(running.another(), member, id, '1', '')),
+    )
+    const steps = answers.map((each) => `${each.rolled_back_from}-${each.new_version}`)
+    expect(new Set(steps)).toEqual(new Set(['1-2', '2-3', '3-4', '4-5']))
   })
 
   test('deployments that race get versions of their own', async () => {

@@ -13,6 +13,7 @@ import { getReceipt, getStepOutput, postResolve } from './run-details.ts'
 import { getRunEvents } from './run-events.ts'
 import { postExecute, runRoutes } from './runs.ts'
 import { getToolRoute, getTools } from './tools.ts'
+import { registryRoutes } from './workflow-registry.ts'
 import { getVersion, getVersions, postRollback } from './workflow-versions.ts'
 import { deleteWorkflowRoute, getWorkflow, getWorkflows, postWorkflow, putWorkflow } from './workflows.ts'
 
@@ -35,6 +36,7 @@ const identityRoutes = [getMe, getScopes, postApiKey, getApiKeys, patchApiKey, d
 /** Every route that is mounted, in the order of its description. */
 export const routes: readonly Route[] = [
   ...workflowRoutes,
+  ...registryRoutes,
   postExecute,
   ...runRoutes,
   ...runDetailRoutes,

@@ -6,7 +6,14 @@ import { textField } from '../../policy/text.ts'
 import { ok, route } from '../route.ts'
 import { id, time } from '../schemas/common.ts'
 
-const summaryShape = { version: z.int(), deployed_at: time, deployed_by: id, message: z.string() }
+const summaryShape = {
+  version: z.int(),
+  deployed_at: time,
+  deployed_by: id,
+  message: z.string(),
+  rolled_back_from: z.int().nullable(),
+  rolled_back_to: z.int().nullable(),
+}
 const version = z
   .strictObject({ ...summaryShape, workflow_id: id, digest: z.string(), definition: workflowDefinition })
   .meta({ id: 'WorkflowVersion' })

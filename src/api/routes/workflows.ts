@@ -10,20 +10,11 @@ import {
 } from '../../governance/workflows.ts'
 import { textField } from '../../policy/text.ts'
 import { created, noContent, ok, route } from '../route.ts'
-import { id, listOf, listQuery, time } from '../schemas/common.ts'
+import { listOf, listQuery } from '../schemas/common.ts'
+import { workflowShape } from '../schemas/workflows.ts'
 
-const summaryShape = {
-  id,
-  organization_id: id,
-  name: z.string(),
-  description: z.string(),
-  version: z.int(),
-  created_by: id,
-  created_at: time,
-  updated_at: time,
-}
-const workflowSummary = z.strictObject(summaryShape).meta({ id: 'WorkflowSummary' })
-const workflow = z.strictObject({ ...summaryShape, definition: workflowDefinition }).meta({ id: 'Workflow' })
+const workflowSummary = z.strictObject(workflowShape).meta({ id: 'WorkflowSummary' })
+const workflow = z.strictObject({ ...workflowShape, definition: workflowDefinition }).meta({ id: 'Workflow' })
 
 const name = textField(200)
 const description = textField(2000, 0)

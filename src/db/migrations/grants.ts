@@ -19,6 +19,7 @@ const changeable = [
   'rules',
   'label_rules',
   'workflows',
+  'registry_entries',
   'runs',
   'run_steps',
   'effects',

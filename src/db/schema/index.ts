@@ -17,7 +17,7 @@ import type {
   RunStepsTable,
   RunsTable,
 } from './runs.ts'
-import type { WorkflowsTable, WorkflowVersionsTable } from './workflows.ts'
+import type { RegistryEntriesTable, WorkflowsTable, WorkflowVersionsTable } from './workflows.ts'
 
 export interface Database {
   organizations: OrganizationsTable
@@ -30,6 +30,7 @@ export interface Database {
   label_rules: RulesTable
   workflows: WorkflowsTable
   workflow_versions: WorkflowVersionsTable
+  registry_entries: RegistryEntriesTable
   runs: RunsTable
   run_steps: RunStepsTable
   effects: EffectsTable

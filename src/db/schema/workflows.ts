@@ -23,4 +23,32 @@ export interface WorkflowVersionsTable {
   message: Generated<string>
   deployed_by: string
   deployed_at: Generated<Date>
+  /** Of a rollback: the version that was current, and the one whose definition it deployed anew. */
+  rolled_back_from: Generated<number | null>
+  rolled_back_to: Generated<number | null>
+}
+
+/** States of a template (specification, "Registry entry lifecycle"); a draft is a workflow without an entry. */
+export type RegistryState = 'active' | 'deprecated' | 'archived'
+
+/** A workflow that was approved as a template: `version` is what it was then, and stays. */
+export interface RegistryEntriesTable {
+  workflow_id: string
+  /** Order of approval. */
+  place: Generated<number>
+  organization_id: string
+  state: Generated<RegistryState>
+  template_name: string
+  description: string
+  tags: string[]
+  version: number
+  approved_by: string
+  approved_at: Date
+  deprecated_by: Generated<string | null>
+  deprecated_at: Generated<Date | null>
+  /** Why it was deprecated. */
+  reason: Generated<string | null>
+  replacement_id: Generated<string | null>
+  archived_by: Generated<string | null>
+  archived_at: Generated<Date | null>
 }

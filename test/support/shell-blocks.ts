@@ -1,0 +1,25 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+
+/* Shell blocks of the documentation, word for word and in one shell, as a reader types them. */
+
+/** The `sh` blocks of a page of the repository, all or those below one heading of the second level. */
+export function shellBlocks(page: string, heading?: string): string[] {
+  const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+  const section = heading === undefined ? text : (text.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]
+  return [...(section ?? '').matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block)
+}
+
+/** What each block writes, trimmed. Fails as the reader's shell would, and if one writes an error. */
+export async function runBlocks(blocks: readonly string[], folder: string): Promise<string[]> {
+  const cut = '=== next block ==='
+  const { stdout, stderr } = await promisify(execFile)(
+    'bash',
+    // Fed from a socket, as Node does it, bash would otherwise take itself for a remote shell and read /etc/bash.bashrc.
+    ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
+    { cwd: folder, timeout: 180_000 },
+  )
+  if (stderr !== '') throw new Error(stderr)
+  return stdout.split(`${cut}\n`).map((text) => text.trim())
+}
