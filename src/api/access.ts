@@ -78,6 +78,7 @@ export const access = {
   'PUT /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
   'PATCH /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
   'DELETE /organizations/{id}/rules/{rule}': needs('rules:write', 'admin', 'rule'),
+  'POST /organizations/{id}/rules/test': needs('rules:read', 'member', 'organization'),
   'POST /organizations/{id}/label-rules': needs('rules:write', 'admin', 'organization'),
   'GET /organizations/{id}/label-rules': needs('rules:read', 'member', 'organization'),
   'GET /organizations/{id}/label-rules/{rule}': needs('rules:read', 'member', 'label_rule'),
@@ -107,6 +108,15 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 export function splitKey(key: RouteKey): { method: Method; path: string } {
   const [method, path] = key.split(' ') as [Method, string]
   return { method, path }
+}
+
+/** POST routes that change nothing: an `Idempotency-Key` would only repeat what was true when they were first asked. */
+const asking = ['POST /organizations/{id}/rules/test'] as const satisfies RouteKey[]
+export type ActingKey = Exclude<Extract<RouteKey, `POST ${string}`>, (typeof asking)[number]>
+
+/** Whether a call of the route does something, once for each `Idempotency-Key` (contract section 1). */
+export function acts(key: RouteKey): key is ActingKey {
+  return splitKey(key).method === 'POST' && !asking.some((each) => each === key)
 }
 
 export function accessOf(key: RouteKey): Access {

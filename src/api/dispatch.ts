@@ -3,7 +3,7 @@ import type { Context } from '../context.ts'
 import { authenticate, type Caller, type Identity } from '../governance/identity.ts'
 import { covers, hasRole } from '../governance/scopes.ts'
 import type { Role } from '../policy/types.ts'
-import { accessOf, splitKey, type Access } from './access.ts'
+import { acts, accessOf, splitKey, type Access } from './access.ts'
 import { ApiError, statusOf, toApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
 import { readJsonBody } from './json-body.ts'
@@ -165,7 +165,7 @@ function pathParams(request: Request): Record<string, string> {
 
 function idempotencyKey(route: Route, request: Request): string | null {
   const key = request.headers['idempotency-key']
-  if (key === undefined || splitKey(route.key).method !== 'POST') return null
+  if (key === undefined || !acts(route.key)) return null
   if (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key)) return key
   throw new ApiError(
     'bad_request',

@@ -1,6 +1,6 @@
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi'
 import { z } from 'zod'
-import { accessOf, splitKey } from './access.ts'
+import { acts, accessOf, splitKey } from './access.ts'
 import type { Route } from './route.ts'
 import { errorAnswer } from './schemas/common.ts'
 
@@ -53,7 +53,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route): void {
         : { params: z.object(Object.fromEntries(names.map((name) => [name, z.string()]))) }),
       ...(route.query === undefined ? {} : { query: route.query as z.ZodObject }),
       ...(route.body === undefined ? {} : { body: { content: json(route.body) } }),
-      ...(method === 'POST'
+      ...(acts(route.key)
         ? { headers: z.object({ 'Idempotency-Key': z.string().max(255).optional() }) }
         : {}),
     },

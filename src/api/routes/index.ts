@@ -8,6 +8,7 @@ import { getHealth } from './health.ts'
 import { getMe, getScopes } from './me.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
 import { getRuleTemplates } from './rule-templates.ts'
+import { postRuleTrial } from './rule-trial.ts'
 import { ruleRoutes } from './rules.ts'
 import { getReceipt, getStepOutput, postResolve } from './run-details.ts'
 import { getRunEvents } from './run-events.ts'
@@ -41,6 +42,8 @@ export const routes: readonly Route[] = [
   ...runRoutes,
   ...runDetailRoutes,
   ...approvalRoutes,
+  // Before the rules' own: `/rules/test` is not the rule called `test`.
+  postRuleTrial,
   ...ruleRoutes,
   getRuleTemplates,
   ...governanceRoutes,

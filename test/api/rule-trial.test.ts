@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { startTestServer, type TestServer } from './server.ts'
+
+let server: TestServer
+let organization: string
+beforeAll(async () => {
+  server = await startTestServer()
+  organization = `/organizations/${server.identities.organization_id}`
+})
+afterAll(() => server.close())
+
+const ask = (who: keyof TestServer['identities']['users'], method: string, path: string, body?: unknown) =>
+  server.call(server.identities.users[who].api_key, method, `${organization}${path}`, body)
+const trial = async (call: object, rules?: object[]) => {
+  const answer = await ask('member', 'POST', '/rules/test', { call, ...(rules ? { rules } : {}) })
+  expect(answer.status).toBe(200)
+  return answer.body
+}
+
+const outside = {
+  name: 'no internal data outside',
+  verdict: 'deny',
+  side_effects: ['egress'],
+  labels: { any_of: ['internal'] },
+  params: [{ param: 'to', operator: 'domain_not_in', value: ['acme.com'] }],
+}
+const mail = { tool: 'mail_send', params: { to: 'b@evil.net' }, labels: ['internal'], role: 'member' }
+
+test('drafts alone are asked when they are given, and nothing is saved or recorded', async () => {
+  const before = (await ask('admin', 'GET', '/governance/audit')).body.total
+  const shadow = { ...outside, name: 'tried', verdict: 'require_approval', status: 'shadow' }
+  expect(await trial(mail, [shadow, outside])).toEqual({
+    decision: 'deny',
+    reason: 'no internal data outside',
+    explanation:
+      'Rule `no internal data outside` denies `mail_send` because its side effect is egress, the data is labelled internal and `to` is outside acme.com.',
+    rule_id: 'draft_1',
+    rule_name: 'no internal data outside',
+    matched_rules: [
+      { id: 'draft_0', name: 'tried', verdict: 'require_approval', shadow: true },
+      { id: 'draft_1', name: 'no internal data outside', verdict: 'deny', shadow: false },
+    ],
+    side_effect: 'egress',
+    labels: ['internal'],
+    approval: null,
+  })
+  expect(await trial({ ...mail, params: { to: 'a@acme.com' } }, [outside])).toMatchObject({
+    decision: 'allow',
+    reason: 'no rule matched',
+    rule_name: null,
+  })
+  expect((await ask('member', 'GET', '/rules')).body.data).toEqual([])
+  expect((await ask('admin', 'GET', '/governance/audit')).body.total).toBe(before)
+})
+
+test('without drafts the saved rules answer, from the moment they are saved', async () => {
+  expect((await trial(mail)).decision).toBe('allow')
+  const { id } = (await ask('admin', 'POST', '/rules', outside)).body
+  expect(await trial(mail)).toMatchObject({ decision: 'deny', rule_id: id })
+  await ask('admin', 'PATCH', `/rules/${id}`, { status: 'shadow' })
+  expect(await trial(mail)).toMatchObject({
+    decision: 'allow',
+    matched_rules: [{ id, name: outside.name, verdict: 'deny', shadow: true }],
+  })
+  await ask('admin', 'DELETE', `/rules/${id}`)
+  expect(await trial(mail)).toMatchObject({ decision: 'allow', matched_rules: [] })
+})
+
+test('a hold says what its approval takes, and is a denial while approvals are off', async () => {
+  const hold = { ...outside, verdict: 'require_approval', approver: 'owner', approvals_needed: 2 }
+  const off = await trial(mail, [hold])
+  expect(off).toMatchObject({ decision: 'deny', reason: hold.name, approval: null })
+  expect(off.explanation).toContain('approvals are off')
+  await ask('owner', 'PATCH', '/governance', { approvals_enabled: true })
+  expect(await trial(mail, [hold])).toMatchObject({
+    decision: 'require_approval',
+    approval: { approver: 'owner', approvals_needed: 2, expires_after_seconds: null },
+  })
+})
+
+test('the side effect is the tool’s own, what the organization says of it, else a write', async () => {
+  const effect = async (call: object) => (await trial(call)).side_effect
+  expect(await effect({ tool: 'mail_send' })).toBe('egress')
+  expect(await effect({ tool: 'mail_send', side_effect: 'read' })).toBe('read')
+  expect(await effect({ tool: 'Read', source: 'agents' })).toBe('read')
+  expect(await effect({ tool: 'mcp__tracker__anything', source: 'agents' })).toBe('write')
+  await ask('owner', 'PATCH', '/governance', {
+    external_tools: { mcp__tracker__anything: { side_effect: 'egress' } },
+  })
+  expect(await effect({ tool: 'mcp__tracker__anything', source: 'agents' })).toBe('egress')
+})
+
+test('drafts are validated as they would be when saved, each issue at its place', async () => {
+  const draft = { ...outside, params: [{ param: 'to', operator: 'equals', value: '<YOUR_SHEET_ID>' }] }
+  const answer = await ask('member', 'POST', '/rules/test', { call: mail, rules: [outside, draft] })
+  expect(answer.status).toBe(422)
+  expect(answer.body.error.details).toEqual([
+    {
+      path: 'rules.1.params.0.value',
+      message: '`<YOUR_SHEET_ID>` is a placeholder: replace it with the real value',
+    },
+  ])
+  for (const call of [{}, { tool: 'x', labels: ['Not A Slug'] }, { tool: 'x', colour: 1 }]) {
+    expect((await ask('member', 'POST', '/rules/test', { call })).status).toBe(422)
+  }
+})
+
+test('asking is no act: an `Idempotency-Key` does not keep an old answer', async () => {
+  const send = () =>
+    server.call(
+      server.identities.users.member.api_key,
+      'POST',
+      `${organization}/rules/test`,
+      { call: mail },
+      { 'idempotency-key': 'asked-before' },
+    )
+  expect((await send()).body.decision).toBe('allow')
+  const { id } = (await ask('admin', 'POST', '/rules', outside)).body
+  expect((await send()).body.decision).toBe('deny')
+  await ask('admin', 'DELETE', `/rules/${id}`)
+})
