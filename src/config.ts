@@ -36,6 +36,7 @@ const environment = z.object({
     .int()
     .min(0)
     .default(7 * 24 * 3600),
+  RETENTION_DAYS: z.coerce.number().int().min(0).max(36_500).default(90),
   HEARTBEAT_TIMEOUT_SECONDS: z.coerce.number().min(1).default(10),
   RECONCILE_SECONDS: z.coerce.number().min(0.1).default(10),
 })
@@ -71,6 +72,8 @@ export interface Config {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** How long a step or run approval waits, unless its rule says otherwise; 0 = for ever. */
   readonly runApprovalSeconds: number
+  /** How long the data of an ended run is kept; 0 is for ever. */
+  readonly retentionDays: number
   readonly heartbeatTimeoutSeconds: number
   readonly reconcileSeconds: number
 }
@@ -124,6 +127,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     logFolder: e.LOG_DIR ?? null,
     logLevel: e.LOG_LEVEL,
     runApprovalSeconds: e.RUN_APPROVAL_SECONDS,
+    retentionDays: e.RETENTION_DAYS,
     heartbeatTimeoutSeconds: e.HEARTBEAT_TIMEOUT_SECONDS,
     reconcileSeconds: e.RECONCILE_SECONDS,
   }

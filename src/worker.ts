@@ -7,6 +7,7 @@ import { createContext, type Context } from './context.ts'
 import { failStart, orFail } from './fail.ts'
 import { expireDue } from './governance/approvals/expire.ts'
 import { beat, every, leave, prune } from './governance/housekeeping.ts'
+import { removeOldData } from './governance/retention.ts'
 import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
 import { reconcile } from './governance/reconcile.ts'
@@ -56,6 +57,7 @@ export async function startWorker(config: Config): Promise<RunningWorker> {
       reconcile(context, motor, attributes, config.reconcileSeconds),
     ),
     every(context, 'prune', 600, () => prune(context)),
+    every(context, 'retention', 600, () => removeOldData(context)),
   ]
   const running = worker.run()
   const { address, namespace, taskQueue } = config.temporal

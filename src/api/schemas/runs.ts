@@ -30,6 +30,7 @@ const headShape = {
   created_at: time,
   started_at: time.nullable(),
   finished_at: time.nullable(),
+  data_removed_at: time.nullable(),
   duration_ms: milliseconds.nullable(),
   nodes_executed: z.int(),
   nodes_failed: z.int(),

@@ -1,6 +1,7 @@
 /**
  * What the application's role may do, table by table, applied after every migration run. What is evidence can only be
- * added: audit entries, decisions, frozen versions, votes and run events are never updated or deleted by the service.
+ * added: audit entries, decisions, frozen versions and votes are never updated or deleted by the service; run events are never
+ * updated, and go with the rest of a run's data (governance/retention.ts).
  */
 const appendOnly = [
   'installation',
@@ -31,6 +32,7 @@ const changeable = [
   'memory',
 ]
 const deletable = [
+  'run_events',
   'memberships',
   'rules',
   'label_rules',

@@ -58,6 +58,7 @@ export interface RunsTable {
   finished_at: Date | null
   /** When the reconciler last compared it with Temporal. */
   checked_at: Date | null
+  data_removed_at: Generated<Date | null>
 }
 
 export interface RunStepsTable {

@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts'
 import type { RunStatus, StepStatus } from '../../contract/status.ts'
 import type { Risk, RunsTable, StepError } from '../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../policy/types.ts'
-import { notFound } from '../errors.ts'
+import { DomainError, notFound } from '../errors.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 
 /** A run as the API shows it (contract section 4). Times are ISO 8601 UTC, durations milliseconds. */
@@ -25,6 +25,8 @@ export interface RunView {
   readonly created_at: string
   readonly started_at: string | null
   readonly finished_at: string | null
+  /** When inputs, outputs, result and events were removed, after RETENTION_DAYS. */
+  readonly data_removed_at: string | null
   readonly duration_ms: number | null
   readonly nodes_executed: number
   readonly nodes_failed: number
@@ -118,6 +120,7 @@ function head(run: Selectable<RunsTable>): RunHead {
     created_at: run.created_at.toISOString(),
     started_at: iso(run.started_at),
     finished_at: iso(run.finished_at),
+    data_removed_at: iso(run.data_removed_at),
     duration_ms: between(run.started_at ?? run.created_at, run.finished_at),
     nodes_executed: run.nodes_executed,
     nodes_failed: run.nodes_failed,
@@ -165,12 +168,17 @@ export async function readStepOutput(
   const step = await context.db
     .selectFrom('run_steps as s')
     .innerJoin('runs as r', 'r.id', 's.run_id')
-    .select('s.item_count')
+    .select(['s.item_count', 'r.data_removed_at'])
     .where('r.id', '=', runId)
     .where('r.organization_id', '=', organizationId)
     .where('s.step_id', '=', stepId)
     .executeTakeFirst()
   if (step === undefined) throw notFound('step', stepId)
+  if (step.data_removed_at !== null)
+    throw new DomainError(
+      'not_found',
+      `the data of run \`${runId}\` was removed at ${step.data_removed_at.toISOString()}: it had been kept for RETENTION_DAYS`,
+    )
   const rows = await context.db
     .selectFrom('effects')
     .select('output')

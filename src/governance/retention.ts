@@ -1,0 +1,38 @@
+import { sql } from 'kysely'
+import type { Context } from '../context.ts'
+
+/** Runs whose data goes in one transaction. */
+const batch = 50
+
+/**
+ * Removes the data of runs that ended longer ago than RETENTION_DAYS: inputs, sealed parameters, outputs, result and
+ * events. What proves what happened stays for ever: the run, its steps, decisions, approvals and the audit log, with
+ * the hashes of what is gone. Answers how many runs it freed. Two processes at once take different runs.
+ */
+export async function removeOldData(context: Context): Promise<number> {
+  const { retentionDays } = context.config
+  if (retentionDays === 0) return 0
+  for (let removed = 0; ;) {
+    const count = await removeBatch(context, retentionDays)
+    removed += count
+    if (count < batch) return removed
+  }
+}
+
+function removeBatch(context: Context, days: number): Promise<number> {
+  return context.db.transaction().execute(async (trx) => {
+    const { rows } = await sql<{ id: string }>`
+      update runs set inputs = '{}', result = null, stored_bytes = 0, idempotency_key = null,
+        data_removed_at = clock_timestamp()
+      where id in (select id from runs
+                   where data_removed_at is null and finished_at < clock_timestamp() - make_interval(days => ${days})
+                   order by finished_at limit ${batch} for update skip locked)
+      returning id`.execute(trx)
+    const ids = rows.map((row) => row.id)
+    if (ids.length === 0) return 0
+    await sql`update effects set params_sealed = null, output = null where run_id = any(${ids})`.execute(trx)
+    await sql`update approvals set params_sealed = null where run_id = any(${ids})`.execute(trx)
+    await sql`delete from run_events where run_id = any(${ids})`.execute(trx)
+    return ids.length
+  })
+}
