@@ -66,7 +66,7 @@ describe('data of a run that ended long ago', () => {
     expect(await readRun(engine.context, engine.organizationId, runId)).toMatchObject({
       status: 'completed',
       inputs: {},
-      outputs: { s: null },
+      outputs: {},
       result: null,
       data_removed_at: expect.any(String),
     })
