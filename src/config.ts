@@ -36,7 +36,7 @@ const environment = z.object({
     .int()
     .min(0)
     .default(7 * 24 * 3600),
-  RETENTION_DAYS: z.coerce.number().int().min(0).max(36_500).default(90),
+  RETENTION_DAYS: z.coerce.number().min(0).max(36_500).default(90),
   HEARTBEAT_TIMEOUT_SECONDS: z.coerce.number().min(1).default(10),
   RECONCILE_SECONDS: z.coerce.number().min(0.1).default(10),
 })

@@ -25,7 +25,7 @@ function removeBatch(context: Context, days: number): Promise<number> {
       update runs set inputs = '{}', result = null, stored_bytes = 0, idempotency_key = null,
         data_removed_at = clock_timestamp()
       where id in (select id from runs
-                   where data_removed_at is null and finished_at < clock_timestamp() - make_interval(days => ${days})
+                   where data_removed_at is null and finished_at < clock_timestamp() - ${days}::float8 * interval '1 day'
                    order by finished_at limit ${batch} for update skip locked)
       returning id`.execute(trx)
     const ids = rows.map((row) => row.id)
