@@ -16,7 +16,35 @@ export interface RunInput {
   readonly heartbeatSeconds: number
   /** Search attributes registered on this cluster are kept up to date only if true. */
   readonly searchAttributes: boolean
+  /** What the run did in its earlier histories; absent in its first. */
+  readonly carried?: Carried
 }
+
+/**
+ * What a run takes along into a new history (continue-as-new): ids, counts and deadlines. It saves asking the rows again
+ * and is no authority: a call that it left out is made again, and answers what its row says.
+ */
+export interface Carried {
+  /** Steps that have ended. */
+  readonly ended: readonly string[]
+  /** `for_each` steps under way, by id. */
+  readonly items: Readonly<Record<string, CarriedItems>>
+  /** Calls that wait for a person and were not woken meanwhile, by wake key. */
+  readonly waiting: Readonly<Record<string, Waiting>>
+}
+
+export interface CarriedItems {
+  readonly count: number
+  /** First item of the window that is under way. */
+  readonly first: number
+  /** Items of that window that have ended. */
+  readonly ended: readonly number[]
+}
+
+/** A call that waits: held for an approval until `expiresAt` (ISO 8601; null: for ever), or for a resolution. */
+export type Waiting =
+  | { readonly kind: 'held'; readonly expiresAt: string | null }
+  | { readonly kind: 'unknown'; readonly expiresAt: null }
 
 export interface SkeletonStep {
   readonly id: string

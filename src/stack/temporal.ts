@@ -9,7 +9,7 @@ import { forgetProcess, recordProcess, runFolder } from './guard.ts'
 import { portLike, rememberPorts } from './last-ports.ts'
 import { listens } from './ports.ts'
 import { ensureTemporal } from './temporal-binary.ts'
-import { readTemporalConfig, temporalArguments } from './temporal-config.ts'
+import { readTemporalConfig, temporalArguments, type TemporalConfig } from './temporal-config.ts'
 
 export interface TemporalOptions {
   /** Histories are in `dataDir/temporal.db`, the log in `dataDir/temporal.log`. */
@@ -21,6 +21,8 @@ export interface TemporalOptions {
   readonly namespace?: string
   /** false: keep nothing, show nothing, for tests. Default true. */
   readonly durable?: boolean
+  /** Over those of temporal-dev.yml, for tests. */
+  readonly dynamicConfig?: TemporalConfig['dynamic_config']
   readonly log?: Log
   /** Gives up installing. */
   readonly signal?: AbortSignal
@@ -47,7 +49,11 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
   const program = await ensureTemporal(dataDir, options)
   const durable = options.durable ?? true
   const read = readTemporalConfig()
-  const config = { ...read, namespace: options.namespace ?? read.namespace }
+  const config = {
+    ...read,
+    namespace: options.namespace ?? read.namespace,
+    dynamic_config: { ...read.dynamic_config, ...options.dynamicConfig },
+  }
   const wanted = { grpc: options.port ?? config.ports.grpc, ui: options.uiPort ?? config.ports.ui }
   const deadline = Date.now() + startTime
   for (let attempt = 1; ; attempt += 1) {

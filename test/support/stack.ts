@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll } from '@jest/globals'
-import { startTemporal, type TemporalServer } from '../../src/stack/temporal.ts'
+import { startTemporal, type TemporalOptions, type TemporalServer } from '../../src/stack/temporal.ts'
 import { asAdmin, guardedFolder, startTestPostgres, template, urlOf, type TestPostgres } from './postgres.ts'
 
 /*
@@ -48,9 +48,11 @@ export async function createTestDatabase(): Promise<TestDatabase> {
 
 let temporal: Promise<{ server: TemporalServer; stop(): Promise<void> }> | undefined
 
-/** This test file's Temporal development server, in memory, with the settings of temporal-dev.yml. */
-export async function testTemporal(): Promise<TemporalServer> {
-  temporal ??= startTestTemporal()
+type DynamicConfig = NonNullable<TemporalOptions['dynamicConfig']>
+
+/** This test file's Temporal development server, in memory, with the settings of temporal-dev.yml and the first caller's. */
+export async function testTemporal(dynamicConfig: DynamicConfig = {}): Promise<TemporalServer> {
+  temporal ??= startTestTemporal(dynamicConfig)
   return (await temporal).server
 }
 
@@ -65,10 +67,12 @@ afterAll(async () => {
   }
 })
 
-async function startTestTemporal(): Promise<{ server: TemporalServer; stop(): Promise<void> }> {
+async function startTestTemporal(
+  dynamicConfig: DynamicConfig,
+): Promise<{ server: TemporalServer; stop(): Promise<void> }> {
   const { dataDir, guard } = guardedFolder()
   try {
-    const server = await startTemporal({ dataDir, durable: false })
+    const server = await startTemporal({ dataDir, durable: false, dynamicConfig })
     return {
       server,
       stop: async () => {

@@ -39,9 +39,15 @@ export interface Stack extends Engine {
   ended(runId: string): Promise<Record<string, string>>
 }
 
+/** After so many events the server suggests that a run goes on in a new history. */
+const suggestion = 'limit.historyCount.suggestContinueAsNew'
+type Overrides = Record<string, string> & { suggestAfterEvents?: string }
+
 /** Engine, mail sink and Temporal, each of its own; workers are started by the test. */
-async function startTestStack(overrides: Record<string, string> = {}): Promise<Stack> {
-  const temporal = await testTemporal()
+async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = {}): Promise<Stack> {
+  const temporal = await testTemporal(
+    suggestAfterEvents === undefined ? {} : { [suggestion]: Number(suggestAfterEvents) },
+  )
   const sink = await startSmtpSink()
   const environment = {
     TEMPORAL_ADDRESS: temporal.address,
@@ -121,7 +127,7 @@ async function startTestStack(overrides: Record<string, string> = {}): Promise<S
  */
 export function useTestStack(
   use: (stack: Stack, reads: FakeReads) => void,
-  overrides: Record<string, string> = {},
+  overrides: Overrides = {},
   prepare: (stack: Stack) => Promise<unknown> = (stack) => stack.startWorker(),
 ): void {
   let stack: Stack | undefined

@@ -14,13 +14,11 @@ import {
   type SkeletonStep,
   type StepDone,
   type StepRef,
+  type Waiting,
 } from '../../contract/messages.ts'
 
 export type CallResult =
-  | { readonly kind: 'done' }
-  | { readonly kind: 'ended'; readonly outcome: EndedDetails['outcome'] }
-  | { readonly kind: 'held'; readonly expiresAt: string | null }
-  | { readonly kind: 'unknown'; readonly expiresAt: null }
+  { readonly kind: 'done' } | { readonly kind: 'ended'; readonly outcome: EndedDetails['outcome'] } | Waiting
 
 type ToolActivity = ActivityFunction<[StepRef], StepDone>
 

@@ -1,0 +1,229 @@
+import { describe, expect, test } from '@jest/globals'
+import type { temporal } from '@temporalio/proto'
+import { cancelRun } from '../../src/governance/runs/cancel.ts'
+import { reconcile } from '../../src/governance/reconcile.ts'
+import { approvalsOf, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
+import { until } from '../stack/until.ts'
+import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+
+/* A run that goes on in a new history: the server suggests it after 40 events, some six steps of a chain. */
+let stack: Stack
+let reads: FakeReads
+// Reconciled by the tests, when they want it: what a signal was to do must not be done by another.
+useTestStack((...both) => ([stack, reads] = both), { suggestAfterEvents: '40', RECONCILE_SECONDS: '3600' })
+
+type History = temporal.api.history.v1.IHistory
+
+const start = (...steps: object[]) => stack.run({ steps })
+const chain = (length: number, over: object = {}) =>
+  Array.from({ length }, (_, n) =>
+    read(`s${n}`, `s${n}`, { ...over, ...(n > 0 && { depends_on: [`s${n - 1}`] }) }),
+  )
+const cancel = (runId: string) => cancelRun(stack.context, { caller: stack.caller('member'), runId })
+const once = (paths: Iterable<string>) => Object.fromEntries([...paths].map((path) => [path, 1]))
+
+/** Ids of the histories that the run has had, in their order. */
+async function histories(runId: string): Promise<string[]> {
+  const ids: string[] = []
+  for (let id = await currentHistory(runId); id !== ''; id = await earlier(runId, id)) ids.unshift(id)
+  return ids
+}
+const currentHistory = async (runId: string) =>
+  (await stack.client.workflow.getHandle(runId).describe()).runId
+const historyOf = (runId: string, id: string): Promise<History> =>
+  stack.client.workflow.getHandle(runId, id).fetchHistory()
+async function earlier(runId: string, id: string): Promise<string> {
+  const [first] = (await historyOf(runId, id)).events ?? []
+  return first?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId ?? ''
+}
+const count = (history: History, attributes: keyof temporal.api.history.v1.IHistoryEvent) =>
+  (history.events ?? []).filter((event) => event[attributes]).length
+
+describe('a run longer than a history', () => {
+  test('a chain: every step runs once, under one id', async () => {
+    const runId = await start(...chain(30))
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', s0: 'completed', s29: 'completed' })
+    expect(Object.fromEntries(reads.calls)).toEqual(once(chain(30).map((step) => step.id)))
+    const ids = await histories(runId)
+    expect(ids.length).toBeGreaterThan(2)
+    const scheduled = await Promise.all(
+      ids.map(async (id) => count(await historyOf(runId, id), 'activityTaskScheduledEventAttributes')),
+    )
+    expect(scheduled.reduce((sum, each) => sum + each)).toBe(30)
+    expect((await eventsOf(stack.context, runId)).filter((type) => type.startsWith('run.'))).toEqual(['run.queued', 'run.started', 'run.completed']) // prettier-ignore
+  })
+
+  test('search attributes stay the run’s', async () => {
+    const runId = await start(...chain(12), read('last', 'last-wait', { depends_on: ['s11'] }))
+    await until('the last step reads', () => reads.waiting() === 1)
+    expect((await histories(runId)).length).toBeGreaterThan(1)
+    const { typedSearchAttributes } = await stack.client.workflow.getHandle(runId).describe()
+    const attributes = Object.fromEntries(
+      typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]),
+    )
+    expect(attributes).toMatchObject({
+      CountersignOrganization: stack.organizationId,
+      CountersignState: 'running',
+      CountersignVersion: 1,
+    })
+    reads.release()
+    await stack.ended(runId)
+  })
+
+  test('windows of a `for_each`: the count is asked for once, no item runs twice', async () => {
+    const items = Array.from({ length: 120 }, (_, index) => `i${index}`)
+    const runId = await start(
+      read('each', '{{item}}', { for_each: items }),
+      read('after', '{{each.output[119].text}}!'),
+    )
+    expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed', after: 'completed' })
+    expect(Object.fromEntries(reads.calls)).toEqual(once([...items, 'i119!']))
+    const ids = await histories(runId)
+    expect(ids.length).toBeGreaterThan(2)
+    expect((await eventsOf(stack.context, runId)).filter((type) => type === 'step.started')).toHaveLength(2)
+  })
+
+  test('is told apart from one that has ended: the reconciler leaves it alone', async () => {
+    const runId = await start(...chain(12), read('last', 'last-wait', { depends_on: ['s11'] }))
+    await until('the last step reads', () => reads.waiting() === 1)
+    const [first = ''] = await histories(runId)
+    expect((await stack.client.workflow.getHandle(runId, first).describe()).status.name).toBe(
+      'CONTINUED_AS_NEW',
+    )
+    expect(await stack.motor.describe(runId)).toBe('running')
+    expect(await reconcile(stack.context, stack.motor, stack.attributes, 0)).toEqual({
+      started: 0,
+      closed: 0,
+      woken: 0,
+    })
+    await stack.client.workflow.getHandle(runId).terminate('test')
+    await until('terminated', async () => (await stack.motor.describe(runId)) === 'terminated')
+    expect(await reconcile(stack.context, stack.motor, stack.attributes, 0)).toMatchObject({ closed: 1 })
+    expect(await stack.ended(runId)).toMatchObject({ run: 'cancelled' })
+  })
+})
+
+describe('calls that are held meanwhile', () => {
+  test('are carried without asking again, and approved afterwards', async () => {
+    await stack.rules(holdRule())
+    const runId = await start(mail('carried'), ...chain(20))
+    const approvalId = await stack.held(runId)
+    await until('the chain ends', () => reads.calls.has('s19'))
+    const ids = await histories(runId)
+    expect(ids.length).toBeGreaterThan(2)
+    const last = await historyOf(runId, ids.at(-1) ?? '')
+    const scheduled = (last.events ?? []).map(
+      (event) => event.activityTaskScheduledEventAttributes?.activityId,
+    )
+    expect(scheduled).not.toContain('carried')
+    expect(await approvalsOf(stack.context, runId)).toMatchObject([{ id: approvalId, status: 'pending' }])
+    await stack.vote(approvalId, 'admin')
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', carried: 'completed' })
+    expect(stack.sink.count('carried')).toBe(1)
+  })
+
+  test('expire at the time they had from the start', async () => {
+    await stack.rules(holdRule({ expires_after_seconds: 5 }))
+    const runId = await start(mail('short', { on_error: 'continue' }), ...chain(14))
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', short: 'expired', s13: 'completed' })
+    const [approval] = await approvalsOf(stack.context, runId)
+    const seconds = (Number(approval?.expires_at) - Number(approval?.created_at)) / 1_000
+    expect(seconds).toBe(5)
+    expect(await approvalsOf(stack.context, runId)).toHaveLength(1)
+  })
+
+  test('items among them: the window goes on where it was', async () => {
+    await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] }) // prettier-ignore
+    const items = ['hold', ...Array.from({ length: 70 }, (_, index) => `i${index}`)]
+    const runId = await start(read('each', '{{item}}', { for_each: items }), ...chain(20))
+    const approvalId = await stack.held(runId)
+    await until('the chain ends', () => reads.calls.has('s19'))
+    expect((await histories(runId)).length).toBeGreaterThan(2)
+    await stack.vote(approvalId, 'admin')
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', each: 'completed' })
+    expect(Object.fromEntries(reads.calls)).toEqual(once([...items, ...chain(20).map((step) => step.id)]))
+  })
+
+  test('a vote at any moment around the boundary is not lost', async () => {
+    await stack.rules(holdRule())
+    const runs = Array.from({ length: 6 }, async (_, n) => {
+      const runId = await start(mail(`edge${n}`), ...chain(24, { params: { path: `edge${n}` } }))
+      const approvalId = await stack.held(runId)
+      const noise = (async () => {
+        for (let sent = 0; sent < 40; sent += 1) await stack.motor.wake(runId, { key: `nobody#${sent}` })
+      })()
+      await until('it reads', () => (reads.calls.get(`edge${n}`) ?? 0) >= 2 + n * 3)
+      await stack.vote(approvalId, 'admin')
+      expect(await stack.ended(runId)).toMatchObject({ run: 'completed', [`edge${n}`]: 'completed' })
+      await noise
+      expect(stack.sink.count(`edge${n}`)).toBe(1)
+      expect(reads.calls.get(`edge${n}`)).toBe(24)
+    })
+    await Promise.all(runs)
+  })
+
+  test('a run that waits for its own approval outlives its history, and is let in afterwards', async () => {
+    await stack.settings({ approval_required_from: 'low' })
+    try {
+      const runId = await start(read('a', 'a'))
+      const approvalId = await stack.held(runId)
+      for (let sent = 0; sent < 30; sent += 1) await stack.motor.wake(runId, {})
+      await until('another history', async () => (await histories(runId)).length > 1)
+      expect(await runOf(stack.context, runId)).toMatchObject({ status: 'awaiting_approval' })
+      await stack.vote(approvalId, 'admin')
+      expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
+    } finally {
+      await stack.settings({ approval_required_from: null })
+    }
+  })
+})
+
+describe('branches that overlap', () => {
+  test('a long call is waited for, once the history is twice as long as suggested', async () => {
+    const runId = await start(read('long', 'long-wait'), ...chain(40))
+    await until('the chain stands still', async () => {
+      if (reads.waiting() === 0 || reads.calls.size < 10) return false
+      const { historyLength } = await stack.client.workflow.getHandle(runId).describe()
+      return historyLength >= 80
+    })
+    expect(reads.calls.has('s39')).toBe(false)
+    expect((await histories(runId)).length).toBe(1)
+    reads.release()
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', long: 'completed', s39: 'completed' })
+    const ids = await histories(runId)
+    expect(ids.length).toBeGreaterThan(1)
+    const { events } = await historyOf(runId, ids[0] ?? '')
+    expect(events?.length).toBeLessThan(110)
+    expect(reads.calls.get('long-wait')).toBe(1)
+  })
+
+  test('one that fails ends the run where it is', async () => {
+    const runId = await start(read('bad', 'deaf-fail'), read('each', '{{item}}', { for_each: ['x', 'wait'] }), ...chain(9)) // prettier-ignore
+    await until('the chain ends', () => reads.calls.has('s8') && reads.waiting() === 2)
+    reads.release('deaf')
+    expect(await stack.ended(runId)).toMatchObject({ run: 'failed', bad: 'failed', each: 'cancelled' })
+  })
+})
+
+describe('cancelled', () => {
+  test('with a held call that was carried', async () => {
+    await stack.rules(holdRule())
+    const runId = await start(mail('never'), ...chain(14))
+    await stack.held(runId)
+    await until('another history', async () => (await histories(runId)).length > 1)
+    await cancel(runId)
+    expect(await stack.ended(runId)).toMatchObject({ run: 'cancelled', never: 'cancelled' })
+    expect(stack.sink.count('never')).toBe(0)
+  })
+
+  test('at any moment around the boundary', async () => {
+    const runs = Array.from({ length: 8 }, async (_, n) => {
+      const runId = await start(...chain(40, { params: { path: `cut${n}` } }))
+      await until('it reads', () => (reads.calls.get(`cut${n}`) ?? 0) >= 4 + n)
+      await cancel(runId)
+      expect(await stack.ended(runId)).toMatchObject({ run: 'cancelled', s39: 'cancelled' })
+      expect(reads.calls.get(`cut${n}`)).toBeLessThan(40)
+    })
+    await Promise.all(runs)
+  })
+})
