@@ -5,7 +5,7 @@ import { describe, expect, test } from '@jest/globals'
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js'
 import { bundleWorkflowCode, DefaultLogger, Worker, type ReplayWorkerOptions } from '@temporalio/worker'
 import { workflowBundlePath } from '../../src/workflow-bundle.ts'
-import { scenarios } from './scenarios.ts'
+import { continued, scenarios } from './scenarios.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const recorded = readdirSync(import.meta.dirname).filter((file) => file.endsWith('.json'))
@@ -21,7 +21,8 @@ async function replay(workflowBundle: ReplayWorkerOptions['workflowBundle'] & ob
 
 describe('recorded histories', () => {
   test('there is one of every kind of run', () => {
-    expect(recorded.map((file) => file.replace('.json', '')).sort()).toEqual(Object.keys(scenarios).sort())
+    const kinds = new Set(recorded.map((file) => file.replace(/(-\d+)?\.json$/, '')))
+    expect([...kinds].sort()).toEqual(Object.keys({ ...scenarios, ...continued }).sort())
   })
 
   test('replay with the bundle that production runs', async () => {
@@ -31,23 +32,49 @@ describe('recorded histories', () => {
   })
 
   test('do not replay with an interpreter that waits where it did not', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'changed-interpreter-'))
-    try {
-      cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true })
-      symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
-      const path = join(folder, 'src', 'workflows', 'governed-run', 'call.ts')
-      const code = readFileSync(path, 'utf8')
-      const changed = code.replace('  try {\n', '  await sleep(1)\n  try {\n').replace('  proxyActivities,', '  proxyActivities,\n  sleep,')
-      expect(changed.length).toBeGreaterThan(code.length + 20)
-      writeFileSync(path, changed)
-      const workflowsPath = join(folder, 'src', 'workflows', 'index.ts')
-      const bundle = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') })
-      const results = await replay(bundle)
-      const caught = [...results].filter(([, error]) => error?.name === 'DeterminismViolationError')
-      // All but the run that was rejected before its first call.
-      expect(caught.map(([file]) => file).sort()).toEqual(recorded.filter((file) => file !== 'gated-rejected.json').sort())
-    } finally {
-      rmSync(folder, { recursive: true })
-    }
+    const bundle = await changedBundle('call.ts', [
+      ['  try {\n', '  await sleep(1)\n  try {\n'],
+      ['  proxyActivities,', '  proxyActivities,\n  sleep,'],
+    ])
+    // All but the run that was rejected before its first call.
+    expect(await caughtBy(bundle)).toEqual(recorded.filter((file) => file !== 'gated-rejected.json').sort())
+  })
+
+  test('do not replay with an interpreter that stays where it went on', async () => {
+    const bundle = await changedBundle('history.ts', [['if (!continueAsNewSuggested)', 'if (continueAsNewSuggested)']])
+    const left = recorded.filter((file) => lastEventOf(file) === 'EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW')
+    expect(left.length).toBeGreaterThan(5)
+    expect(await caughtBy(bundle)).toEqual(expect.arrayContaining(left))
   })
 })
+
+const lastEventOf = (file: string) => {
+  const { events } = JSON.parse(readFileSync(join(import.meta.dirname, file), 'utf8')) as { events: { eventType: string }[] }
+  return events.at(-1)?.eventType
+}
+
+/** Recorded histories that an interpreter cannot have written. */
+async function caughtBy(bundle: ReplayWorkerOptions['workflowBundle'] & object): Promise<string[]> {
+  const results = await replay(bundle)
+  return [...results].flatMap(([file, error]) => (error?.name === 'DeterminismViolationError' ? [file] : [])).sort()
+}
+
+/** The interpreter with replacements in one of its files. */
+async function changedBundle(file: string, replacements: readonly (readonly [string, string])[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'changed-interpreter-'))
+  try {
+    cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true })
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+    const path = join(folder, 'src', 'workflows', 'governed-run', file)
+    let code = readFileSync(path, 'utf8')
+    for (const [from, to] of replacements) {
+      expect(code).toContain(from)
+      code = code.replace(from, to)
+    }
+    writeFileSync(path, code)
+    const workflowsPath = join(folder, 'src', 'workflows', 'index.ts')
+    return await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') })
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}

@@ -5,11 +5,13 @@ import { resolveStep } from '../../src/governance/runs/resolve.ts'
 import { holdRule, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 
+export type Scenario = (stack: Stack, reads: FakeReads) => Promise<{ runId: string; ends: string }>
+
 /**
  * One run of every kind, each answering its id once it is under way to the end that its name tells. Their recorded
  * histories (`*.json` beside this file) must replay for ever: an interpreter that old runs need never changes.
  */
-export const scenarios: Readonly<Record<string, (stack: Stack, reads: FakeReads) => Promise<{ runId: string; ends: string }>>> = {
+export const scenarios: Readonly<Record<string, Scenario>> = {
   plain: async (stack) => ({
     runId: await stack.run({ steps: [read('a', 'a'), read('b', '{{a.output.text}}')] }),
     ends: 'completed',
@@ -52,12 +54,34 @@ export const scenarios: Readonly<Record<string, (stack: Stack, reads: FakeReads)
     ends: 'completed',
   }),
   'for-each-fails': async (stack, reads) => {
-    await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] }) // prettier-ignore
+    await stack.rules(holdItem)
     const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: ['hold', 'ok', 'deaf-fail'] })] })
     await stack.held(runId)
     await letGo(reads)
     return { runId, ends: 'failed' }
   },
+  'for-each-approved': async (stack) => {
+    await stack.rules(holdItem)
+    const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: ['hold', 'ok', 'hold'] })] })
+    for (const _ of [1, 2]) await stack.vote(await stack.held(runId), 'admin')
+    return { runId, ends: 'completed' }
+  },
+  'for-each-goes-on': async (stack) => ({
+    runId: await stack.run({
+      steps: [read('each', '{{item}}', { for_each: ['ok', 'fail', 'fine'], on_error: 'continue' }), read('a', '{{each.output[0].text}}')],
+    }),
+    ends: 'completed',
+  }),
+  'for-each-cancelled': async (stack, reads) => {
+    const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: ['ok', 'wait'] })] })
+    await until('an item waits', () => reads.waiting() === 1 && reads.calls.has('ok'))
+    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+    return { runId, ends: 'cancelled' }
+  },
+  'timed-out': async (stack) => ({
+    runId: await stack.run({ steps: [read('a', 'wait', { timeout_seconds: 1, retry: { attempts: 2, backoff_seconds: 0 } })] }),
+    ends: 'failed',
+  }),
   skipped: async (stack) => ({
     runId: await stack.run({
       steps: [
@@ -113,6 +137,32 @@ export const scenarios: Readonly<Record<string, (stack: Stack, reads: FakeReads)
     return { runId, ends: 'completed' }
   },
 }
+
+/** The same for runs that go on in new histories, where the server suggests it after 40 events. */
+export const continued: Readonly<Record<string, Scenario>> = {
+  'continued-chain': async (stack) => ({ runId: await stack.run({ steps: chain(20) }), ends: 'completed' }),
+  'continued-held': async (stack, reads) => {
+    await stack.rules(holdRule(), holdItem)
+    const items = [...Array.from({ length: 55 }, (_, index) => `i${index}`), 'hold']
+    const steps = [mail('m'), read('each', '{{item}}', { for_each: items }), ...chain(16)]
+    const runId = await stack.run({ steps })
+    await until('the chain ends', () => reads.calls.has('s15'))
+    await stack.vote(await stack.held(runId), 'admin')
+    await stack.vote(await stack.held(runId), 'admin')
+    return { runId, ends: 'completed' }
+  },
+  'continued-cancelled': async (stack, reads) => {
+    await stack.rules(holdRule())
+    const runId = await stack.run({ steps: [mail('m'), ...chain(16)] })
+    await until('the chain ends', () => reads.calls.has('s15'))
+    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+    return { runId, ends: 'cancelled' }
+  },
+}
+
+const holdItem = { name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] } // prettier-ignore
+const chain = (length: number) =>
+  Array.from({ length }, (_, n) => read(`s${n}`, `s${n}`, n === 0 ? {} : { depends_on: [`s${n - 1}`] }))
 
 async function letGo(reads: FakeReads): Promise<void> {
   await until('a deaf read', () => (reads.calls.get('deaf-fail') ?? 0) > 0 && reads.waiting() > 0)

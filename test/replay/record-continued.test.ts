@@ -1,0 +1,14 @@
+import { describe, expect, test } from '@jest/globals'
+import { useTestStack, type FakeReads, type Stack } from '../workflows/worker-fixture.ts'
+import { record } from './record.ts'
+import { continued } from './scenarios.ts'
+
+let stack: Stack
+let reads: FakeReads
+useTestStack((...both) => ([stack, reads] = both), { suggestAfterEvents: '40' })
+
+describe('a run that goes on in new histories', () => {
+  test.each(Object.entries(continued))('%s ends as it should, and each of them replays', async (name, scenario) => {
+    expect(await record(stack, reads, name, scenario)).toBeGreaterThan(2)
+  })
+})
