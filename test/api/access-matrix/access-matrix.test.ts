@@ -1,0 +1,217 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { access, accessOf, acts, splitKey } from '../../../src/api/access.ts'
+import { newId } from '../../../src/contract/ids.ts'
+import { covers, hasRole } from '../../../src/governance/scopes.ts'
+import { addOrganization } from '../fixtures.ts'
+import { startTestServer, type Answer, type TestServer } from '../server.ts'
+import { callerKinds, everyStanding, nobodies, type Caller, type Standing } from './callers.ts'
+import { fingerprint } from './database.ts'
+import {
+  accessTo,
+  requestOf,
+  validRequests,
+  type Filling,
+  type GuardedKey,
+  type Request,
+} from './valid-requests.ts'
+import { addPlace, World, type Place } from './world.ts'
+
+/*
+ * Every route × role × scope × (own, another's, nobody's organization): the right code, nothing revealed, nothing
+ * changed. Requests are valid, so that nothing but the access table can be what refuses them; those that are to be
+ * refused are sent with a nonsensical body too, since what is wrong with it is nobody's to learn.
+ */
+
+const keys = (Object.keys(access) as (keyof typeof access)[]).filter(
+  (key): key is GuardedKey => !accessOf(key).public,
+)
+
+let server: TestServer
+let ours: Place
+let theirs: Place
+let standings: Standing[]
+let strangers: Caller[]
+
+beforeAll(async () => {
+  server = await startTestServer()
+  const { context } = server
+  const [one, other] = [await addOrganization(context), await addOrganization(context)]
+  ours = await addPlace(server, one.id, one.owner)
+  theirs = await addPlace(server, other.id, other.owner)
+  standings = await everyStanding(context, ours, theirs)
+  strangers = await nobodies(context, ours)
+})
+afterAll(() => server.close())
+
+/** A request to be refused, and one like it that nobody could make sense of. */
+interface Attempt extends Request {
+  /** null: of nobody. */
+  readonly organizationId: string | null
+  readonly nonsense?: object
+}
+
+/** The same request in every place: ours, theirs by path and query or by body, and nowhere. */
+async function attempts(key: GuardedKey): Promise<Attempt[]> {
+  const [here, there] = await Promise.all(
+    [ours, theirs].map((place) => validRequests[key].prepare(new World(server, place, place.owner))),
+  )
+  const at = (organizationId: string, filling: Filling, where: string | null = organizationId): Attempt => {
+    const request = requestOf(key, organizationId, filling)
+    return {
+      ...request,
+      organizationId: where,
+      ...(request.body === undefined ? {} : { nonsense: { nonsense: 1 } }),
+    }
+  }
+  const { organizationId: their } = theirs
+  const all = [at(ours.organizationId, here as Filling), at(their, there as Filling)]
+  if (accessTo(key).subject === 'nothing') return all
+  all.push(at(newId('organization'), { ...there, ids: unknownIds(there as Filling) }, null))
+  if (accessTo(key).subject === 'own' && there?.body !== undefined) {
+    const named = { organization_id: their }
+    const { path } = requestOf(key, '', there)
+    const body = { ...(there.body as object), ...named }
+    all.push({ path: path.replace('organization_id=', ''), body, organizationId: their, nonsense: { ...named, nonsense: 1 } }) // prettier-ignore
+  }
+  return all
+}
+
+/** Ids of the same form that nothing has. What has none, a version or a tool's name, stays. */
+function unknownIds({ ids = {} }: Filling): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(ids).map(([name, id]) => [name, id.replace(/^([a-z]+_)[0-9A-Z]{26}$/, `$1${ulid()}`)]),
+  )
+}
+const ulid = (): string => newId('event').slice('evt_'.length)
+
+/** The code with which the caller is refused, or null for one who is let in (precedence of contract section 1). */
+function refusalOf(key: GuardedKey, caller: Caller, organizationId: string | null): string | null {
+  const { scope, role, subject } = accessTo(key)
+  if (caller.person === null) return 'unauthenticated'
+  if (scope !== null && !covers(caller.scopes, scope)) return 'missing_scope'
+  if (subject === 'nothing') return null
+  const theirRole = organizationId === null ? undefined : caller.roles.get(organizationId)
+  if (theirRole === undefined) return 'not_found'
+  return hasRole(theirRole, role) ? null : 'insufficient_role'
+}
+
+const statusOf: Record<string, number> = {
+  unauthenticated: 401,
+  missing_scope: 403,
+  not_found: 404,
+  insufficient_role: 403,
+}
+
+let sent = 0
+function send(key: GuardedKey, caller: Caller, { path }: Request, body: unknown): Promise<Answer> {
+  const { method } = splitKey(key)
+  // With a key of its own each: a refusal must not even take that.
+  const once = method === 'POST' ? { 'idempotency-key': `matrix-${(sent += 1)}` } : {}
+  return server.call(null, method, path, body, { ...caller.headers, ...once })
+}
+
+async function callersOf(key: GuardedKey): Promise<Caller[]> {
+  const each = standings.flatMap((who) =>
+    callerKinds.map((kind) => kind(server.context, who, accessTo(key).scope)),
+  )
+  return [...(await Promise.all(each)).flat(), ...strangers]
+}
+
+/** What an answer tells but for the ids in it: those are the request's own. */
+function told(answer: Answer): string {
+  const text = JSON.stringify(answer.body.error).replaceAll(/[a-z]+_[0-9A-Z]{26}/g, 'ID')
+  return [text, ...[...answer.headers.keys()].sort()].join(' ')
+}
+
+/** Sends it as it is and with nonsense; answers what each answer tells. */
+async function refuse(key: GuardedKey, caller: Caller, request: Attempt, code: string): Promise<string[]> {
+  const { scope, role } = accessTo(key)
+  const tellings: string[] = []
+  for (const body of [request.body, ...(request.nonsense === undefined ? [] : [request.nonsense])]) {
+    const answer = await send(key, caller, request, body)
+    const who = `${caller.name}: ${request.path} ${JSON.stringify(body)}`
+    expect([who, answer.status, answer.body?.error?.code]).toEqual([who, statusOf[code], code])
+    if (code === 'missing_scope') expect(answer.body.error.details[0].path).toBe(scope)
+    if (code === 'insufficient_role') expect(answer.body.error.details[0].path).toBe(role)
+    tellings.push(told(answer))
+  }
+  return tellings
+}
+
+const chainOf = async ({ organizationId }: Place) =>
+  server.context.db
+    .selectFrom('chain_head')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .executeTakeFirstOrThrow()
+
+test('every route that needs a key has a valid request', () => {
+  expect(Object.keys(validRequests).sort()).toEqual([...keys].sort())
+})
+
+describe.each(keys)('%s', (key) => {
+  test('refuses everyone else, in the order of the contract, tells nothing and changes nothing', async () => {
+    const callers = await callersOf(key)
+    const requests = await attempts(key)
+    const before = await fingerprint(server.context)
+    let refused = 0
+    for (const caller of callers) {
+      const unknown = new Set<string>()
+      for (const request of requests) {
+        const code = refusalOf(key, caller, request.organizationId)
+        if (code === null) continue
+        refused += 1
+        const tellings = await refuse(key, caller, request, code)
+        if (code === 'not_found') for (const each of tellings) unknown.add(each)
+      }
+      // What belongs to others is answered as what there is not, word for word.
+      expect(unknown.size).toBeLessThanOrEqual(1)
+    }
+    expect(refused).toBeGreaterThanOrEqual(strangers.length * requests.length)
+    expect(await fingerprint(server.context)).toEqual(before)
+  })
+
+  test('lets everyone in who has its scope and its role, and touches nobody else’s', async () => {
+    const { subject } = accessTo(key)
+    let admitted = 0
+    for (const caller of await callersOf(key)) {
+      const { person } = caller
+      if (person === null) continue
+      for (const place of subject === 'nothing' ? [ours] : [ours, theirs]) {
+        if (refusalOf(key, caller, place.organizationId) !== null) continue
+        const filling = await validRequests[key].prepare(new World(server, place, person))
+        const elsewhere = place === ours ? theirs : ours
+        const before = [await chainOf(place), await chainOf(elsewhere)]
+        const request = requestOf(key, place.organizationId, filling)
+        const answer = await send(key, caller, request, request.body)
+        const who = `${caller.name}: ${request.path} ${answer.status < 300 ? '' : answer.text}`
+        expect([who, answer.status]).toEqual([who, validRequests[key].status])
+        const after = [await chainOf(place), await chainOf(elsewhere)]
+        expect(after[1]).toEqual(before[1])
+        // Everything that changes something is in the chain, and what only asks is not.
+        const isAsking = splitKey(key).method === 'GET' || (splitKey(key).method === 'POST' && !acts(key))
+        expect([who, after[0]?.seq === before[0]?.seq]).toEqual([who, isAsking])
+        admitted += 1
+      }
+    }
+    expect(admitted).toBeGreaterThan(0)
+  })
+})
+
+describe('what belongs to another organization is not found by way of one’s own', () => {
+  const nested = keys.filter((key) => /\{(?:rule|key)\}/.test(key) && key !== 'PUT /memory/{key}')
+  test.each(nested)('%s', async (key) => {
+    const { ids = {}, body } = await validRequests[key].prepare(new World(server, theirs, theirs.owner))
+    const { id: _, ...inner } = ids
+    const before = await fingerprint(server.context)
+    const tellings: string[] = []
+    for (const ids of [inner, unknownIds({ ids: inner })]) {
+      const request = requestOf(key, ours.organizationId, { ids, body })
+      const answer = await server.call(ours.owner.key, splitKey(key).method, request.path, body)
+      expect([request.path, answer.status]).toEqual([request.path, 404])
+      tellings.push(told(answer))
+    }
+    expect(tellings[0]).toBe(tellings[1])
+    expect(await fingerprint(server.context)).toEqual(before)
+  })
+})

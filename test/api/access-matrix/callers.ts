@@ -1,0 +1,103 @@
+import type { Context } from '../../../src/context.ts'
+import { newApiKey } from '../../../src/governance/key-format.ts'
+import type { Scope } from '../../../src/governance/scopes.ts'
+import type { Role } from '../../../src/policy/types.ts'
+import { addKey, addPerson, everyScope } from '../fixtures.ts'
+import type { Person, Place } from './world.ts'
+
+/** Somebody who sends a request, in some way that says who they are. */
+export interface Caller {
+  readonly name: string
+  /** null: nobody that the service knows. */
+  readonly person: Person | null
+  readonly headers: Readonly<Record<string, string>>
+  readonly scopes: readonly string[]
+  /** Their role by organization. */
+  readonly roles: ReadonlyMap<string, Role>
+}
+
+/** A person and the roles they have. */
+export interface Standing {
+  readonly name: string
+  readonly person: Person
+  readonly home: Place
+  readonly roles: ReadonlyMap<string, Role>
+}
+
+/** A way of saying who one is: the callers in which this person can show up where a route needs `scope`. */
+export type CallerKind = (context: Context, who: Standing, scope: Scope | null) => Promise<Caller[]>
+
+const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
+
+/** API keys: every scope, the route's alone, and all but the route's. */
+const withKeys: CallerKind = async (context, who, scope) => {
+  const { name, person, home, roles } = who
+  const caller = async (word: string, scopes: readonly string[]): Promise<Caller> => {
+    const { secret } = await addKey(context, home.organizationId, person.userId, scopes)
+    return { name: `${name}, a key with ${word}`, person, headers: bearer(secret), scopes, roles }
+  }
+  if (scope === null) return [await caller('no scope', [])]
+  return [
+    {
+      name: `${name}, a key with every scope`,
+      person,
+      headers: bearer(person.key),
+      scopes: everyScope,
+      roles,
+    },
+    await caller(`only ${scope}`, [scope]),
+    await caller(
+      `all but ${scope}`,
+      everyScope.filter((each) => each !== scope),
+    ),
+  ]
+}
+
+export const callerKinds: readonly CallerKind[] = [withKeys]
+
+/** One person of each role, one who is an owner here and a viewer there, and one who was an owner and has left. */
+export async function everyStanding(context: Context, ours: Place, theirs: Place): Promise<Standing[]> {
+  const standing = async (role: Role): Promise<Standing> => ({
+    name: role,
+    person: await addPerson(context, ours.organizationId, role),
+    home: ours,
+    roles: new Map([[ours.organizationId, role]]),
+  })
+  const [both, gone] = [await standing('owner'), await standing('owner')]
+  await context.db.deleteFrom('memberships').where('user_id', '=', gone.person.userId).execute()
+  await context.db
+    .insertInto('memberships')
+    .values({ organization_id: theirs.organizationId, user_id: both.person.userId, role: 'viewer' })
+    .execute()
+  return [
+    ...(await Promise.all((['viewer', 'member', 'admin', 'owner'] as const).map(standing))),
+    {
+      ...both,
+      name: 'owner here and viewer there',
+      roles: new Map([...both.roles, [theirs.organizationId, 'viewer']]),
+    },
+    { ...gone, name: 'one who has left', roles: new Map() },
+  ]
+}
+
+/** Nobody: without a key, with one that was never made, and with one that is over. */
+export async function nobodies(context: Context, ours: Place): Promise<Caller[]> {
+  const { userId } = ours.owner
+  const over = async (extra: { expires_at?: Date; revoked_at?: Date }) =>
+    bearer((await addKey(context, ours.organizationId, userId, everyScope, extra)).secret)
+  const ways: Record<string, Record<string, string>> = {
+    'no key': {},
+    'no bearer key': { authorization: `Basic ${ours.owner.key}` },
+    'an unknown key': bearer(newApiKey().secret),
+    'a key of which a letter is wrong': bearer(ours.owner.key.slice(0, -1)),
+    'a revoked key': await over({ revoked_at: new Date() }),
+    'an expired key': await over({ expires_at: new Date(Date.now() - 1_000) }),
+  }
+  return Object.entries(ways).map(([name, headers]) => ({
+    name,
+    person: null,
+    headers,
+    scopes: [],
+    roles: new Map(),
+  }))
+}

@@ -1,0 +1,152 @@
+import { access, accessOf, splitKey, type Access, type RouteKey } from '../../../src/api/access.ts'
+import { newId } from '../../../src/contract/ids.ts'
+import { oneStep } from '../../governance/runs/engine-fixture.ts'
+import { addKey, aLabelRule, aRule } from '../fixtures.ts'
+import type { World } from './world.ts'
+
+/*
+ * One valid request for every route that needs a key: sent by a person of its lowest role with a key of its one scope, it
+ * succeeds. A route that is added to the access table must be added here.
+ */
+
+type PublicKey = { [Key in RouteKey]: (typeof access)[Key] extends { public: true } ? Key : never }[RouteKey]
+export type GuardedKey = Exclude<RouteKey, PublicKey>
+export const accessTo = (key: GuardedKey) => accessOf(key) as Extract<Access, { public: false }>
+
+/** What fills the braces of the path (an organization's `{id}` fills itself), and the rest of the request. */
+export interface Filling {
+  readonly ids?: Readonly<Record<string, string>>
+  readonly query?: string
+  readonly body?: unknown
+}
+export interface ValidRequest {
+  /** Of its success. */
+  readonly status: number
+  /** Makes what the request is about, new each time. */
+  readonly prepare: (world: World) => Promise<Filling>
+}
+
+const of = (status: number, prepare: ValidRequest['prepare'] = async () => ({})): ValidRequest => ({
+  status,
+  prepare,
+})
+const about = (status: number, id: (world: World) => Promise<string>, body?: unknown): ValidRequest =>
+  of(status, async (world) => ({ ids: { id: await id(world) }, ...(body === undefined ? {} : { body }) }))
+const aStep = (status: number, state: 'completed' | 'unknown_outcome', body?: unknown): ValidRequest =>
+  of(status, async (world) => ({ ids: { id: await world.runWithStep(state), step: 's' }, body }))
+const inMemory = (status: number): ValidRequest =>
+  of(status, async (world) => ({ ids: { key: await world.memoryKey() } }))
+/** A key of the sender's own, and not the one that the request is sent with. */
+const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
+  (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
+const definition = oneStep
+
+/** A rule that nothing matches, by a name of its own. */
+const rule = (kind: 'rules' | 'label-rules') => ({
+  ...(kind === 'rules' ? aRule : aLabelRule),
+  name: newId('rule'),
+  status: 'inactive',
+})
+const aNewRule = (kind: 'rules' | 'label-rules', status: number, body?: () => object): ValidRequest =>
+  of(status, async (world) => ({
+    ids: { rule: await world.make(`/organizations/${world.organizationId}/${kind}`, rule(kind)) },
+    ...(body === undefined ? {} : { body: body() }),
+  }))
+const named = { name: 'another' }
+
+export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
+  'GET /me': of(200),
+  'GET /scopes': of(200),
+
+  'POST /api-keys': of(201, async () => ({ body: { name: 'k', scopes: ['api_keys:*'] } })),
+  'GET /api-keys': of(200),
+  'PATCH /api-keys/{id}': about(200, anApiKey, named),
+  'DELETE /api-keys/{id}': about(204, anApiKey),
+
+  'POST /workflows': of(201, async () => ({ body: { name: 'W', definition } })),
+  'GET /workflows': of(200),
+  'GET /workflows/{id}': about(200, (world) => world.workflow()),
+  'PUT /workflows/{id}': about(200, (world) => world.workflow(), { definition }),
+  'DELETE /workflows/{id}': about(204, (world) => world.workflow()),
+  'GET /workflows/{id}/versions': about(200, (world) => world.workflow()),
+  'GET /workflows/{id}/versions/{version}': of(200, async (world) => ({
+    ids: { id: await world.workflow(), version: '1' },
+  })),
+  'POST /workflows/{id}/versions/{version}/rollback': of(200, async (world) => ({
+    ids: { id: await world.workflow(), version: '1' },
+    body: { message: 'm' },
+  })),
+
+  'GET /workflow-registry': of(200),
+  'POST /workflow-registry/{id}/approve-template': about(200, (world) => world.workflow(), {
+    template_name: 'T',
+  }),
+  'POST /workflow-registry/{id}/deprecate': about(200, (world) => world.template(), { reason: 'r' }),
+  'POST /workflow-registry/{id}/archive': about(200, (world) => world.template('deprecated'), {}),
+  'POST /workflow-registry/{id}/use': about(201, (world) => world.template(), {}),
+
+  'POST /workflows/{id}/execute': of(202, async (world) => ({
+    ids: { id: await world.workflow() },
+    query: 'wait=0',
+    body: {},
+  })),
+  'GET /runs': of(200),
+  'GET /runs/{id}': about(200, (world) => world.run()),
+  'POST /runs/{id}/cancel': about(200, (world) => world.run(world.sender), {}),
+  'GET /executions': of(200),
+  'GET /executions/{id}': about(200, (world) => world.run()),
+  'POST /executions/{id}/cancel': about(200, (world) => world.run(world.sender), {}),
+  'GET /runs/{id}/authorization': about(200, (world) => world.run()),
+  'GET /runs/{id}/events': about(200, (world) => world.endedRun()),
+  'GET /runs/{id}/steps/{step}/output': aStep(200, 'completed'),
+  'POST /runs/{id}/steps/{step}/resolve': aStep(200, 'unknown_outcome', { outcome: 'fail' }),
+
+  'GET /approvals': of(200),
+  'GET /approvals/{id}': about(200, (world) => world.approval()),
+  'POST /approvals/{id}/approve': about(200, (world) => world.approval(), { comment: 'c' }),
+  'POST /approvals/{id}/reject': about(200, (world) => world.approval(), { comment: 'c' }),
+
+  'POST /organizations/{id}/rules': of(201, async () => ({ body: rule('rules') })),
+  'GET /organizations/{id}/rules': of(200),
+  'POST /organizations/{id}/rules/test': of(200, async () => ({ body: { call: { tool: 'mail_send' } } })),
+  'GET /organizations/{id}/rules/{rule}': aNewRule('rules', 200),
+  'PUT /organizations/{id}/rules/{rule}': aNewRule('rules', 200, () => rule('rules')),
+  'PATCH /organizations/{id}/rules/{rule}': aNewRule('rules', 200, () => ({ status: 'shadow' })),
+  'DELETE /organizations/{id}/rules/{rule}': aNewRule('rules', 204),
+  'POST /organizations/{id}/label-rules': of(201, async () => ({ body: rule('label-rules') })),
+  'GET /organizations/{id}/label-rules': of(200),
+  'GET /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 200),
+  'PUT /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 200, () => rule('label-rules')),
+  'PATCH /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 200, () => ({ status: 'shadow' })),
+  'DELETE /organizations/{id}/label-rules/{rule}': aNewRule('label-rules', 204),
+  'GET /rule-templates': of(200),
+
+  'GET /organizations/{id}/governance': of(200),
+  'PATCH /organizations/{id}/governance': of(200, async () => ({ body: { approval_threshold: 1 } })),
+  'GET /organizations/{id}/governance/audit': of(200),
+  'GET /organizations/{id}/audit-events/verify': of(200),
+
+  'GET /tools': of(200),
+  'GET /tools/{name}': of(200, async () => ({ ids: { name: 'file_read' } })),
+
+  'GET /memory/{key}': inMemory(200),
+  'PUT /memory/{key}': of(200, async (world) => ({
+    ids: { key: await world.memoryKey() },
+    body: { value: 2 },
+  })),
+  'DELETE /memory/{key}': inMemory(204),
+}
+
+export interface Request {
+  readonly path: string
+  readonly body: unknown
+}
+
+/** The request with these ids, in this organization. */
+export function requestOf(key: GuardedKey, organizationId: string, filling: Filling): Request {
+  const { ids = {}, query, body } = filling
+  const path = splitKey(key).path.replaceAll(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? organizationId)
+  const named = accessTo(key).subject === 'own' ? [`organization_id=${organizationId}`] : []
+  const search = [...named, ...(query === undefined ? [] : [query])].join('&')
+  return { path: search === '' ? path : `${path}?${search}`, body }
+}

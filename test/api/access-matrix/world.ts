@@ -1,0 +1,125 @@
+import { newId } from '../../../src/contract/ids.ts'
+import { finishRun } from '../../../src/governance/runs/finish.ts'
+import { decideSteps } from '../../../src/governance/runs/effect.ts'
+import { enterRun } from '../../../src/governance/runs/enter.ts'
+import { markSent, recordOutcomes } from '../../../src/governance/runs/outcome.ts'
+import { oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
+import { addPerson } from '../fixtures.ts'
+import type { TestServer } from '../server.ts'
+
+export interface Person {
+  readonly userId: string
+  /** With every scope. */
+  readonly key: string
+}
+
+/** An organization in which every run waits for approval, with people who make what requests are about. */
+export interface Place {
+  readonly organizationId: string
+  readonly owner: Person
+  /** A member who asks for what others decide. */
+  readonly requester: Person
+}
+
+export async function addPlace(server: TestServer, organizationId: string, owner: Person): Promise<Place> {
+  const requester = await addPerson(server.context, organizationId, 'member')
+  // The most that a plan gives: thousands of requests come from here.
+  await server.context.db
+    .updateTable('organizations')
+    .set({ plan: 'enterprise' })
+    .where('id', '=', organizationId)
+    .execute()
+  const settings = { approvals_enabled: true, approval_required_from: 'low' }
+  const path = `/organizations/${organizationId}/governance`
+  const answer = await server.call(owner.key, 'PATCH', path, settings)
+  if (answer.status !== 200) throw new Error(answer.text)
+  return { organizationId, owner, requester }
+}
+
+/** What a request needs in order to be valid is made through this: in one place, for the one who sends it. */
+export class World {
+  readonly server: TestServer
+  readonly place: Place
+  /** Whoever sends the request; in its organization, unless it is one that is to be refused. */
+  readonly sender: Person
+
+  constructor(server: TestServer, place: Place, sender: Person) {
+    this.server = server
+    this.place = place
+    this.sender = sender
+  }
+
+  get organizationId(): string {
+    return this.place.organizationId
+  }
+
+  /** The answer's body; a refusal fails the test. */
+  async send(by: Person, method: string, path: string, body: unknown = {}): Promise<Record<string, string>> {
+    const named = `${path}${path.includes('?') ? '&' : '?'}organization_id=${this.organizationId}`
+    const answer = await this.server.call(by.key, method, named, method === 'GET' ? undefined : body)
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.text}`)
+    return answer.body
+  }
+
+  /** Makes something as the organization's owner and answers its id. */
+  async make(path: string, body: unknown): Promise<string> {
+    return (await this.send(this.place.owner, 'POST', path, body))['id'] as string
+  }
+
+  workflow(): Promise<string> {
+    return this.make('/workflows', { name: 'W', definition: oneStep })
+  }
+
+  async template(state: 'active' | 'deprecated' = 'active'): Promise<string> {
+    const id = await this.workflow()
+    const move = (name: string, body: object) =>
+      this.send(this.place.owner, 'POST', `/workflow-registry/${id}/${name}`, body)
+    await move('approve-template', { template_name: 'T' })
+    if (state === 'deprecated') await move('deprecate', { reason: 'r' })
+    return id
+  }
+
+  /** A run that waits for its approval; requested by the sender or by the one who asks for what others decide. */
+  async run(by: Person = this.place.requester): Promise<string> {
+    const path = `/workflows/${await this.workflow()}/execute?wait=0`
+    return (await this.send(by, 'POST', path))['execution_id'] as string
+  }
+
+  async approval(): Promise<string> {
+    return this.approvalOf(await this.run())
+  }
+
+  async approvalOf(runId: string): Promise<string> {
+    const row = await this.server.context.db
+      .selectFrom('approvals')
+      .select('id')
+      .where('run_id', '=', runId)
+      .executeTakeFirstOrThrow()
+    return row.id
+  }
+
+  async endedRun(): Promise<string> {
+    const runId = await this.run()
+    await finishRun(this.server.context, { runId, status: 'cancelled' })
+    return runId
+  }
+
+  /** A run whose one step, `s`, has come this far. */
+  async runWithStep(state: 'completed' | 'unknown_outcome'): Promise<string> {
+    const { context } = this.server
+    const runId = await this.run()
+    await this.send(this.place.owner, 'POST', `/approvals/${await this.approvalOf(runId)}/approve`)
+    await enterRun(context, runId)
+    const op = opOf(runId)
+    await context.combiner.join(this.organizationId, decideSteps, op)
+    if (state === 'unknown_outcome') await markSent(context, op.key, 1)
+    await context.combiner.join(this.organizationId, recordOutcomes, outcomeOf(op, 1, state))
+    return runId
+  }
+
+  async memoryKey(): Promise<string> {
+    const key = newId('file')
+    await this.send(this.place.owner, 'PUT', `/memory/${key}`, { value: 1 })
+    return key
+  }
+}
