@@ -91,6 +91,9 @@ export const access = {
   'PATCH /organizations/{id}/governance': needs('governance:write', 'owner', 'organization'),
   'GET /organizations/{id}/governance/audit': needs('audit:read', 'admin', 'organization'),
 
+  'GET /organizations/{id}/quota': needs('quota:read', 'admin', 'organization'),
+  'PATCH /organizations/{id}/quota': needs('quota:write', 'owner', 'organization'),
+
   'GET /organizations/{id}/audit-events/verify': needs('audit:read', 'admin', 'organization'),
 
   'GET /tools': needs('tools:read', 'viewer', 'own'),

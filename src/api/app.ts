@@ -2,7 +2,7 @@ import express, { type Express, type NextFunction, type Request, type Response, 
 import type { Context } from '../context.ts'
 import { splitKey, type Method } from './access.ts'
 import { dispatch } from './dispatch.ts'
-import { ApiError, errorBody, retryAfter, statusOf, toApiError } from './errors.ts'
+import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
 import { pages } from './pages.ts'
 import { requestId } from './request-id.ts'
 import type { Route, Services } from './route.ts'
@@ -90,8 +90,7 @@ function sendError(context: Context, thrown: unknown, request: Request, response
   }
   response.status(statusOf[error.code])
   if (error.code === 'unauthenticated') response.setHeader('WWW-Authenticate', 'Bearer')
-  const seconds = retryAfter[error.code]
-  if (seconds !== undefined) response.setHeader('Retry-After', String(seconds))
+  if (error.retryAfter !== undefined) response.setHeader('Retry-After', String(error.retryAfter))
   // What is left of a body that was refused unread is not worth reading.
   if (error.code === 'too_large') response.setHeader('Connection', 'close')
   response.setHeader('Content-Type', 'application/json; charset=utf-8')

@@ -45,10 +45,13 @@ export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly details: readonly ErrorDetail[]
-  constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = []) {
+  /** Seconds; where it is not known, `retryAfter` says how many are usual for the code. */
+  readonly retryAfter: number | undefined
+  constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = [], seconds?: number) {
     super(message)
     this.code = code
     this.details = details
+    this.retryAfter = seconds ?? retryAfter[code]
   }
 }
 
@@ -75,7 +78,8 @@ const passing = new Set(['57014', '25P04', '25P03', '40001', '40P01', '55P03'])
  */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
-  if (error instanceof DomainError) return new ApiError(error.code, error.message, error.details)
+  if (error instanceof DomainError)
+    return new ApiError(error.code, error.message, error.details, error.retryAfter)
   if (isConnectionError(error) || (error instanceof pg.DatabaseError && passing.has(error.code ?? '')))
     return new ApiError('unavailable', 'the database cannot be reached: try again')
   return new ApiError('internal', 'something went wrong on our side: the request id names it in the log')

@@ -83,7 +83,8 @@ export const failureTypes = {
 } as const
 
 export interface HeldDetails {
-  readonly approvalId: string
+  /** null: what it waits for is a slot of its run. */
+  readonly approvalId: string | null
   /** ISO 8601, or null for never. */
   readonly expiresAt: string | null
 }

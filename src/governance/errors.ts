@@ -27,10 +27,18 @@ export class DomainError extends Error {
   override readonly name = 'DomainError'
   readonly code: DomainErrorCode
   readonly details: readonly ErrorDetail[]
-  constructor(code: DomainErrorCode, message: string, details: readonly ErrorDetail[] = []) {
+  /** Seconds after which the same call is worth another try, where that is known. */
+  readonly retryAfter: number | undefined
+  constructor(
+    code: DomainErrorCode,
+    message: string,
+    details: readonly ErrorDetail[] = [],
+    retryAfter?: number,
+  ) {
     super(message)
     this.code = code
     this.details = details
+    this.retryAfter = retryAfter
   }
 }
 

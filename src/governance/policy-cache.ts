@@ -2,6 +2,7 @@ import type { Transaction } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import { compilePolicy, type CompiledPolicy } from '../policy/decide.ts'
 import type { LabelRuleBody, RuleBody } from '../policy/rule.ts'
+import { effectiveLimits, type Limits } from './quotas/limits.ts'
 import { readSettings, type GovernanceSettings } from './settings.ts'
 
 /** What decides in an organization, as of one policy version. */
@@ -9,6 +10,7 @@ export interface LoadedPolicy {
   readonly version: number
   readonly compiled: CompiledPolicy
   readonly settings: GovernanceSettings
+  readonly limits: Limits
   /** The reason the organization is frozen, else null. */
   readonly frozen: string | null
 }
@@ -23,7 +25,7 @@ export async function loadPolicy(
   const [organization, rules, labelRules] = [
     await trx
       .selectFrom('organizations')
-      .select('settings')
+      .select(['settings', 'plan', 'quota_overrides'])
       .where('id', '=', organizationId)
       .executeTakeFirstOrThrow(),
     await trx
@@ -47,5 +49,6 @@ export async function loadPolicy(
     approvalsEnabled: settings.approvals_enabled,
     frozen,
   })
-  return { version, compiled, settings, frozen }
+  const limits = effectiveLimits(organization.plan, organization.quota_overrides)
+  return { version, compiled, settings, limits, frozen }
 }

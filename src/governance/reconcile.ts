@@ -55,18 +55,21 @@ async function takeRuns(context: Context, minAgeSeconds: number): Promise<OpenRu
       update runs set checked_at = clock_timestamp()
       where id in (
         select id from runs
-        where finished_at is null
+        -- one that is \`queued\` has no workflow yet
+        where finished_at is null and slot is distinct from 'queued'
           and greatest(created_at, checked_at) < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
         order by checked_at nulls first limit ${passSize} for update skip locked)
-      returning id, organization_id, cancel_requested_at
+      returning id, organization_id, cancel_requested_at, slot
     )
-    select taken.*,
+    select taken.id, taken.organization_id, taken.cancel_requested_at,
       exists(
         select from effects e where e.run_id = taken.id and e.state = 'unknown_outcome' and e.resolved_outcome is not null
       ) or exists(
         select from approvals a left join effects e on e.run_id = a.run_id and e.approval_id = a.id
         where a.run_id = taken.id and a.status <> 'pending' and a.used_at is null and a.superseded_by is null
           and (e.state = 'held' or a.kind = 'run')
+          -- approved, and woken when it has a slot
+          and not (taken.slot = 'waits' and a.status = 'approved')
           and a.decided_at < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
       ) as is_overdue
     from taken`.execute(context.db)

@@ -136,7 +136,7 @@ export async function startRun(
   runId: string,
 ): Promise<void> {
   const run = await context.db.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirst()
-  if (run === undefined || run.finished_at !== null) return
+  if (run === undefined || run.finished_at !== null || run.slot === 'queued') return
   const version = await readVersion(context.db, run.workflow_id, run.workflow_version)
   await motor.start({
     organizationId: run.organization_id,

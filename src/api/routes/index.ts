@@ -7,6 +7,7 @@ import { getAudit, getGovernance, patchGovernance } from './governance.ts'
 import { getHealth } from './health.ts'
 import { getMe, getScopes } from './me.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
+import { getQuota, patchQuota } from './quota.ts'
 import { getRuleTemplates } from './rule-templates.ts'
 import { postRuleTrial } from './rule-trial.ts'
 import { ruleRoutes } from './rules.ts'
@@ -30,7 +31,7 @@ const workflowRoutes = [
 ]
 const runDetailRoutes = [getReceipt, getRunEvents, getStepOutput, postResolve]
 const approvalRoutes = [getApprovals, getApproval, postApprove, postReject]
-const governanceRoutes = [getGovernance, patchGovernance, getAudit, getVerify]
+const governanceRoutes = [getGovernance, patchGovernance, getQuota, patchQuota, getAudit, getVerify]
 const dataRoutes = [getTools, getToolRoute, getMemory, putMemory, deleteMemoryRoute]
 const identityRoutes = [getMe, getScopes, postApiKey, getApiKeys, patchApiKey, deleteApiKey]
 

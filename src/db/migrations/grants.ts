@@ -30,6 +30,8 @@ const changeable = [
   'idempotency_keys',
   'process_heartbeats',
   'memory',
+  'memory_usage',
+  'request_windows',
 ]
 const deletable = [
   'run_events',

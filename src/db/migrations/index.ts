@@ -3,6 +3,7 @@ import { identity } from './0001-identity.ts'
 import { plumbing } from './0005-plumbing.ts'
 import { policy } from './0003-policy.ts'
 import { registry } from './0008-registry.ts'
+import { quotas } from './0010-quotas.ts'
 import { retention } from './0012-retention.ts'
 import { runs } from './0004-runs.ts'
 
@@ -14,5 +15,6 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0004-runs', sql: runs },
   { name: '0005-plumbing', sql: plumbing },
   { name: '0008-registry', sql: registry },
+  { name: '0010-quotas', sql: quotas },
   { name: '0012-retention', sql: retention },
 ]

@@ -2,7 +2,8 @@ import type { Generated } from 'kysely'
 import type { JSONColumnType } from 'kysely'
 import type { Role } from '../../policy/types.ts'
 
-export type Plan = 'free' | 'pro' | 'enterprise'
+export const plans = ['free', 'pro', 'enterprise'] as const
+export type Plan = (typeof plans)[number]
 
 export interface OrganizationsTable {
   id: string
@@ -11,6 +12,8 @@ export interface OrganizationsTable {
   plan: Generated<Plan>
   /** Only what differs from the defaults (governance/settings.ts). */
   settings: JSONColumnType<Record<string, unknown>, string | undefined>
+  /** Limits set by an owner, by name (governance/quotas/limits.ts). */
+  quota_overrides: JSONColumnType<Record<string, number>, string | undefined>
   created_at: Generated<Date>
 }
 

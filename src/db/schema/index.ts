@@ -4,8 +4,10 @@ import type {
   IdempotencyKeysTable,
   InstallationTable,
   MemoryTable,
+  MemoryUsageTable,
   OutboxTable,
   ProcessHeartbeatsTable,
+  RequestWindowsTable,
 } from './plumbing.ts'
 import type { RulesTable } from './policy.ts'
 import type {
@@ -42,5 +44,7 @@ export interface Database {
   idempotency_keys: IdempotencyKeysTable
   process_heartbeats: ProcessHeartbeatsTable
   memory: MemoryTable
+  memory_usage: MemoryUsageTable
+  request_windows: RequestWindowsTable
   installation: InstallationTable
 }

@@ -36,6 +36,20 @@ export interface ProcessHeartbeatsTable {
   seen_at: Generated<Date>
 }
 
+/** Requests of the window that began at `started_at`, handed out to processes in blocks. */
+export interface RequestWindowsTable {
+  organization_id: string
+  bucket: 'requests_per_minute' | 'requests_per_day' | 'authorize_per_minute'
+  started_at: Date
+  taken: number
+}
+
+/** Kept by a trigger on `memory`. */
+export interface MemoryUsageTable {
+  organization_id: string
+  bytes: number
+}
+
 /** One row. */
 export interface InstallationTable {
   singleton: Generated<boolean>

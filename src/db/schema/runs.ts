@@ -1,4 +1,4 @@
-import type { ColumnType, Generated } from 'kysely'
+import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type {
   ApprovalKind,
   ApprovalStatus,
@@ -59,6 +59,12 @@ export interface RunsTable {
   /** When the reconciler last compared it with Temporal. */
   checked_at: Date | null
   data_removed_at: Generated<Date | null>
+  /** Order of acceptance. */
+  position: GeneratedAlways<number>
+  /** Whether it may act; governance/quotas/slots.ts. */
+  slot: 'queued' | 'waits' | 'taken' | null
+  /** Currency units; numeric. */
+  cost: ColumnType<string, number | undefined, number>
 }
 
 export interface RunStepsTable {
@@ -107,6 +113,8 @@ export interface EffectsTable {
   sent_at: Date | null
   finished_at: Date | null
   duration_ms: number | null
+  /** It was asked for and could not go on without a slot of its run. */
+  wants_slot: Generated<boolean>
 }
 
 export interface MatchedRule {

@@ -1,8 +1,10 @@
+import type { Kysely } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import { interpreterVersion } from '../../contract/messages.ts'
 import { checkInputs, planOf } from '../../contract/definition.ts'
 import { getTool } from '../../catalog/index.ts'
 import type { Context } from '../../context.ts'
+import type { Database } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { headline } from '../../policy/issues.ts'
 import { analyzePlan, type PlanAnalysis } from '../../policy/plan.ts'
@@ -15,6 +17,8 @@ import { violates } from '../database-errors.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
+import { waitsForSlot } from '../quotas/slots.ts'
+import { quotaExceeded, roomForRun, type Exceeded } from '../quotas/run-quota.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
 
 export interface AcceptRequest {
@@ -41,7 +45,8 @@ interface Prepared extends AcceptRequest {
 /**
  * Accepts a run of a frozen version (commit point `run.accept`): the run, its steps, its approval if it needs one, the
  * audit entry and the outbox row commit together. Throws `not_found`, `validation_error` for inputs, `run_denied` when
- * a rule would definitely deny a step: then an audit entry stays and no run.
+ * a rule would definitely deny a step, `quota_exceeded`: then an audit entry stays and no run. Without a free slot the
+ * run is `queued`, and started by the transaction that frees one.
  */
 export async function acceptRun(context: Context, request: AcceptRequest): Promise<{ runId: string }> {
   const { caller } = request
@@ -70,7 +75,8 @@ export async function acceptRun(context: Context, request: AcceptRequest): Promi
     if (denied !== null) throw denied
     return { runId: prepared.runId }
   } catch (error) {
-    if (violates(error, 'runs_idempotency')) return { runId: await earlierRun(context, prepared) }
+    if (error instanceof RunExists || violates(error, 'runs_idempotency'))
+      return { runId: await earlierRun(context, prepared) }
     throw error
   }
 }
@@ -95,6 +101,8 @@ async function acceptUnderLock(
   tx: ChainTx,
   request: Prepared,
 ): Promise<DomainError | null> {
+  const room = await roomForRun(tx)
+  if (room.refused !== null) return overQuota(tx, request, room.refused)
   const plan = planOf(
     request.frozen.definition,
     { get: getTool },
@@ -109,14 +117,21 @@ async function acceptUnderLock(
   if (analysis.definitelyDenied) return refuse(tx, request, analysis)
   const risk = riskOf(request.frozen, analysis)
   const needsApproval = runNeedsApproval(tx, risk)
-  insertRun(tx, request, risk, needsApproval)
-  tx.event(request.runId, 'run.queued')
+  // A run that waits for its approval has a workflow that waits, and needs a slot only then (enter.ts).
+  const slot = needsApproval ? null : room.slot
+  if (slot === 'queued' && room.queueIsFull !== null) return overQuota(tx, request, room.queueIsFull)
+  insertRun(tx, request, risk, slot)
+  tx.event(
+    request.runId,
+    'run.queued',
+    slot === 'queued' ? { reason: waitsForSlot(tx.policy.limits.concurrent_executions) } : {},
+  )
   if (needsApproval) createRunApproval(context, tx, request, risk)
-  tx.deliver('run.start', request.runId)
+  if (slot !== 'queued') tx.deliver('run.start', request.runId)
   tx.append({
     eventType: 'workflow.execute',
     action: 'execute',
-    status: needsApproval ? 'awaiting_approval' : 'accepted',
+    status: needsApproval ? 'awaiting_approval' : slot === 'queued' ? 'queued' : 'accepted',
     actor: actorOf(request.caller),
     workflowId: request.workflowId,
     runId: request.runId,
@@ -172,8 +187,9 @@ function runNeedsApproval(tx: ChainTx, risk: Risk): boolean {
   return enabled && from !== null && isAtLeast(risk.level, from)
 }
 
-function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: boolean): void {
+function insertRun(tx: ChainTx, request: Prepared, risk: Risk, slot: 'queued' | 'taken' | null): void {
   const { trx } = tx
+  const needsApproval = slot === null
   const row = trx.insertInto('runs').values({
     id: request.runId,
     organization_id: tx.organizationId,
@@ -183,7 +199,10 @@ function insertRun(tx: ChainTx, request: Prepared, risk: Risk, needsApproval: bo
     status: needsApproval ? 'awaiting_approval' : 'queued',
     status_reason: needsApproval
       ? `the run waits for approval: its risk is ${risk.level} (${risk.reasons.join('; ')})`
-      : 'the run waits for a worker',
+      : slot === 'queued'
+        ? waitsForSlot(tx.policy.limits.concurrent_executions)
+        : 'the run waits for a worker',
+    slot,
     requested_by: request.caller.userId,
     requester_email: request.caller.email,
     api_key_id: request.caller.keyId,
@@ -237,13 +256,38 @@ function createRunApproval(context: Context, tx: ChainTx, request: Prepared, ris
   })
 }
 
+/**
+ * Over a quota: an audit entry stays and no run. A call that is repeated after its answer was lost is answered with the
+ * run that it made.
+ */
+async function overQuota(tx: ChainTx, request: Prepared, over: Exceeded): Promise<DomainError | null> {
+  if (request.idempotencyKey !== undefined && (await findEarlierRun(tx.trx, request)) !== undefined)
+    throw new RunExists()
+  tx.append({
+    eventType: 'quota.exceeded',
+    action: 'execute',
+    status: 'denied',
+    actor: actorOf(request.caller),
+    workflowId: request.workflowId,
+    metadata: { limit: over.limit, value: over.value },
+  })
+  return quotaExceeded(over)
+}
+
+class RunExists extends Error {}
+
 async function earlierRun(context: Context, request: Prepared): Promise<string> {
-  const run = await context.db
+  const run = await findEarlierRun(context.db, request)
+  if (run === undefined) throw notFound('run', request.runId)
+  return run.id
+}
+
+function findEarlierRun(db: Kysely<Database>, request: Prepared): Promise<{ id: string } | undefined> {
+  return db
     .selectFrom('runs')
     .select('id')
     .where('workflow_id', '=', request.workflowId)
     .where('requested_by', '=', request.caller.userId)
     .where('idempotency_key', '=', request.idempotencyKey as string)
-    .executeTakeFirstOrThrow()
-  return run.id
+    .executeTakeFirst()
 }

@@ -8,10 +8,12 @@ import type { StepOp } from './effect.ts'
 import { effectId, type ApprovalRecord, type EffectRecord, type Ledger, type RunState } from './ledger.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { takeRoom } from './room.ts'
+import { takeSlot } from './slot-moves.ts'
+import { waitsForSlot } from '../quotas/slots.ts'
 
 export type ApprovalUse =
   | { readonly kind: 'used' }
-  | { readonly kind: 'waits'; readonly approvalId: string; readonly expiresAt: string | null }
+  | { readonly kind: 'waits'; readonly approvalId: string | null; readonly expiresAt: string | null }
   | {
       readonly kind: 'ended'
       readonly outcome: 'rejected' | 'expired' | 'cancelled'
@@ -47,6 +49,8 @@ export function useApproval(
     return { kind: 'waits', approvalId: approval.id, expiresAt: approval.expires_at }
   const needs = strictest(requirementNow(tx, decided), { approver: approval.approver, needed: 1 })
   if (countingVotes(approval, needs.approver, ledger.roles, tx.policy.settings) < needs.needed) return hold()
+  // Before it is used up: while the run waits for a slot everything above may change, and is judged again.
+  if (!takeSlot(tx, ledger, run)) return waitForSlot(tx, ledger, run, effect, approval.expires_at)
   if (!mine) {
     approval.used_at = tx.now.toISOString()
     approval.used_by = effectId(op.key)
@@ -87,12 +91,46 @@ function endedBy(
  * For a held call that no rule holds any more. A refusal or expiry that came before is what it ends with; an approval
  * that still waits is withdrawn, since nobody needs to decide it. Null: the call may run.
  */
-export function releaseHold(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord): Ended | null {
+export function releaseHold(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  effect: EffectRecord,
+): Exclude<ApprovalUse, { kind: 'used' }> | null {
   const approval = effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
-  if (approval === undefined || approval.status === 'approved') return null
-  const ended = endedBy(tx, ledger, run, approval, false)
-  if (ended === null) withdrawApproval(tx, ledger, run, effect)
-  return ended
+  if (approval !== undefined && approval.status !== 'approved') {
+    const ended = endedBy(tx, ledger, run, approval, false)
+    if (ended !== null) return ended
+  }
+  if (!takeSlot(tx, ledger, run)) return waitForSlot(tx, ledger, run, effect, null)
+  withdrawApproval(tx, ledger, run, effect)
+  return null
+}
+
+/** Holds a call that may run until its run has a slot; the call is decided again then (slot-moves.ts). */
+function waitForSlot(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  effect: EffectRecord,
+  expiresAt: string | null,
+): ApprovalUse & { kind: 'waits' } {
+  if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
+  if (effect.state !== 'unknown_outcome') effect.state = 'held'
+  ledger.touchEffect(effect)
+  updateRunStatus(tx, ledger, run, waitsForSlot(tx.policy.limits.concurrent_executions))
+  if (!effect.wants_slot)
+    tx.append({
+      eventType: 'run.waits_for_slot',
+      action: effect.tool,
+      status: 'pending',
+      actor: runActor(run),
+      workflowId: run.workflow_id,
+      runId: run.id,
+      metadata: { step_id: effect.step_id, limit: tx.policy.limits.concurrent_executions },
+    })
+  effect.wants_slot = true
+  return { kind: 'waits', approvalId: effect.approval_id, expiresAt }
 }
 
 /** Takes a call's waiting approval out of the inbox: the call has ended, or needs none any more. */
@@ -171,6 +209,7 @@ function holdCall(
   if (former !== undefined) supersede(tx, ledger, run, former, id)
   if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
   effect.state = 'held'
+  effect.wants_slot = false
   effect.approval_id = id
   effect.decision_id = recordDecision(tx, ledger, run, effect, op, decided, id)
   ledger.touchEffect(effect)

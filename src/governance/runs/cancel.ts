@@ -1,8 +1,10 @@
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../contract/status.ts'
+import type { AuditDraft } from '../audit.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
+import { endRun } from './finish.ts'
 
 /**
  * Cancels a run (commit point `run.cancel`): from the commit on no new call starts, waiting approvals are withdrawn;
@@ -37,6 +39,12 @@ export async function cancelRun(
       })
       .where('id', '=', runId)
       .execute()
+    if (run.slot === 'queued') {
+      // It has no workflow that could end it.
+      tx.append(requested(caller, run))
+      await endRun(tx, run, 'cancelled', 'the run was cancelled')
+      return request.once?.markActed(tx.trx)
+    }
     const withdrawn = await tx.trx
       .updateTable('approvals')
       .set({ status: 'cancelled', decided_at: tx.now })
@@ -47,14 +55,16 @@ export async function cancelRun(
     for (const { id } of withdrawn)
       tx.event(runId, 'approval.decided', { approval_id: id, status: 'cancelled' })
     tx.deliver('run.cancel', runId)
-    tx.append({
-      eventType: 'workflow.cancel',
-      action: 'cancel',
-      status: 'requested',
-      actor: actorOf(caller),
-      workflowId: run.workflow_id,
-      runId,
-    })
+    tx.append(requested(caller, run))
     await request.once?.markActed(tx.trx)
   })
 }
+
+const requested = (caller: Caller, run: { id: string; workflow_id: string }): AuditDraft => ({
+  eventType: 'workflow.cancel',
+  action: 'cancel',
+  status: 'requested',
+  actor: actorOf(caller),
+  workflowId: run.workflow_id,
+  runId: run.id,
+})

@@ -21,7 +21,8 @@ import { recordDecision, settle, startRun, stepEvent, updateRunStatus } from './
  * The effect: intent, call, outcome. One row per (run, step, item), one state:
  *
  * - *(no row)*: nothing was decided yet.
- * - `held`: parameters are resolved and sealed, an approval waits (or was given and waits for its use).
+ * - `held`: parameters are resolved and sealed, an approval waits (or was given and waits for its use), or the run waits
+ *   for a slot to go on with (slot-moves.ts).
  * - `intent`: allowed, the approval used up, the body may run. A new attempt decides again. Reads, transactional and
  *   keyed tools stay here while their body runs; of an unsafe tool no byte has left yet.
  * - `sent`: an unsafe tool has passed its point of no return; bytes may have left.
@@ -62,7 +63,7 @@ export type StepVerdict =
   | {
       readonly go: false
       readonly state: 'held'
-      readonly approvalId: string
+      readonly approvalId: string | null
       readonly expiresAt: string | null
     }
   | { readonly go: false; readonly state: 'unknown_outcome' }
@@ -132,8 +133,10 @@ function judge(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord,
     return begin(tx, ledger, run, effect, op, { ...decided, explanation })
   }
   // The rule that held it is gone: a person's refusal stands all the same.
-  const refused = releaseHold(tx, ledger, run, effect)
-  if (refused !== null) return finish(tx, ledger, run, effect, op, refused.outcome, refused.reason)
+  const stopped = releaseHold(tx, ledger, run, effect)
+  if (stopped?.kind === 'waits')
+    return { go: false, state: 'held', approvalId: stopped.approvalId, expiresAt: stopped.expiresAt }
+  if (stopped !== null) return finish(tx, ledger, run, effect, op, stopped.outcome, stopped.reason)
   return begin(tx, ledger, run, effect, op, decided)
 }
 
@@ -181,6 +184,7 @@ function begin(
   effect.attempt += 1
   effect.state = 'intent'
   effect.resolved_outcome = null
+  effect.wants_slot = false
   effect.intent_at = tx.now.toISOString()
   effect.sent_at = null
   effect.error = null
@@ -260,6 +264,7 @@ function addEffect(ledger: Ledger, run: RunState, op: StepOp, fits: boolean): Ef
     sent_at: null,
     finished_at: null,
     duration_ms: null,
+    wants_slot: false,
     sealed: fits ? op.sealed : null,
   })
 }

@@ -7,6 +7,8 @@ import { rejectionBy } from '../approvals/votes.ts'
 import type { Role } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { endRun } from './finish.ts'
+import { grantSlots, hasFreeSlot, waitsForSlot } from '../quotas/slots.ts'
+import type { ChainTx } from '../chain-tx.ts'
 import { runActor } from './ledger-moves.ts'
 
 /** Lets a run in that waited for its own approval, or says what it waits for (commit point `run.enter`). */
@@ -70,6 +72,7 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
         .set({ status: 'pending', decided_at: null })
         .where('id', '=', approval.id)
         .execute()
+      if (run.slot !== null) await giveSlotBack(tx, runId)
       tx.append({
         eventType: 'approval.reopened',
         action: 'run',
@@ -81,6 +84,10 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
       })
       return wait
     }
+    if (run.slot !== 'taken' && (run.slot !== null || !(await hasFreeSlot(tx)))) {
+      if (run.slot === null) await joinQueue(tx, run, approval.id)
+      return wait
+    }
     await tx.trx
       .updateTable('approvals')
       .set({ used_at: tx.now, used_by: runId })
@@ -88,7 +95,7 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
       .execute()
     await tx.trx
       .updateTable('runs')
-      .set({ status: 'running', status_reason: 'the run is in progress', started_at: tx.now })
+      .set({ status: 'running', status_reason: 'the run is in progress', started_at: tx.now, slot: 'taken' })
       .where('id', '=', runId)
       .execute()
     tx.event(runId, 'run.started')
@@ -103,4 +110,37 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
     })
     return { state: 'go' }
   })
+}
+
+/** Approved, but there is no free slot: woken when it has one, its approval is judged again then. */
+async function joinQueue(
+  tx: ChainTx,
+  run: { readonly id: string; readonly workflow_id: string },
+  approvalId: string,
+): Promise<void> {
+  const reason = waitsForSlot(tx.policy.limits.concurrent_executions)
+  await tx.trx
+    .updateTable('runs')
+    .set({ slot: 'waits', status_reason: `approved: ${reason}` })
+    .where('id', '=', run.id)
+    .execute()
+  tx.event(run.id, 'run.queued', { reason })
+  tx.append({
+    eventType: 'run.queued',
+    action: 'start',
+    status: 'queued',
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: { approval_id: approvalId },
+  })
+}
+
+async function giveSlotBack(tx: ChainTx, runId: string): Promise<void> {
+  await tx.trx
+    .updateTable('runs')
+    .set({ slot: null, status_reason: 'the run waits for more approvals' })
+    .where('id', '=', runId)
+    .execute()
+  grantSlots(tx, tx.policy.limits.concurrent_executions)
 }

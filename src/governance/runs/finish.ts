@@ -8,6 +8,7 @@ import type { RunsTable, RunStepsTable } from '../../db/schema/runs.ts'
 import { references, resolve } from '../../policy/templates.ts'
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
+import { grantSlots } from '../quotas/slots.ts'
 import { readFixedRun, type FixedRun } from './fixed-run.ts'
 import { runActor } from './ledger-moves.ts'
 import { readOutputs } from './outputs.ts'
@@ -98,8 +99,10 @@ export async function endRun(
     status_reason: reason,
     finished_at: tx.now,
     result: result === null ? null : JSON.stringify(result),
+    slot: null,
   }
   void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
+  if (run.slot === 'taken') grantSlots(tx, tx.policy.limits.concurrent_executions)
   for (const step of await ended)
     if (step.started_at !== null)
       tx.event(run.id, `step.${step.status}`, { step_id: step.step_id, tool: step.tool })

@@ -117,6 +117,7 @@ export function settle(
   effect.state = how.state
   effect.error = how.error ?? null
   effect.resolved_outcome = null
+  effect.wants_slot = false
   // A tool that failed after its point of no return knows that nothing was done.
   if (how.state === 'retry') effect.sent_at = null
   if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()

@@ -5,6 +5,7 @@ import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
 import type { ChainReader, ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import type { CommitPoint } from '../commit-points.ts'
+import type { Slot } from '../quotas/slots.ts'
 import { writeLedger } from './ledger-write.ts'
 
 /** Names one call of a run; `itemIndex` is -1 for a step without `for_each`. */
@@ -34,6 +35,13 @@ export interface RunState {
   started_at: string | null
   /** Calls of the run that wait for a person: held, or of unknown outcome. */
   waiting: number
+  /** quotas/slots.ts */
+  slot: Slot | null
+  /** Currency units, as its calls have reported them. */
+  cost: number
+  /** Calls beside those of the ledger that are under way, and that wait for a slot (slot-moves.ts). */
+  readonly others_under_way: number
+  readonly others_wanting: number
 }
 
 export interface EffectRecord {
@@ -56,6 +64,8 @@ export interface EffectRecord {
   sent_at: string | null
   finished_at: string | null
   duration_ms: number | null
+  /** Held, asked for, and without a slot of its run to go on. */
+  wants_slot: boolean
   /** Set when this transaction stores an output; never read back. */
   output?: string | undefined
   /** Set when this transaction creates the row. */
@@ -137,6 +147,8 @@ export class Ledger {
   readonly newEffects: EffectRecord[] = []
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
+  /** Of the organization; only read where a run of the ledger has none. */
+  slots = { taken: 0, waiting: 0 }
 
   step(runId: string, stepId: string): StepRecord | undefined {
     return this.steps.get(stepKey(runId, stepId))
@@ -167,6 +179,7 @@ export class Ledger {
 }
 
 interface LoadedRows {
+  slots: { taken: number; waiting: number } | null
   runs: RunState[] | null
   effects: EffectRecord[] | null
   steps: StepRecord[] | null
@@ -200,16 +213,23 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
   const runIds = [...new Set(keys.map((key) => key.runId))]
   const rows = await reader.send(sql<LoadedRows>`
     with k as (
-      select * from unnest(${keys.map((key) => key.runId)}::text[], ${keys.map((key) => key.stepId)}::text[],
+      select distinct * from unnest(${keys.map((key) => key.runId)}::text[], ${keys.map((key) => key.stepId)}::text[],
                            ${keys.map((key) => key.itemIndex)}::int[]) as k(run_id, step_id, item_index)
     ), r as (
       select id, workflow_id, workflow_version, requested_by, risk, cancel_requested_at, finished_at, status,
              status_reason, decision_seq, stored_bytes, nodes_executed, nodes_failed, started_at,
-             (select count(*)::int from effects e where e.run_id = runs.id and e.state in ('held', 'unknown_outcome')) as waiting
-      from runs where id = any(${runIds}) and organization_id = ${organizationId}
+             slot, cost, calls.*
+      from runs cross join lateral (
+        select count(*) filter (where e.state in ('held', 'unknown_outcome'))::int as waiting,
+               count(*) filter (where k.run_id is null and e.state in ('intent', 'sent', 'retry'))::int as others_under_way,
+               count(*) filter (where k.run_id is null and e.wants_slot)::int as others_wanting
+        from effects e left join k using (run_id, step_id, item_index)
+        where e.run_id = runs.id and e.state in ('held', 'unknown_outcome', 'intent', 'sent', 'retry')
+      ) as calls
+      where id = any(${runIds}) and organization_id = ${organizationId}
     ), e as (
       select run_id, step_id, item_index, tool, state, attempt, failures, resolved_outcome, params_hash, labels,
-             label_sources, decision_id, approval_id, output_labels, error, intent_at, sent_at, finished_at, duration_ms
+             label_sources, decision_id, approval_id, output_labels, error, intent_at, sent_at, finished_at, duration_ms, wants_slot
       from effects join k using (run_id, step_id, item_index)
       -- \`effect.sent\` is committed outside the chain lock: the row lock keeps a mark and a new attempt apart.
       for update of effects
@@ -229,9 +249,15 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
     )
     select (select json_agg(r) from r) as runs, (select json_agg(e) from e) as effects,
            (select json_agg(s) from s) as steps, (select json_agg(a) from a) as approvals,
-           (select json_agg(m) from m) as roles`)
+           (select json_agg(m) from m) as roles,
+           case when exists(select from r where slot is distinct from 'taken') then
+             (select json_build_object('taken', count(*) filter (where slot = 'taken'),
+                                       'waiting', count(*) filter (where slot <> 'taken'))
+              from runs where organization_id = ${organizationId} and slot is not null)
+           end as slots`)
   const loaded = rows[0] as LoadedRows
   const ledger = new Ledger()
+  if (loaded.slots !== null) ledger.slots = loaded.slots
   for (const run of loaded.runs ?? []) ledger.runs.set(run.id, run)
   for (const effect of loaded.effects ?? [])
     ledger.effects.set(`${effect.run_id}/${effect.step_id}/${effect.item_index}`, effect)

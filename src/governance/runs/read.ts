@@ -124,7 +124,7 @@ function head(run: Selectable<RunsTable>): RunHead {
     duration_ms: between(run.started_at ?? run.created_at, run.finished_at),
     nodes_executed: run.nodes_executed,
     nodes_failed: run.nodes_failed,
-    cost: 0,
+    cost: Number(run.cost),
   }
 }
 

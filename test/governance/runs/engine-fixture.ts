@@ -174,7 +174,7 @@ export async function eventsOf(context: Context, runId: string): Promise<string[
 export async function hold(engine: Engine, op: StepOp): Promise<string> {
   const verdict = await engine.decide(op)
   if (verdict.go || verdict.state !== 'held') throw new Error(`not held: ${JSON.stringify(verdict)}`)
-  return verdict.approvalId
+  return verdict.approvalId as string
 }
 
 /** Decides a call that must go; answers its attempt. */

@@ -1,0 +1,111 @@
+import type { Context } from '../../context.ts'
+import { plans, type Plan } from '../../db/schema/identity.ts'
+import type { Json } from '../../policy/types.ts'
+import type { Actor } from '../audit.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { actorOf, type Caller } from '../identity.ts'
+import {
+  effectiveLimits,
+  overridesSchema,
+  planLimits,
+  refuseOverCeiling,
+  type Limits,
+  type Overrides,
+} from './limits.ts'
+import { grantSlots } from './slots.ts'
+
+/** Specification, "Quota". */
+export interface QuotaView {
+  readonly plan: Plan
+  readonly limits: Limits
+  readonly overrides: Overrides
+  readonly effective: Limits
+}
+
+const viewOf = (plan: Plan, stored: unknown): QuotaView => ({
+  plan,
+  limits: planLimits[plan],
+  overrides: overridesSchema.parse(stored) as Overrides,
+  effective: effectiveLimits(plan, stored),
+})
+
+/** Throws `not_found`. */
+export async function readQuota(context: Context, organizationId: string): Promise<QuotaView> {
+  const row = await context.db
+    .selectFrom('organizations')
+    .select(['plan', 'quota_overrides'])
+    .where('id', '=', organizationId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('organization', organizationId)
+  return viewOf(row.plan, row.quota_overrides)
+}
+
+/**
+ * Sets the overrides that are named; the others stay (commit point `org.change`). What they limit from then on is
+ * everything that is accepted after the commit, in every process: runs under way go on. Throws `validation_error` for one
+ * over the plan's ceiling.
+ */
+export async function changeQuota(
+  context: Context,
+  caller: Caller,
+  patch: { readonly [name: string]: number | undefined },
+): Promise<QuotaView> {
+  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    const before = await readForUpdate(tx)
+    refuseOverCeiling(before.plan, patch)
+    const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
+    const after = viewOf(before.plan, { ...before.overrides, ...named })
+    await save(tx, actorOf(caller), before, after)
+    return after
+  })
+}
+
+/** What `npm run set-plan` does. Overrides stay. Throws `not_found`, and `bad_request` for a plan that there is not. */
+export async function setPlan(context: Context, organizationId: string, plan: string): Promise<QuotaView> {
+  if (!isPlan(plan)) throw new DomainError('bad_request', `no plan \`${plan}\`: one of ${plans.join(', ')}`)
+  return context.combiner.run(organizationId, 'org.change', async (tx) => {
+    const before = await readForUpdate(tx)
+    const after = viewOf(plan, before.overrides)
+    await save(tx, { type: 'system', id: 'set-plan' }, before, after)
+    return after
+  })
+}
+
+const isPlan = (name: string): name is Plan => (plans as readonly string[]).includes(name)
+
+async function readForUpdate(tx: ChainTx): Promise<QuotaView> {
+  const row = await tx.trx
+    .selectFrom('organizations')
+    .select(['plan', 'quota_overrides'])
+    .where('id', '=', tx.organizationId)
+    .forUpdate()
+    .executeTakeFirstOrThrow()
+  return viewOf(row.plan, row.quota_overrides)
+}
+
+async function save(tx: ChainTx, actor: Actor, before: QuotaView, after: QuotaView): Promise<void> {
+  await tx.trx
+    .updateTable('organizations')
+    .set({ plan: after.plan, quota_overrides: JSON.stringify(after.overrides) })
+    .where('id', '=', tx.organizationId)
+    .execute()
+  tx.policyChanged()
+  tx.append({
+    eventType: 'quota.updated',
+    action: 'update',
+    status: 'success',
+    actor,
+    metadata: { changes: changesOf(before, after) },
+  })
+  grantSlots(tx, after.effective.concurrent_executions)
+}
+
+function changesOf(before: QuotaView, after: QuotaView): Record<string, Json> {
+  const names = Object.keys(after.effective) as (keyof Limits)[]
+  const changed = names
+    .filter((name) => before.effective[name] !== after.effective[name])
+    .map((name) => [name, { from: before.effective[name], to: after.effective[name] }] as const)
+  const plan = before.plan === after.plan ? [] : [['plan', { from: before.plan, to: after.plan }] as const]
+  return Object.fromEntries([...plan, ...changed])
+}

@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { planLimits } from '../../../src/governance/quotas/limits.ts'
+import { setPlan } from '../../../src/governance/quotas/quota.ts'
+import { auditOf } from '../support.ts'
+import { startTestServer, type TestServer } from '../../api/server.ts'
+
+let server: TestServer
+let path: string
+const keys = () => server.identities.users
+beforeAll(async () => {
+  server = await startTestServer()
+  path = `/organizations/${server.identities.organization_id}/quota`
+})
+afterAll(() => server?.close())
+
+const patch = (body: unknown) => server.call(keys().owner.api_key, 'PATCH', path, body)
+
+describe('the quota of an organization', () => {
+  test('is its plan’s, with what an owner sets instead; what is not named stays', async () => {
+    expect((await server.call(keys().admin.api_key, 'GET', path)).body).toEqual({
+      plan: 'enterprise',
+      limits: planLimits.enterprise,
+      overrides: {},
+      effective: planLimits.enterprise,
+    })
+    await patch({ concurrent_executions: 7 })
+    const { status, body } = await patch({ memory_mb: 1 })
+    expect(status).toBe(200)
+    expect(body.overrides).toEqual({ concurrent_executions: 7, memory_mb: 1 })
+    expect(body.effective).toEqual({ ...planLimits.enterprise, concurrent_executions: 7, memory_mb: 1 })
+    expect((await server.call(keys().owner.api_key, 'GET', path)).body).toEqual(body)
+    const [entry] = await auditOf(server.context, server.identities.organization_id, 1)
+    expect(entry).toMatchObject({
+      event_type: 'quota.updated',
+      user_id: keys().owner.user_id,
+      metadata: { changes: { memory_mb: { from: 4096, to: 1 } } },
+    })
+  })
+
+  test.each([
+    ['zero', { concurrent_executions: 0 }, 'concurrent_executions'],
+    ['a negative number', { memory_mb: -1 }, 'memory_mb'],
+    ['text', { memory_mb: '5' }, 'memory_mb'],
+    ['a fraction', { memory_mb: 1.5 }, 'memory_mb'],
+    ['null', { memory_mb: null }, 'memory_mb'],
+    ['an unknown key', { runs: 5 }, 'runs'],
+    ['over 100 times the plan’s', { queued_executions: 1_000_001 }, 'queued_executions'],
+  ])('refuses %s, and changes nothing', async (_name, body, field) => {
+    const before = await server.call(keys().owner.api_key, 'GET', path)
+    const answer = await patch({ requests_per_day: 2_000_000, ...body })
+    expect(answer.status).toBe(422)
+    expect(answer.body.error).toMatchObject({ code: 'validation_error' })
+    expect(answer.body.error.details.map((detail: { path: string }) => detail.path)).toContain(field)
+    expect((await server.call(keys().owner.api_key, 'GET', path)).body).toEqual(before.body)
+  })
+
+  test('takes exactly 100 times what the plan gives', async () => {
+    expect((await patch({ queued_executions: 1_000_000 })).status).toBe(200)
+  })
+
+  test('is read by admins and set by owners', async () => {
+    expect((await server.call(keys().member.api_key, 'GET', path)).status).toBe(403)
+    expect((await server.call(keys().admin.api_key, 'PATCH', path, { memory_mb: 9 })).status).toBe(403)
+  })
+
+  test('moves with the plan; an override counts as the ceiling of a smaller one', async () => {
+    const { organization_id: id } = server.identities
+    await patch({ queued_executions: 1_000_000, concurrent_executions: 9 })
+    const moved = await setPlan(server.context, id, 'free')
+    expect(moved).toMatchObject({ plan: 'free', limits: planLimits.free })
+    expect(moved.effective).toMatchObject({ queued_executions: 10_000, concurrent_executions: 9 })
+    await expect(setPlan(server.context, id, 'gold')).rejects.toMatchObject({ code: 'bad_request' })
+    await expect(setPlan(server.context, 'org_none', 'pro')).rejects.toMatchObject({ code: 'not_found' })
+    await setPlan(server.context, id, 'enterprise')
+  })
+})
