@@ -124,6 +124,8 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /organizations/{id}/governance': of(200),
   'PATCH /organizations/{id}/governance': of(200, async () => ({ body: { approval_threshold: 1 } })),
   'GET /organizations/{id}/governance/audit': of(200),
+  'GET /organizations/{id}/quota': of(200),
+  'PATCH /organizations/{id}/quota': of(200, async () => ({ body: { memory_mb: 300 } })),
   'GET /organizations/{id}/audit-events/verify': of(200),
 
   'GET /tools': of(200),
