@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, accessOf, acts, splitKey } from '../../../src/api/access.ts'
+import { prefixes } from '../../../src/api/app.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { covers, hasRole } from '../../../src/governance/scopes.ts'
 import { addOrganization } from '../fixtures.ts'
@@ -103,11 +104,17 @@ const statusOf: Record<string, number> = {
 }
 
 let sent = 0
+/** Below each prefix in turn: all lead to the same routes. */
 function send(key: GuardedKey, caller: Caller, { path }: Request, body: unknown): Promise<Answer> {
   const { method } = splitKey(key)
+  sent += 1
+  const prefix = prefixes[sent % prefixes.length] as string
   // With a key of its own each: a refusal must not even take that.
-  const once = method === 'POST' ? { 'idempotency-key': `matrix-${(sent += 1)}` } : {}
-  return server.call(null, method, path, body, { ...caller.headers, ...once })
+  const once = method === 'POST' ? { 'idempotency-key': `matrix-${sent}` } : {}
+  return server.call(null, method, `${prefix === '/' ? '' : prefix}${path}`, body, {
+    ...caller.headers,
+    ...once,
+  })
 }
 
 async function callersOf(key: GuardedKey): Promise<Caller[]> {
