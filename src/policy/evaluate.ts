@@ -142,10 +142,14 @@ function overlaps(rule: readonly string[], built: readonly string[]): boolean {
   let b = 0
   while (r < rule.length && b < built.length) {
     if (rule[r] === '*' || rule[r] === built[b]) r++
-    else if (!/^\d+$/.test(built[b] ?? '')) return false
+    else if (!isPosition(built[b]) || isPosition(rule[r])) return false
     b++
   }
   return true
+}
+
+function isPosition(segment: string | undefined): boolean {
+  return segment !== undefined && /^\d+$/.test(segment)
 }
 
 function anyOf(wanted: readonly Label[], labels: LabelSets): Tri {

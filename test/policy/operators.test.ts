@@ -169,6 +169,12 @@ describe('from_label', () => {
     expect(matches('deny', from('body.text'), { body: [{ text: 'y' }] }, { paramLabels: nested })).toBe(true)
   })
 
+  test('a list position that the rule names is that one alone', () => {
+    const second = new Map([['body.1', ['secret']]])
+    expect(matches('deny', from('body.1'), { body: ['x', 'y'] }, { paramLabels: second })).toBe(true)
+    expect(matches('deny', from('body.0'), { body: ['x', 'y'] }, { paramLabels: second })).toBe(false)
+  })
+
   test('allow wants every source to carry a label', () => {
     expect(matches('allow', from('body'), params, { paramLabels })).toBe(false)
     expect(matches('allow', from('body.text'), params, { paramLabels })).toBe(true)

@@ -1,0 +1,184 @@
+import fc from 'fast-check'
+import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
+import type { Call } from '../../src/policy/decide.ts'
+import { ruleInput, type StoredRule } from '../../src/policy/rule.ts'
+import type { Json, JsonObject, SideEffect, Verdict } from '../../src/policy/types.ts'
+import { allTexts, joined, linkTexts, recipientTexts, ruleDomains } from './texts.ts'
+
+/** Several calls asked of the same rules: each is one pair. */
+export interface Case {
+  readonly rules: readonly StoredRule[]
+  readonly approvalsEnabled: boolean
+  readonly calls: readonly Call[]
+}
+
+export const tools = ['mail_send', 'file_read', 'slack_send_message', 'Bash', 'mcp__crm__send_note']
+const globs = ['mail_send', 'mail_*', '*send*', 'file_rea?', 'Bash', 'mcp__*__send_*', 'slack_create_channel']
+export const operators: readonly RuleOperator[] = [
+  'equals',
+  'in',
+  'not_in',
+  'contains',
+  'startswith',
+  'domain_in',
+  'domain_not_in',
+  'exists',
+  'from_label',
+]
+
+const from = <T>(values: readonly T[]) => fc.constantFrom(...values)
+const label = from(['internal', 'confidential', 'untrusted', 'pii'])
+const someLabels = fc.uniqueArray(label, { minLength: 1, maxLength: 2 })
+
+/** Met often in rules and calls alike, so that they meet. */
+const frequent = from(['a@acme.com', 'b@evil.net', 'FILE1', 'hello', 'x', 'X'])
+
+const recipient = fc.oneof(
+  { weight: 3, arbitrary: from(recipientTexts) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .tuple(
+        fc.array(from(recipientTexts), { minLength: 2, maxLength: 3 }),
+        from([', ', ',', '; ', ';', '\n']),
+      )
+      .map(([parts, separator]) => joined(parts, separator)),
+  },
+)
+const text = fc.oneof(
+  { weight: 3, arbitrary: recipient },
+  { weight: 2, arbitrary: from(allTexts) },
+  { weight: 1, arbitrary: from(linkTexts) },
+  { weight: 1, arbitrary: from(['x@evil.s3.amazonaws.com', 'https://evil.s3.amazonaws.com/']) },
+  { weight: 5, arbitrary: from(['a@acme.com', 'a@acme.com', 'b@evil.net', 'FILE1', 'hello', 'x', '']) },
+)
+const scalar: fc.Arbitrary<Json> = fc.oneof(
+  { weight: 6, arbitrary: text },
+  { weight: 2, arbitrary: from<Json>([0, 1, 2.5, true, false, null]) },
+)
+const person = fc.record({ email: text, name: text, age: from([1, 2]) }, { requiredKeys: [] })
+const value: fc.Arbitrary<Json> = fc.oneof(
+  { weight: 8, arbitrary: scalar },
+  { weight: 2, arbitrary: fc.array(scalar, { maxLength: 3 }) },
+  { weight: 2, arbitrary: person },
+  { weight: 2, arbitrary: fc.array(fc.oneof(person as fc.Arbitrary<Json>, scalar), { maxLength: 2 }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ text: scalar, note: scalar }, { requiredKeys: [] }) as fc.Arbitrary<Json>,
+  },
+)
+const params = fc.record(
+  {
+    to: fc.oneof({ weight: 1, arbitrary: frequent }, { weight: 1, arbitrary: value }),
+    cc: value,
+    body: value,
+    list: value,
+  },
+  { requiredKeys: ['to'] },
+) as fc.Arbitrary<JsonObject>
+
+export const paths = [
+  'to',
+  'to',
+  'to',
+  'to',
+  'to',
+  'cc',
+  'body',
+  'body.text',
+  'list',
+  'list.email',
+  'list.0',
+  'list.0.email',
+  'to.email',
+  '*',
+  '*.email',
+  'gone',
+]
+const builtFrom = from(['to', 'to.email', 'body.text', 'list.0', 'list.1', 'list.1.email', 'cc'])
+
+const compared = fc.oneof(
+  { weight: 9, arbitrary: frequent },
+  { weight: 4, arbitrary: text },
+  { weight: 1, arbitrary: from([1, 2.5, true]) },
+)
+const comparedText = fc.oneof(
+  from(['hello', 'he', 'https://', 'FILE1', 'a@', 'b@evil', 'acme', 'https://docs.google.com', 'x']),
+  from(linkTexts),
+)
+const domainList = fc.uniqueArray(from([...ruleDomains.keys(), 'amazonaws.com', 'acme.com']), {
+  minLength: 1,
+  maxLength: 2,
+})
+const values: Readonly<Record<RuleOperator, fc.Arbitrary<unknown>>> = {
+  equals: compared,
+  in: fc.array(compared, { minLength: 1, maxLength: 6 }),
+  not_in: fc.array(compared, { minLength: 1, maxLength: 4 }),
+  contains: fc.oneof({ weight: 5, arbitrary: comparedText }, { weight: 1, arbitrary: from([1, true]) }),
+  startswith: comparedText,
+  domain_in: domainList,
+  domain_not_in: domainList,
+  exists: fc.boolean(),
+  from_label: someLabels,
+}
+const condition = from(operators).chain((operator) =>
+  fc.record({ param: from(paths), operator: fc.constant(operator), value: values[operator] }),
+) as fc.Arbitrary<ParamCondition>
+
+const sometimes = <T>(arbitrary: fc.Arbitrary<T>, weight: number) =>
+  fc.oneof({ weight: 10 - weight, arbitrary: fc.constant(undefined) }, { weight, arbitrary })
+
+const rule = fc
+  .record({
+    verdict: from<Verdict>(['allow', 'require_approval', 'deny']),
+    status: from(['active', 'active', 'active', 'active', 'shadow', 'inactive'] as const),
+    side_effects: sometimes(
+      fc.uniqueArray(from<SideEffect>(['read', 'write', 'egress']), { minLength: 1 }),
+      1,
+    ),
+    tools: sometimes(fc.uniqueArray(from(globs), { minLength: 1, maxLength: 3 }), 1),
+    labels: sometimes(
+      fc
+        .record({ any_of: someLabels, all_of: someLabels, none_of: someLabels }, { requiredKeys: [] })
+        .filter((each) => Object.keys(each).length > 0),
+      1,
+    ),
+    params: sometimes(fc.array(condition, { minLength: 1, maxLength: 2 }), 9),
+    applies_to: sometimes(fc.uniqueArray(from(['workflows', 'agents'] as const), { minLength: 1 }), 1),
+  })
+  .map((body) => JSON.parse(JSON.stringify({ ...body, match_all: true })) as object)
+
+const call: fc.Arbitrary<Call> = fc.record({
+  source: from(['workflows', 'agents'] as const),
+  tool: from(tools),
+  sideEffect: from<SideEffect>(['read', 'write', 'egress']),
+  params,
+  labels: fc.uniqueArray(label, { maxLength: 3 }),
+  paramLabels: fc.oneof(
+    fc.constant(undefined),
+    fc
+      .uniqueArray(fc.tuple(builtFrom, fc.uniqueArray(label, { maxLength: 2 })), {
+        selector: ([path]) => path,
+        maxLength: 3,
+      })
+      .map((entries) => new Map(entries)),
+  ),
+})
+
+/** Rules in the form in which they are saved: what the schema refuses is no case. */
+export const aCase: fc.Arbitrary<Case> = fc
+  .record({
+    bodies: fc.array(rule, { minLength: 1, maxLength: 6 }),
+    approvalsEnabled: fc.oneof(
+      { weight: 4, arbitrary: fc.constant(true) },
+      { weight: 1, arbitrary: fc.constant(false) },
+    ),
+    calls: fc.array(call, { minLength: 10, maxLength: 10 }),
+  })
+  .map(({ bodies, ...rest }) => ({
+    ...rest,
+    rules: bodies.map((body, index) => ({
+      ...ruleInput.parse({ name: `rule ${index}`, ...body }),
+      id: `rule_${index}`,
+    })),
+  }))

@@ -1,0 +1,393 @@
+# The rules of contract section 5, interpreted by OPA: an oracle for src/policy, which it shares no code with.
+# Rebuild policy.wasm (opa 1.22.2) after a change, from this folder:
+#   opa build --target wasm --entrypoint countersign/decision --output bundle.tar.gz policy.rego &&
+#     tar -xzf bundle.tar.gz /policy.wasm && rm bundle.tar.gz
+#
+# input: rules (as saved, in order), call {source, tool, side_effect, params, labels, origins: null or
+# [{path, labels}]}, approvals_enabled, and what people have read in texts (texts.ts): readings {text: {id, hosts}},
+# domains {as written: normal form}, suffixes {host: public suffix}.
+package countersign
+
+rank := {"allow": 0, "require_approval": 1, "deny": 2}
+
+decision := {
+	"matched": matched,
+	"deciding": deciding,
+	"effect": effect,
+}
+
+matched := [i | some i, rule in input.rules; rule.status != "inactive"; matches(rule)]
+
+enforced := [i | some i in matched; input.rules[i].status == "active"]
+
+strictest := max([rank[input.rules[i].verdict] | some i in enforced])
+
+default deciding := null
+
+deciding := min([i | some i in enforced; rank[input.rules[i].verdict] == strictest])
+
+effect := "allow" if {
+	deciding == null
+} else := "deny" if {
+	input.rules[deciding].verdict == "require_approval"
+	not input.approvals_enabled
+} else := input.rules[deciding].verdict
+
+# --- one rule: all of its conditions hold
+
+matches(rule) if {
+	input.call.side_effect in object.get(rule, "side_effects", [input.call.side_effect])
+	input.call.source in object.get(rule, "applies_to", [input.call.source])
+	names_tool(rule)
+	labels_hold(object.get(rule, "labels", {}))
+	every condition in object.get(rule, "params", []) {
+		holds(condition, rule.verdict != "allow")
+	}
+}
+
+names_tool(rule) if not rule.tools
+
+names_tool(rule) if {
+	some pattern in rule.tools
+	glob.match(pattern, null, input.call.tool)
+}
+
+call_labels := {label | some label in input.call.labels}
+
+labels_hold(wanted) if {
+	any_labelled(wanted)
+	count({label | some label in object.get(wanted, "all_of", [])} - call_labels) == 0
+	count({label | some label in object.get(wanted, "none_of", [])} & call_labels) == 0
+}
+
+any_labelled(wanted) if not wanted.any_of
+
+any_labelled(wanted) if count({label | some label in wanted.any_of} & call_labels) > 0
+
+# --- one condition; `strict`: its rule denies or holds, so one element suffices; to allow it takes every one
+
+negative := {"not_in", "domain_not_in"}
+
+holds(condition, strict) if {
+	not condition.operator in {"exists", "from_label"}
+	compares(condition, strict)
+}
+
+compares(condition, true) if true in outcomes(condition, true)
+
+compares(condition, true) if {
+	condition.operator in negative
+	is_missing(condition.param)
+}
+
+compares(condition, true) if {
+	condition.operator in negative
+	count(outcomes(condition, true)) == 0
+}
+
+compares(condition, false) if {
+	outcomes(condition, false) == {true}
+	not is_missing(condition.param)
+}
+
+holds(condition, true) if {
+	condition.operator == "exists"
+	condition.value
+	is_there(condition.param)
+}
+
+holds(condition, true) if {
+	condition.operator == "exists"
+	not condition.value
+	not is_whole(condition.param)
+}
+
+holds(condition, false) if {
+	condition.operator == "exists"
+	condition.value
+	is_whole(condition.param)
+}
+
+holds(condition, false) if {
+	condition.operator == "exists"
+	not condition.value
+	not is_there(condition.param)
+}
+
+holds(condition, _) if {
+	condition.operator == "from_label"
+	input.call.origins == null
+	is_there(condition.param)
+	carries(condition, call_labels)
+}
+
+holds(condition, strict) if {
+	condition.operator == "from_label"
+	input.call.origins != null
+	carried := {answer |
+		some origin in input.call.origins
+		concerns(split(condition.param, "."), split(origin.path, "."))
+		answer := is_carrier(condition, {label | some label in origin.labels})
+	}
+	true in carried
+	suffices(carried, strict)
+}
+
+suffices(_, true)
+
+suffices(carried, false) if not false in carried
+
+carries(condition, labels) if count({label | some label in condition.value} & labels) > 0
+
+is_carrier(condition, labels) if {
+	carries(condition, labels)
+} else := false
+
+# One path lies on the way of the other; list positions may be left out of the rule's.
+concerns(rule, built) if agree(rule, built)
+
+concerns(rule, built) if {
+	count([part | some part in rule; is_position(part)]) == 0
+	agree(rule, [part | some part in built; not is_position(part)])
+}
+
+agree(a, b) if {
+	every i in numbers.range(0, min([count(a), count(b)]) - 1) {
+		same_part(a[i], b[i])
+	}
+}
+
+same_part("*", _)
+
+same_part(a, b) if a == b
+
+is_position(part) if part in {"0", "1", "2"}
+
+# --- values at a path
+
+outcomes(condition, _) := {answer |
+	condition.operator in {"equals", "in", "contains", "startswith"}
+	some leaf in leaves(condition.param)
+	answer := compare(condition, leaf)
+} | {answer |
+	condition.operator == "not_in"
+	some leaf in leaves(condition.param)
+	answer := compare(object.union(condition, {"operator": "in"}), leaf) == false
+} if {
+	not startswith(condition.operator, "domain")
+}
+
+outcomes(condition, strict) := {answer |
+	some leaf in leaves(condition.param)
+	counts_as_recipient(leaf)
+	some answer in host_outcomes(condition, strict, leaf.value)
+} if {
+	startswith(condition.operator, "domain")
+}
+
+compare(condition, leaf) := identity(leaf.value) == identity(condition.value) if condition.operator == "equals"
+
+compare(condition, leaf) := identity(leaf.value) in {identity(value) | some value in condition.value} if {
+	condition.operator == "in"
+}
+
+compare(condition, leaf) := includes(condition.value, leaf) if condition.operator == "contains"
+
+compare(condition, leaf) := begins(condition.value, leaf) if condition.operator == "startswith"
+
+includes(value, leaf) if {
+	identity(value) == identity(leaf.value)
+	is_element(value, leaf)
+} else if {
+	not is_element(value, leaf)
+	is_string(leaf.value)
+	contains(leaf.value, value)
+} else if {
+	not is_element(value, leaf)
+	is_string(leaf.value)
+	contains(leaf.value, identity(value))
+} else := false
+
+is_element(_, leaf) if leaf.in_list
+
+is_element(value, _) if not is_string(value)
+
+begins(value, leaf) if {
+	is_string(leaf.value)
+	startswith(leaf.value, value)
+} else if {
+	is_string(leaf.value)
+	startswith(identity(leaf.value), identity(value))
+} else := false
+
+# A link to a Google file and its bare id are the same.
+identity(value) := object.get(object.get(input.readings, value, {}), "id", value) if is_string(value)
+
+identity(value) := value if not is_string(value)
+
+host_outcomes(condition, _, value) := {condition.operator in negative} if not is_string(value)
+
+host_outcomes(condition, strict, value) := {answer |
+	some host in input.readings[value].hosts
+	answer := inside(condition, strict, host) != (condition.operator in negative)
+} if {
+	is_string(value)
+}
+
+inside(condition, strict, host) if {
+	some written in condition.value
+	belongs(host, input.domains[written], strict != (condition.operator in negative))
+} else := false
+
+# Widely: below the domain. Narrowly: and of its registrant, where anybody can register below it.
+belongs(host, domain, true) if below(host, domain)
+
+belongs(host, domain, false) if {
+	below(host, domain)
+	not below(object.get(input.suffixes, host, ""), domain)
+}
+
+below(host, domain) if host == domain
+
+below(host, domain) if endswith(host, concat("", [".", domain]))
+
+# --- paths; lists on the way are entered in all elements
+
+split_path(param) := split(param, ".")
+
+walked(param) := [first, second, third] if {
+	parts := split_path(param)
+	first := step([{input.call.params}, set()], parts, 0)
+	second := step(first, parts, 1)
+	third := step(second, parts, 2)
+}
+
+step(state, parts, i) := state if i >= count(parts)
+
+step(state, parts, i) := [
+	{child | some node in state[0]; some child in children(node, parts[i])},
+	state[1] | {"missing" | some node in state[0]; is_dead(node, parts[i])},
+] if {
+	i < count(parts)
+}
+
+children(node, part) := {child | some key, child in node; key_is(key, part)} if is_object(node)
+
+children(node, part) := {child | some i, child in node; format_int(i, 10) == part} if {
+	is_array(node)
+	is_position(part)
+}
+
+children(node, "*") := {child | some child in node} if is_array(node)
+
+children(node, part) := {child |
+	some element in node
+	is_object(element)
+	child := element[part]
+} if {
+	is_array(node)
+	not is_position(part)
+	part != "*"
+}
+
+children(node, _) := set() if is_scalar(node)
+
+key_is(_, "*")
+
+key_is(key, part) if {
+	part != "*"
+	key == part
+}
+
+is_dead(node, _) if is_scalar(node)
+
+is_dead(node, _) if {
+	is_array(node)
+	count(node) == 0
+}
+
+is_dead(node, part) if {
+	is_object(node)
+	count(children(node, part)) == 0
+}
+
+is_dead(node, part) if {
+	is_array(node)
+	is_position(part)
+	count(children(node, part)) == 0
+}
+
+is_dead(node, part) if {
+	is_array(node)
+	not is_position(part)
+	part != "*"
+	some element in node
+	lacks(element, part)
+}
+
+lacks(element, _) if not is_object(element)
+
+lacks(element, part) if {
+	is_object(element)
+	count(children(element, part)) == 0
+}
+
+is_scalar(node) if {
+	not is_object(node)
+	not is_array(node)
+}
+
+nodes(param) := walked(param)[2][0]
+
+is_missing(param) if count(walked(param)[2][1]) > 0
+
+is_there(param) if {
+	some node in nodes(param)
+	is_something(node)
+}
+
+is_something(node) if {
+	not is_array(node)
+	not node in {null, ""}
+}
+
+is_something(node) if {
+	is_array(node)
+	some element in node
+	not element in {null, ""}
+}
+
+is_whole(param) if {
+	is_there(param)
+	not is_missing(param)
+}
+
+leaves(param) := {leaf |
+	some node in nodes(param)
+	walk(node, [path, value])
+	is_scalar(value)
+	value != null
+	leaf := {"value": value, "in_list": ends_in_list(path), "beside": is_beside_address(node, path)}
+}
+
+ends_in_list(path) if {
+	is_number(path[count(path) - 1])
+} else := false
+
+# In an object with an address, the rest only counts as a recipient if it looks like one.
+is_beside_address(node, path) if {
+	walk(node, [above, holder])
+	is_object(holder)
+	count(above) < count(path)
+	array.slice(path, 0, count(above)) == above
+	is_string(holder.email)
+	path[count(above)] != "email"
+} else := false
+
+counts_as_recipient(leaf) if not leaf.beside
+
+counts_as_recipient(leaf) if {
+	is_string(leaf.value)
+	some sign in ["@", "://"]
+	contains(leaf.value, sign)
+}

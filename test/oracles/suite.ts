@@ -1,0 +1,38 @@
+import { beforeAll, expect, test } from '@jest/globals'
+import { type Answered, ask, disagreements, type Mix, mixOf, type Oracle, seedFrom } from './agree.ts'
+import { planted } from './planted.ts'
+
+/** 2,000 sets of rules with 10 calls each. */
+const sets = 2000
+const seed = seedFrom(process.env['ORACLE_SEED'])
+
+/** What every oracle is held to. */
+export function oracleSuite(load: () => Promise<Oracle>): void {
+  let answered: Answered[]
+  beforeAll(async () => {
+    answered = ask(await load(), seed, sets)
+  })
+
+  test(`agrees on effect, deciding rule and matching rules of 20,000 pairs (seed ${seed})`, () => {
+    const found = disagreements(answered)
+    expect(found.slice(0, 3)).toEqual([])
+    expect(found).toHaveLength(0)
+  })
+
+  test('was asked about everything that there is', () => expectVariety(mixOf(answered)))
+
+  test.each(Object.entries(planted))('sees it when %s', (_, ours) => {
+    expect(disagreements(answered.slice(0, 1000), ours).length).toBeGreaterThan(0)
+  })
+}
+
+/** To agree on nothing but `no rule matched` would be no agreement. */
+function expectVariety({ pairs, verdicts, operators, shadows, several }: Mix): void {
+  expect(pairs).toBe(sets * 10)
+  for (const verdict of ['allow', 'require_approval', 'deny'])
+    expect({ verdict, share: (verdicts[verdict] ?? 0) / pairs >= 0.08 }).toEqual({ verdict, share: true })
+  for (const [operator, { matched, not }] of Object.entries(operators))
+    expect({ operator, often: matched >= 10 && not >= 100 }).toEqual({ operator, often: true })
+  expect(shadows).toBeGreaterThan(500)
+  expect(several).toBeGreaterThan(1000)
+}

@@ -1,0 +1,126 @@
+/**
+ * Texts with what a careful person reads in them: the hosts that they may lead to (null: something that is no domain
+ * and so is outside of all) and the Google file that they link to. Read by hand, not by our code: the oracles compare
+ * with these readings.
+ */
+export interface Reading {
+  readonly hosts: readonly (string | null)[]
+  /** The bare id, for a link to a Google file; else the text itself. */
+  readonly id: string
+}
+
+type Row = readonly [text: string, ...hosts: (string | null)[]]
+
+/** Single recipients: a list of them has the hosts of all. */
+const recipients: readonly Row[] = [
+  ['a@acme.com', 'acme.com'],
+  ['A.B@ACME.COM', 'acme.com'],
+  ['b@evil.net', 'evil.net'],
+  ['c@mail.acme.com', 'mail.acme.com'],
+  ['c@evilacme.com', 'evilacme.com'],
+  ['c@acme.com.evil.net', 'acme.com.evil.net'],
+  ['Ann <a@acme.com>', 'acme.com'],
+  ['Acme <b@evil.net>', 'evil.net'],
+  ['"a@acme.com" <b@evil.net>', 'acme.com', 'evil.net'],
+  ['"Doe, Ann" <a@acme.com>', 'acme.com'],
+  ['a@acme.com@evil.net', 'acme.com', 'evil.net'],
+  ['x@bücher.de', 'xn--bcher-kva.de'],
+  ['x@xn--bcher-kva.de', 'xn--bcher-kva.de'],
+  ['x@аcme.com', 'xn--cme-5cd.com'],
+  ['x@acme。com', 'acme.com'],
+  ['x@acme.com.', 'acme.com'],
+  ['x@evil.s3.amazonaws.com', 'evil.s3.amazonaws.com'],
+  ['me', null],
+]
+
+const others: readonly Row[] = [
+  ['', ...[]],
+  ['hello', null],
+  ['hello world', null],
+  ['oh hello', null],
+  ['x', null],
+  ['X', null],
+  ['1', null],
+  ['acme.com', 'acme.com'],
+  ['acme.com.evil.net', 'acme.com.evil.net'],
+  ['https://acme.com/x', 'acme.com'],
+  ['https://docs.acme.com:8443/x?y=1#z', 'docs.acme.com'],
+  ['HTTPS://ACME.COM./', 'acme.com'],
+  ['https://evil.net/?x=acme.com', 'evil.net'],
+  ['https://evil.net/acme.com', 'evil.net'],
+  ['evil.net/?x=acme.com', 'evil.net'],
+  ['https://acme.com@evil.net/', 'evil.net'],
+  ['https://acme.com:pw@evil.net:443/', 'evil.net'],
+  ['https://acme.com\\@evil.net/', 'acme.com', 'evil.net'],
+  ['https://evil.net\\.acme.com/', 'evil.net', null],
+  ['https://ACME。com/', 'acme.com'],
+  ['https://evil.s3.amazonaws.com/', 'evil.s3.amazonaws.com'],
+  ['https://аcme.com/', 'xn--cme-5cd.com'],
+  ['//evil.net/x', 'evil.net'],
+  ['mailto:a@acme.com?cc=b%40evil.net', 'acme.com', 'evil.net'],
+  ['http://2130706433/', '127.0.0.1'],
+]
+
+/** Links to a Google file, by its id. */
+const links: readonly (readonly [text: string, id: string, host: string])[] = [
+  ['https://docs.google.com/document/d/FILE1/edit', 'FILE1', 'docs.google.com'],
+  ['https://docs.google.com/spreadsheets/u/0/d/FILE1/edit#gid=0', 'FILE1', 'docs.google.com'],
+  ['https://drive.google.com/open?id=FILE1', 'FILE1', 'drive.google.com'],
+  ['https://drive.google.com/uc?export=download&id=FILE2', 'FILE2', 'drive.google.com'],
+  ['https://drive.google.com/drive/folders/FILE2?usp=sharing', 'FILE2', 'drive.google.com'],
+  ['docs.google.com/presentation/d/FILE2/mobilepresent', 'FILE2', 'docs.google.com'],
+  ['https://docs.google.com.evil.net/document/d/FILE1', '', 'docs.google.com.evil.net'],
+]
+
+const bareIds: readonly Row[] = [
+  ['FILE1', null],
+  ['FILE2', null],
+  ['FILE', null],
+  ['see FILE1 there', null],
+]
+
+const readings = new Map<string, Reading>([
+  ...[...recipients, ...others, ...bareIds].map(
+    ([text, ...hosts]) => [text, { id: text, hosts }] as [string, Reading],
+  ),
+  ...links.map(([text, id, host]) => [text, { id: id || text, hosts: [host] }] as [string, Reading]),
+])
+
+/** What was read in a text of a call. */
+export function readingOf(text: string): Reading {
+  const known = readings.get(text)
+  if (known !== undefined) return known
+  throw new Error(`nobody has read \`${text}\``)
+}
+
+/** A rule's text in the form in which it is compared; only links have another than their own. */
+export function idOf(text: string): string {
+  return readings.get(text)?.id ?? text
+}
+
+/** A list of recipients, as people write it; read as the union of its parts. */
+export function joined(parts: readonly string[], separator: string): string {
+  const text = parts.join(separator)
+  if (!readings.has(text)) {
+    readings.set(text, { id: text, hosts: [...new Set(parts.flatMap((part) => readingOf(part).hosts))] })
+  }
+  return text
+}
+
+export const recipientTexts = recipients.map(([text]) => text)
+export const linkTexts = links.map(([text]) => text)
+export const allTexts = [...readings.keys()]
+
+/** Domains as rules write them, in the form in which hosts are compared. */
+export const ruleDomains: ReadonlyMap<string, string> = new Map([
+  ['acme.com', 'acme.com'],
+  ['ACME.com.', 'acme.com'],
+  ['evil.net', 'evil.net'],
+  ['mail.acme.com', 'mail.acme.com'],
+  ['bücher.de', 'xn--bcher-kva.de'],
+  ['amazonaws.com', 'amazonaws.com'],
+  ['google.com', 'google.com'],
+])
+
+/** Hosts of which anybody can have one: the public suffix, where it is more than the last label. */
+export const suffixes: Readonly<Record<string, string>> = { 'evil.s3.amazonaws.com': 's3.amazonaws.com' }
