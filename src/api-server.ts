@@ -10,9 +10,11 @@ import { checkAuditTriggers } from './governance/audit-triggers.ts'
 import { forgetOldKeys } from './governance/idempotency.ts'
 import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
+import { forgetEndedSignIns, recordAccountEvents } from './governance/people/account-events.ts'
 import { startRelay } from './governance/relay.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
+import { createMailer } from './mailer.ts'
 import { createTemporalClient } from './temporal.ts'
 
 /*
@@ -20,7 +22,8 @@ import { createTemporalClient } from './temporal.ts'
  * told to answer what they have; what is under way is finished; then the database connections close.
  */
 
-const keyCleaningMilliseconds = 3_600_000
+const cleaningMilliseconds = 3_600_000
+const recordingMilliseconds = 10_000
 
 const config = orFail(() => readConfig())
 const tls = orFail(() => config.http.tls && readTlsKeyPair(config.http.tls))
@@ -32,19 +35,26 @@ const relay = startRelay(context, createMotor(client, config.temporal), () =>
   hasSearchAttributes(client, context.log),
 )
 const server = createHttpServer(
-  createApp(context, { temporal: temporalCheck(client.connection), draining: draining.signal }),
+  createApp(context, {
+    temporal: temporalCheck(client.connection),
+    draining: draining.signal,
+    mail: createMailer(config),
+  }),
   tls,
 )
-const cleaning = setInterval(() => {
-  forgetOldKeys(context).catch((error: Error) =>
-    context.log.warn({ err: error.message }, 'old keys were not forgotten'),
-  )
-}, keyCleaningMilliseconds)
+const cleaning = every(cleaningMilliseconds, 'old keys and sign-ins were not forgotten', () =>
+  Promise.all([forgetOldKeys(context), forgetEndedSignIns(context)]),
+)
+// What an answered request could not append itself, or a crash left behind.
+const recording = every(recordingMilliseconds, 'what happened to accounts is not in the audit log yet', () =>
+  recordAccountEvents(context),
+)
 
 checkInstallation(context).catch(failStart)
 
 exitWithParent(async () => {
   clearInterval(cleaning)
+  clearInterval(recording)
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   draining.abort()
   // A connection is idle, and can be closed, once its last answer has gone out.
@@ -66,3 +76,10 @@ server.listen(config.http.port, config.http.host, () => {
   signalReady(port)
   void checkAuditTriggers(context)
 })
+
+/** Does something again and again; a failure is a line of the log, and the next time comes. */
+function every(milliseconds: number, failure: string, act: () => Promise<unknown>): NodeJS.Timeout {
+  return setInterval(() => {
+    act().catch((error: Error) => context.log.warn({ err: error.message }, failure))
+  }, milliseconds)
+}

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { hkdfSync, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { z } from 'zod'
 
@@ -66,6 +66,8 @@ export interface Config {
     readonly docs: boolean
   }
   readonly encryptionKey: Buffer
+  /** Signs cookies and mailed tokens and seals second factors; the same in every process. */
+  readonly sessionSecret: string
   readonly tools: { readonly fileRoot: string; readonly smtpUrl: string | null; readonly mailFrom: string }
   /** Where whole logs go; null: to stderr. */
   readonly logFolder: string | null
@@ -123,6 +125,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
     },
     encryptionKey,
+    sessionSecret: e.SESSION_SECRET_KEY ?? derivedSecret(encryptionKey),
     tools: { fileRoot: e.FILE_ROOT, smtpUrl: e.SMTP_URL ?? null, mailFrom: e.MAIL_FROM },
     logFolder: e.LOG_DIR ?? null,
     logLevel: e.LOG_LEVEL,
@@ -131,6 +134,11 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     heartbeatTimeoutSeconds: e.HEARTBEAT_TIMEOUT_SECONDS,
     reconcileSeconds: e.RECONCILE_SECONDS,
   }
+}
+
+/** For installations that set none: of the key that all their processes share, so that all take each other's cookies. */
+function derivedSecret(key: Buffer): string {
+  return Buffer.from(hkdfSync('sha256', key, '', 'countersign session secret', 32)).toString('base64url')
 }
 
 /** What links begin with, without a closing slash: `PUBLIC_URL`, else the address that is listened on. */

@@ -34,6 +34,9 @@ export const access = {
   'GET /me': needs(null, 'viewer', 'nothing'),
   'GET /scopes': needs(null, 'viewer', 'nothing'),
 
+  // What is made is the caller's own: no role anywhere is needed for it.
+  'POST /organizations': needs('organizations:*', 'viewer', 'nothing'),
+
   'POST /api-keys': needs('api_keys:*', 'viewer', 'own'),
   'GET /api-keys': needs('api_keys:*', 'viewer', 'own'),
   'PATCH /api-keys/{id}': needs('api_keys:*', 'viewer', 'api_key'),

@@ -1,11 +1,12 @@
 import express, { type Express, type NextFunction, type Request, type Response, type Router } from 'express'
 import type { Context } from '../context.ts'
 import { splitKey, type Method } from './access.ts'
+import { createAuth } from './auth.ts'
 import { dispatch } from './dispatch.ts'
 import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
 import { pages } from './pages.ts'
 import { requestId } from './request-id.ts'
-import type { Route, Services } from './route.ts'
+import type { Mounted, Route, Services } from './route.ts'
 import { routes } from './routes/index.ts'
 
 /** Every route answers below each of these (contract section 1). */
@@ -20,7 +21,9 @@ export function createApp(context: Context, services: Services): Express {
   app.set('case sensitive routing', true)
   app.use(withHeaders)
   app.use(pages(context))
-  const router = createRouter(context, services)
+  const auth = createAuth(context, services.mail)
+  app.all('/api/auth/*splat', (request, response) => auth.answer(request, response))
+  const router = createRouter(context, { ...services, auth })
   for (const prefix of prefixes) app.use(prefix, router)
   app.use((request: Request) => {
     throw unknownRoute(request)
@@ -31,7 +34,7 @@ export function createApp(context: Context, services: Services): Express {
   return app
 }
 
-function createRouter(context: Context, services: Services): Router {
+function createRouter(context: Context, services: Mounted): Router {
   const router = express.Router({ caseSensitive: true })
   for (const [path, methods] of byPath(routes)) {
     router.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, response) => {

@@ -1,16 +1,19 @@
 import type { Request, Response } from 'express'
+import { publicBase } from '../config.ts'
 import type { Context } from '../context.ts'
-import { authenticate, type Caller, type Identity } from '../governance/identity.ts'
-import { covers, hasRole } from '../governance/scopes.ts'
+import { authenticate, identityOfSession, type Caller, type Identity } from '../governance/identity.ts'
+import { covers, hasRole, scopesOfRole } from '../governance/scopes.ts'
 import type { Role } from '../policy/types.ts'
 import { acts, accessOf, splitKey, type Access } from './access.ts'
+import { addressOf, type Auth } from './auth.ts'
+import { secondFactorPage } from './auth-pages.ts'
 import { ApiError, statusOf, toApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
 import { readJsonBody } from './json-body.ts'
 import { readQuery } from './query.ts'
-import type { Call, Route, Services } from './route.ts'
+import type { Call, Mounted, Route } from './route.ts'
 import { sendAnswer } from './send.ts'
-import { findStanding } from './subjects.ts'
+import { findStanding, keyLacksSecondFactor } from './subjects.ts'
 import { validate } from './validation.ts'
 
 type Guarded = Extract<Access, { public: false }>
@@ -22,7 +25,7 @@ type Guarded = Extract<Access, { public: false }>
 export async function dispatch(
   route: Route,
   context: Context,
-  services: Services,
+  services: Mounted,
   request: Request,
   response: Response,
 ): Promise<void> {
@@ -32,7 +35,7 @@ export async function dispatch(
     if (answer) sendAnswer(response, answer)
     return
   }
-  const identity = await admit(context, request, access)
+  const identity = await admit(context, services.auth, request, access)
   const params = pathParams(request)
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
@@ -54,7 +57,7 @@ export async function dispatch(
     signal: goneSignal(response, services),
     stillAllowed: async () => {
       try {
-        await standIn(context, await admit(context, request, access), access, request, naming)
+        await standIn(context, await admit(context, services.auth, request, access), access, request, naming)
         return true
       } catch (error) {
         // An outage says nothing about anybody's rights.
@@ -79,13 +82,26 @@ async function bodyOf(request: Request): Promise<unknown> {
   return body === undefined ? {} : body
 }
 
-/** Who sends the request, with a key that has the route's scope. */
-async function admit(context: Context, request: Request, access: Guarded): Promise<Identity> {
-  const identity = await authenticate(context.db, request.headers.authorization)
+/** Who sends the request, with a key that has the route's scope, or a session. */
+async function admit(context: Context, auth: Auth, request: Request, access: Guarded): Promise<Identity> {
+  const identity = await identify(context, auth, request)
   if (identity === null)
-    throw new ApiError('unauthenticated', 'send `Authorization: Bearer <API key>` with a key that is valid')
+    throw new ApiError(
+      'unauthenticated',
+      'send `Authorization: Bearer <API key>` with a key that is valid, or sign in',
+    )
   requireScope(identity, access)
   return identity
+}
+
+/** A header that names a key is never made up for by a cookie. */
+async function identify(context: Context, auth: Auth, request: Request): Promise<Identity | null> {
+  if (request.headers.authorization !== undefined)
+    return authenticate(context.db, request.headers.authorization)
+  const userId = await auth.userOf(request)
+  if (userId === null) return null
+  const wanted = request.headers['x-organization-id']
+  return identityOfSession(context.db, userId, typeof wanted === 'string' ? wanted : null)
 }
 
 function requireScope(identity: Identity, { scope }: Guarded): void {
@@ -106,15 +122,21 @@ function requireRole(role: Role, minimum: Role): void {
 async function standIn(
   context: Context,
   identity: Identity,
-  { subject, role }: Guarded,
+  { subject, role, scope }: Guarded,
   request: Request,
   naming: { params: Record<string, string>; organizationId: string },
 ): Promise<Caller> {
+  // A session's person must be able to learn who they are, where they are a member, and so where to enrol.
+  const lacks = async () =>
+    identity.keyId !== null &&
+    (await keyLacksSecondFactor(context.db, identity.user.id, identity.organizationId))
   const standing =
     subject === 'nothing'
       ? // The lowest role: what is about the caller alone needs no other, and gives none.
-        { organizationId: identity.organizationId, role: 'viewer' as const }
+        { organizationId: identity.organizationId, role: 'viewer' as const, lacksSecondFactor: await lacks() }
       : await findStanding(context.db, identity.user.id, subject, naming)
+  // Agents work unattended: what they ask is decided by rules, and a person is asked where one must be.
+  if (standing.lacksSecondFactor && scope !== 'agents:authorize') throw mfaRequired(context)
   requireRole(standing.role, role)
   return {
     userId: identity.user.id,
@@ -122,9 +144,16 @@ async function standIn(
     organizationId: standing.organizationId,
     role: standing.role,
     keyId: identity.keyId,
-    scopes: identity.scopes,
-    ip: request.socket.remoteAddress?.replace(/^::ffff:/, '') ?? null,
+    scopes: identity.keyId === null ? scopesOfRole(standing.role) : identity.scopes,
+    ip: addressOf(request),
   }
+}
+
+const mfaRequired = ({ config }: Context): ApiError => {
+  const message = 'the organization requires a second factor: sign in and enrol one'
+  return new ApiError('mfa_required', message, [
+    { path: 'second_factor', message: `${publicBase(config)}${secondFactorPage}` },
+  ])
 }
 
 /** `organization_id` of the query, else of the body. */
@@ -173,7 +202,7 @@ function idempotencyKey(route: Route, request: Request): string | null {
   )
 }
 
-function goneSignal(response: Response, services: Services): AbortSignal {
+function goneSignal(response: Response, services: Mounted): AbortSignal {
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   return AbortSignal.any([gone.signal, services.draining])

@@ -4,7 +4,7 @@ import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governan
 
 /** Codes that only a transport can give rise to. */
 export type ApiErrorCode =
-  'unauthenticated' | 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
+  'unauthenticated' | 'mfa_required' | 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
 /** The HTTP status of every code (contract section 1, "Errors"): the one place that knows. */
@@ -17,6 +17,7 @@ export const statusOf = {
   run_denied: 403,
   self_approval: 403,
   not_an_approver: 403,
+  mfa_required: 403,
   not_found: 404,
   conflict: 409,
   approval_already_decided: 409,

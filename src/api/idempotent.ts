@@ -27,7 +27,8 @@ export async function answerOnce(
   const opening = await openKey(context, {
     organizationId: caller.organizationId,
     userId: caller.userId,
-    apiKeyId: caller.keyId,
+    // Keys begin with `key_`; all sessions of a person can do the same.
+    apiKeyId: caller.keyId ?? 'session',
     // Of the route, not of the text that was sent: prefix, closing slash and percent-encoding make no other call.
     route: `${route.key} ${JSON.stringify(call.params)}`,
     key,

@@ -1,6 +1,7 @@
 import express, { type Request, type Response, type Router } from 'express'
 import type { Context } from '../context.ts'
 import { idPrefixes } from '../contract/ids.ts'
+import { authPage, invitationPage, resetPage, secondFactorPage } from './auth-pages.ts'
 import { consolePage } from './console-page.ts'
 import { sendPage } from './html-page.ts'
 import { sendAnswer } from './send.ts'
@@ -26,6 +27,11 @@ export function pages(context: Context): Router {
     if (!approvalId.test(id)) next()
     else sendPage(response, consolePage(context.config, id))
   })
+  for (const path of [secondFactorPage, resetPage, invitationPage])
+    router.get(path, (request, response) => {
+      const query = new URLSearchParams(request.originalUrl.split('?', 2)[1] ?? '')
+      sendPage(response, authPage(context.config, path, query.get('token')))
+    })
   return router
 }
 

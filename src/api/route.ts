@@ -4,6 +4,8 @@ import type { Context } from '../context.ts'
 import type { Once } from '../governance/idempotency.ts'
 import type { Caller, Identity } from '../governance/identity.ts'
 import type { RouteKey } from './access.ts'
+import type { Auth } from './auth.ts'
+import type { ServiceMail } from './service-mail.ts'
 
 /** Names in braces of `'GET /workflows/{id}/versions/{version}'`. */
 type ParamNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
@@ -16,7 +18,7 @@ type SchemaOutput<S> = S extends z.ZodType ? z.output<S> : undefined
 /** What a handler gets once authentication, scope, subject, role and form are settled. */
 export interface Call<Key extends string = string, Query = unknown, Body = unknown> {
   readonly context: Context
-  readonly services: Services
+  readonly services: Mounted
   readonly identity: Identity
   /** The caller in the organization the call is about. */
   readonly caller: Caller
@@ -39,8 +41,15 @@ export interface Services {
   readonly temporal: () => Promise<boolean>
   /** Aborted when the server begins to drain. */
   readonly draining: AbortSignal
+  /** Sends a mail of the service's own, once the mail server has taken it. */
+  readonly mail: (mail: ServiceMail) => Promise<void>
   /** Between two comments of an event stream; 15 s. */
   readonly pingMilliseconds?: number
+}
+
+/** What a mounted route has: of these, the application makes what the process need not bring. */
+export interface Mounted extends Services {
+  readonly auth: Auth
 }
 
 export interface Answer {

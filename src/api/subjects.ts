@@ -8,6 +8,8 @@ import type { Subject } from './access.ts'
 export interface Standing {
   readonly organizationId: string
   readonly role: Role
+  /** Whether the organization requires a second factor that the user has not enrolled. */
+  readonly lacksSecondFactor: boolean
 }
 
 /** What may name the subject: path parameters, and `organization_id` of query or body for subject `own`. */
@@ -42,6 +44,21 @@ const sources: Readonly<
   api_key: (id) => sql`select organization_id from api_keys where id = ${id}`,
 }
 
+const lacksSecondFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')::boolean, false) and not u.two_factor_enabled`
+
+/** Where a key is asked about its person alone, its own organization still says whether they must have a second factor. */
+export async function keyLacksSecondFactor(
+  db: Kysely<Database>,
+  userId: string,
+  organizationId: string,
+): Promise<boolean> {
+  const { rows } = await sql<{ lacks: boolean }>`
+    select ${lacksSecondFactor} as lacks from memberships m
+    join organizations o on o.id = m.organization_id join users u on u.id = m.user_id
+    where m.user_id = ${userId} and m.organization_id = ${organizationId}`.execute(db)
+  return rows[0]?.lacks === true
+}
+
 /**
  * Finds the subject's organization and the user's role there, in one statement. Throws `not_found` alike for what does
  * not exist and for what belongs to an organization that the user is no member of.
@@ -54,11 +71,12 @@ export async function findStanding(
 ): Promise<Standing> {
   const id = subject === 'own' ? naming.organizationId : (naming.params['id'] ?? '')
   const rule = naming.params['rule'] ?? ''
-  const { rows } = await sql<{ organization_id: string; role: Role }>`
-    select s.organization_id, m.role from (${sources[subject](id, rule)}) as s
-    join memberships m on m.organization_id = s.organization_id and m.user_id = ${userId}`.execute(db)
+  const { rows } = await sql<{ organization_id: string; role: Role; lacks: boolean }>`
+    select s.organization_id, m.role, ${lacksSecondFactor} as lacks from (${sources[subject](id, rule)}) as s
+    join memberships m on m.organization_id = s.organization_id and m.user_id = ${userId}
+    join organizations o on o.id = s.organization_id join users u on u.id = m.user_id`.execute(db)
   const [row] = rows
   if (row === undefined)
     throw notFound(words[subject], subject === 'rule' || subject === 'label_rule' ? rule : id)
-  return { organizationId: row.organization_id, role: row.role }
+  return { organizationId: row.organization_id, role: row.role, lacksSecondFactor: row.lacks }
 }

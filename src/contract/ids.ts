@@ -14,6 +14,7 @@ export const idPrefixes = {
   key: 'key',
   file: 'file',
   event: 'evt',
+  invitation: 'inv',
 } as const
 export type IdKind = keyof typeof idPrefixes
 

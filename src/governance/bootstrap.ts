@@ -4,7 +4,7 @@ import { newId } from '../contract/ids.ts'
 import type { Role } from '../policy/types.ts'
 import type { ChainTx } from './chain-tx.ts'
 import { hashApiKey, newApiKey } from './key-format.ts'
-import { hashPassword, newPassword } from './password.ts'
+import { hashPassword, newPassword, passwordAccount } from './password.ts'
 import { scopesOfRole } from './scopes.ts'
 
 /** The five people of a new installation (contract section 9); `approver` is a second admin. */
@@ -82,13 +82,16 @@ export async function bootstrapIdentities(
   })
 }
 
-/** The organization to fill: a new one, or one that an interrupted bootstrap left without members. */
+/**
+ * The organization to fill: a new one, or one that an interrupted bootstrap left without members. Who signed up before
+ * it keeps nobody from making it: personal organizations do not count.
+ */
 export async function emptyOrganization(context: Context, name = 'Countersign'): Promise<string | null> {
   return context.db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(trx)
     const { rows } = await sql<{ id: string; members: boolean }>`
       select id, exists (select 1 from memberships where organization_id = o.id) as members
-      from organizations as o order by id limit 1`.execute(trx)
+      from organizations as o where not personal order by id limit 1`.execute(trx)
     const [first] = rows
     if (first !== undefined) return first.members ? null : first.id
     const id = newId('organization')
@@ -118,9 +121,13 @@ async function insertPeople(tx: ChainTx, people: readonly Person[]): Promise<{ o
         id: person.user_id,
         email: person.email,
         name: person.name,
-        password_hash: person.passwordHash,
+        email_verified: true,
       })),
     )
+    .execute()
+  await tx.trx
+    .insertInto('auth_accounts')
+    .values(people.map((person) => passwordAccount(person.user_id, person.passwordHash)))
     .execute()
   await tx.trx
     .insertInto('memberships')

@@ -3,7 +3,7 @@ import { newId } from '../contract/ids.ts'
 import { addKey, emptyOrganization } from './bootstrap.ts'
 import { DomainError } from './errors.ts'
 import { newApiKey } from './key-format.ts'
-import { hashPassword, newPassword } from './password.ts'
+import { hashPassword, newPassword, passwordAccount } from './password.ts'
 import { scopesOfRole } from './scopes.ts'
 
 export interface CreatedOwner {
@@ -31,14 +31,20 @@ export async function createOwner(
   if (organizationId === null) throw taken
   const password = newPassword()
   const passwordHash = await hashPassword(password)
-  const owner = { user_id: newId('user'), email: request.email, api_key: newApiKey().secret }
+  const owner = { user_id: newId('user'), email: request.email.toLowerCase(), api_key: newApiKey().secret }
   return context.combiner.run(organizationId, 'org.change', async (tx) => {
-    const member = await tx.trx.selectFrom('memberships').select('user_id').limit(1).executeTakeFirst()
+    const member = await tx.trx
+      .selectFrom('memberships')
+      .select('user_id')
+      .where('organization_id', '=', organizationId)
+      .limit(1)
+      .executeTakeFirst()
     if (member !== undefined) throw taken
     await tx.trx
       .insertInto('users')
-      .values({ id: owner.user_id, email: owner.email, password_hash: passwordHash })
+      .values({ id: owner.user_id, email: owner.email, email_verified: true })
       .execute()
+    await tx.trx.insertInto('auth_accounts').values(passwordAccount(owner.user_id, passwordHash)).execute()
     await tx.trx
       .insertInto('memberships')
       .values({ organization_id: organizationId, user_id: owner.user_id, role: 'owner' })

@@ -3,15 +3,18 @@ import type { Database } from '../db/schema/index.ts'
 import type { Role } from '../policy/types.ts'
 import type { Actor } from './audit.ts'
 import { hashApiKey, isApiKey } from './key-format.ts'
+import { allScopes } from './scopes.ts'
 
 export { newApiKey } from './key-format.ts'
 
-/** Who an API key speaks for. The role is looked up per organization, at each call. */
+/** Who sends a request, by key or by session. The role is looked up per organization, at each call. */
 export interface Identity {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
-  /** The key's organization: meant where a call names none. */
+  /** The key's or session's organization: meant where a call names none. */
   readonly organizationId: string
-  readonly keyId: string
+  /** null: the person has signed in themselves. */
+  readonly keyId: string | null
+  /** Of a session: all there are; its caller gets those of the role. */
   readonly scopes: readonly string[]
 }
 
@@ -21,7 +24,8 @@ export interface Caller {
   readonly email: string
   readonly organizationId: string
   readonly role: Role
-  readonly keyId: string
+  /** null: the person has signed in themselves. */
+  readonly keyId: string | null
   readonly scopes: readonly string[]
   readonly ip: string | null
 }
@@ -59,6 +63,28 @@ export async function authenticate(
     keyId: row.id,
     scopes: row.scopes,
   }
+}
+
+/**
+ * A signed-in person as the sender of a request: every scope, bounded by their role wherever they act. `wanted` is the
+ * organization they ask to act in; without it it is the first they belong to. Null for a person who is gone.
+ */
+export async function identityOfSession(
+  db: Kysely<Database>,
+  userId: string,
+  wanted: string | null,
+): Promise<Identity | null> {
+  const row = await db
+    .selectFrom('users as u')
+    .leftJoin('memberships as m', 'm.user_id', 'u.id')
+    .select(['u.id', 'u.email', 'u.name', 'm.organization_id'])
+    .where('u.id', '=', userId)
+    .orderBy('m.organization_id')
+    .limit(1)
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const { id, email, name, organization_id: first } = row
+  return { user: { id, email, name }, organizationId: wanted ?? first ?? '', keyId: null, scopes: allScopes }
 }
 
 /** Of calls that come together the first writes and the others find it written. A lost note is no loss. */

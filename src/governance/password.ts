@@ -1,4 +1,6 @@
 import { randomBytes, scrypt } from 'node:crypto'
+import type { Insertable } from 'kysely'
+import type { AuthAccountsTable } from '../db/schema/identity.ts'
 
 const cost = { N: 16_384, r: 16, p: 1 } as const
 const keyLength = 64
@@ -19,6 +21,11 @@ export async function hashPassword(password: string): Promise<string> {
     )
   })
   return `${salt}:${key.toString('hex')}`
+}
+
+/** The row that a password signs in with, as the sign-in library looks it up. */
+export function passwordAccount(userId: string, password: string): Insertable<AuthAccountsTable> {
+  return { id: userId, account_id: userId, provider_id: 'credential', user_id: userId, password }
 }
 
 /** 24 characters, 144 random bits. */

@@ -36,6 +36,7 @@ export const scopes = {
 export type Scope = keyof typeof scopes
 
 const names = Object.keys(scopes) as Scope[]
+export const allScopes: readonly Scope[] = names
 const areas = new Set(names.map((scope) => scope.slice(0, scope.indexOf(':'))))
 const ranks = { viewer: 0, member: 1, admin: 2, owner: 3 } as const satisfies Record<Role, number>
 

@@ -18,7 +18,11 @@ async function otherServer(
   Object.assign(other, {
     combiner: { join: combiner.join.bind(combiner), run: wrap(combiner.run.bind(combiner), end) },
   })
-  const services = { temporal: () => Promise.resolve(true), draining: new AbortController().signal }
+  const services = {
+    temporal: () => Promise.resolve(true),
+    draining: new AbortController().signal,
+    mail: async () => {},
+  }
   const server = createHttpServer(createApp(other, services))
   const base = await listen(server)
   return {

@@ -47,7 +47,7 @@ export async function addPerson(
   const userId = newId('user')
   await context.db
     .insertInto('users')
-    .values({ id: userId, email: `${userId}@elsewhere.test`, password_hash: null })
+    .values({ id: userId, email: `${userId}@elsewhere.test` })
     .execute()
   await context.db
     .insertInto('memberships')

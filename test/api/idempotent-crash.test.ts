@@ -64,6 +64,11 @@ const checks: Partial<Record<ActingKey, Check>> = {
   'POST /approvals/{id}/reject': voted('reject', 'rejected'),
   'POST /organizations/{id}/rules': foundBelow,
   'POST /organizations/{id}/label-rules': foundBelow,
+  async 'POST /organizations'(answer) {
+    const { organizations } = (await server.call(keyOf('owner'), 'GET', '/me')).body
+    const { id } = answer.body
+    expect(organizations.filter((each: { id: string }) => each.id === id)).toEqual([answer.body])
+  },
   async 'POST /api-keys'(answer) {
     expect((await server.call(answer.body.api_key, 'GET', '/me')).status).toBe(200)
     const listed = (await server.call(keyOf('owner'), 'GET', '/api-keys?limit=200')).body.data
@@ -71,11 +76,10 @@ const checks: Partial<Record<ActingKey, Check>> = {
   },
 }
 
-/** Length of the organization's audit chain: every change appends to it. */
+/** Length of all audit chains together: every change appends to one. */
 async function changes(): Promise<number> {
   const { rows } = await server.context.pool.query<{ seq: number }>(
-    'select seq::int from chain_head where organization_id = $1',
-    [organizationId],
+    'select sum(seq)::int as seq from chain_head',
   )
   return rows[0]?.seq as number
 }

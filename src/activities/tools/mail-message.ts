@@ -25,7 +25,10 @@ export interface Mail {
  * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`,
  *   `mail_not_configured` (MAIL_FROM)
  */
-export async function composeMail(call: ToolCall<ToolParams<'mail_send'>>, mailFrom: string): Promise<Mail> {
+export async function composeMail(
+  call: Pick<ToolCall<ToolParams<'mail_send'>>, 'params' | 'idempotencyKey'>,
+  mailFrom: string,
+): Promise<Mail> {
   const { params } = call
   refuseHeaderBreaks('subject', params.subject)
   const to = parseRecipients('to', params.to)

@@ -8,6 +8,7 @@ import { getHealth } from './health.ts'
 import { getMe, getScopes } from './me.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
 import { getQuota, patchQuota } from './quota.ts'
+import { postOrganization } from './organizations.ts'
 import { getRuleTemplates } from './rule-templates.ts'
 import { postRuleTrial } from './rule-trial.ts'
 import { ruleRoutes } from './rules.ts'
@@ -33,7 +34,7 @@ const runDetailRoutes = [getReceipt, getRunEvents, getStepOutput, postResolve]
 const approvalRoutes = [getApprovals, getApproval, postApprove, postReject]
 const governanceRoutes = [getGovernance, patchGovernance, getQuota, patchQuota, getAudit, getVerify]
 const dataRoutes = [getTools, getToolRoute, getMemory, putMemory, deleteMemoryRoute]
-const identityRoutes = [getMe, getScopes, postApiKey, getApiKeys, patchApiKey, deleteApiKey]
+const identityRoutes = [getMe, getScopes, postOrganization, postApiKey, getApiKeys, patchApiKey, deleteApiKey]
 
 /** Every route that is mounted, in the order of its description. */
 export const routes: readonly Route[] = [

@@ -1,25 +1,30 @@
 import { z } from 'zod'
-import { scopes, type Scope } from '../../governance/scopes.ts'
+import { scopes, scopesOfRole, type Scope } from '../../governance/scopes.ts'
 import { access, splitKey, type Access, type RouteKey } from '../access.ts'
 import { ok, route } from '../route.ts'
 import { id, role, scopeMap } from '../schemas/common.ts'
+import { organization } from '../schemas/people.ts'
 import { scopesAsMap } from '../schemas/scopes.ts'
 
 const me = z
   .strictObject({
-    user: z.strictObject({ id, email: z.string(), name: z.string() }),
-    organizations: z.array(
-      z.strictObject({ id, name: z.string(), personal: z.boolean(), plan: z.string(), role }),
-    ),
+    user: z.strictObject({
+      id,
+      email: z.string(),
+      name: z.string(),
+      email_verified: z.boolean(),
+      second_factor: z.boolean(),
+    }),
+    organizations: z.array(organization),
     organization_id: id,
-    key_id: id,
+    key_id: id.nullable(),
     scopes: scopeMap,
   })
   .meta({ id: 'Me' })
 
 export const getMe = route({
   key: 'GET /me',
-  summary: 'Who the key speaks for, their organizations and the key’s scopes',
+  summary: 'Who the key or session speaks for, their organizations, and the scopes it has',
   tag: 'Identity',
   responses: { 200: me },
   async handle({ context, identity }) {
@@ -30,12 +35,18 @@ export const getMe = route({
       .where('m.user_id', '=', identity.user.id)
       .orderBy('o.id')
       .execute()
+    const account = await context.db
+      .selectFrom('users')
+      .select(['email_verified', 'two_factor_enabled as second_factor'])
+      .where('id', '=', identity.user.id)
+      .executeTakeFirstOrThrow()
+    const here = organizations.find((each) => each.id === identity.organizationId)
     return ok({
-      user: identity.user,
+      user: { ...identity.user, ...account },
       organizations,
       organization_id: identity.organizationId,
       key_id: identity.keyId,
-      scopes: scopesAsMap(identity.scopes),
+      scopes: scopesAsMap(identity.keyId === null ? scopesOfRole(here?.role ?? 'viewer') : identity.scopes),
     })
   },
 })

@@ -1,4 +1,4 @@
-/** Organizations, people, keys. `password_hash` is written by sign-up and bootstrap, never read by the API. */
+/** Organizations, people, keys. */
 export const identity = `
 create table organizations (
   id text primary key,

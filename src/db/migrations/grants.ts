@@ -32,6 +32,13 @@ const changeable = [
   'memory',
   'memory_usage',
   'request_windows',
+  'auth_accounts',
+  'auth_sessions',
+  'auth_verifications',
+  'auth_two_factors',
+  'auth_rate_limits',
+  'invitations',
+  'account_events',
 ]
 const deletable = [
   'run_events',
@@ -42,6 +49,12 @@ const deletable = [
   'idempotency_keys',
   'process_heartbeats',
   'memory',
+  'auth_accounts',
+  'auth_sessions',
+  'auth_verifications',
+  'auth_two_factors',
+  'auth_rate_limits',
+  'account_events',
 ]
 
 /** Statements that give `role` exactly these rights. The role name is a quoted identifier. */

@@ -1,5 +1,6 @@
 import { audit } from './0002-audit.ts'
 import { identity } from './0001-identity.ts'
+import { people } from './0009-people.ts'
 import { plumbing } from './0005-plumbing.ts'
 import { policy } from './0003-policy.ts'
 import { registry } from './0008-registry.ts'
@@ -15,6 +16,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0004-runs', sql: runs },
   { name: '0005-plumbing', sql: plumbing },
   { name: '0008-registry', sql: registry },
+  { name: '0009-people', sql: people },
   { name: '0010-quotas', sql: quotas },
   { name: '0012-retention', sql: retention },
 ]

@@ -9,6 +9,8 @@ export interface OrganizationsTable {
   id: string
   name: string
   personal: Generated<boolean>
+  /** Whose personal organization it is; null for any other. */
+  personal_of: Generated<string | null>
   plan: Generated<Plan>
   /** Only what differs from the defaults (governance/settings.ts). */
   settings: JSONColumnType<Record<string, unknown>, string | undefined>
@@ -21,8 +23,47 @@ export interface UsersTable {
   id: string
   email: string
   name: Generated<string>
-  password_hash: string | null
+  email_verified: Generated<boolean>
+  image: Generated<string | null>
+  two_factor_enabled: Generated<boolean>
   created_at: Generated<Date>
+  updated_at: Generated<Date>
+}
+
+/** Of the sign-in library; only what we write or read ourselves. */
+export interface AuthAccountsTable {
+  id: string
+  account_id: string
+  provider_id: string
+  user_id: string
+  /** `saltHex:keyHex` (governance/password.ts). */
+  password: string | null
+}
+
+export interface InvitationsTable {
+  id: string
+  organization_id: string
+  email: string
+  role: Role
+  /** Lower-case hex SHA-256 of the token. */
+  token_hash: string
+  invited_by: string
+  created_at: Generated<Date>
+  expires_at: Date
+  accepted_at: Date | null
+  accepted_by: string | null
+  revoked_at: Date | null
+}
+
+/** What happened to an account and is not yet in the chain of the organization it concerns; written by triggers. */
+export interface AccountEventsTable {
+  id: Generated<number>
+  organization_id: string
+  user_id: string
+  type: string
+  session_id: string | null
+  ip_address: string | null
+  at: Generated<Date>
 }
 
 export interface MembershipsTable {

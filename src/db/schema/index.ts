@@ -1,5 +1,13 @@
 import type { AuditEventsTable, ChainHeadTable } from './audit.ts'
-import type { ApiKeysTable, MembershipsTable, OrganizationsTable, UsersTable } from './identity.ts'
+import type {
+  AccountEventsTable,
+  ApiKeysTable,
+  AuthAccountsTable,
+  InvitationsTable,
+  MembershipsTable,
+  OrganizationsTable,
+  UsersTable,
+} from './identity.ts'
 import type {
   IdempotencyKeysTable,
   InstallationTable,
@@ -24,6 +32,9 @@ import type { RegistryEntriesTable, WorkflowsTable, WorkflowVersionsTable } from
 export interface Database {
   organizations: OrganizationsTable
   users: UsersTable
+  auth_accounts: AuthAccountsTable
+  invitations: InvitationsTable
+  account_events: AccountEventsTable
   memberships: MembershipsTable
   api_keys: ApiKeysTable
   chain_head: ChainHeadTable

@@ -1,0 +1,181 @@
+import { randomUUID } from 'node:crypto'
+import type { BetterAuthOptions } from 'better-auth'
+import { APIError } from 'better-auth/api'
+import { twoFactor } from 'better-auth/plugins/two-factor'
+import { publicBase, type Config } from '../config.ts'
+import type { Context } from '../context.ts'
+import { newId } from '../contract/ids.ts'
+import { createPersonalOrganization, healPersonalOrganization } from '../governance/organizations.ts'
+import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
+import type { Services } from './route.ts'
+import type { ServiceMail } from './service-mail.ts'
+
+export const cookiePrefix = 'countersign'
+/** Set by us alone, from the connection: whose request it is for rate limits and session lists. */
+export const addressHeader = 'x-countersign-address'
+
+const day = 24 * 3600
+
+/** What the library can do and the service does not offer: other identity providers, and second ways to what it has. */
+const disabledPaths = [
+  '/sign-in/social',
+  '/link-social',
+  '/unlink-account',
+  '/list-accounts',
+  '/account-info',
+  '/get-access-token',
+  '/refresh-token',
+  '/change-email',
+  '/delete-user',
+  '/delete-user/callback',
+  '/update-session',
+  '/two-factor/send-otp',
+  '/two-factor/verify-otp',
+]
+
+/** Per address; counted in the database, so that they hold across processes. */
+const rateLimits = {
+  '/sign-in/email': { window: 60, max: 20 },
+  '/sign-up/email': { window: 60, max: 10 },
+  '/change-password': { window: 60, max: 10 },
+  '/request-password-reset': { window: 60, max: 5 },
+  '/reset-password': { window: 60, max: 10 },
+  '/send-verification-email': { window: 60, max: 5 },
+  '/two-factor/*': { window: 60, max: 15 },
+}
+
+/** Where a browser may say that it is: at the public address, or at the one that the request itself was sent to. */
+export function ownOrigins(config: Config, own: string | null): string[] {
+  const base = new URL(publicBase(config)).origin
+  return own === null || own === base ? [base] : [base, own]
+}
+
+/** The sign-in library as this service uses it: our tables, our mails, our people. */
+export function authOptions(context: Context, mail: Services['mail']) {
+  const { config } = context
+  const base = publicBase(config)
+  // Nobody waits for it: how long an answer takes must not tell whether there is such an account.
+  const post = async (to: string, text: Omit<ServiceMail, 'to'>): Promise<void> => {
+    mail({ to, ...text }).catch((error: Error) =>
+      context.log.warn({ err: error.message }, 'a mail about an account was not sent'),
+    )
+  }
+  return {
+    appName: 'Countersign',
+    baseURL: new URL(base).origin,
+    basePath: '/api/auth',
+    secret: config.sessionSecret,
+    database: { db: context.db, type: 'postgres', transaction: true },
+    trustedOrigins: async (request?: Request) =>
+      ownOrigins(config, request === undefined ? null : new URL(request.url).origin),
+    disabledPaths,
+    telemetry: { enabled: false },
+    logger: { level: 'error', log: (_level, message) => context.log.warn(`sign-in: ${message}`) },
+    // What nobody foresaw gets the form and the log line of every error.
+    onAPIError: { throw: true },
+    emailAndPassword: {
+      enabled: true,
+      minPasswordLength: 8,
+      maxPasswordLength: 128,
+      // With it the answer would tell whether the address has an account.
+      autoSignIn: false,
+      revokeSessionsOnPasswordReset: true,
+      resetPasswordTokenExpiresIn: 3600,
+      sendResetPassword: ({ user, token }) => post(user.email, resetMail(base, token)),
+      onExistingUserSignUp: ({ user }) => post(user.email, signUpAgainMail(base)),
+    },
+    emailVerification: {
+      sendOnSignUp: true,
+      expiresIn: day,
+      sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
+    },
+    rateLimit: {
+      enabled: true,
+      storage: 'database',
+      window: 10,
+      max: 100,
+      customRules: rateLimits,
+      modelName: 'auth_rate_limits',
+      fields: { lastRequest: 'last_request' },
+    },
+    advanced: {
+      cookiePrefix,
+      useSecureCookies: base.startsWith('https:'),
+      defaultCookieAttributes: { httpOnly: true, sameSite: 'lax', path: '/' },
+      ipAddress: { ipAddressHeaders: [addressHeader] },
+      database: { generateId: ({ model }) => (model === 'user' ? newId('user') : randomUUID()) },
+    },
+    ...tables,
+    plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables })],
+    databaseHooks: {
+      user: {
+        create: {
+          before: async (user) => requireModestUser(user),
+          after: (user) => createPersonalOrganization(context, user),
+        },
+        update: { before: async (user) => requireModestUser(user) },
+      },
+      session: { create: { before: (session) => healPersonalOrganization(context, session.userId) } },
+    },
+  } satisfies BetterAuthOptions
+}
+
+async function requireModestUser(user: {
+  readonly name?: unknown
+  readonly email?: unknown
+  readonly image?: unknown
+}): Promise<void> {
+  const limits = { name: 200, email: 254, image: 2000 } as const
+  for (const [field, limit] of Object.entries(limits)) {
+    const value = user[field as keyof typeof limits]
+    if (typeof value === 'string' && value.length > limit)
+      throw new APIError('BAD_REQUEST', { message: `\`${field}\` is longer than ${limit} characters` })
+  }
+}
+
+const times = { createdAt: 'created_at', updatedAt: 'updated_at' }
+const tables = {
+  user: { modelName: 'users', fields: { emailVerified: 'email_verified', ...times } },
+  session: {
+    modelName: 'auth_sessions',
+    fields: {
+      userId: 'user_id',
+      expiresAt: 'expires_at',
+      ipAddress: 'ip_address',
+      userAgent: 'user_agent',
+      ...times,
+    },
+    expiresIn: 7 * day,
+    updateAge: day,
+    // Two ways past a second factor were found in it, and a session ended would live on in it.
+    cookieCache: { enabled: false },
+  },
+  account: {
+    modelName: 'auth_accounts',
+    fields: {
+      accountId: 'account_id',
+      providerId: 'provider_id',
+      userId: 'user_id',
+      accessToken: 'access_token',
+      refreshToken: 'refresh_token',
+      idToken: 'id_token',
+      accessTokenExpiresAt: 'access_token_expires_at',
+      refreshTokenExpiresAt: 'refresh_token_expires_at',
+      ...times,
+    },
+  },
+  verification: { modelName: 'auth_verifications', fields: { expiresAt: 'expires_at', ...times } },
+} as const
+
+const twoFactorTables = {
+  user: { fields: { twoFactorEnabled: 'two_factor_enabled' } },
+  twoFactor: {
+    modelName: 'auth_two_factors',
+    fields: {
+      userId: 'user_id',
+      backupCodes: 'backup_codes',
+      failedVerificationCount: 'failed_verification_count',
+      lockedUntil: 'locked_until',
+    },
+  },
+} as const

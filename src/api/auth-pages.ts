@@ -1,0 +1,67 @@
+import type { Config } from '../config.ts'
+import { publicBase } from '../config.ts'
+import { escape, htmlPage } from './html-page.ts'
+
+/* Pages that mails and refusals lead to while there is no console: what to send to do the same with curl. */
+
+export const secondFactorPage = '/console/second-factor'
+export const resetPage = '/console/reset-password'
+export const invitationPage = '/console/invitation'
+
+const tokenForm = /^[A-Za-z0-9_-]{16,200}$/
+
+/** The page at one of the paths above; `token` as the address has it, which is shown only where it can be one. */
+export function authPage(config: Config, path: string, token: string | null): string {
+  const base = publicBase(config)
+  const shown = token !== null && tokenForm.test(token) ? token : 'TOKEN'
+  const [title, intro, commands] = contents(path, base, shown)
+  return htmlPage(
+    title,
+    `<p>${intro}</p>
+<pre>${escape(commands)}</pre>`,
+  )
+}
+
+const signIn = (base: string): string => `# sign in; cookies.txt then holds the session
+curl -sS -c cookies.txt -b cookies.txt '${base}/api/auth/sign-in/email' \\
+  -H 'Origin: ${new URL(base).origin}' -H 'Content-Type: application/json' \\
+  -d '{"email": "you@example.com", "password": "..."}'
+`
+
+const post = (base: string, path: string, body: string): string =>
+  `curl -sS -c cookies.txt -b cookies.txt '${base}${path}' \\
+  -H 'Origin: ${new URL(base).origin}' -H 'Content-Type: application/json' -d '${body}'`
+
+function contents(
+  path: string,
+  base: string,
+  token: string,
+): [title: string, intro: string, commands: string] {
+  if (path === secondFactorPage)
+    return [
+      'A second factor',
+      'An organization of yours requires one. Add the key in <code>totpURI</code> to an authenticator app, keep the backup codes, and send the first code.',
+      `${signIn(base)}
+# a key for the app, and backup codes
+${post(base, '/api/auth/two-factor/enable', '{"password": "..."}')}
+
+# the code that the app shows
+${post(base, '/api/auth/two-factor/verify-totp', '{"code": "123456"}')}`,
+    ]
+  if (path === resetPage)
+    return [
+      'A new password',
+      'The token is in the mail that the first command sends.',
+      `# a mail with a token
+${post(base, '/api/auth/request-password-reset', '{"email": "you@example.com"}')}
+
+# the new password; ends every session
+${post(base, '/api/auth/reset-password', `{"token": "${token}", "newPassword": "..."}`)}`,
+    ]
+  return [
+    'An invitation',
+    'It can be accepted once, by the person whose confirmed address it was sent to.',
+    `${signIn(base)}
+${post(base, '/api/v1/invitations/accept', `{"token": "${token}"}`)}`,
+  ]
+}

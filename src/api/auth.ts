@@ -1,0 +1,119 @@
+import type { Request, Response } from 'express'
+import { betterAuth } from 'better-auth'
+import { publicBase, type Config } from '../config.ts'
+import type { Context } from '../context.ts'
+import { recordAccountEvents } from '../governance/people/account-events.ts'
+import { authOptions, addressHeader, cookiePrefix, ownOrigins } from './auth-options.ts'
+import { ApiError } from './errors.ts'
+import { readJsonBody } from './json-body.ts'
+import type { Services } from './route.ts'
+
+/** Sign-in for people (contract section 2): the sign-in library behind `/api/auth/*`, and its sessions. */
+export interface Auth {
+  /**
+   * Who is signed in, by the session cookie; null for nobody. Asks the database every time, so that a session that
+   * ends, ends everywhere. Throws `unauthenticated` for what would change something and comes from another origin.
+   */
+  userOf(request: Request): Promise<string | null>
+  /** Answers a request below `/api/auth/`, in the library's own form. */
+  answer(request: Request, response: Response): Promise<void>
+}
+
+const bodyLimit = 64 * 1024
+/** What the library is told of a request: nothing that a client could pass off as a proxy's word. */
+const passed = [
+  'accept',
+  'content-type',
+  'cookie',
+  'origin',
+  'referer',
+  'sec-fetch-dest',
+  'sec-fetch-mode',
+  'sec-fetch-site',
+  'user-agent',
+]
+const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+export function createAuth(context: Context, mail: Services['mail']): Auth {
+  const library = betterAuth(authOptions(context, mail))
+  return {
+    async userOf(request) {
+      if (!(request.headers.cookie ?? '').includes(`${cookiePrefix}.session_token=`)) return null
+      // Renewal would need the answer to carry a new cookie: `GET /api/auth/get-session` does that.
+      const found = await library.api.getSession({
+        headers: new Headers({ cookie: request.headers.cookie ?? '' }),
+        query: { disableRefresh: true },
+      })
+      if (found === null) return null
+      if (!safe.has(request.method)) requireSameOrigin(context.config, request)
+      return found.user.id
+    },
+    async answer(request, response) {
+      const body = safe.has(request.method) ? undefined : await readJsonBody(request, bodyLimit)
+      const answer = await library.handler(asWebRequest(context.config, request, body))
+      if (!safe.has(request.method)) await recordAccountEvents(context).catch(recordLater(context))
+      noteFailure(context, request, answer.status)
+      await send(response, answer)
+    },
+  }
+}
+
+/** The client's address, as its connection has it. */
+export function addressOf(request: Request): string | null {
+  return request.socket.remoteAddress?.replace(/^::ffff:/, '') ?? null
+}
+
+/** A browser says where a request comes from, and another site cannot make it say ours. */
+function requireSameOrigin(config: Config, request: Request): void {
+  const { origin } = request.headers
+  if (origin !== undefined && ownOrigins(config, ownOrigin(request)).includes(origin)) return
+  throw new ApiError(
+    'unauthenticated',
+    'a session changes something only from pages of this service: send its own address as `Origin`, or use an API key',
+  )
+}
+
+/** Scheme and host as the client addressed them; null where that is no address. */
+function ownOrigin(request: Request): string | null {
+  const url = `${request.protocol}://${request.headers.host ?? ''}`
+  return URL.canParse(url) ? new URL(url).origin : null
+}
+
+function asWebRequest(config: Config, request: Request, body: unknown): globalThis.Request {
+  const headers = new Headers()
+  for (const name of passed) {
+    const value = request.headers[name]
+    if (typeof value === 'string') headers.set(name, value)
+  }
+  headers.set(addressHeader, addressOf(request) ?? '')
+  // Of the body only what was read goes on, and it is JSON whatever it was called.
+  headers.delete('content-type')
+  if (body !== undefined) headers.set('content-type', 'application/json')
+  const base = ownOrigin(request) ?? new URL(publicBase(config)).origin
+  return new globalThis.Request(new URL(request.originalUrl, base), {
+    method: request.method,
+    headers,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+}
+
+const recordLater = (context: Context) => (error: Error) =>
+  context.log.warn({ err: error.message }, 'what happened to an account is not in the audit log yet')
+
+/** Failures are not audited: anybody can cause them, and nobody's chain may grow by what a stranger does. */
+function noteFailure(context: Context, request: Request, status: number): void {
+  if (status !== 401 && status !== 403 && status !== 429) return
+  const path = request.originalUrl.split('?', 1)[0]
+  context.log.warn({ path, status, ip: addressOf(request) }, 'a sign-in or change of an account was refused')
+}
+
+async function send(response: Response, answer: globalThis.Response): Promise<void> {
+  response.status(answer.status)
+  for (const [name, value] of answer.headers) if (name !== 'set-cookie') response.setHeader(name, value)
+  const cookies = answer.headers.getSetCookie()
+  if (cookies.length > 0) response.setHeader('Set-Cookie', cookies)
+  response.setHeader('Cache-Control', 'no-store')
+  const wait = answer.headers.get('x-retry-after')
+  if (wait !== null) response.setHeader('Retry-After', wait)
+  response.end(Buffer.from(await answer.arrayBuffer()))
+}

@@ -1,0 +1,113 @@
+import type { Context } from '../context.ts'
+import { newId } from '../contract/ids.ts'
+import type { Plan } from '../db/schema/identity.ts'
+import type { Role } from '../policy/types.ts'
+import type { Actor } from './audit.ts'
+import type { Once } from './idempotency.ts'
+import { actorOf, type Caller } from './identity.ts'
+
+/** An organization as its member sees it. */
+export interface OrganizationView {
+  readonly id: string
+  readonly name: string
+  readonly personal: boolean
+  readonly plan: Plan
+  readonly role: Role
+}
+
+/** A new organization on plan `free`, of which the caller becomes owner (contract section 2). */
+export async function createOrganization(
+  context: Context,
+  caller: Caller,
+  name: string,
+  once: Once | null = null,
+): Promise<OrganizationView> {
+  const id = newId('organization')
+  await insert(context, { id, name, personalOf: null })
+  return fill(context, id, { name, personal: false, userId: caller.userId, actor: actorOf(caller), once })
+}
+
+/** The organization that comes with a sign-up; whoever has it already keeps it. */
+export async function createPersonalOrganization(
+  context: Context,
+  user: { readonly id: string; readonly name: string; readonly email: string },
+): Promise<void> {
+  const name = user.name.trim() || (user.email.split('@', 1)[0] as string)
+  const id = await insert(context, { id: newId('organization'), name, personalOf: user.id })
+  const actor: Actor = { type: 'user', id: user.id }
+  await fill(context, id, { name, personal: true, userId: user.id, actor, once: null })
+}
+
+/** For a person whose sign-up was cut off before their organization was there. */
+export async function healPersonalOrganization(context: Context, userId: string): Promise<void> {
+  const user = await context.db
+    .selectFrom('users as u')
+    .leftJoin('memberships as m', 'm.user_id', 'u.id')
+    .select(['u.id', 'u.name', 'u.email', 'm.organization_id'])
+    .where('u.id', '=', userId)
+    .limit(1)
+    .executeTakeFirst()
+  if (user !== undefined && user.organization_id === null) await createPersonalOrganization(context, user)
+}
+
+/** Without members nobody can see it, so that a crash right after it leaves nothing but an unused row. */
+async function insert(
+  context: Context,
+  { id, name, personalOf }: { id: string; name: string; personalOf: string | null },
+): Promise<string> {
+  return context.db.transaction().execute(async (trx) => {
+    await trx
+      .insertInto('organizations')
+      .values({ id, name, personal: personalOf !== null, personal_of: personalOf, settings: '{}' })
+      .onConflict((conflict) => conflict.column('personal_of').doNothing())
+      .execute()
+    const { id: found } = await trx
+      .selectFrom('organizations')
+      .select('id')
+      .where((eb) => (personalOf === null ? eb('id', '=', id) : eb('personal_of', '=', personalOf)))
+      .executeTakeFirstOrThrow()
+    await trx
+      .insertInto('chain_head')
+      .values({ organization_id: found, frozen: null })
+      .onConflict((conflict) => conflict.column('organization_id').doNothing())
+      .execute()
+    return found
+  })
+}
+
+async function fill(
+  context: Context,
+  id: string,
+  {
+    name,
+    personal,
+    userId,
+    actor,
+    once,
+  }: {
+    readonly name: string
+    readonly personal: boolean
+    readonly userId: string
+    readonly actor: Actor
+    readonly once: Once | null
+  },
+): Promise<OrganizationView> {
+  return context.combiner.run(id, 'org.change', async (tx) => {
+    const { numInsertedOrUpdatedRows } = await tx.trx
+      .insertInto('memberships')
+      .values({ organization_id: id, user_id: userId, role: 'owner' })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirstOrThrow()
+    const made: OrganizationView = { id, name, personal, plan: 'free', role: 'owner' }
+    if (numInsertedOrUpdatedRows === 0n) return made
+    tx.append({
+      eventType: 'organization.created',
+      action: 'create',
+      status: 'success',
+      actor,
+      metadata: { plan: 'free', owner_id: userId, personal },
+    })
+    await once?.markActed(tx.trx, made)
+    return made
+  })
+}

@@ -1,0 +1,55 @@
+import { sql } from 'kysely'
+import type { Context } from '../../context.ts'
+
+const atOnce = 200
+
+/**
+ * Appends what happened to accounts (sign-ins, passwords, second factors) to the chains of the organizations concerned.
+ * Triggers wrote it down with the change itself; the row goes with the entry, so each is recorded once, whoever comes
+ * first and whatever dies in between.
+ */
+export async function recordAccountEvents(context: Context): Promise<void> {
+  const rows = await context.db
+    .selectFrom('account_events')
+    .select(['id', 'organization_id'])
+    .orderBy('id')
+    .limit(atOnce)
+    .execute()
+  const byOrganization = Map.groupBy(rows, (row) => row.organization_id)
+  for (const [organizationId, found] of byOrganization)
+    await recordIn(
+      context,
+      organizationId,
+      found.map((row) => row.id),
+    )
+}
+
+/** Forgets what nobody can use any more: sessions and mailed tokens over their time. */
+export async function forgetEndedSignIns(context: Context): Promise<void> {
+  for (const table of ['auth_sessions', 'auth_verifications'])
+    await sql`delete from ${sql.table(table)} where expires_at < clock_timestamp() - interval '1 hour'`.execute(
+      context.db,
+    )
+}
+
+async function recordIn(context: Context, organizationId: string, ids: readonly number[]): Promise<void> {
+  await context.combiner.run(organizationId, 'org.change', async (tx) => {
+    const events = await tx.trx
+      .deleteFrom('account_events')
+      .where('id', 'in', ids)
+      .where('organization_id', '=', organizationId)
+      .returningAll()
+      .execute()
+    for (const event of events.sort((one, other) => one.id - other.id))
+      tx.append({
+        eventType: event.type,
+        action: event.type.slice(event.type.indexOf('.') + 1),
+        status: 'success',
+        actor: { type: 'user', id: event.user_id, ip: event.ip_address },
+        metadata: {
+          happened_at: event.at.toISOString(),
+          ...(event.session_id === null ? {} : { session_id: event.session_id }),
+        },
+      })
+  })
+}
