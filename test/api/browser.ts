@@ -47,7 +47,9 @@ export class Browser {
 
 /** The code that an authenticator app shows for a base32 key (RFC 6238: SHA-1, 30 s, 6 digits). */
 export function totp(key: string, at = Date.now()): string {
-  const bits = [...key.replaceAll('=', '')]
+  const bits = key
+    .replaceAll('=', '')
+    .split('')
     .map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter).toString(2).padStart(5, '0'))
     .join('')
   const secret = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)))
