@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 import { until } from '../stack/until.ts'
 import { Browser, totp } from './browser.ts'
-import { addOrganization } from './fixtures.ts'
+import { addOrganization, sessionCookie } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 let sink: SmtpSink
@@ -152,6 +152,14 @@ describe('signing in', () => {
     expect((await browser().send('GET', '/me', undefined, { cookie })).status).toBe(401)
     expect((await eventsOf(organization)).at(-1)).toBe('session.ended')
     expect(email).toBeDefined()
+  })
+
+  test('a session over its time opens nothing', async () => {
+    const { userId } = (await addOrganization(server.context)).owner
+    const live = await sessionCookie(server.context, userId)
+    const over = await sessionCookie(server.context, userId, new Date(Date.now() - 1_000))
+    expect((await browser().send('GET', '/me', undefined, { cookie: live })).status).toBe(200)
+    expect((await browser().send('GET', '/me', undefined, { cookie: over })).status).toBe(401)
   })
 
   test('a cookie that is made up opens nothing', async () => {

@@ -1,3 +1,4 @@
+import { createHmac, randomBytes, randomUUID } from 'node:crypto'
 import type { Context } from '../../src/context.ts'
 import { newId } from '../../src/contract/ids.ts'
 import { newApiKey } from '../../src/governance/identity.ts'
@@ -36,6 +37,21 @@ export async function addKey(
     })
     .execute()
   return { id, secret }
+}
+
+/** The cookie of a session of this user, as signing in would set it. */
+export async function sessionCookie(
+  context: Context,
+  userId: string,
+  expires = new Date(Date.now() + 3_600_000),
+): Promise<string> {
+  const token = randomBytes(24).toString('base64url')
+  await context.pool.query(
+    'insert into auth_sessions (id, token, user_id, expires_at) values ($1, $2, $3, $4)',
+    [randomUUID(), token, userId, expires],
+  )
+  const signature = createHmac('sha256', context.config.sessionSecret).update(token).digest('base64')
+  return `countersign.session_token=${encodeURIComponent(`${token}.${signature}`)}`
 }
 
 /** A person with a role in an organization and a key with every scope. */

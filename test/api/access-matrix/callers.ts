@@ -1,8 +1,9 @@
+import { publicBase } from '../../../src/config.ts'
 import type { Context } from '../../../src/context.ts'
 import { newApiKey } from '../../../src/governance/key-format.ts'
 import type { Scope } from '../../../src/governance/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
-import { addKey, addPerson, everyScope } from '../fixtures.ts'
+import { addKey, addPerson, everyScope, sessionCookie } from '../fixtures.ts'
 import type { Person, Place } from './world.ts'
 
 /** Somebody who sends a request, in some way that says who they are. */
@@ -53,7 +54,14 @@ const withKeys: CallerKind = async (context, who, scope) => {
   ]
 }
 
-export const callerKinds: readonly CallerKind[] = [withKeys]
+/** A session: every scope that the role has a use for, and `Origin` of the service. */
+const withSession: CallerKind = async (context, { name, person, roles }) => {
+  const cookie = await sessionCookie(context, person.userId)
+  const headers = { cookie, origin: publicBase(context.config) }
+  return [{ name: `${name}, signed in`, person, headers, scopes: everyScope, roles }]
+}
+
+export const callerKinds: readonly CallerKind[] = [withKeys, withSession]
 
 /** One person of each role, one who is an owner here and a viewer there, and one who was an owner and has left. */
 export async function everyStanding(context: Context, ours: Place, theirs: Place): Promise<Standing[]> {
@@ -85,6 +93,9 @@ export async function nobodies(context: Context, ours: Place): Promise<Caller[]>
   const { userId } = ours.owner
   const over = async (extra: { expires_at?: Date; revoked_at?: Date }) =>
     bearer((await addKey(context, ours.organizationId, userId, everyScope, extra)).secret)
+  // Which the first look would take away, and that is a change.
+  const ended = await sessionCookie(context, userId, new Date(0))
+  await context.pool.query('delete from auth_sessions where expires_at < now()')
   const ways: Record<string, Record<string, string>> = {
     'no key': {},
     'no bearer key': { authorization: `Basic ${ours.owner.key}` },
@@ -92,6 +103,19 @@ export async function nobodies(context: Context, ours: Place): Promise<Caller[]>
     'a key of which a letter is wrong': bearer(ours.owner.key.slice(0, -1)),
     'a revoked key': await over({ revoked_at: new Date() }),
     'an expired key': await over({ expires_at: new Date(Date.now() - 1_000) }),
+    'a session that is over': {
+      cookie: ended,
+      origin: publicBase(context.config),
+    },
+    'a session whose signature is wrong': {
+      cookie: (await sessionCookie(context, userId)).replace(/\.[^.]{8}/, '.AAAAAAAA'),
+      origin: publicBase(context.config),
+    },
+    'a wrong key beside a session': {
+      ...bearer(newApiKey().secret),
+      cookie: await sessionCookie(context, userId),
+      origin: publicBase(context.config),
+    },
   }
   return Object.entries(ways).map(([name, headers]) => ({
     name,

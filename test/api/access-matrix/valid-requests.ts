@@ -58,6 +58,8 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /me': of(200),
   'GET /scopes': of(200),
 
+  'POST /organizations': of(201, async () => ({ body: { name: 'O' } })),
+
   'POST /api-keys': of(201, async () => ({ body: { name: 'k', scopes: ['api_keys:*'] } })),
   'GET /api-keys': of(200),
   'PATCH /api-keys/{id}': about(200, anApiKey, named),
