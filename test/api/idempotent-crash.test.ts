@@ -65,7 +65,7 @@ const checks: Partial<Record<ActingKey, Check>> = {
   'POST /organizations/{id}/rules': foundBelow,
   'POST /organizations/{id}/label-rules': foundBelow,
   async 'POST /organizations'(answer) {
-    const { organizations } = (await server.call(keyOf('owner'), 'GET', '/me')).body
+    const { organizations } = (await server.call(keyOf('viewer'), 'GET', '/me')).body
     const { id } = answer.body
     expect(organizations.filter((each: { id: string }) => each.id === id)).toEqual([answer.body])
   },
