@@ -28,6 +28,8 @@ export const workerTuning = {
   maxConcurrentWorkflowTaskExecutions: 40,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
+  // How long a run whose worker has died waits for it; the SDKs for Go and Java take the same, this one ten.
+  stickyQueueScheduleToStartTimeout: '5s',
 } as const
 
 export async function startWorker(config: Config): Promise<RunningWorker> {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { runBlocks, shellBlocks } from '../support/shell-blocks.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
-/* README.md, "A first workflow, with curl": its shell blocks, word for word and in one shell, as a reader types them. */
+/* README.md, "A first workflow, with curl", and docs/workflows.md, which goes on in its shell: their shell blocks, word for word and in one shell, as a reader types them. */
 
 const heading = 'A first workflow, with curl'
 
@@ -30,10 +30,10 @@ afterAll(async () => {
 
 test('a workflow of one’s own: saved, held, approved, receipted, verified', async () => {
   const [setup, rule, workflow, held, approved, mail, proof, ...more] = await runBlocks(
-    shellBlocks('README.md', heading),
+    [...shellBlocks('README.md', heading), ...shellBlocks('docs/workflows.md')],
     folder,
   )
-  expect(more).toEqual([])
+  expect(more).toEqual(['XX'])
   expect(setup).toBe('')
   expect(rule).toBe('true\ninternal data leaves with a second person')
   expect(workflow).toMatch(/^wf_\w{26}$/)

@@ -17,22 +17,40 @@ import {
 } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { timeSkippingServer } from './time-skipping.ts'
-import { mail } from './worker-fixture.ts'
+import { fakeReads, mail, read } from './worker-fixture.ts'
 
 /** Seven days pass in a moment; nothing but the run's own timer wakes it: no sweeper runs here. */
 let engine: Engine
 let temporal: TestWorkflowEnvironment
+let codePath: string
 beforeAll(async () => {
   const path = await timeSkippingServer()
   temporal = await TestWorkflowEnvironment.createTimeSkipping({
     server: { executable: { type: 'existing-path', path } },
   })
   engine = await startEngine()
+  codePath = await workflowBundlePath()
 })
 afterAll(async () => {
   await engine?.close()
   await temporal?.teardown()
 })
+
+const startWorker = () =>
+  Worker.create({
+    connection: temporal.nativeConnection,
+    taskQueue: engine.context.config.temporal.taskQueue,
+    workflowBundle: { codePath },
+    activities: { ...createEngineActivities(engine.context), ...createToolActivities() },
+    interceptors: { activity: [createPolicyInterceptor(engine.context)] },
+  })
+const startInTime = (runId: string) =>
+  startRun(
+    engine.context,
+    createMotor(temporal.client, engine.context.config.temporal),
+    async () => false,
+    runId,
+  )
 
 test.each([
   [
@@ -45,16 +63,10 @@ test.each([
   const { context } = engine
   await engine.settings({ approval_required_from: from })
   await engine.rules(holdRule())
-  const worker = await Worker.create({
-    connection: temporal.nativeConnection,
-    taskQueue: context.config.temporal.taskQueue,
-    workflowBundle: { codePath: await workflowBundlePath() },
-    activities: { ...createEngineActivities(context), ...createToolActivities() },
-    interceptors: { activity: [createPolicyInterceptor(context)] },
-  })
+  const worker = await startWorker()
   await worker.runUntil(async () => {
     const runId = await engine.run({ steps: [mail('m')] })
-    await startRun(context, createMotor(temporal.client, context.config.temporal), async () => false, runId)
+    await startInTime(runId)
     await until('an approval waits', async () => (await approvalsOf(context, runId)).length === 1)
     const [approval] = await approvalsOf(context, runId)
     const days = (approval?.expires_at?.getTime() ?? 0) - (approval?.created_at.getTime() ?? 0)
@@ -69,4 +81,31 @@ test.each([
     expect(await runOf(context, runId)).toMatchObject(expected)
     expect((await approvalsOf(context, runId))[0]).toMatchObject({ status: 'expired' })
   })
+})
+
+test('a step waits between its attempts as long as `backoff_seconds` says, doubled each time', async () => {
+  await engine.settings({ approval_required_from: null })
+  const reads = fakeReads()
+  const worker = await startWorker()
+  try {
+    await worker.runUntil(async () => {
+      const retry = { attempts: 4, backoff_seconds: 600 }
+      const runId = await engine.run({ steps: [read('a', 'wait', { timeout_seconds: 1, retry })] })
+      await startInTime(runId)
+      const handle = temporal.client.workflow.getHandle(runId)
+      await handle.result()
+      expect(await runOf(engine.context, runId)).toMatchObject({ status: 'failed' })
+      expect(reads.calls.get('wait')).toBe(4)
+      const { events } = await handle.fetchHistory()
+      const at = (
+        attributes: 'activityTaskScheduledEventAttributes' | 'activityTaskStartedEventAttributes',
+      ) => Number(events?.find((event) => event[attributes])?.eventTime?.seconds)
+      // The server records the start of the last attempt alone: after 10, 20 and 40 minutes.
+      const waited = at('activityTaskStartedEventAttributes') - at('activityTaskScheduledEventAttributes')
+      expect(waited).toBeGreaterThanOrEqual(600 + 1_200 + 2_400)
+      expect(waited).toBeLessThan(600 + 1_200 + 2_400 + 300)
+    })
+  } finally {
+    reads.restore()
+  }
 })

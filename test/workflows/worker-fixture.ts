@@ -177,7 +177,7 @@ export interface FakeReads {
 /**
  * Replaces the body of `file_read`. By the words in the path: `wait` waits for `release` or its signal, `deaf` for
  * `release` alone; then `fail` fails for good, `flaky` fails the first time, `crash` throws what is no ToolError;
- * anything else answers `{text: path}`, `list:a:b` with `list: [a, b]`.
+ * anything else answers `{text: path}`, `list:a:b` with `list: [a, b]`, `big` with 25 MB of text.
  */
 export function fakeReads(): FakeReads {
   const original = executors.file_read
@@ -200,6 +200,7 @@ export function fakeReads(): FakeReads {
     const isFlaky = path.includes('flaky')
     if (path.includes('fail') || (isFlaky && count === 1))
       throw new ToolError('file_unreadable', 'it cannot be read', { retryable: isFlaky })
+    if (path === 'big') return { output: { text: 'x'.repeat(25_000_000) } }
     return { output: { text: path, list: path.startsWith('list:') ? path.split(':').slice(1) : [] } }
   }
   ;(executors as { file_read: unknown }).file_read = body

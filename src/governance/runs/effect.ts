@@ -192,7 +192,8 @@ function begin(
   ledger.touchEffect(effect)
   const step = ledger.step(effect.run_id, effect.step_id)
   if (step !== undefined) {
-    if (step.started_at === null) stepEvent(tx, effect, 'step.started')
+    // Of a `for_each` step, expanding it says so.
+    if (effect.attempt === 1 && effect.item_index < 0) stepEvent(tx, effect, 'step.started')
     step.started_at ??= tx.now.toISOString()
     step.status = 'running'
     step.verdict = decided.verdict
