@@ -33,7 +33,15 @@ test('a workflow of one’s own: saved, held, approved, receipted, verified', as
     [...shellBlocks('README.md', heading), ...shellBlocks('docs/workflows.md')],
     folder,
   )
-  expect(more).toEqual(['XX'])
+  expect(more).toEqual([
+    'hello Ines 2\ninput `name` is required\nstep `look`: `{{nowhere.output.key}}`: there is no step `nowhere`',
+    'large skipped, any completed\nlarge completed, any completed',
+    'Harlingen of 4 calls',
+    'failed: step `read` ended the run: there is no such file in the shared folder; check `path`' +
+      '\ncompleted\nread failed, keep completed',
+    'bad_transition',
+    'read completed, send cancelled',
+  ])
   expect(setup).toBe('')
   expect(rule).toBe('true\ninternal data leaves with a second person')
   expect(workflow).toMatch(/^wf_\w{26}$/)
