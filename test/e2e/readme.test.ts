@@ -79,7 +79,7 @@ test('a request that is refused says so, and nothing waits for what cannot come'
   expect(gone.stdout.trim()).toBe('stopped: 1')
   expect(gone.stderr).toMatch(/curl: .*connect/)
   const ended = await run(
-    'RUN=$(api $ADMIN GET /runs | pick "data[0].id")',
+    'RUN=$(api $ADMIN GET "/runs?status=completed" | pick "data[0].id")',
     'until_run paused; echo "stopped: $?"',
   )
   expect(ended).toEqual({ stdout: 'stopped: 1\n', stderr: 'the run is completed: every step has ended\n' })

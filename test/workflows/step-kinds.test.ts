@@ -1,8 +1,7 @@
 import { expect, test } from '@jest/globals'
 import { readRunEvents } from '../../src/governance/run-events.ts'
 import { readReceipt } from '../../src/governance/runs/receipt.ts'
-import { approvalsOf, runOf } from '../governance/runs/engine-fixture.ts'
-import { until } from '../stack/until.ts'
+import { runOf } from '../governance/runs/engine-fixture.ts'
 import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
 /* What every kind of step leaves behind: states, events and receipts, for real. */
@@ -43,15 +42,15 @@ const cases: Record<string, Case> = {
     steps: [
       read('a', 'a'),
       read('no', 'no', { when: is('{{a.output.text}}', 'b') }),
-      read('then', '{{no.output.text}}then'),
+      read('next', '{{no.output.text}}next'),
     ],
-    states: { run: 'completed', a: 'completed', no: 'skipped', then: 'completed' },
+    states: { run: 'completed', a: 'completed', no: 'skipped', next: 'completed' },
     nodes: '2/0',
     reason: 'every step has ended',
     events:
-      'run.started, step.decided a, step.started a, step.completed a, step.skipped no, step.decided then, step.started then, step.completed then, run.completed',
-    receipts: 'a allow - completed, then allow - completed',
-    calls: { a: 1, then: 1 },
+      'run.started, step.decided a, step.started a, step.completed a, step.skipped no, step.decided next, step.started next, step.completed next, run.completed',
+    receipts: 'a allow - completed, next allow - completed',
+    calls: { a: 1, next: 1 },
   },
   '`when` of a skipped step': {
     steps: [
