@@ -30,7 +30,7 @@ export type CallerKind = (context: Context, who: Standing, scope: Scope | null) 
 
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
 
-/** API keys: every scope, the route's alone, and all but the route's. */
+/** API keys: the route's scope alone, and all but it. */
 const withKeys: CallerKind = async (context, who, scope) => {
   const { name, person, home, roles } = who
   const caller = async (word: string, scopes: readonly string[]): Promise<Caller> => {
@@ -39,13 +39,6 @@ const withKeys: CallerKind = async (context, who, scope) => {
   }
   if (scope === null) return [await caller('no scope', [])]
   return [
-    {
-      name: `${name}, a key with every scope`,
-      person,
-      headers: bearer(person.key),
-      scopes: everyScope,
-      roles,
-    },
     await caller(`only ${scope}`, [scope]),
     await caller(
       `all but ${scope}`,
