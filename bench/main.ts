@@ -2,6 +2,7 @@
 const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
   append: () => import('./append.ts'),
   verify: () => import('./verify.ts'),
+  rules: () => import('./rules.ts'),
   runs: () => import('./runs.ts'),
   soak: () => import('./soak.ts'),
 }

@@ -8,10 +8,16 @@ export class BudgetExceeded extends Error {
   override readonly name = 'BudgetExceeded'
 }
 
+/** A host that a text may lead to, with the domains it is within; without any when it is none. */
+export interface ReadHost {
+  readonly host: string
+  readonly domains: readonly string[]
+}
+
 /** Counts down the comparisons of one evaluation, and remembers what it has read already. */
 export class Budget {
   #left: number
-  readonly #readings = new Map<string, readonly (string | null)[]>()
+  readonly #readings = new Map<string, readonly ReadHost[]>()
   constructor(comparisons: number = comparisonBudget) {
     this.#left = comparisons
   }
@@ -25,7 +31,7 @@ export class Budget {
     this.spend(typeof text === 'string' ? 1 + (text.length >> 10) : 1)
   }
   /** Reads a text once, however many rules and steps ask for it; `read` pays for itself. */
-  once(text: string, read: (text: string, budget: Budget) => readonly (string | null)[]) {
+  once(text: string, read: (text: string, budget: Budget) => readonly ReadHost[]): readonly ReadHost[] {
     this.spendOnText(text)
     const known = this.#readings.get(text)
     if (known !== undefined) return known

@@ -1,8 +1,8 @@
-import type { Budget } from './budget.ts'
+import type { Budget, ReadHost } from './budget.ts'
 import type { RuleOperator } from './condition.ts'
-import { comparable, couldBecomeGoogleLink, isFileId } from './google-links.ts'
+import { comparable, isFileId } from './google-links.ts'
 import { isOwnedBy, isWithin, ruleDomain } from './hosts.ts'
-import { hostsIn, settledHosts } from './recipients.ts'
+import { type Host, hostsIn, settledHosts } from './recipients.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
 import type { Found, Hole, Leaf } from './values.ts'
 
@@ -19,8 +19,8 @@ export interface Matcher {
   /** `not_in`, `domain_not_in`: also match what is absent, for restrictive verdicts. */
   readonly isNegative: boolean
   leaf(leaf: Leaf, budget: Budget): number
-  /** Whether at least one element of an unknown part matches. Asked only for holes with a prefix. */
-  prefix(prefix: string): Tri
+  /** Whether at least one element of an unknown part with this prefix matches. */
+  prefix(prefix: string, hole: Hole): Tri
 }
 
 /** The operators that compare values; `exists` and `from_label` look at presence and origin instead. */
@@ -62,21 +62,19 @@ const fold = (value: Scalar) => (typeof value === 'string' ? comparable(value) :
 function membership(values: readonly Scalar[], isNegative: boolean): Matcher {
   // A Set tells text from number and compares numbers by value.
   const set = new Set<Scalar>(values.map(fold))
+  const texts = [...set].flatMap((text) => (typeof text === 'string' ? [{ text, isId: isFileId(text) }] : []))
   return {
     isNegative,
     leaf(leaf, budget) {
       budget.spendOnText(leaf.value)
       return one(set.has(leaf.value) !== isNegative)
     },
-    prefix(prefix) {
-      for (const value of set) if (typeof value === 'string' && mayEqual(prefix, value)) return maybe
+    prefix(prefix, hole) {
+      for (const { text, isId } of texts)
+        if (text.startsWith(prefix) || (isId && hole.mayBecomeLink)) return maybe
       return tri(isNegative)
     },
   }
-}
-
-function mayEqual(prefix: string, value: string): boolean {
-  return value.startsWith(prefix) || (isFileId(value) && couldBecomeGoogleLink(prefix))
 }
 
 function containment(value: Scalar): Matcher {
@@ -103,10 +101,10 @@ function beginning(value: string): Matcher {
       if (typeof leaf.value !== 'string' || typeof leaf.raw !== 'string') return failed
       return one(leaf.raw.startsWith(value) || leaf.value.startsWith(folded))
     },
-    prefix(prefix) {
+    prefix(prefix, hole) {
       if (prefix.startsWith(value)) return yes
       if (value.startsWith(prefix) || folded !== value) return maybe
-      return couldBecomeGoogleLink(prefix) ? maybe : no
+      return hole.mayBecomeLink ? maybe : no
     },
   }
 }
@@ -117,14 +115,12 @@ function domains(
   holds: (host: string, domain: string) => boolean,
 ): Matcher {
   const normal = new Set(values.map(domainOf))
-  // By labels from the right, so that a list of 1,000 domains costs no more than the host's own labels.
-  const isInside = (host: string | null) => {
-    for (let tail = host; tail !== null && host !== null; tail = afterFirstLabel(tail)) {
-      if (normal.has(tail) && holds(host, tail)) return true
-    }
+  // By the host's own domains, so that a list of 1,000 costs no more than a list of one.
+  const isInside = ({ host, domains: above }: ReadHost) => {
+    for (const domain of above) if (normal.has(domain) && holds(host, domain)) return true
     return false
   }
-  const matches = (host: string | null) => isInside(host) !== isNegative
+  const matches = (host: ReadHost) => isInside(host) !== isNegative
   return {
     isNegative,
     leaf(leaf, budget) {
@@ -132,18 +128,18 @@ function domains(
         return leaf.isIncidental === 'maybe' ? unsure : 0
       }
       if (typeof leaf.raw !== 'string') return one(isNegative)
-      const hosts = budget.once(leaf.raw, hostsIn)
+      const hosts = budget.once(leaf.raw, readHosts)
       budget.spend(4)
       let result = 0
       for (const host of hosts) {
         // every label of it is looked up
-        budget.spend(1 + ((host?.length ?? 0) >> 3))
+        budget.spend(1 + (host.host.length >> 3))
         result |= one(matches(host))
       }
       return result
     },
     prefix(prefix) {
-      return settledHosts(prefix)?.some(matches) === true ? yes : maybe
+      return settledHosts(prefix)?.some((host) => matches(withDomains(host))) === true ? yes : maybe
     },
   }
 }
@@ -154,9 +150,16 @@ function domainOf(text: string): string {
   return read.domain
 }
 
-function afterFirstLabel(host: string): string | null {
-  const dot = host.indexOf('.')
-  return dot < 0 ? null : host.slice(dot + 1)
+function readHosts(text: string, budget: Budget): readonly ReadHost[] {
+  return hostsIn(text, budget).map(withDomains)
+}
+
+/** A host with every domain it is within, itself first; none for what cannot be read as a host. */
+function withDomains(host: Host): ReadHost {
+  const domains: string[] = []
+  for (let at = 0; host !== null && at >= 0; at = host.indexOf('.', at) + 1 || -1)
+    domains.push(host.slice(at))
+  return { host: host ?? '', domains }
 }
 
 /**
@@ -168,9 +171,10 @@ export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean,
   for (const leaf of found.leaves) {
     bits |= matcher.leaf(leaf, budget)
     if (isRestrictive && (bits & matched) !== 0) return yes
+    if (!isRestrictive && (bits & failed) !== 0) return no
   }
   if (!isRestrictive) {
-    if (found.isMissing || (bits & failed) !== 0) return no
+    if (found.isMissing) return no
     if (found.holes.length > 0 || (bits & unsure) !== 0) return maybe
     return tri((bits & matched) !== 0)
   }
@@ -185,5 +189,5 @@ export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean,
 }
 
 function ofHole(matcher: Matcher, hole: Hole): Tri {
-  return hole.prefix === null ? maybe : matcher.prefix(hole.prefix)
+  return hole.prefix === null ? maybe : matcher.prefix(hole.prefix, hole)
 }

@@ -126,16 +126,12 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
 
 function analyzeStep(policy: CompiledPolicy, planned: Planned, cases: readonly Case[]): StepAnalysis {
   const { step, labels } = planned
-  const reached = new Map<string, PlannedRule>()
+  const decided = cases.map((each) => decideCase(policy, planned, each))
   let definite: Verdict = 'allow'
   let possible: Verdict = 'allow'
-  for (const each of cases) {
-    const found = decideCase(policy, planned, each)
+  for (const [index, found] of decided.entries()) {
     possible = stricter(possible, found.possible)
-    if (each.occurs === yes) definite = stricter(definite, found.definite)
-    for (const rule of found.rules) {
-      if (reached.get(rule.ruleId)?.certainty !== 'definite') reached.set(rule.ruleId, rule)
-    }
+    if (cases[index]?.occurs === yes) definite = stricter(definite, found.definite)
   }
   return {
     stepId: step.id,
@@ -145,8 +141,18 @@ function analyzeStep(policy: CompiledPolicy, planned: Planned, cases: readonly C
     certainty: definite === possible ? 'definite' : 'possible',
     definiteVerdict: definite,
     labels: { definite: [...labels.definite].sort(), possible: [...labels.possible].sort() },
-    rules: [...reached.values()],
+    rules: onceEach(decided.map(({ rules }) => rules)),
   }
+}
+
+/** Each rule once, as definite as some case makes it. */
+function onceEach(lists: readonly (readonly PlannedRule[])[]): readonly PlannedRule[] {
+  if (lists.length === 1) return lists[0] ?? []
+  const reached = new Map<string, PlannedRule>()
+  for (const rule of lists.flat()) {
+    if (reached.get(rule.ruleId)?.certainty !== 'definite') reached.set(rule.ruleId, rule)
+  }
+  return [...reached.values()]
 }
 
 function decideCase(policy: CompiledPolicy, planned: Planned, each: Case) {

@@ -1,4 +1,4 @@
-import { comparable } from './google-links.ts'
+import { comparable, couldBecomeGoogleLink } from './google-links.ts'
 
 /**
  * A part of a parameter that is not known before the run. With a prefix it is some text that starts so; without one
@@ -6,8 +6,14 @@ import { comparable } from './google-links.ts'
  */
 export class Hole {
   readonly prefix: string | null
+  #mayBecomeLink: boolean | null = null
   constructor(prefix: string | null) {
     this.prefix = prefix
+  }
+  /** Whether it could turn out to be a Google link; told once, however many rules ask. */
+  get mayBecomeLink(): boolean {
+    this.#mayBecomeLink ??= couldBecomeGoogleLink(this.prefix ?? '')
+    return this.#mayBecomeLink
   }
 }
 

@@ -3,26 +3,28 @@ import { loadPolicy } from '@open-policy-agent/opa-wasm'
 import type { Call } from '../../src/policy/decide.ts'
 import type { Json } from '../../src/policy/types.ts'
 import type { Answer, Oracle } from './agree.ts'
-import { idOf, readingOf, ruleDomains, suffixes } from './texts.ts'
+import { idOf, type Reading, readingOf, ruleDomains, suffixes } from './texts.ts'
+
+/** What is known of texts and domains, for rules and calls that are not of texts.ts. */
+export interface Known {
+  readonly readingOf: (text: string) => Reading
+  /** In normal form, by how rules write them. */
+  readonly domains: Readonly<Record<string, string>>
+}
 
 /** OPA, interpreting the rules as data (policy.rego). */
-export async function opaOracle(): Promise<Oracle> {
+export async function opaOracle(
+  known: Known = { readingOf, domains: Object.fromEntries(ruleDomains) },
+): Promise<Oracle> {
   const policy = await loadPolicy(readFileSync(new URL('policy.wasm', import.meta.url)))
-  const domains = Object.fromEntries(ruleDomains)
-  return (one) => {
-    const inRules = one.rules.flatMap(({ params = [] }) => params.flatMap(({ value }) => textsIn(value)))
+  return ({ rules, approvalsEnabled }) => {
+    const texts = rules.flatMap(({ params = [] }) => params.flatMap(({ value }) => textsIn(value)))
+    const ids = Object.fromEntries(texts.map((text) => [text, idOf(text)]))
+    const { domains } = known
+    policy.setData({ policy: { rules, approvals_enabled: approvalsEnabled, ids, domains, suffixes } })
     return (call) => {
-      const readings: Record<string, unknown> = {}
-      for (const text of inRules) readings[text] = { id: idOf(text) }
-      for (const text of textsIn(call.params)) readings[text] = readingOf(text)
-      const [answer] = policy.evaluate({
-        rules: one.rules,
-        approvals_enabled: one.approvalsEnabled,
-        call: asked(call),
-        readings,
-        domains,
-        suffixes,
-      }) as { result: Answer }[]
+      const readings = Object.fromEntries(textsIn(call.params).map((text) => [text, known.readingOf(text)]))
+      const [answer] = policy.evaluate({ call: asked(call), readings }) as { result: Answer }[]
       if (answer === undefined) throw new Error('OPA has no answer')
       const { matched, deciding, effect } = answer.result
       return { matched, deciding, effect }

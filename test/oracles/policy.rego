@@ -3,9 +3,10 @@
 #   opa build --target wasm --entrypoint countersign/decision --output bundle.tar.gz policy.rego &&
 #     tar -xzf bundle.tar.gz /policy.wasm && rm bundle.tar.gz
 #
-# input: rules (as saved, in order), call {source, tool, side_effect, params, labels, origins: null or
-# [{path, labels}]}, approvals_enabled, and what people have read in texts (texts.ts): readings {text: {id, hosts}},
-# domains {as written: normal form}, suffixes {host: public suffix}.
+# data.policy: rules (as saved, in order), approvals_enabled, and what people have read in texts (texts.ts): ids
+# {text of a rule: in the form in which it is compared}, domains {as written: normal form}, suffixes {host: public suffix}.
+# input: call {source, tool, side_effect, params, labels, origins: null or [{path, labels}]}, readings {text of the call:
+# {id, hosts}}.
 package countersign
 
 rank := {"allow": 0, "require_approval": 1, "deny": 2}
@@ -16,22 +17,22 @@ decision := {
 	"effect": effect,
 }
 
-matched := [i | some i, rule in input.rules; rule.status != "inactive"; matches(rule)]
+matched := [i | some i, rule in data.policy.rules; rule.status != "inactive"; matches(rule)]
 
-enforced := [i | some i in matched; input.rules[i].status == "active"]
+enforced := [i | some i in matched; data.policy.rules[i].status == "active"]
 
-strictest := max([rank[input.rules[i].verdict] | some i in enforced])
+strictest := max([rank[data.policy.rules[i].verdict] | some i in enforced])
 
 default deciding := null
 
-deciding := min([i | some i in enforced; rank[input.rules[i].verdict] == strictest])
+deciding := min([i | some i in enforced; rank[data.policy.rules[i].verdict] == strictest])
 
 effect := "allow" if {
 	deciding == null
 } else := "deny" if {
-	input.rules[deciding].verdict == "require_approval"
-	not input.approvals_enabled
-} else := input.rules[deciding].verdict
+	data.policy.rules[deciding].verdict == "require_approval"
+	not data.policy.approvals_enabled
+} else := data.policy.rules[deciding].verdict
 
 # --- one rule: all of its conditions hold
 
@@ -221,9 +222,11 @@ begins(value, leaf) if {
 } else := false
 
 # A link to a Google file and its bare id are the same.
-identity(value) := object.get(object.get(input.readings, value, {}), "id", value) if is_string(value)
-
-identity(value) := value if not is_string(value)
+identity(value) := input.readings[value].id if {
+	is_string(value)
+} else := data.policy.ids[value] if {
+	is_string(value)
+} else := value
 
 host_outcomes(condition, _, value) := {condition.operator in negative} if not is_string(value)
 
@@ -236,7 +239,7 @@ host_outcomes(condition, strict, value) := {answer |
 
 inside(condition, strict, host) if {
 	some written in condition.value
-	belongs(host, input.domains[written], strict != (condition.operator in negative))
+	belongs(host, data.policy.domains[written], strict != (condition.operator in negative))
 } else := false
 
 # Widely: below the domain. Narrowly: and of its registrant, where anybody can register below it.
@@ -244,7 +247,7 @@ belongs(host, domain, true) if below(host, domain)
 
 belongs(host, domain, false) if {
 	below(host, domain)
-	not below(object.get(input.suffixes, host, ""), domain)
+	not below(object.get(data.policy.suffixes, host, ""), domain)
 }
 
 below(host, domain) if host == domain

@@ -1,0 +1,79 @@
+import type { StoredRule } from '../../src/policy/rule.ts'
+import { catalogueNames } from '../../src/policy/tool-names.ts'
+import type { Plan, PlanStep } from '../../src/policy/plan.ts'
+import type { Call } from '../../src/policy/decide.ts'
+import type { JsonObject } from '../../src/policy/types.ts'
+
+const verdicts = ['deny', 'require_approval', 'allow'] as const
+
+/** A condition of each kind in turn; almost none of them holds for the calls below. */
+function condition(index: number, param: string) {
+  const kinds = [
+    { param, operator: 'domain_in', value: [`partner${index}.example`] },
+    { param, operator: 'equals', value: `document-${index}` },
+    { param, operator: 'contains', value: `secret-${index}` },
+    { param, operator: 'in', value: [`a-${index}`, `b-${index}`] },
+    { param, operator: 'startswith', value: `https://intranet.example/${index}/` },
+  ] as const
+  return kinds[index % kinds.length] as (typeof kinds)[number]
+}
+
+/** `spread`: each rule names one of the catalogue's tools; `star`: all cover one tool and look at every parameter. */
+export function rulesOf(shape: 'spread' | 'star', count: number): StoredRule[] {
+  return Array.from({ length: count }, (_, index) => {
+    const tool = shape === 'star' ? 'mail_send' : (catalogueNames[index % catalogueNames.length] as string)
+    const each = condition(index, shape === 'star' ? '*' : 'to')
+    return {
+      id: `rule_${index}`,
+      name: `rule ${index}`,
+      verdict: verdicts[index % 3] as (typeof verdicts)[number],
+      status: 'active',
+      tools: [tool],
+      params: [{ ...each, value: typeof each.value === 'string' ? each.value : [...each.value] }],
+    } as StoredRule
+  })
+}
+
+const bodies = ['Figures of the third quarter', 'https://docs.google.com/document/d/1AbCdEf/edit', 'hello']
+
+/** Calls as they come; one in ten meets a rule. */
+export function callsOf(shape: 'spread' | 'star', count: number): Call[] {
+  return Array.from({ length: count }, (_, index) => ({
+    source: 'workflows',
+    tool: shape === 'star' ? 'mail_send' : (catalogueNames[index % catalogueNames.length] as string),
+    sideEffect: 'egress',
+    labels: ['internal'],
+    params: paramsOf(index),
+  }))
+}
+
+function paramsOf(index: number): JsonObject {
+  const isMet = index % 10 === 0
+  return {
+    to: isMet
+      ? `ann@partner${(index * 5) % 1000}.example`
+      : `Ann <ann${index}@larkspur.example>, bo@acme.com`,
+    subject: `Report ${index}`,
+    text: bodies[index % bodies.length] as string,
+  }
+}
+
+/** A chain of steps: every second text is only known during the run. */
+export function planOf(steps: number): Plan {
+  return {
+    steps: Array.from({ length: steps }, (_, index): PlanStep => ({
+      id: `s${index}`,
+      tool: 'mail_send',
+      sideEffect: 'egress',
+      outputLabels: [],
+      params:
+        index % 2 === 0
+          ? paramsOf(index + 1)
+          : { ...paramsOf(index + 1), text: `From before: {{steps.s${index - 1}.output.message_id}}` },
+      dependsOn: index === 0 ? [] : [`s${index - 1}`],
+    })),
+    inputs: {},
+    areInputsComplete: true,
+    requesterEmail: 'ann@larkspur.example',
+  }
+}
