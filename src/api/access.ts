@@ -36,6 +36,14 @@ export const access = {
 
   // What is made is the caller's own: no role anywhere is needed for it.
   'POST /organizations': needs('organizations:*', 'viewer', 'nothing'),
+  'POST /invitations/accept': needs('organizations:*', 'viewer', 'nothing'),
+  'GET /organizations/{id}/members': needs('organizations:*', 'owner', 'organization'),
+  'PATCH /organizations/{id}/members/{user}': needs('organizations:*', 'owner', 'organization'),
+  // Anybody may leave; that only an owner removes others is judged where members are changed.
+  'DELETE /organizations/{id}/members/{user}': needs('organizations:*', 'viewer', 'organization'),
+  'POST /organizations/{id}/invitations': needs('organizations:*', 'owner', 'organization'),
+  'GET /organizations/{id}/invitations': needs('organizations:*', 'owner', 'organization'),
+  'DELETE /organizations/{id}/invitations/{invitation}': needs('organizations:*', 'owner', 'organization'),
 
   'POST /api-keys': needs('api_keys:*', 'viewer', 'own'),
   'GET /api-keys': needs('api_keys:*', 'viewer', 'own'),

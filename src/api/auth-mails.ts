@@ -1,4 +1,4 @@
-import { resetPage } from './auth-pages.ts'
+import { invitationPage, resetPage } from './auth-pages.ts'
 import type { ServiceMail } from './service-mail.ts'
 
 type Text = Omit<ServiceMail, 'to'>
@@ -34,5 +34,16 @@ ends every session:
 ${base}${resetPage}?token=${token}
 
 If it was not you, do nothing: the password stays as it is.
+`,
+})
+
+export const invitationMail = (base: string, token: string, organization: string, role: string): Text => ({
+  subject: 'An invitation to Countersign',
+  text: `You are invited to the organization "${organization}" as ${role}. Sign in, or sign up, with this address, and
+accept:
+
+${base}${invitationPage}?token=${token}
+
+If you know nothing of it, do nothing.
 `,
 })

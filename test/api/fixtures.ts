@@ -63,7 +63,7 @@ export async function addPerson(
   const userId = newId('user')
   await context.db
     .insertInto('users')
-    .values({ id: userId, email: `${userId}@elsewhere.test` })
+    .values({ id: userId, email: `${userId}@elsewhere.test`, email_verified: true })
     .execute()
   await context.db
     .insertInto('memberships')

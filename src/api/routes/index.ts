@@ -6,6 +6,7 @@ import { docsRoutes } from './docs.ts'
 import { getAudit, getGovernance, patchGovernance } from './governance.ts'
 import { getHealth } from './health.ts'
 import { getMe, getScopes } from './me.ts'
+import { memberRoutes } from './members.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
 import { getQuota, patchQuota } from './quota.ts'
 import { postOrganization } from './organizations.ts'
@@ -51,6 +52,7 @@ export const routes: readonly Route[] = [
   ...governanceRoutes,
   ...dataRoutes,
   ...identityRoutes,
+  ...memberRoutes,
   getHealth,
   ...docsRoutes(() => routes),
 ]

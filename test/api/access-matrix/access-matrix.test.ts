@@ -186,17 +186,19 @@ describe.each(keys)('%s', (key) => {
       if (person === null) continue
       for (const place of subject === 'nothing' ? [ours] : [ours, theirs]) {
         if (refusalOf(key, caller, place.organizationId) !== null) continue
-        const filling = await validRequests[key].prepare(new World(server, place, person))
+        const world = new World(server, place, person)
+        const filling = await validRequests[key].prepare(world)
         const elsewhere = place === ours ? theirs : ours
         const before = [await chainOf(place), await chainOf(elsewhere)]
         const request = requestOf(key, place.organizationId, filling)
         const answer = await send(key, caller, request, request.body)
         const who = `${caller.name}: ${request.path} ${answer.status < 300 ? '' : answer.text}`
         expect([who, answer.status]).toEqual([who, validRequests[key].status])
+        await validRequests[key].restore?.(world)
         const after = [await chainOf(place), await chainOf(elsewhere)]
         expect(after[1]).toEqual(before[1])
-        // Everything that changes something is in the chain (a new organization's in its own), and what only asks is not.
-        const isElsewhere = key === 'POST /organizations'
+        // Everything that changes something is in the chain (another organization's in its own), and what only asks is not.
+        const isElsewhere = key === 'POST /organizations' || key === 'POST /invitations/accept'
         const isAsking =
           isElsewhere || splitKey(key).method === 'GET' || (splitKey(key).method === 'POST' && !acts(key))
         expect([who, after[0]?.seq === before[0]?.seq]).toEqual([who, isAsking])
@@ -208,7 +210,9 @@ describe.each(keys)('%s', (key) => {
 })
 
 describe('what belongs to another organization is not found by way of one’s own', () => {
-  const nested = keys.filter((key) => /\{(?:rule|key)\}/.test(key) && key !== 'PUT /memory/{key}')
+  const nested = keys.filter(
+    (key) => /\{(?:rule|key|user|invitation)\}/.test(key) && key !== 'PUT /memory/{key}',
+  )
   test.each(nested)('%s', async (key) => {
     const { ids = {}, body } = await validRequests[key].prepare(new World(server, theirs, theirs.owner))
     const { id: _, ...inner } = ids

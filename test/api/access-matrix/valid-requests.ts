@@ -24,6 +24,8 @@ export interface ValidRequest {
   readonly status: number
   /** Makes what the request is about, new each time. */
   readonly prepare: (world: World) => Promise<Filling>
+  /** Undoes what would keep its sender from the next request. */
+  readonly restore?: (world: World) => Promise<void>
 }
 
 const of = (status: number, prepare: ValidRequest['prepare'] = async () => ({})): ValidRequest => ({
@@ -59,6 +61,26 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /scopes': of(200),
 
   'POST /organizations': of(201, async () => ({ body: { name: 'O' } })),
+  'POST /invitations/accept': of(200, async (world) => ({
+    body: { token: await world.invitationToSender() },
+  })),
+  'GET /organizations/{id}/members': of(200),
+  'PATCH /organizations/{id}/members/{user}': of(200, async (world) => ({
+    ids: { user: await world.anotherMember() },
+    body: { role: 'admin' },
+  })),
+  'DELETE /organizations/{id}/members/{user}': {
+    status: 204,
+    prepare: async (world) => ({ ids: { user: await world.aLeaver() } }),
+    restore: (world) => world.comeBack(),
+  },
+  'POST /organizations/{id}/invitations': of(201, async () => ({
+    body: { email: `${newId('user')}@elsewhere.test`, role: 'viewer', send_mail: false },
+  })),
+  'GET /organizations/{id}/invitations': of(200),
+  'DELETE /organizations/{id}/invitations/{invitation}': of(204, async (world) => ({
+    ids: { invitation: await world.invitation() },
+  })),
 
   'POST /api-keys': of(201, async () => ({ body: { name: 'k', scopes: ['api_keys:*'] } })),
   'GET /api-keys': of(200),

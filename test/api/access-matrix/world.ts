@@ -4,7 +4,8 @@ import { decideSteps } from '../../../src/governance/runs/effect.ts'
 import { enterRun } from '../../../src/governance/runs/enter.ts'
 import { markSent, recordOutcomes } from '../../../src/governance/runs/outcome.ts'
 import { oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
-import { addPerson } from '../fixtures.ts'
+import type { Role } from '../../../src/policy/types.ts'
+import { addOrganization, addPerson } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 
 export interface Person {
@@ -121,5 +122,54 @@ export class World {
     const key = newId('file')
     await this.send(this.place.owner, 'PUT', `/memory/${key}`, { value: 1 })
     return key
+  }
+
+  /** A member beside those who send requests. */
+  async anotherMember(): Promise<string> {
+    return (await addPerson(this.server.context, this.organizationId, 'member')).userId
+  }
+
+  /** Whom the sender may take out of the organization: as an owner another, else only themselves. */
+  async aLeaver(): Promise<string> {
+    const row = await this.#membership().select('role').executeTakeFirst()
+    if (row === undefined || row.role === 'owner') return this.anotherMember()
+    this.#left = row.role
+    return this.sender.userId
+  }
+
+  /** Lets the sender, if they have left, in again. */
+  async comeBack(): Promise<void> {
+    if (this.#left === null) return
+    const { db } = this.server.context
+    const back = { organization_id: this.organizationId, user_id: this.sender.userId, role: this.#left }
+    await db.insertInto('memberships').values(back).execute()
+  }
+
+  #left: Role | null = null
+  #membership() {
+    return this.server.context.db
+      .selectFrom('memberships')
+      .where('organization_id', '=', this.organizationId)
+      .where('user_id', '=', this.sender.userId)
+  }
+
+  /** Of somebody to this organization. */
+  invitation(): Promise<string> {
+    const email = `${newId('user')}@elsewhere.test`
+    return this.make(`/organizations/${this.organizationId}/invitations`, { email, send_mail: false })
+  }
+
+  /** The token of one to a third organization. */
+  async invitationToSender(): Promise<string> {
+    const { context } = this.server
+    const { email } = await context.db
+      .selectFrom('users')
+      .select('email')
+      .where('id', '=', this.sender.userId)
+      .executeTakeFirstOrThrow()
+    const { id, owner } = await addOrganization(context)
+    const path = `/organizations/${id}/invitations`
+    const answer = await this.server.call(owner.key, 'POST', path, { email, send_mail: false })
+    return answer.body.token
   }
 }

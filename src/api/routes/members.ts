@@ -1,0 +1,155 @@
+import { z } from 'zod'
+import { publicBase } from '../../config.ts'
+import { actOnce } from '../../governance/idempotency.ts'
+import {
+  acceptInvitation,
+  invite,
+  listInvitations,
+  revokeInvitation,
+} from '../../governance/people/invitations.ts'
+import { changeRole, listMembers, removeMember } from '../../governance/people/members.ts'
+import { invitationMail } from '../auth-mails.ts'
+import { invitationPage } from '../auth-pages.ts'
+import { created, noContent, ok, route } from '../route.ts'
+import { id, listOf, listQuery, role, time } from '../schemas/common.ts'
+
+const tag = 'Identity'
+const day = 24 * 3600
+
+const member = z
+  .strictObject({
+    user_id: id,
+    email: z.string(),
+    name: z.string(),
+    role,
+    second_factor: z.boolean(),
+    joined_at: time,
+  })
+  .meta({ id: 'Member' })
+
+const invitationShape = {
+  id,
+  organization_id: id,
+  email: z.string(),
+  role,
+  status: z.enum(['pending', 'accepted', 'revoked', 'expired']),
+  invited_by: id,
+  created_at: time,
+  expires_at: time,
+}
+const invitation = z.strictObject(invitationShape).meta({ id: 'Invitation' })
+const newInvitation = z
+  .strictObject({
+    ...invitationShape,
+    token: z.string().meta({ description: 'what accepts it, shown this once' }),
+    link: z.string().meta({ description: 'for the person invited: a page that says how to accept' }),
+  })
+  .meta({ id: 'NewInvitation' })
+const listed = listQuery.omit({ organization_id: true })
+
+const getMembers = route({
+  key: 'GET /organizations/{id}/members',
+  summary: 'The organization’s members',
+  tag,
+  query: listed,
+  responses: { 200: listOf(member) },
+  async handle({ context, caller, query }) {
+    return ok(await listMembers(context, caller, { limit: query.limit, cursor: query.cursor ?? null }))
+  },
+})
+
+const patchMember = route({
+  key: 'PATCH /organizations/{id}/members/{user}',
+  summary: 'Give a member another role; the last owner stays one',
+  tag,
+  body: z.strictObject({ role }),
+  responses: { 200: z.strictObject({ user_id: id, role }) },
+  async handle({ context, caller, params, body }) {
+    return ok(await changeRole(context, caller, params.user, body.role))
+  },
+})
+
+const deleteMember = route({
+  key: 'DELETE /organizations/{id}/members/{user}',
+  summary: 'Leave the organization, or, as an owner, remove a member; the last owner stays',
+  tag,
+  responses: { 204: null },
+  async handle({ context, caller, params }) {
+    await removeMember(context, caller, params.user)
+    return noContent
+  },
+})
+
+const postInvitation = route({
+  key: 'POST /organizations/{id}/invitations',
+  summary: 'Invite somebody by mail, or by handing them the link',
+  description: 'Bound to the address, valid once and for a week unless `expires_in_seconds` says otherwise.',
+  tag,
+  body: z.strictObject({
+    email: z.email().max(254),
+    role: role.default('member'),
+    expires_in_seconds: z
+      .int()
+      .min(60)
+      .max(30 * day)
+      .default(7 * day),
+    send_mail: z.boolean().default(true),
+  }),
+  responses: { 201: newInvitation },
+  async handle({ context, services, caller, body, once }) {
+    const { organization_name: name, ...made } = await actOnce(once, () =>
+      invite(context, caller, { email: body.email, role: body.role, seconds: body.expires_in_seconds }, once),
+    )
+    const base = publicBase(context.config)
+    if (body.send_mail)
+      services
+        .mail({ to: made.email, ...invitationMail(base, made.token, name, made.role) })
+        .catch((error: Error) =>
+          context.log.warn({ err: error.message, invitation_id: made.id }, 'an invitation was not mailed'),
+        )
+    return created({ ...made, link: `${base}${invitationPage}?token=${made.token}` })
+  },
+})
+
+const getInvitations = route({
+  key: 'GET /organizations/{id}/invitations',
+  summary: 'The organization’s invitations',
+  tag,
+  query: listed,
+  responses: { 200: listOf(invitation) },
+  async handle({ context, caller, query }) {
+    return ok(await listInvitations(context, caller, { limit: query.limit, cursor: query.cursor ?? null }))
+  },
+})
+
+const deleteInvitation = route({
+  key: 'DELETE /organizations/{id}/invitations/{invitation}',
+  summary: 'Take an open invitation back',
+  tag,
+  responses: { 204: null },
+  async handle({ context, caller, params }) {
+    await revokeInvitation(context, caller, params.invitation)
+    return noContent
+  },
+})
+
+const postAccept = route({
+  key: 'POST /invitations/accept',
+  summary: 'Join the organization that a token of yours invites you to',
+  tag,
+  body: z.strictObject({ token: z.string().min(1).max(200) }),
+  responses: { 200: z.strictObject({ organization_id: id, role }) },
+  async handle({ context, caller, body, once }) {
+    return ok(await actOnce(once, () => acceptInvitation(context, caller, body.token, once)))
+  },
+})
+
+export const memberRoutes = [
+  getMembers,
+  patchMember,
+  deleteMember,
+  postInvitation,
+  getInvitations,
+  deleteInvitation,
+  postAccept,
+]

@@ -1,0 +1,200 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
+import { until } from '../stack/until.ts'
+import { addPerson } from './fixtures.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+let sink: SmtpSink
+let server: TestServer
+let owner: { userId: string; key: string }
+beforeAll(async () => {
+  sink = await startSmtpSink()
+  server = await startTestServer({ env: { SMTP_URL: sink.url } })
+  const { user_id: userId, api_key: key } = server.identities.users.owner
+  owner = { userId, key }
+})
+afterAll(async () => {
+  await server.close()
+  await sink.close()
+})
+
+/** A new organization of the owner's, and paths below it. */
+async function organization() {
+  const { body } = await server.call(owner.key, 'POST', '/organizations', { name: 'Acme' })
+  const id: string = body.id
+  return { id, at: (path: string) => `/organizations/${id}/${path}` }
+}
+/** A person who is no member of what the test is about. */
+async function outsider() {
+  const { id } = await organization()
+  const person = await addPerson(server.context, id, 'viewer')
+  return { ...person, email: `${person.userId}@elsewhere.test` }
+}
+const codeOf = (answer: { status: number; body?: { error?: { code: string } } }) => [
+  answer.status,
+  answer.body?.error?.code,
+]
+const statuses = (answers: { status: number }[]) =>
+  answers.map((answer) => answer.status).sort((one, other) => one - other)
+async function invited(at: (path: string) => string, email: string, more: object = {}) {
+  const { status, body } = await server.call(owner.key, 'POST', at('invitations'), { email, ...more })
+  expect(status).toBe(201)
+  return body
+}
+const accept = (key: string, token: string) => server.call(key, 'POST', '/invitations/accept', { token })
+
+describe('an invitation', () => {
+  test('comes by mail, is accepted once, by the one it is for, with its role', async () => {
+    const { id, at } = await organization()
+    const [one, other] = [await outsider(), await outsider()]
+    const { token, link, status } = await invited(at, one.email, { role: 'admin' })
+    expect([status, link.endsWith(`/console/invitation?token=${token}`)]).toEqual(['pending', true])
+    await until('the mail', async () => sink.deliveries.some((mail) => mail.raw.includes(token)))
+    expect(codeOf(await accept(other.key, token))).toEqual([404, 'not_found'])
+    expect(codeOf(await accept(one.key, `${token}x`))).toEqual([404, 'not_found'])
+    expect((await server.call(one.key, 'GET', at('governance'))).status).toBe(404)
+    expect((await accept(one.key, token)).body).toEqual({ organization_id: id, role: 'admin' })
+    expect((await server.call(one.key, 'GET', at('governance'))).status).toBe(200)
+    expect(codeOf(await accept(one.key, token))).toEqual([404, 'not_found'])
+    const { rows } = await server.context.pool.query('select row_to_json(i) from invitations i')
+    expect(JSON.stringify(rows)).not.toContain(token)
+  })
+
+  test('of two acceptances at once one succeeds', async () => {
+    const { at } = await organization()
+    const { key, email } = await outsider()
+    const { token } = await invited(at, email)
+    const answers = await Promise.all([accept(key, token), accept(key, token)])
+    expect(statuses(answers)).toEqual([200, 404])
+  })
+
+  test('waits until the address is confirmed', async () => {
+    const { at } = await organization()
+    const { key, email, userId } = await outsider()
+    const { token } = await invited(at, email)
+    const confirm = (is: boolean) =>
+      server.context.pool.query('update users set email_verified = $2 where id = $1', [userId, is])
+    await confirm(false)
+    expect(codeOf(await accept(key, token))).toEqual([409, 'conflict'])
+    await confirm(true)
+    expect((await accept(key, token)).status).toBe(200)
+  })
+
+  test('is over when it is replaced, revoked, past its time, or its inviter is no owner any more', async () => {
+    const { id, at } = await organization()
+    const { key, email } = await outsider()
+    const first = await invited(at, email)
+    const second = await invited(at, email)
+    expect((await accept(key, first.token)).status).toBe(404)
+    expect((await server.call(owner.key, 'DELETE', at(`invitations/${second.id}`))).status).toBe(204)
+    expect((await accept(key, second.token)).status).toBe(404)
+    const third = await invited(at, email)
+    const { pool } = server.context
+    await pool.query('update invitations set expires_at = now() where id = $1', [third.id])
+    expect((await accept(key, third.token)).status).toBe(404)
+    const fourth = await invited(at, email)
+    await addPerson(server.context, id, 'owner')
+    await server.call(owner.key, 'PATCH', at(`members/${owner.userId}`), { role: 'admin' })
+    expect((await accept(key, fourth.token)).status).toBe(404)
+    await pool.query(`update memberships set role = 'owner' where organization_id = $1`, [id])
+    const { data } = (await server.call(owner.key, 'GET', at('invitations'))).body
+    expect(data.map((each: { status: string }) => each.status)).toEqual([
+      'pending',
+      'expired',
+      'revoked',
+      'revoked',
+    ])
+  })
+
+  test('is not made for a member, nor into a personal organization', async () => {
+    const { id, at } = await organization()
+    const { userId } = await addPerson(server.context, id, 'viewer')
+    const body = { email: `${userId}@elsewhere.test` }
+    expect(codeOf(await server.call(owner.key, 'POST', at('invitations'), body))).toEqual([409, 'conflict'])
+    await server.context.pool.query('update organizations set personal = true where id = $1', [id])
+    const other = { email: 'new@acme.test' }
+    expect(codeOf(await server.call(owner.key, 'POST', at('invitations'), other))).toEqual([409, 'conflict'])
+  })
+})
+
+describe('members', () => {
+  test('lose what their role gave from the next call on, keys included, and can neither keep nor take it back', async () => {
+    const { id, at } = await organization()
+    const { userId, key } = await addPerson(server.context, id, 'admin')
+    expect((await server.call(key, 'GET', at('governance'))).status).toBe(200)
+    const demoted = await server.call(owner.key, 'PATCH', at(`members/${userId}`), { role: 'viewer' })
+    expect(demoted.body).toEqual({ user_id: userId, role: 'viewer' })
+    expect(codeOf(await server.call(key, 'GET', at('governance')))).toEqual([403, 'insufficient_role'])
+    const wanted = { name: 'k', scopes: ['rules:write'], organization_id: id }
+    expect(codeOf(await server.call(key, 'POST', '/api-keys', wanted))).toEqual([403, 'insufficient_role'])
+    expect((await server.call(owner.key, 'DELETE', at(`members/${userId}`))).status).toBe(204)
+    expect(codeOf(await server.call(key, 'GET', at('rules')))).toEqual([404, 'not_found'])
+    expect(codeOf(await server.call(key, 'GET', '/runs'))).toEqual([404, 'not_found'])
+    expect(codeOf(await server.call(key, 'GET', '/api-keys'))).toEqual([404, 'not_found'])
+  })
+
+  test('may leave, and only an owner removes another', async () => {
+    const { id, at } = await organization()
+    const [one, other] = [
+      await addPerson(server.context, id, 'admin'),
+      await addPerson(server.context, id, 'viewer'),
+    ]
+    const refused = await server.call(one.key, 'DELETE', at(`members/${other.userId}`))
+    expect(codeOf(refused)).toEqual([403, 'insufficient_role'])
+    expect((await server.call(other.key, 'DELETE', at(`members/${other.userId}`))).status).toBe(204)
+    const { data } = (await server.call(owner.key, 'GET', at('members'))).body
+    const ids = data.map((each: { user_id: string }) => each.user_id)
+    expect(ids.sort()).toEqual([owner.userId, one.userId].sort())
+  })
+
+  test('are never left without an owner, whoever asks at the same time', async () => {
+    const { id, at } = await organization()
+    const [only, ...rest] = [owner, await addPerson(server.context, id, 'member')]
+    const leave = (who: { userId: string; key: string }) =>
+      server.call(who.key, 'DELETE', at(`members/${who.userId}`))
+    const mine = at(`members/${owner.userId}`)
+    expect(codeOf(await leave(only))).toEqual([409, 'conflict'])
+    const demoted = await server.call(owner.key, 'PATCH', mine, { role: 'admin' })
+    expect(codeOf(demoted)).toEqual([409, 'conflict'])
+    expect(rest).toHaveLength(1)
+
+    const second = await addPerson(server.context, id, 'owner')
+    const both = await Promise.all([leave(owner), leave(second)])
+    expect(statuses(both)).toEqual([204, 409])
+    const { rows } = await server.context.pool.query(
+      `select count(*)::int as n from memberships where organization_id = $1 and role = 'owner'`,
+      [id],
+    )
+    expect(rows).toEqual([{ n: 1 }])
+  })
+
+  test('of two owners who demote each other one stays', async () => {
+    const { id, at } = await organization()
+    const second = await addPerson(server.context, id, 'owner')
+    const demote = (key: string, userId: string) =>
+      server.call(key, 'PATCH', at(`members/${userId}`), { role: 'viewer' })
+    const both = await Promise.all([demote(owner.key, second.userId), demote(second.key, owner.userId)])
+    expect(statuses(both)).toEqual([200, 403])
+  })
+
+  test('every change is in the organization’s chain', async () => {
+    const { id, at } = await organization()
+    const { key, email, userId } = await outsider()
+    await accept(key, (await invited(at, email, { send_mail: false })).token)
+    await server.call(owner.key, 'PATCH', at(`members/${userId}`), { role: 'admin' })
+    await server.call(key, 'DELETE', at(`members/${userId}`))
+    const rows = await server.context.db
+      .selectFrom('audit_events')
+      .select('event_type')
+      .where('organization_id', '=', id)
+      .orderBy('seq')
+      .execute()
+    expect(rows.map((row) => row.event_type)).toEqual([
+      'organization.created',
+      'member.invited',
+      'member.joined',
+      'member.role_changed',
+      'member.left',
+    ])
+  })
+})
