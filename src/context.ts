@@ -23,13 +23,14 @@ export interface Context {
   close(): Promise<void>
 }
 
-export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): Context {
-  const log = createLog({
-    level: config.logLevel,
-    process: kind,
-    processId: config.processId,
-    folder: config.logFolder,
-  })
+export type ProcessKind = 'api' | 'worker' | 'tool'
+
+/** A program has one log: whoever logs before it has a context passes it on. */
+export function createContext(
+  config: Config,
+  kind: ProcessKind,
+  log = createProcessLog(config, kind),
+): Context {
   for (const warning of config.warnings) log.warn(`production would not start: ${warning}`)
   const pool = createPool({
     url: config.database.url,
@@ -56,8 +57,8 @@ export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): 
       onForeignEntry: (organizationId, seq) =>
         log.error(
           { organization_id: organizationId, seq },
-          'ALARM: the audit log holds an entry that this service did not write; nothing of this organization can be ' +
-            'saved until it is set aside: verify the chain',
+          `ALARM: the audit log of ${organizationId} holds an entry ${seq} that this service did not write; nothing of ` +
+            'this organization can be saved until it is set aside: verify the chain',
         ),
       onCommitted: (touched, outboxWritten) => {
         notifier.touch(touched)
@@ -68,4 +69,13 @@ export function createContext(config: Config, kind: 'api' | 'worker' | 'tool'): 
     close: () => (closed ??= close()),
   }
   return context
+}
+
+export function createProcessLog(config: Config, kind: ProcessKind): Log {
+  return createLog({
+    level: config.logLevel,
+    process: kind,
+    processId: config.processId,
+    folder: config.logFolder,
+  })
 }

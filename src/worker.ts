@@ -3,7 +3,7 @@ import { createEngineActivities } from './activities/engine.ts'
 import { createPolicyInterceptor } from './activities/policy-interceptor.ts'
 import { createToolActivities } from './activities/tool-activities.ts'
 import { readConfig, type Config } from './config.ts'
-import { createContext, type Context } from './context.ts'
+import { createContext, createProcessLog, type Context } from './context.ts'
 import { failStart, orFail } from './fail.ts'
 import { expireDue } from './governance/approvals/expire.ts'
 import { beat, every, leave, prune } from './governance/housekeeping.ts'
@@ -13,6 +13,7 @@ import { createMotor } from './governance/motor.ts'
 import { reconcile } from './governance/reconcile.ts'
 import { startRelay } from './governance/relay.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
+import type { Log } from './log.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
 import { connectionOptions, createTemporalClient } from './temporal.ts'
 import { workflowBundlePath } from './workflow-bundle.ts'
@@ -32,8 +33,8 @@ export const workerTuning = {
   stickyQueueScheduleToStartTimeout: '5s',
 } as const
 
-export async function startWorker(config: Config): Promise<RunningWorker> {
-  const context = createContext(config, 'worker')
+export async function startWorker(config: Config, log?: Log): Promise<RunningWorker> {
+  const context = createContext(config, 'worker', log)
   await checkInstallation(context)
   const connection = await connectUntilThere(context)
   const client = createTemporalClient(config.temporal)
@@ -90,10 +91,25 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
   }
 }
 
+/** The SDK's warnings and errors, in our log. Of what it tells along only names and messages: no arguments. */
+function temporalLogger(log: Log): DefaultLogger {
+  return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
+    const { error, workflowId, activityType } = meta as Record<string, unknown>
+    const about = {
+      ...(error instanceof Error ? { err: error.message } : {}),
+      ...(typeof workflowId === 'string' ? { workflow_id: workflowId } : {}),
+      ...(typeof activityType === 'string' ? { activity: activityType } : {}),
+    }
+    if (level === 'ERROR') log.error(about, `Temporal: ${message}`)
+    else log.warn(about, `Temporal: ${message}`)
+  })
+}
+
 async function main(): Promise<void> {
   const config = orFail(() => readConfig())
+  const log = createProcessLog(config, 'worker')
   Runtime.install({
-    logger: new DefaultLogger('WARN'),
+    logger: temporalLogger(log),
     // Signals are ours: exitWithParent orders what stops when.
     shutdownSignals: [],
     telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
@@ -101,7 +117,7 @@ async function main(): Promise<void> {
   let worker: RunningWorker | undefined
   // Before it has started: while it waits for Temporal or the database it must not outlive its supervisor either.
   exitWithParent(() => worker?.stop())
-  worker = await startWorker(config).catch(failStart)
+  worker = await startWorker(config, log).catch(failStart)
   signalReady()
 }
 

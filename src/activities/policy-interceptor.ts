@@ -8,6 +8,7 @@ import { DomainError } from '../governance/errors.ts'
 import { decideSteps, type StepOp } from '../governance/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/unexpected.ts'
 import { readFixedRun, UnknownRun } from '../governance/runs/fixed-run.ts'
+import { UnsealError } from '../governance/seal.ts'
 import { NotReady, readFrame, type Frame } from '../governance/runs/frame.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import { answer } from './answers.ts'
@@ -86,9 +87,13 @@ function prepared(context: Context, frame: Frame, tool: ToolDeclaration): StepOp
     return prepareCall(context, frame, tool)
   } catch (error) {
     const { runId, stepId } = frame.key
-    // The error's text could hold a value.
+    // The text of any other error could hold a value.
     context.log.error(
-      { err: (error as Error).name, run_id: runId, step_id: stepId },
+      {
+        err: error instanceof UnsealError ? error.message : (error as Error).name,
+        run_id: runId,
+        step_id: stepId,
+      },
       'a call could not be prepared',
     )
     return brokenCall(context, frame, tool)

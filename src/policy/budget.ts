@@ -17,7 +17,7 @@ export interface ReadHost {
 /** Counts down the comparisons of one evaluation, and remembers what it has read already. */
 export class Budget {
   #left: number
-  readonly #readings = new Map<string, readonly ReadHost[]>()
+  readonly #readings = new Map<Reader<unknown>, Map<string, readonly unknown[]>>()
   constructor(comparisons: number = comparisonBudget) {
     this.#left = comparisons
   }
@@ -30,13 +30,17 @@ export class Budget {
   spendOnText(text: string | number | boolean): void {
     this.spend(typeof text === 'string' ? 1 + (text.length >> 10) : 1)
   }
-  /** Reads a text once, however many rules and steps ask for it; `read` pays for itself. */
-  once(text: string, read: (text: string, budget: Budget) => readonly ReadHost[]): readonly ReadHost[] {
+  /** Reads a text once in each way, however many rules and steps ask for it; `read` pays for itself. */
+  once<T>(text: string, read: Reader<T>): readonly T[] {
     this.spendOnText(text)
-    const known = this.#readings.get(text)
-    if (known !== undefined) return known
+    let readings = this.#readings.get(read)
+    if (readings === undefined) this.#readings.set(read, (readings = new Map()))
+    const known = readings.get(text)
+    if (known !== undefined) return known as readonly T[]
     const reading = read(text, this)
-    this.#readings.set(text, reading)
+    readings.set(text, reading)
     return reading
   }
 }
+
+type Reader<T> = (text: string, budget: Budget) => readonly T[]

@@ -1,5 +1,6 @@
 import { type Budget, BudgetExceeded } from './budget.ts'
 import type { ParamCondition } from './condition.ts'
+import { alsoByAddress } from './addresses.ts'
 import { type Matcher, compileMatcher, quantify } from './operators.ts'
 import type { RuleBody } from './rule.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
@@ -48,7 +49,12 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
   if (typeof source.param !== 'string') throw new TypeError('a condition names its parameter')
   const path = source.param.split('.')
   if (source.operator === 'exists' || source.operator === 'from_label') return { source, path, matcher: null }
-  return { source, path, matcher: compileMatcher(source.operator, source.value, isRestrictive) }
+  const matcher = compileMatcher(source.operator, source.value, isRestrictive)
+  return {
+    source,
+    path,
+    matcher: isRestrictive ? alsoByAddress(matcher, source.operator, source.value) : matcher,
+  }
 }
 
 /**

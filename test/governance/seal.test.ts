@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { createSealer } from '../../src/governance/seal.ts'
+import { createSealer, UnsealError } from '../../src/governance/seal.ts'
 
 const sealer = createSealer(randomBytes(32))
 const place = 'run_1/send/-1'
@@ -14,8 +14,8 @@ describe('sealed bytes', () => {
         fc.pre(here !== elsewhere && plain.isWellFormed())
         const sealed = sealer.seal(here, plain)
         expect(sealer.open(here, sealed)).toBe(plain)
-        expect(() => sealer.open(elsewhere, sealed)).toThrow()
-        expect(() => other.open(here, sealed)).toThrow()
+        expect(() => sealer.open(elsewhere, sealed)).toThrow(UnsealError)
+        expect(() => other.open(here, sealed)).toThrow(UnsealError)
       }),
     )
   })
@@ -25,11 +25,11 @@ describe('sealed bytes', () => {
     for (let bit = 0; bit < sealed.length * 8; bit += 1) {
       const changed = Buffer.from(sealed)
       changed[bit >> 3] = (changed[bit >> 3] as number) ^ (1 << (bit & 7))
-      expect(() => sealer.open(place, changed)).toThrow()
+      expect(() => sealer.open(place, changed)).toThrow(UnsealError)
     }
     for (let length = 0; length < sealed.length; length += 1)
-      expect(() => sealer.open(place, sealed.subarray(0, length))).toThrow()
-    expect(() => sealer.open(place, Buffer.concat([sealed, Buffer.alloc(1)]))).toThrow()
+      expect(() => sealer.open(place, sealed.subarray(0, length))).toThrow(UnsealError)
+    expect(() => sealer.open(place, Buffer.concat([sealed, Buffer.alloc(1)]))).toThrow(UnsealError)
   })
 
   test('differ each time, and hold nothing of the text', () => {

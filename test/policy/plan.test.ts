@@ -144,7 +144,9 @@ describe('parameters', () => {
     expect(sent({ params }, starts('rep'))?.certainty).toBe('definite')
     expect(sent({ params }, starts('rep'))?.verdict).toBe('deny')
     expect(sent({ params }, starts('report of'))).toMatchObject({ verdict: 'deny', certainty: 'possible' })
-    expect(sent({ params }, starts('other'))).toMatchObject({ verdict: 'allow', certainty: 'definite' })
+    expect(sent({ params }, starts('other/'))).toMatchObject({ verdict: 'allow', certainty: 'definite' })
+    // `report x, other@acme.com` has a recipient that starts so.
+    expect(sent({ params }, starts('other'))).toMatchObject({ verdict: 'deny', certainty: 'possible' })
     const exists = rule('e', 'deny', { params: [{ param: 'to', operator: 'exists', value: true }] })
     expect(sent({ params }, [exists])).toMatchObject({ verdict: 'deny', certainty: 'definite' })
   })

@@ -41,6 +41,19 @@ export function refuseHeaderBreaks(field: string, text: string): void {
   )
 }
 
+/** RFC 2047: mail programs show another text than rules and approvers have seen. */
+const encodedWord = /=\?[^?\s]*\?[bq]\?/i
+
+/** @throws ToolError `mail_header_invalid` */
+export function refuseEncodedWords(field: string, text: string): void {
+  if (!encodedWord.test(text)) return
+  throw new ToolError(
+    'mail_header_invalid',
+    `\`${field}\` contains an encoded word (\`=?…?=\`); write its characters as they are`,
+    { retryable: false },
+  )
+}
+
 /**
  * The mailboxes of one field, each address once; `me` has become an address before the call was decided. Domains come
  * back in ASCII (IDNA) and lower case.

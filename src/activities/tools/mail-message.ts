@@ -5,6 +5,7 @@ import {
   envelopeRecipients,
   parseMailbox,
   parseRecipients,
+  refuseEncodedWords,
   refuseHeaderBreaks,
   type Mailbox,
 } from './mail-addresses.ts'
@@ -31,6 +32,7 @@ export async function composeMail(
 ): Promise<Mail> {
   const { params } = call
   refuseHeaderBreaks('subject', params.subject)
+  refuseEncodedWords('subject', params.subject)
   const to = parseRecipients('to', params.to)
   const cc = parseRecipients('cc', params.cc)
   const bcc = parseRecipients('bcc', params.bcc)

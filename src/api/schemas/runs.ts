@@ -54,6 +54,11 @@ const step = z.strictObject({
   id: z.string(),
   tool: z.string(),
   status: z.enum(stepStatuses),
+  unresolved_items: z
+    .array(z.int())
+    .describe(
+      'Items of a `for_each` step whose outcome nobody knows: the `item_index` that `resolve` takes.',
+    ),
   verdict: verdict.nullable(),
   attempts: z.int(),
   labels,

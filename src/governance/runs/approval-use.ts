@@ -1,6 +1,7 @@
 import { newId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
+import { unionLabels } from '../../policy/types.ts'
 import { countingVotes, strictest, type Requirement } from '../approvals/requirement.ts'
 import { rejectionBy } from '../approvals/votes.ts'
 import type { ChainTx } from '../chain-tx.ts'
@@ -234,6 +235,7 @@ function showHeld(
   const step = ledger.step(effect.run_id, effect.step_id)
   if (step !== undefined) {
     step.status = 'held'
+    step.labels = unionLabels(step.labels, effect.labels)
     step.verdict = 'require_approval'
     step.started_at ??= tx.now.toISOString()
     ledger.dirtySteps.add(step)

@@ -136,7 +136,7 @@ export function settle(
   run.waiting += (how.state === 'unknown_outcome' ? 1 : 0) - (waited ? 1 : 0)
   const reason =
     how.state === 'unknown_outcome'
-      ? `step \`${effect.step_id}\` may or may not have taken effect: an approver must resolve it`
+      ? `${itemOf(effect) === null ? '' : `item ${effect.item_index} of `}step \`${effect.step_id}\` may or may not have taken effect: an approver must resolve it`
       : undefined
   updateRunStatus(tx, ledger, run, reason)
   if (how.state !== 'retry') stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})

@@ -1,7 +1,7 @@
 import { sql, type Selectable } from 'kysely'
 import type { Context } from '../../context.ts'
-import type { RunStatus, StepStatus } from '../../contract/status.ts'
-import type { Risk, RunsTable, StepError } from '../../db/schema/runs.ts'
+import type { EffectState, RunStatus, StepStatus } from '../../contract/status.ts'
+import type { Risk, RunsTable, RunStepsTable, StepError } from '../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../policy/types.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
@@ -47,6 +47,8 @@ export interface StepView {
   readonly id: string
   readonly tool: string
   readonly status: StepStatus
+  /** Items of a `for_each` step whose outcome nobody knows: the `item_index` that `resolve` takes. */
+  readonly unresolved_items: readonly number[]
   readonly verdict: Verdict | null
   readonly attempts: number
   readonly labels: readonly string[]
@@ -77,8 +79,9 @@ export async function readRun(
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
   if (run === undefined) return null
-  const [steps, approvals, outputs] = await Promise.all([
+  const [steps, waits, approvals, outputs] = await Promise.all([
     readSteps(context, runId),
+    readWaiting(context, runId),
     readRunApprovals(context, runId),
     readShownOutputs(context, runId),
   ])
@@ -91,7 +94,8 @@ export async function readRun(
     steps: steps.map((step) => ({
       id: step.step_id,
       tool: step.tool,
-      status: step.status,
+      status: waitingStatus(step, waits),
+      unresolved_items: unresolvedItems(step, waits),
       verdict: step.verdict,
       attempts: step.attempts,
       labels: step.labels,
@@ -188,6 +192,40 @@ export async function readStepOutput(
     .execute()
   const values = rows.map((row) => (row.output === null ? null : (JSON.parse(row.output) as Json)))
   return step.item_count === null ? (values[0] ?? null) : values
+}
+
+interface WaitingCall {
+  readonly step_id: string
+  readonly item_index: number
+  readonly state: EffectState
+}
+
+/** The run's calls that wait for a person. */
+function readWaiting(context: Context, runId: string): Promise<WaitingCall[]> {
+  return context.db
+    .selectFrom('effects')
+    .select(['step_id', 'item_index', 'state'])
+    .where('run_id', '=', runId)
+    .where('state', 'in', ['held', 'unknown_outcome'])
+    .orderBy('item_index')
+    .execute()
+}
+
+/** A `for_each` step waits as long as one of its items does, whatever has become of the others since. */
+function waitingStatus(step: Selectable<RunStepsTable>, waits: readonly WaitingCall[]): StepStatus {
+  if (step.item_count === null || step.finished_at !== null) return step.status
+  const states = waits.filter((each) => each.step_id === step.step_id).map((each) => each.state)
+  if (states.includes('unknown_outcome')) return 'unknown_outcome'
+  return states.includes('held') ? 'held' : step.status
+}
+
+function unresolvedItems(step: Selectable<RunStepsTable>, waits: readonly WaitingCall[]): number[] {
+  return waits
+    .filter(
+      ({ step_id, item_index, state }) =>
+        step_id === step.step_id && item_index >= 0 && state === 'unknown_outcome',
+    )
+    .map((each) => each.item_index)
 }
 
 function readSteps(context: Context, runId: string) {

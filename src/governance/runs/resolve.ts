@@ -45,7 +45,7 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
     if (step === undefined) throw notFound('step', stepId)
     const effect = ledger.effects.get(effectId(key))
     if (effect?.state !== 'unknown_outcome' || effect.resolved_outcome !== null)
-      throw new DomainError('bad_transition', `step \`${stepId}\` has no unknown outcome to resolve`)
+      throw new DomainError('bad_transition', await whyNothingToResolve(tx, key))
     if (runEnded(run.status))
       throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
     const actor = actorOf(caller)
@@ -69,6 +69,24 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
     await request.once?.markActed(tx.trx)
     tx.deliver('run.wake', runId, { key: wakeKey(stepId, request.itemIndex) })
   })
+}
+
+/** Names what could be resolved instead: of a `for_each` step the items. */
+async function whyNothingToResolve(tx: ChainTx, { runId, stepId, itemIndex }: EffectKey): Promise<string> {
+  const rows = await tx.trx
+    .selectFrom('effects')
+    .select('item_index')
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .where('item_index', '>=', 0)
+    .where('state', '=', 'unknown_outcome')
+    .where('resolved_outcome', 'is', null)
+    .orderBy('item_index')
+    .limit(20)
+    .execute()
+  const what = itemIndex < 0 ? `step \`${stepId}\`` : `item ${itemIndex} of step \`${stepId}\``
+  const others = rows.map((row) => row.item_index).join(', ')
+  return `${what} has no unknown outcome to resolve${others === '' ? '' : `: give \`item_index\`, one of ${others}`}`
 }
 
 function chosen(request: ResolveRequest, outputLabels: Label[]): Settlement {

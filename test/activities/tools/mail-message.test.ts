@@ -51,6 +51,19 @@ describe('composeMail', () => {
     expect((error as Error).message).toContain(`\`${field}\``)
   })
 
+  test.each(['=?utf-8?q?the_c=6Fnfidential_x?=', 'x =?UTF-8?B?Y29uZmlkZW50aWFs?= y'])(
+    'a subject that shows another text than it says: %j',
+    async (subject) => {
+      const error = await rejection(composeMail(toolCall({ ...params, subject }), from))
+      expect(error).toMatchObject({ code: 'mail_header_invalid', retryable: false })
+    },
+  )
+
+  test('a subject with question marks is none of these', async () => {
+    const mail = await composeMail(toolCall({ ...params, subject: 'a=?b? really?=' }), from)
+    expect(headers(mail.raw)).toContain('Subject: a=?b? really?=')
+  })
+
   test.each(['', 'nobody', 'a@x.com, b@x.com', 'a@x.com\r\nBcc: b@x.com'])(
     'MAIL_FROM %j',
     async (mailFrom) => {

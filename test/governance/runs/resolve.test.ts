@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
 import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
 import { finishRun } from '../../../src/governance/runs/finish.ts'
+import { expandStep } from '../../../src/governance/runs/items.ts'
+import { readRun } from '../../../src/governance/runs/read.ts'
 import { createRule } from '../../../src/governance/rules.ts'
 import { labelRuleInput } from '../../../src/policy/rule.ts'
 import { markSent } from '../../../src/governance/runs/outcome.ts'
@@ -80,6 +82,33 @@ describe('a person resolves an unknown outcome', () => {
     await resolve(op, 'fail')
     expect(await stepOf(engine.context, op.key.runId)).toMatchObject({ status: 'failed', error: { code: 'resolved_as_failed' } }) // prettier-ignore
     expect(await runOf(engine.context, op.key.runId)).toMatchObject({ status: 'running', nodes_failed: 1 })
+  })
+
+  test('items of a step: those that wait show, whatever became of the others, and a wrong call names them', async () => {
+    const items = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' }, for_each: [1, 2, 3] }] }
+    const runId = await engine.run(items)
+    await expandStep(engine.context, runId, 's')
+    const ops = [0, 1, 2].map((item) => opOf(runId, { item, labels: ['pii'] }))
+    for (const op of ops) {
+      await go(engine, op)
+      await markSent(engine.context, op.key, 1)
+    }
+    await engine.record(outcomeOf(ops[2] as StepOp, 1, 'unknown_outcome'))
+    await engine.record(outcomeOf(ops[0] as StepOp, 1, 'unknown_outcome'))
+    await engine.record(outcomeOf(ops[1] as StepOp, 1, 'completed'))
+    const shown = async () => (await readRun(engine.context, engine.organizationId, runId))?.steps[0]
+    expect(await shown()).toMatchObject({ status: 'unknown_outcome', unresolved_items: [0, 2] })
+    const op = ops[0] as StepOp
+    for (const itemIndex of [null, 1, 9999]) {
+      await expect(resolve(op, 'done', 'admin', { itemIndex })).rejects.toMatchObject({
+        code: 'bad_transition',
+        message: expect.stringContaining('give `item_index`, one of 0, 2'),
+      })
+    }
+    await resolve(op, 'done', 'admin', { itemIndex: 0 })
+    expect(await shown()).toMatchObject({ status: 'unknown_outcome', unresolved_items: [2] })
+    await resolve(op, 'done', 'admin', { itemIndex: 2 })
+    expect(await shown()).toMatchObject({ status: 'running', unresolved_items: [] })
   })
 
   test.each(['retry', 'done', 'fail'] as const)(

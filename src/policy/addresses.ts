@@ -1,0 +1,109 @@
+import type { Budget } from './budget.ts'
+import { normalHost } from './hosts.ts'
+import { failed, matched, type Matcher, type ValueOperator } from './operators.ts'
+import { maybe, no } from './tri.ts'
+
+/**
+ * For rules that deny or hold: text is also compared address by address, as it will be delivered. `equals`, `in`,
+ * `startswith` and `contains` then hold for `Boss <boss@acme.com>` and for `x@y.com, boss@ACME.com` as they do for
+ * `boss@acme.com` (contract section 5: of several recipients one is enough). It only ever adds matches; `allow` rules and
+ * the negative operators keep to the text as it is written.
+ */
+export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: unknown): Matcher {
+  const values = (Array.isArray(value) ? value : [value]).filter((each) => typeof each === 'string')
+  const holds = comparison(operator, values)
+  if (holds === null) return matcher
+  return {
+    isNegative: false,
+    leaf(leaf, budget) {
+      const result = matcher.leaf(leaf, budget)
+      if ((result & matched) !== 0 || typeof leaf.raw !== 'string' || !leaf.raw.includes('@')) return result
+      for (const address of budget.once(leaf.raw, addressesIn)) {
+        budget.spend(1)
+        if (holds(address, leaf.inList)) return result | matched
+      }
+      return result === 0 ? failed : result
+    },
+    // Whatever a text starts with, another recipient may follow.
+    prefix(prefix) {
+      const result = matcher.prefix(prefix)
+      return result === no ? maybe : result
+    },
+  }
+}
+
+/** How an address is compared with the rule's values; null when no address could ever be meant. */
+function comparison(
+  operator: ValueOperator,
+  values: readonly string[],
+): ((address: string, inList: boolean) => boolean) | null {
+  const whole = new Set(values.map(normalAddress).filter((each) => each !== null))
+  const first = (values[0] ?? '').toLowerCase()
+  switch (operator) {
+    case 'equals':
+    case 'in':
+      return whole.size === 0 ? null : (address) => whole.has(address)
+    case 'startswith':
+      return first !== '' && isPartOfAddress(first) ? (address) => address.startsWith(first) : null
+    case 'contains':
+      if (!first.includes('@') || !isPartOfAddress(first)) return null
+      return (address, inList) => (inList ? whole.has(address) : address.includes(first))
+    default:
+      return null
+  }
+}
+
+const isPartOfAddress = (text: string): boolean => !/[\s,;:<>()"'[\]\\/]/.test(text)
+
+/** One bare address in the form in which addresses are compared; null for anything else. */
+function normalAddress(text: string): string | null {
+  const at = text.indexOf('@')
+  if (at < 1 || text.includes('@', at + 1) || !isPartOfAddress(text)) return null
+  return addressOf(text.slice(0, at), text.slice(at + 1))
+}
+
+/**
+ * Every address that some reader could take from a text: what stands around each `@`, without names, brackets, quotes
+ * and spaces. Lower case as a whole: no mailbox differs from another by that. Linear in the text.
+ */
+export function addressesIn(text: string, budget: Budget): string[] {
+  budget.spend(1 + (text.length >> 5))
+  const found: string[] = []
+  for (let at = text.indexOf('@'); at >= 0; at = text.indexOf('@', at + 1)) {
+    budget.spend(2)
+    const local = localBefore(text, at)
+    const domain = domainAfter(text, at)
+    if (local !== '' && domain !== '') found.push(addressOf(local, domain))
+  }
+  return found
+}
+
+function addressOf(local: string, domain: string): string {
+  return `${local.toLowerCase()}@${normalHost(domain) ?? domain.toLowerCase()}`
+}
+
+/** Longest part before the `@` that is read; RFC 5321 allows 64. */
+const longestLocal = 256
+const ends = new Set(' \t\n\r,;:<>()"\'[]\\/@')
+const isBlank = (char: string | undefined): boolean => char !== undefined && char.trim() === ''
+
+function localBefore(text: string, at: number): string {
+  let end = at
+  while (end > 0 && at - end < longestLocal && isBlank(text[end - 1])) end--
+  if (text[end - 1] === '"') {
+    const start = text.lastIndexOf('"', end - 2)
+    // `"boss"@acme.com` is delivered to boss@acme.com.
+    return start < 0 || end - start > longestLocal ? '' : text.slice(start + 1, end - 1)
+  }
+  let start = end
+  while (start > 0 && end - start < longestLocal && !ends.has(text[start - 1] as string)) start--
+  return text.slice(start, end)
+}
+
+function domainAfter(text: string, at: number): string {
+  let start = at + 1
+  while (start - at < longestLocal && isBlank(text[start])) start++
+  let end = start
+  while (end < text.length && end - start < 2 * longestLocal && !ends.has(text[end] as string)) end++
+  return text.slice(start, end)
+}
