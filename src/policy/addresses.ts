@@ -25,8 +25,8 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
       return result === 0 ? failed : result
     },
     // Whatever a text starts with, another recipient may follow.
-    prefix(prefix) {
-      const result = matcher.prefix(prefix)
+    prefix(prefix, hole) {
+      const result = matcher.prefix(prefix, hole)
       return result === no ? maybe : result
     },
   }
@@ -38,16 +38,18 @@ function comparison(
   values: readonly string[],
 ): ((address: string, inList: boolean) => boolean) | null {
   const whole = new Set(values.map(normalAddress).filter((each) => each !== null))
-  const first = (values[0] ?? '').toLowerCase()
+  const first = values[0] ?? ''
+  // Also the whole address in normal form: its host may be written in another.
+  const parts = first !== '' && isPartOfAddress(first) ? [first.toLowerCase(), ...whole] : []
   switch (operator) {
     case 'equals':
     case 'in':
       return whole.size === 0 ? null : (address) => whole.has(address)
     case 'startswith':
-      return first !== '' && isPartOfAddress(first) ? (address) => address.startsWith(first) : null
+      return parts.length === 0 ? null : (address) => parts.some((part) => address.startsWith(part))
     case 'contains':
-      if (!first.includes('@') || !isPartOfAddress(first)) return null
-      return (address, inList) => (inList ? whole.has(address) : address.includes(first))
+      if (!first.includes('@') || parts.length === 0) return null
+      return (address, inList) => (inList ? whole.has(address) : parts.some((part) => address.includes(part)))
     default:
       return null
   }
@@ -85,6 +87,8 @@ function addressOf(local: string, domain: string): string {
 /** Longest part before the `@` that is read; RFC 5321 allows 64. */
 const longestLocal = 256
 const ends = new Set(' \t\n\r,;:<>()"\'[]\\/@')
+/** What can follow an address in a link. */
+const domainEnds = new Set([...ends, '?', '#', '&', '=', '%', '|'])
 const isBlank = (char: string | undefined): boolean => char !== undefined && char.trim() === ''
 
 function localBefore(text: string, at: number): string {
@@ -104,6 +108,6 @@ function domainAfter(text: string, at: number): string {
   let start = at + 1
   while (start - at < longestLocal && isBlank(text[start])) start++
   let end = start
-  while (end < text.length && end - start < 2 * longestLocal && !ends.has(text[end] as string)) end++
+  while (end < text.length && end - start < 2 * longestLocal && !domainEnds.has(text[end] as string)) end++
   return text.slice(start, end)
 }

@@ -4,7 +4,7 @@ import type { Call } from '../../src/policy/decide.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import type { Answer, Oracle } from './agree.ts'
 import { foundAt } from './found.ts'
-import { idOf, ruleDomains, suffixes } from './texts.ts'
+import { idOf, ruleDomains, suffixes, writtenAddress } from './texts.ts'
 
 /**
  * Cedar: every rule becomes a policy. A rule that denies forbids the call, one that holds forbids it only unattended;
@@ -103,6 +103,9 @@ function pathContext(
     isElement: inList,
     ...(typeof value === 'string' ? { text: value, id: idOf(value) } : {}),
   }))
+  const addresses = found.leaves.flatMap((leaf) =>
+    leaf.addresses.map((address) => ({ text: address, isElement: leaf.inList })),
+  )
   const hosts = new Set(found.leaves.flatMap((leaf) => leaf.hosts ?? []))
   const sources = [...(call.paramLabels ?? [])]
     .filter(([built]) => concern(path, built))
@@ -111,13 +114,16 @@ function pathContext(
     isMissing: found.isMissing,
     isThere: found.isThere,
     keys: leaves.map(({ key }) => key),
-    ...(asks('contains', 'startswith') ? numbered('leaf', leaves) : {}),
+    addresses: addresses.map(({ text }) => text),
+    ...(asks('contains', 'startswith')
+      ? { ...numbered('leaf', leaves), ...numbered('address', addresses) }
+      : {}),
     ...(asks('domain_in', 'domain_not_in') ? numbered('host', [...hosts].map(domainsAbove)) : {}),
     ...(asks('from_label') ? numbered('source', sources) : {}),
   }
 }
 
-type Place = 'leaf' | 'host' | 'source'
+type Place = 'leaf' | 'host' | 'source' | 'address'
 /** For each path, how many places of each kind some call fills. */
 type Most = (path: string, name: Place) => number
 
@@ -194,16 +200,22 @@ function conditionOf({ param, operator, value }: ParamCondition, isStrict: boole
     case 'equals':
     case 'in':
       return isStrict
-        ? `${at}.keys.containsAny(${keys})`
+        ? `${at}.keys.containsAny(${keys}) || ${at}.addresses.containsAny(${set(wholes(list))})`
         : `!${at}.isMissing && !${none} && ${keys}.containsAll(${at}.keys)`
     case 'not_in':
       return isStrict
         ? `${at}.isMissing || ${none} || !${keys}.containsAll(${at}.keys)`
         : `!${at}.isMissing && !${none} && !${at}.keys.containsAny(${keys})`
-    case 'contains':
-      return each(at, range('leaf'), isStrict, (leaf) => includes(leaf, list[0] as string | number | boolean))
-    case 'startswith':
-      return each(at, range('leaf'), isStrict, (leaf) => begins(leaf, value))
+    case 'contains': {
+      const ofText = each(at, range('leaf'), isStrict, (leaf) =>
+        includes(leaf, list[0] as string | number | boolean),
+      )
+      return isStrict ? `${ofText} || ${ofAddresses(at, range('address'), list[0], true)}` : ofText
+    }
+    case 'startswith': {
+      const ofText = each(at, range('leaf'), isStrict, (leaf) => begins(leaf, value))
+      return isStrict ? `${ofText} || ${ofAddresses(at, range('address'), value, false)}` : ofText
+    }
     case 'domain_in':
       return each(
         at,
@@ -261,6 +273,23 @@ function includes(leaf: string, value: string | number | boolean): string {
 
 function begins(leaf: string, value: string): string {
   return `${leaf} has text && (${leaf}.text like ${pattern([value, ''])} || ${leaf}.id like ${pattern([idOf(value), ''])})`
+}
+
+const wholes = (list: readonly unknown[]) =>
+  list.flatMap((each) => (typeof each === 'string' ? (writtenAddress(each).whole ?? []) : []))
+
+/** Whether some address begins so, or has it anywhere; as an element of a list it must be it. */
+function ofAddresses(at: string, places: readonly string[], value: unknown, isAnywhere: boolean): string {
+  if (typeof value !== 'string' || (isAnywhere && !value.includes('@'))) return 'false'
+  const like = (address: string) =>
+    writtenAddress(value).parts.map(
+      (part) => `${address}.text like ${pattern(isAnywhere ? ['', part, ''] : [part, ''])}`,
+    )
+  return each(at, places, true, (address) => {
+    const inText = ['false', ...like(address)].join(' || ')
+    if (!isAnywhere) return inText
+    return `if ${address}.isElement then ${set(wholes([value]))}.contains(${address}.text) else (${inText})`
+  })
 }
 
 const domains = (list: readonly unknown[]) => set(list.map((each) => ruleDomains.get(String(each)) as string))

@@ -14,6 +14,7 @@ export interface FoundLeaf {
   readonly inList: boolean
   /** Hosts it may lead to; undefined if it stands beside an address and does not look like one. */
   readonly hosts: readonly (string | null)[] | undefined
+  readonly addresses: readonly string[]
 }
 
 export function isList(value: Json): value is readonly Json[] {
@@ -64,7 +65,9 @@ function leavesOf(value: Json, inList: boolean, isBeside: boolean): FoundLeaf[] 
     )
   }
   const leaf = value
-  if (typeof leaf !== 'string') return [{ value: leaf, inList, hosts: isBeside ? undefined : [null] }]
+  if (typeof leaf !== 'string')
+    return [{ value: leaf, inList, hosts: isBeside ? undefined : [null], addresses: [] }]
   const isPassedOver = isBeside && !leaf.includes('@') && !leaf.includes('://')
-  return [{ value: leaf, inList, hosts: isPassedOver ? undefined : readingOf(leaf).hosts }]
+  const { hosts, addresses } = readingOf(leaf)
+  return [{ value: leaf, inList, hosts: isPassedOver ? undefined : hosts, addresses }]
 }

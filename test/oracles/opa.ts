@@ -3,7 +3,7 @@ import { loadPolicy } from '@open-policy-agent/opa-wasm'
 import type { Call } from '../../src/policy/decide.ts'
 import type { Json } from '../../src/policy/types.ts'
 import type { Answer, Oracle } from './agree.ts'
-import { idOf, type Reading, readingOf, ruleDomains, suffixes } from './texts.ts'
+import { idOf, type Reading, readingOf, ruleDomains, suffixes, writtenAddress } from './texts.ts'
 
 /** What is known of texts and domains, for rules and calls that are not of texts.ts. */
 export interface Known {
@@ -20,8 +20,11 @@ export async function opaOracle(
   return ({ rules, approvalsEnabled }) => {
     const texts = rules.flatMap(({ params = [] }) => params.flatMap(({ value }) => textsIn(value)))
     const ids = Object.fromEntries(texts.map((text) => [text, idOf(text)]))
+    const written = Object.fromEntries(texts.map((text) => [text, writtenAddress(text)]))
     const { domains } = known
-    policy.setData({ policy: { rules, approvals_enabled: approvalsEnabled, ids, domains, suffixes } })
+    policy.setData({
+      policy: { rules, approvals_enabled: approvalsEnabled, ids, written, domains, suffixes },
+    })
     return (call) => {
       const readings = Object.fromEntries(textsIn(call.params).map((text) => [text, known.readingOf(text)]))
       const [answer] = policy.evaluate({ call: asked(call), readings }) as { result: Answer }[]

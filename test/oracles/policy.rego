@@ -4,9 +4,10 @@
 #     tar -xzf bundle.tar.gz /policy.wasm && rm bundle.tar.gz
 #
 # data.policy: rules (as saved, in order), approvals_enabled, and what people have read in texts (texts.ts): ids
-# {text of a rule: in the form in which it is compared}, domains {as written: normal form}, suffixes {host: public suffix}.
+# {text of a rule: in the form in which it is compared}, written {text of a rule: {whole, parts}, where addresses are
+# compared}, domains {as written: normal form}, suffixes {host: public suffix}.
 # input: call {source, tool, side_effect, params, labels, origins: null or [{path, labels}]}, readings {text of the call:
-# {id, hosts}}.
+# {id, hosts, addresses}}.
 package countersign
 
 rank := {"allow": 0, "require_approval": 1, "deny": 2}
@@ -166,7 +167,7 @@ is_position(part) if part in {"0", "1", "2"}
 
 # --- values at a path
 
-outcomes(condition, _) := {answer |
+outcomes(condition, strict) := {answer |
 	condition.operator in {"equals", "in", "contains", "startswith"}
 	some leaf in leaves(condition.param)
 	answer := compare(condition, leaf)
@@ -174,6 +175,11 @@ outcomes(condition, _) := {answer |
 	condition.operator == "not_in"
 	some leaf in leaves(condition.param)
 	answer := compare(object.union(condition, {"operator": "in"}), leaf) == false
+} | {true |
+	strict
+	some leaf in leaves(condition.param)
+	some address in input.readings[leaf.value].addresses
+	by_address(condition, leaf, address)
 } if {
 	not startswith(condition.operator, "domain")
 }
@@ -184,6 +190,38 @@ outcomes(condition, strict) := {answer |
 	some answer in host_outcomes(condition, strict, leaf.value)
 } if {
 	startswith(condition.operator, "domain")
+}
+
+# To deny or hold, one address in a text suffices.
+by_address(condition, _, address) if {
+	condition.operator == "equals"
+	address == data.policy.written[condition.value].whole
+}
+
+by_address(condition, _, address) if {
+	condition.operator == "in"
+	some value in condition.value
+	address == data.policy.written[value].whole
+}
+
+by_address(condition, _, address) if {
+	condition.operator == "startswith"
+	some part in data.policy.written[condition.value].parts
+	startswith(address, part)
+}
+
+by_address(condition, leaf, address) if {
+	condition.operator == "contains"
+	not leaf.in_list
+	contains(condition.value, "@")
+	some part in data.policy.written[condition.value].parts
+	contains(address, part)
+}
+
+by_address(condition, leaf, address) if {
+	condition.operator == "contains"
+	leaf.in_list
+	address == data.policy.written[condition.value].whole
 }
 
 compare(condition, leaf) := identity(leaf.value) == identity(condition.value) if condition.operator == "equals"

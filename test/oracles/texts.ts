@@ -7,6 +7,8 @@ export interface Reading {
   readonly hosts: readonly (string | null)[]
   /** The bare id, for a link to a Google file; else the text itself. */
   readonly id: string
+  /** Addresses that mail could go to, as a mailbox is told from another: lower case, host in normal form. */
+  readonly addresses: readonly string[]
 }
 
 type Row = readonly [text: string, ...hosts: (string | null)[]]
@@ -79,12 +81,51 @@ const bareIds: readonly Row[] = [
   ['see FILE1 there', null],
 ]
 
+/** The addresses in each text that has one. */
+const addresses: Readonly<Record<string, readonly string[]>> = {
+  'a@acme.com': ['a@acme.com'],
+  'A.B@ACME.COM': ['a.b@acme.com'],
+  'b@evil.net': ['b@evil.net'],
+  'c@mail.acme.com': ['c@mail.acme.com'],
+  'c@evilacme.com': ['c@evilacme.com'],
+  'c@acme.com.evil.net': ['c@acme.com.evil.net'],
+  'Ann <a@acme.com>': ['a@acme.com'],
+  'Acme <b@evil.net>': ['b@evil.net'],
+  '"a@acme.com" <b@evil.net>': ['a@acme.com', 'b@evil.net'],
+  '"Doe, Ann" <a@acme.com>': ['a@acme.com'],
+  'a@acme.com@evil.net': ['a@acme.com', 'acme.com@evil.net'],
+  'x@bücher.de': ['x@xn--bcher-kva.de'],
+  'x@xn--bcher-kva.de': ['x@xn--bcher-kva.de'],
+  'x@аcme.com': ['x@xn--cme-5cd.com'],
+  'x@acme。com': ['x@acme.com'],
+  'x@acme.com.': ['x@acme.com'],
+  'x@evil.s3.amazonaws.com': ['x@evil.s3.amazonaws.com'],
+  'https://acme.com@evil.net/': ['acme.com@evil.net'],
+  'https://acme.com:pw@evil.net:443/': ['pw@evil.net'],
+  'mailto:a@acme.com?cc=b%40evil.net': ['a@acme.com'],
+}
+
+const addressesOf = (text: string): readonly string[] => addresses[text] ?? []
+
 const readings = new Map<string, Reading>([
   ...[...recipients, ...others, ...bareIds].map(
-    ([text, ...hosts]) => [text, { id: text, hosts }] as [string, Reading],
+    ([text, ...hosts]) => [text, { id: text, hosts, addresses: addressesOf(text) }] as [string, Reading],
   ),
-  ...links.map(([text, id, host]) => [text, { id: id || text, hosts: [host] }] as [string, Reading]),
+  ...links.map(
+    ([text, id, host]) => [text, { id: id || text, hosts: [host], addresses: [] }] as [string, Reading],
+  ),
 ])
+
+/** What a rule's text means where addresses are compared: the address it is, and how an address may begin or go on. */
+export function writtenAddress(text: string): {
+  readonly whole: string | null
+  readonly parts: readonly string[]
+} {
+  const isPlain = /^[^\s,;:<>()"'[\]\\/]+$/.test(text)
+  const [first, second] = addressesOf(text)
+  const whole = isPlain && second === undefined ? (first ?? null) : null
+  return { whole, parts: isPlain ? [text.toLowerCase(), ...(whole === null ? [] : [whole])] : [] }
+}
 
 /** What was read in a text of a call. */
 export function readingOf(text: string): Reading {
@@ -102,7 +143,11 @@ export function idOf(text: string): string {
 export function joined(parts: readonly string[], separator: string): string {
   const text = parts.join(separator)
   if (!readings.has(text)) {
-    readings.set(text, { id: text, hosts: [...new Set(parts.flatMap((part) => readingOf(part).hosts))] })
+    readings.set(text, {
+      id: text,
+      hosts: [...new Set(parts.flatMap((part) => readingOf(part).hosts))],
+      addresses: [...new Set(parts.flatMap((part) => readingOf(part).addresses))],
+    })
   }
   return text
 }
