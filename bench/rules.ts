@@ -43,6 +43,7 @@ function known(saved: readonly StoredRule[]): Known {
     domains: Object.fromEntries(written.map((domain) => [domain, domain])),
     readingOf: (text) => ({
       id: /\/d\/(\w+)/.exec(text)?.[1] ?? text,
+      addresses: [...text.matchAll(/[a-z0-9.]+@[a-z0-9.]+/g)].map(([address]) => address),
       hosts: text.includes('@')
         ? [...text.matchAll(/@([a-z0-9.]+)/g)].map(([, host]) => host as string)
         : [/^https:\/\/([a-z.]+)/.exec(text)?.[1] ?? null],
