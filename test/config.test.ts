@@ -22,6 +22,14 @@ describe('readConfig', () => {
       expect(() => readConfig({ ...both, [name]: '' })).toThrow('set both, or neither')
   })
 
+  test('derives the session secret, where none is set, so that all processes agree', () => {
+    const { sessionSecret } = readConfig(least)
+    expect(sessionSecret.length).toBeGreaterThanOrEqual(32)
+    expect(readConfig(least).sessionSecret).toBe(sessionSecret)
+    expect(sessionSecret).not.toContain(readConfig(least).encryptionKey.toString('base64url'))
+    expect(readConfig(production).sessionSecret).toBe('s'.repeat(32))
+  })
+
   test('counts a variable that is set to nothing as not set', () => {
     const config = readConfig({ ...least, SMTP_URL: '', PORT: '' })
     expect(config).toMatchObject({ tools: { smtpUrl: null }, http: { port: 8080 } })

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import type { BootstrapIdentities } from '../../../src/governance/bootstrap.ts'
+import { forgetEndedSignIns, recordAccountEvents } from '../../../src/governance/people/account-events.ts'
+import { testContext, withPeople, type TestContext } from '../support.ts'
+
+let running: TestContext
+let identities: BootstrapIdentities
+beforeAll(async () => {
+  running = await testContext()
+  identities = (await withPeople(running.context)).identities
+})
+afterAll(() => running.close())
+beforeEach(() => recordAccountEvents(running.context))
+
+const ask = (sql: string, values: unknown[] = []) => running.context.pool.query(sql, values)
+const session = (id: string, seconds = 60) =>
+  ask(
+    `insert into auth_sessions (id, token, user_id, expires_at, ip_address)
+     values ($1, $1, $2, now() + make_interval(secs => $3), '192.0.2.1')`,
+    [id, identities.users.member.user_id, seconds],
+  )
+async function newestEvents(count: number): Promise<Record<string, unknown>[]> {
+  const { rows } = await ask(
+    'select canonical::jsonb as entry from audit_events where organization_id = $1 order by seq desc limit $2',
+    [identities.organization_id, count],
+  )
+  return rows.map((row: { entry: Record<string, unknown> }) => row.entry).reverse()
+}
+
+test('what happened to an account is appended once, however many processes look', async () => {
+  await ask('update users set two_factor_enabled = true where id = $1', [identities.users.member.user_id])
+  await session('one')
+  const { rows } = await ask('select seq::int from chain_head')
+  const others = [running.context, running.another(), running.another()]
+  await Promise.all(others.map((context) => recordAccountEvents(context)))
+  const after = await ask('select seq::int from chain_head')
+  expect(after.rows[0].seq - rows[0].seq).toBe(2)
+  expect(await newestEvents(2)).toMatchObject([
+    { event_type: 'mfa.enabled', user_id: identities.users.member.user_id, ip_address: null },
+    { event_type: 'session.started', ip_address: '192.0.2.1', metadata: { session_id: 'one' } },
+  ])
+  expect((await ask('select 1 from account_events')).rowCount).toBe(0)
+})
+
+test('a change that is undone leaves no trace of having happened', async () => {
+  const client = await running.context.pool.connect()
+  await client.query('begin')
+  await client.query('update users set two_factor_enabled = false where id = $1', [
+    identities.users.member.user_id,
+  ])
+  await client.query('rollback')
+  client.release()
+  expect((await ask('select 1 from account_events')).rowCount).toBe(0)
+})
+
+test('a session that ends before anybody had it is no sign-in; one that ends later has an end', async () => {
+  await session('brief')
+  await ask(`delete from auth_sessions where id = 'brief'`)
+  expect((await ask('select 1 from account_events')).rowCount).toBe(0)
+  await session('long')
+  await recordAccountEvents(running.context)
+  await ask(`delete from auth_sessions where id = 'long'`)
+  await recordAccountEvents(running.context)
+  expect(await newestEvents(1)).toMatchObject([
+    { event_type: 'session.ended', metadata: { session_id: 'long' } },
+  ])
+})
+
+test('sessions long over are forgotten, live ones stay', async () => {
+  await session('old', -4_000)
+  await session('live')
+  await forgetEndedSignIns(running.context)
+  const { rows } = await ask(`select id from auth_sessions where id in ('old', 'live')`)
+  expect(rows).toEqual([{ id: 'live' }])
+})
