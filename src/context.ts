@@ -6,6 +6,7 @@ import { createPipeline } from './db/pipelined.ts'
 import type { Database } from './db/schema/index.ts'
 import { createCombiner, type Combiner } from './governance/combiner.ts'
 import { createNotifier, type Notifier } from './governance/notifier.ts'
+import { createRates, type Rates } from './governance/rates/rates.ts'
 import { createSealer, type Sealer } from './governance/seal.ts'
 import { createLog, type Log } from './log.ts'
 
@@ -18,6 +19,7 @@ export interface Context {
   readonly combiner: Combiner
   readonly notifier: Notifier
   readonly sealer: Sealer
+  readonly rates: Rates
   /** Called after a commit that wrote outbox rows; the relay sets it. */
   onOutbox: () => void
   close(): Promise<void>
@@ -52,6 +54,7 @@ export function createContext(
     db,
     notifier,
     sealer: createSealer(config.encryptionKey),
+    rates: createRates(db),
     combiner: createCombiner({
       pipeline: createPipeline(pool, { prepare: config.database.prepare }),
       onForeignEntry: (organizationId, seq) =>

@@ -11,6 +11,7 @@ import { ApiError, statusOf, toApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
 import { readJsonBody } from './json-body.ts'
 import { readQuery } from './query.ts'
+import { countRequest } from './rate.ts'
 import type { Call, Mounted, Route } from './route.ts'
 import { sendAnswer } from './send.ts'
 import { findStanding, keyLacksSecondFactor } from './subjects.ts'
@@ -35,7 +36,9 @@ export async function dispatch(
     if (answer) sendAnswer(response, answer)
     return
   }
-  const identity = await admit(context, services.auth, request, access)
+  const identity = await known(context, services.auth, request)
+  await countRequest(context, response, identity, access.scope)
+  requireScope(identity, access)
   const params = pathParams(request)
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
@@ -57,7 +60,9 @@ export async function dispatch(
     signal: goneSignal(response, services),
     stillAllowed: async () => {
       try {
-        await standIn(context, await admit(context, services.auth, request, access), access, request, naming)
+        const now = await known(context, services.auth, request)
+        requireScope(now, access)
+        await standIn(context, now, access, request, naming)
         return true
       } catch (error) {
         // An outage says nothing about anybody's rights.
@@ -82,15 +87,14 @@ async function bodyOf(request: Request): Promise<unknown> {
   return body === undefined ? {} : body
 }
 
-/** Who sends the request, with a key that has the route's scope, or a session. */
-async function admit(context: Context, auth: Auth, request: Request, access: Guarded): Promise<Identity> {
+/** Who sends the request, with a key or a session. Throws `unauthenticated`. */
+async function known(context: Context, auth: Auth, request: Request): Promise<Identity> {
   const identity = await identify(context, auth, request)
   if (identity === null)
     throw new ApiError(
       'unauthenticated',
       'send `Authorization: Bearer <API key>` with a key that is valid, or sign in',
     )
-  requireScope(identity, access)
   return identity
 }
 

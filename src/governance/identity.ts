@@ -2,6 +2,7 @@ import { sql, type Kysely } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import type { Role } from '../policy/types.ts'
 import type { Actor } from './audit.ts'
+import { effectiveLimits, type Limits } from './quotas/limits.ts'
 import { hashApiKey, isApiKey } from './key-format.ts'
 import { allScopes } from './scopes.ts'
 
@@ -16,6 +17,11 @@ export interface Identity {
   readonly keyId: string | null
   /** Of a session: all there are; its caller gets those of the role. */
   readonly scopes: readonly string[]
+  /**
+   * Whose requests are counted, with its limits as they are now: the key's organization; for a session the one meant, if
+   * its person belongs to it, or another of theirs. Null for a person without one.
+   */
+  readonly charged: { readonly organizationId: string; readonly limits: Limits } | null
 }
 
 /** A person acting in one organization, in which they have a role. */
@@ -49,7 +55,17 @@ export async function authenticate(
   const row = await db
     .selectFrom('api_keys as k')
     .innerJoin('users as u', 'u.id', 'k.user_id')
-    .select(['k.id', 'k.organization_id', 'k.scopes', 'u.id as user_id', 'u.email', 'u.name'])
+    .innerJoin('organizations as o', 'o.id', 'k.organization_id')
+    .select([
+      'k.id',
+      'k.organization_id',
+      'k.scopes',
+      'u.id as user_id',
+      'u.email',
+      'u.name',
+      'o.plan',
+      'o.quota_overrides',
+    ])
     .select(sql<boolean>`coalesce(k.last_used_at < now() - interval '1 minute', true)`.as('use_is_news'))
     .where('k.hash', '=', hashApiKey(secret))
     .where('k.revoked_at', 'is', null)
@@ -62,6 +78,10 @@ export async function authenticate(
     organizationId: row.organization_id,
     keyId: row.id,
     scopes: row.scopes,
+    charged: {
+      organizationId: row.organization_id,
+      limits: effectiveLimits(row.plan, row.quota_overrides),
+    },
   }
 }
 
@@ -77,14 +97,25 @@ export async function identityOfSession(
   const row = await db
     .selectFrom('users as u')
     .leftJoin('memberships as m', 'm.user_id', 'u.id')
-    .select(['u.id', 'u.email', 'u.name', 'm.organization_id'])
+    .leftJoin('organizations as o', 'o.id', 'm.organization_id')
+    .select(['u.id', 'u.email', 'u.name', 'm.organization_id', 'o.plan', 'o.quota_overrides'])
     .where('u.id', '=', userId)
+    .orderBy(sql`m.organization_id is not distinct from ${wanted}`, 'desc')
     .orderBy('m.organization_id')
     .limit(1)
     .executeTakeFirst()
   if (row === undefined) return null
   const { id, email, name, organization_id: first } = row
-  return { user: { id, email, name }, organizationId: wanted ?? first ?? '', keyId: null, scopes: allScopes }
+  return {
+    user: { id, email, name },
+    organizationId: wanted ?? first ?? '',
+    keyId: null,
+    scopes: allScopes,
+    charged:
+      first === null || row.plan === null
+        ? null
+        : { organizationId: first, limits: effectiveLimits(row.plan, row.quota_overrides ?? {}) },
+  }
 }
 
 /** Of calls that come together the first writes and the others find it written. A lost note is no loss. */

@@ -72,12 +72,18 @@ export async function addPerson(
   return { userId, key: (await addKey(context, organizationId, userId, everyScope)).secret }
 }
 
+/** A test asks more in a minute than people do in a day. */
+export const unthrottled = JSON.stringify({ requests_per_minute: 100_000, requests_per_day: 100_000_000 })
+
 /** Another organization with an owner. */
 export async function addOrganization(
   context: Context,
 ): Promise<{ id: string; owner: { userId: string; key: string } }> {
   const id = newId('organization')
-  await context.db.insertInto('organizations').values({ id, name: 'Elsewhere', settings: '{}' }).execute()
+  await context.db
+    .insertInto('organizations')
+    .values({ id, name: 'Elsewhere', plan: 'enterprise', settings: '{}' })
+    .execute()
   await context.db.insertInto('chain_head').values({ organization_id: id, frozen: null }).execute()
   return { id, owner: await addPerson(context, id, 'owner') }
 }

@@ -9,6 +9,8 @@ import { splitKey } from '../../src/api/access.ts'
 import type { Context } from '../../src/context.ts'
 import { createMailer } from '../../src/mailer.ts'
 import { bootstrapIdentities, type BootstrapIdentities } from '../../src/governance/bootstrap.ts'
+import { asAdmin } from '../support/postgres.ts'
+import { unthrottled } from './fixtures.ts'
 import { testContext } from '../governance/support.ts'
 
 /** A server over a database of its own, with the identities of a first start. */
@@ -42,6 +44,11 @@ export async function startTestServer(
   const running = await testContext(options.env)
   const { context } = running
   const identities = (await bootstrapIdentities(context)) as BootstrapIdentities
+  await context.db.updateTable('organizations').set({ quota_overrides: unthrottled }).execute()
+  // Of organizations that are made later too, such as those of people who sign up.
+  await asAdmin(running.adminUrl, (client) =>
+    client.query(`alter table organizations alter column quota_overrides set default '${unthrottled}'`),
+  )
   const services: Services = {
     temporal: () => Promise.resolve(true),
     draining: new AbortController().signal,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { authenticate, newApiKey, roleIn } from '../../src/governance/identity.ts'
 import { addKey } from '../api/fixtures.ts'
+import { planLimits } from '../../src/governance/quotas/limits.ts'
 import { testContext, withPeople, type TestContext } from './support.ts'
 
 let running: TestContext
@@ -19,6 +20,7 @@ describe('authenticate', () => {
     expect(await authenticate(running.context.db, header(agentKey))).toEqual({
       user: { id: users.member.user_id, email: users.member.email, name: 'member' },
       organizationId,
+      charged: { organizationId, limits: planLimits.enterprise },
       keyId: expect.stringMatching(/^key_/),
       scopes: ['agents:authorize'],
     })

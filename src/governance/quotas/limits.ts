@@ -51,7 +51,8 @@ export function refuseOverCeiling(plan: Plan, overrides: z.infer<typeof override
 }
 
 /** The limits that hold. An override that a smaller plan's ceiling has come down below counts as that ceiling. */
-export function effectiveLimits(plan: Plan, stored: unknown): Limits {
+export function effectiveLimits(plan: Plan, stored: object): Limits {
+  if (Object.keys(stored).length === 0) return planLimits[plan]
   const overrides = overridesSchema.parse(stored)
   return Object.fromEntries(
     limitNames.map((name) => {

@@ -23,7 +23,7 @@ export interface QuotaView {
   readonly effective: Limits
 }
 
-const viewOf = (plan: Plan, stored: unknown): QuotaView => ({
+const viewOf = (plan: Plan, stored: object): QuotaView => ({
   plan,
   limits: planLimits[plan],
   overrides: overridesSchema.parse(stored) as Overrides,

@@ -1,7 +1,7 @@
 import type { Context } from '../../../src/context.ts'
 
-/** Tables that change although nothing was asked for: signs of life. */
-const alive = new Set(['process_heartbeats'])
+/** Tables that change although nothing was asked for: signs of life, and how many requests there were. */
+const alive = new Set(['process_heartbeats', 'request_windows'])
 /** Notes of use, not state. */
 const notes = ['last_used_at']
 

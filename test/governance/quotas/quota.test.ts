@@ -9,6 +9,7 @@ let path: string
 const keys = () => server.identities.users
 beforeAll(async () => {
   server = await startTestServer()
+  await server.context.db.updateTable('organizations').set({ quota_overrides: '{}' }).execute()
   path = `/organizations/${server.identities.organization_id}/quota`
 })
 afterAll(() => server?.close())

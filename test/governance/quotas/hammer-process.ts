@@ -1,0 +1,73 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { randomBytes } from 'node:crypto'
+import { readConfig } from '../../../src/config.ts'
+import { createContext } from '../../../src/context.ts'
+import type { Caller } from '../../../src/governance/identity.ts'
+import type { Limits } from '../../../src/governance/quotas/limits.ts'
+import { acceptRun } from '../../../src/governance/runs/accept.ts'
+import { finishRun } from '../../../src/governance/runs/finish.ts'
+
+/*
+ * A process of its own that asks for more than there is: `url requests ORGANIZATION LIMITS` takes requests until it is
+ * refused, `url runs CALLER WORKFLOW` accepts 30 runs and ends those of its own that have a slot. A line for each thing it
+ * was given, at once, so that it is known also after the process was killed.
+ */
+
+const [url = '', kind, subject = '', detail = ''] = process.argv.slice(2)
+const context = createContext(
+  readConfig({
+    APP_ENV: 'test',
+    DATABASE_URL: url,
+    DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    LOG_LEVEL: 'silent',
+  }),
+  'api',
+)
+const say = (line: string): void => void process.stdout.write(`${line}\n`)
+
+async function takeRequests(): Promise<void> {
+  const limits = JSON.parse(detail) as Limits
+  const lane = async (): Promise<void> => {
+    for (let refused = 0; refused < 5;) {
+      const taken = await context.rates.take(subject, limits, 'requests')
+      if (taken.allowed) say(String(taken.resetAt))
+      else refused += 1
+      // Other processes have their turn.
+      await delay(1)
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, lane))
+}
+
+async function makeRuns(): Promise<void> {
+  const caller = JSON.parse(subject) as Caller
+  const mine: string[] = []
+  const accept = async (): Promise<void> => {
+    try {
+      const { runId } = await acceptRun(context, { caller, workflowId: detail, inputs: {} })
+      mine.push(runId)
+      say(runId)
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'quota_exceeded') throw error
+      say('refused')
+    }
+  }
+  const accepting = Promise.all(Array.from({ length: 30 }, accept))
+  await accepting
+  while (mine.length > 0) {
+    const rows = await context.db
+      .selectFrom('runs')
+      .select('id')
+      .where('id', 'in', mine)
+      .where('slot', '=', 'taken')
+      .execute()
+    for (const { id } of rows) {
+      await finishRun(context, { runId: id, status: 'failed' })
+      mine.splice(mine.indexOf(id), 1)
+    }
+    if (rows.length === 0) await delay(10)
+  }
+}
+
+await (kind === 'requests' ? takeRequests() : makeRuns())
+await context.close()

@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { planLimits } from '../../../src/governance/quotas/limits.ts'
+import { changeQuota } from '../../../src/governance/quotas/quota.ts'
+import { finishRun } from '../../../src/governance/runs/finish.ts'
+import { asAdmin } from '../../support/postgres.ts'
+import { until } from '../../stack/until.ts'
+import { runOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
+import { startHammer, type Hammer } from './hammer.ts'
+
+let engine: Engine
+let workflowId: string
+beforeAll(async () => {
+  engine = await startEngine()
+  workflowId = (await runOf(engine.context, await engine.run())).workflow_id
+})
+afterAll(() => engine?.close())
+
+const open = () =>
+  engine.context.db.selectFrom('runs').select(['id', 'slot']).where('finished_at', 'is', null).execute()
+
+/** Ends what has a slot until nothing is left: what a killed process held comes free like anything else. */
+async function endAll(): Promise<void> {
+  for (let runs = await open(); runs.length > 0; runs = await open()) {
+    const holders = runs.filter(({ slot }) => slot === 'taken')
+    // Nobody waits while a slot is free.
+    expect(holders.length).toBeGreaterThan(0)
+    for (const { id } of holders) await finishRun(engine.context, { runId: id, status: 'failed' })
+  }
+}
+
+test('processes that race, one of them killed, never have more slots or runs an hour than there are', async () => {
+  await endAll()
+  await engine.context.pool.query(`update runs set created_at = created_at - interval '2 hours'`)
+  await changeQuota(engine.context, engine.caller('owner'), {
+    concurrent_executions: 3,
+    workflow_runs_per_hour: 40,
+  })
+  // The database itself refuses a commit that goes over: what is never there cannot be missed by looking now and then.
+  await asAdmin(engine.adminUrl, async (client) => {
+    await client.query(`
+      create function slots_hold() returns trigger language plpgsql as $$ begin
+        if (select count(*) from runs where slot = 'taken') > 3 then raise exception 'too many slots'; end if;
+        return null;
+      end $$;
+      create constraint trigger slots_hold after insert or update on runs deferrable initially deferred
+        for each row execute function slots_hold()`)
+  })
+  const url = engine.context.config.database.url
+  const hammer = () => startHammer([url, 'runs', JSON.stringify(engine.caller('member')), workflowId])
+  const [killed, other] = [hammer(), hammer()] as [Hammer, Hammer]
+  await until('the first has runs', () => Promise.resolve(killed.lines.length > 5))
+  killed.child.kill('SIGKILL')
+  await killed.ended
+  const holding = (await open()).map(({ id }) => id)
+  expect(holding.length).toBeGreaterThan(0)
+  // The survivor's runs wait behind those of the dead process: they end as any worker would end them.
+  const ending = until('the other has ended', async () => {
+    const dead = (await open()).filter(({ id, slot }) => slot === 'taken' && !other.lines.includes(id))
+    for (const { id } of dead) await finishRun(engine.context, { runId: id, status: 'failed' })
+    return other.child.exitCode !== null
+  })
+  expect(await other.ended).toBe(0)
+  await ending
+  await endAll()
+  const { rows } = await engine.context.pool.query<{ count: number }>(
+    `select count(*)::int as count from runs where created_at > now() - interval '1 hour'`,
+  )
+  expect(rows[0]?.count).toBeLessThanOrEqual(40)
+  const given = other.lines.filter((line) => line !== 'refused').length
+  expect(given + killed.lines.filter((line) => line !== 'refused').length).toBeLessThanOrEqual(40)
+  expect(other.lines).toHaveLength(30)
+})
+
+test('request blocks of processes, one of them killed, never sum up to more than the limit', async () => {
+  const limits = { ...planLimits.free, requests_per_minute: 300 }
+  const hammer = () =>
+    startHammer([
+      engine.context.config.database.url,
+      'requests',
+      engine.organizationId,
+      JSON.stringify(limits),
+    ])
+  const hammers = [hammer(), hammer(), hammer()] as [Hammer, Hammer, Hammer]
+  await until('the first has some', () => Promise.resolve(hammers[0].lines.length > 10))
+  hammers[0].child.kill('SIGKILL')
+  await Promise.all(hammers.map(({ ended }) => ended))
+  const perWindow = new Map<string, number>()
+  for (const line of hammers.flatMap(({ lines }) => lines))
+    perWindow.set(line, (perWindow.get(line) ?? 0) + 1)
+  for (const count of perWindow.values()) expect(count).toBeLessThanOrEqual(300)
+  // What the dead one had leased and not used is all that is missing: at most one block.
+  expect(Math.max(...perWindow.values())).toBeGreaterThan(200)
+  // And no longer than the window: in the next one there is everything again.
+  await engine.context.pool.query(
+    `update request_windows set started_at = started_at - interval '1 minute' where bucket = 'requests_per_minute'`,
+  )
+  const next = await engine.context.rates.take(engine.organizationId, limits, 'requests')
+  expect(next).toMatchObject({ allowed: true, remaining: 299 })
+})
