@@ -138,12 +138,24 @@ function hostsInLink(rest: string): Host[] {
  */
 function hostsAfterAt(text: string): Host[] {
   const hosts: Host[] = []
-  for (const part of text.split('@').slice(1)) {
+  const parts = text.split('@')
+  if (parts.slice(0, -1).some(isRouted)) hosts.push(null)
+  for (const part of parts.slice(1)) {
     const host = /^\s*([^\s,;<>()"'[\]\\/?#:]*)(.*)$/s.exec(part)
     hosts.push(hostOf(host?.[1] ?? ''))
     if (/^\s*[.([\\]/.test(host?.[2] ?? '')) hosts.push(null)
   }
   return hosts
+}
+
+/** `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to send it on. Takes what stands before an `@`. */
+function isRouted(before: string): boolean {
+  let start = before.length
+  while (start > 0 && !/[\s,;<>()"]/.test(before[start - 1] ?? '')) start--
+  const local = before.slice(start)
+  const percent = local.lastIndexOf('%')
+  const dot = local.indexOf('.')
+  return (percent >= 0 && local.includes('.', percent)) || (dot >= 0 && local.includes('!', dot))
 }
 
 function hostOf(authority: string): Host {

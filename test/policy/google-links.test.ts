@@ -20,6 +20,22 @@ describe('Google links', () => {
     `https://docs.google.com./document//d//${id}`,
     `https://docs.google.com/document/%64/${id}`,
     ` https://docs.google.com/document/d/${id} `,
+    `https://docs.google.com/document/d/${id}/mobilebasic`,
+    `https://docs.google.com/document/u/0/d/${id}/preview?tab=t.0#bookmark=id.x`,
+    `https://docs.google.com/presentation/d/${id};x/edit`,
+    `https://docs.google.com/spreadsheet/ccc?key=${id}`,
+    `https://docs.google.com/viewer?srcid=${id}`,
+    `https://drive.google.com/drive/u/0/folders/${id}?resourcekey=0-x`,
+    `https://drive.google.com/drive/mobile/folders/${id}`,
+    `https://drive.google.com/u/0/uc?id=${id}&export=download`,
+    `https://drive.google.com/open?authuser=0&id=${id}`,
+    `https://drive.usercontent.google.com/download?id=${id}&confirm=t`,
+    `https://lh3.googleusercontent.com/d/${id}`,
+    `https://docs。google。com/document/d/${id}`,
+    `https://ｄｏｃｓ.google.com/document/d/${id}`,
+    `https://docs%2egoogle.com/document/d/${id}`,
+    `https://docs.goo\tgle.com/document/d/${id}`,
+    `docs.google.com:443/document/d/${id}`,
   ])('%s is the bare file id', (link) => {
     expect(googleFileId(link)).toBe(id)
     expect(comparable(link)).toBe(comparable(id))
@@ -31,18 +47,29 @@ describe('Google links', () => {
     `https://docs.google.com@evil.net/document/d/${id}`,
     `see docs.google.com/document/d/${id}`,
     'https://docs.google.com/document',
+    `https://docs.google.com。evil.net/document/d/${id}`,
+    `https://docsgoogle.com/document/d/${id}`,
+    `https://docs.google.com%2eevil.net/document/d/${id}`,
     id,
   ])('%s is no link to a file', (text) => {
     expect(googleFileId(text)).toBeNull()
     expect(comparable(text)).toBe(text)
   })
 
-  test.each(['', 'h', 'https://do', 'https://docs.google.com/document/d/', 'docs.goo', ' drive.google.com/'])(
-    'text starting with %j could become one',
-    (prefix) => {
-      expect(couldBecomeGoogleLink(prefix)).toBe(true)
-    },
-  )
+  test.each([
+    '',
+    'h',
+    'ht\ttps',
+    'ｄｏｃｓ.goo',
+    'docs%2e',
+    'docs。',
+    'https://do',
+    'https://docs.google.com/document/d/',
+    'docs.goo',
+    ' drive.google.com/',
+  ])('text starting with %j could become one', (prefix) => {
+    expect(couldBecomeGoogleLink(prefix)).toBe(true)
+  })
 
   test.each(['1AbC', 'a@acme.com', 'docs.acme', 'Hello '])('text starting with %j could not', (prefix) => {
     expect(couldBecomeGoogleLink(prefix)).toBe(false)
