@@ -125,7 +125,8 @@ class Control {
     if (output.length > maxOutputLength && !this.#isSent)
       return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)
     const labels = unionLabels(tool.outputLabels, result.labels ?? [])
-    return { result: { state: 'completed', output, labels, call: callOf(op) }, commit: result.commit }
+    const { cost, commit } = result
+    return { result: { state: 'completed', output, labels, call: callOf(op), cost }, commit }
   }
 
   /** What a thrown error means for the effect. A time-out or cancellation after bytes have left counts as a death. */

@@ -1,8 +1,10 @@
 import type { Context } from '../context.ts'
 import { unionLabels, type Json, type Label } from '../policy/types.ts'
 import { sha256 } from './canonical.ts'
-import { notFound } from './errors.ts'
+import { DomainError, notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
+import { memoryOver } from './quotas/memory-room.ts'
+import { exceededEntry, quotaExceeded } from './quotas/run-quota.ts'
 
 /** A remembered value with the labels that stay with it (contract section 8). */
 export interface MemoryView {
@@ -24,7 +26,10 @@ export async function readMemory(context: Context, organizationId: string, key: 
   return { key: row.key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
 }
 
-/** Keeps a value under a key, in place of what was there, value and labels together. */
+/**
+ * Keeps a value under a key, in place of what was there, value and labels together. Throws `quota_exceeded` for one that
+ * the organization has no room for.
+ */
 export async function setMemory(
   context: Context,
   caller: Caller,
@@ -32,7 +37,17 @@ export async function setMemory(
 ): Promise<MemoryView> {
   const text = JSON.stringify(entry.value)
   const labels = unionLabels(entry.labels)
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  const kept = await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    const over = await memoryOver(
+      tx.trx,
+      caller.organizationId,
+      { key: entry.key, text },
+      tx.policy.limits.memory_mb,
+    )
+    if (over !== null) {
+      tx.append(exceededEntry(over, 'set', actorOf(caller)))
+      return quotaExceeded(over)
+    }
     const row = { value: text, labels, updated_at: tx.now, updated_by: caller.userId }
     await tx.trx
       .insertInto('memory')
@@ -48,6 +63,9 @@ export async function setMemory(
     })
     return { key: entry.key, value: entry.value, labels, updated_at: tx.now.toISOString() }
   })
+  // Thrown only after the commit: that it was refused must be saved.
+  if (kept instanceof DomainError) throw kept
+  return kept
 }
 
 export async function deleteMemory(context: Context, caller: Caller, key: string): Promise<void> {

@@ -1,5 +1,7 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
+import type { Limits } from '../../governance/quotas/limits.ts'
+import type { Exceeded } from '../../governance/quotas/run-quota.ts'
 import type { Json, Label } from '../../policy/types.ts'
 
 /** One decided call, as the policy interceptor hands it to a tool's body. */
@@ -43,8 +45,11 @@ export interface ToolResult {
   readonly output: Json
   /** Labels that travel with this very value, beyond those the tool declares (e.g. a memory value's own). */
   readonly labels?: readonly Label[]
-  /** For `transactional` tools: the write itself, run inside the transaction that commits the outcome. */
-  readonly commit?: (trx: Transaction<Database>) => Promise<void>
+  /** For `transactional` tools: the write itself, run inside the transaction that commits the outcome; or what
+   * it would exceed, and then nothing is written. */
+  readonly commit?: (trx: Transaction<Database>, limits: Limits) => Promise<Exceeded | null>
+  /** Currency units that the call has cost; counted for the organization's month. */
+  readonly cost?: number
 }
 
 export type Executor<Params> = (call: ToolCall<Params>, context: ToolContext) => Promise<ToolResult>

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { memoryOver } from '../../governance/quotas/memory-room.ts'
 import { unionLabels } from '../../policy/types.ts'
 import type { Executor } from './executor.ts'
 import type { ToolParams } from './params.ts'
@@ -18,12 +19,16 @@ export const setMemory: Executor<ToolParams<'memory_set'>> = async (call) => {
   }
   return {
     output: { key },
-    commit: async (trx) => {
+    commit: async (trx, limits) => {
+      const { organizationId } = call
+      const over = await memoryOver(trx, organizationId, { key, text: row.value }, limits.memory_mb)
+      if (over !== null) return over
       await trx
         .insertInto('memory')
-        .values({ organization_id: call.organizationId, key, ...row })
+        .values({ organization_id: organizationId, key, ...row })
         .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
         .execute()
+      return null
     },
   }
 }

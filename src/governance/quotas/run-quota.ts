@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { Actor, AuditDraft } from '../audit.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { LimitName } from './limits.ts'
@@ -49,6 +50,21 @@ export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainErr
     retryAfter,
   )
 }
+
+/** The audit entry that stays of a refusal. */
+export const exceededEntry = (
+  { limit, value }: Exceeded,
+  action: string,
+  actor: Actor,
+  about: { readonly workflowId?: string; readonly runId?: string } = {},
+): AuditDraft => ({
+  eventType: 'quota.exceeded',
+  action,
+  status: 'denied',
+  actor,
+  ...about,
+  metadata: { limit, value },
+})
 
 /**
  * Counts an organization's runs, under its lock (specification, "Quota"): those accepted in the last hour, those with a

@@ -18,7 +18,7 @@ import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { waitsForSlot } from '../quotas/slots.ts'
-import { quotaExceeded, roomForRun, type Exceeded } from '../quotas/run-quota.ts'
+import { exceededEntry, quotaExceeded, roomForRun, type Exceeded } from '../quotas/run-quota.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
 
 export interface AcceptRequest {
@@ -263,14 +263,8 @@ function createRunApproval(context: Context, tx: ChainTx, request: Prepared, ris
 async function overQuota(tx: ChainTx, request: Prepared, over: Exceeded): Promise<DomainError | null> {
   if (request.idempotencyKey !== undefined && (await findEarlierRun(tx.trx, request)) !== undefined)
     throw new RunExists()
-  tx.append({
-    eventType: 'quota.exceeded',
-    action: 'execute',
-    status: 'denied',
-    actor: actorOf(request.caller),
-    workflowId: request.workflowId,
-    metadata: { limit: over.limit, value: over.value },
-  })
+  const { workflowId } = request
+  tx.append(exceededEntry(over, 'execute', actorOf(request.caller), { workflowId }))
   return quotaExceeded(over)
 }
 

@@ -16,7 +16,9 @@ import {
   type Ledger,
   type RunState,
 } from './ledger.ts'
-import { settle } from './ledger-moves.ts'
+import type { Limits } from '../quotas/limits.ts'
+import { exceededEntry, quotaExceeded, type Exceeded } from '../quotas/run-quota.ts'
+import { runActor, settle } from './ledger-moves.ts'
 import { hasRoom, outOfRoom } from './room.ts'
 
 /** What became of one attempt's body. */
@@ -32,6 +34,8 @@ export interface OutcomeOp {
         readonly labels: readonly Label[]
         /** For the label rules, as of now. */
         readonly call: Call
+        /** Currency units, for the month's spend. */
+        readonly cost?: number | undefined
       }
     /** `retry`: a failure that can pass. Which of the two it is was decided by the caller from its retry options. */
     | { readonly state: 'failed' | 'retry'; readonly error: StepError }
@@ -44,22 +48,29 @@ export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
 /**
  * The same with a write of the tool's own in the same transaction (`transactional` tools). A superseded attempt writes
- * nothing.
+ * nothing. A write that a quota refuses writes nothing either, and the call has failed.
  */
 export function recordWithWrite(
   context: Context,
   organizationId: string,
   op: OutcomeOp,
-  write: (trx: Transaction<Database>) => Promise<void>,
+  write: (trx: Transaction<Database>, limits: Limits) => Promise<Exceeded | null>,
 ): Promise<EffectState> {
   return context.combiner.run(organizationId, 'effect.outcome', async (tx) => {
     const ledger = await loadLedger(tx, [op.key])
     const effect = ledger.effects.get(effectId(op.key))
-    if (effect !== undefined && isCurrent(effect, op)) await write(tx.trx)
-    const state = applyOutcome(tx, ledger, op)
+    const over = effect !== undefined && isCurrent(effect, op) ? await write(tx.trx, tx.policy.limits) : null
+    if (over !== null)
+      tx.append(exceededEntry(over, effect?.tool ?? '', runActor({ id: op.key.runId }), op.key))
+    const state = applyOutcome(tx, ledger, over === null ? op : { ...op, result: refusedBy(over) })
     ledger.write(tx)
     return state
   })
+}
+
+function refusedBy(over: Exceeded): OutcomeOp['result'] {
+  const { code, message } = quotaExceeded(over)
+  return { state: 'failed', error: { code, message } }
 }
 
 const isCurrent = (effect: EffectRecord, op: OutcomeOp): boolean =>
@@ -80,6 +91,8 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   if (!settlesLate && !isCurrent(effect, op)) return effect.state
   const result = kept(run, op.result)
   if (result.state === 'retry') effect.failures += 1
+  // Spent, whatever becomes of the output.
+  if (op.result.state === 'completed') run.cost += op.result.cost ?? 0
   settle(tx, ledger, run, effect, {
     state: result.state,
     durationMs: op.durationMs,

@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import { getMemory } from '../../../src/activities/tools/memory-get.ts'
 import { setMemory } from '../../../src/activities/tools/memory-set.ts'
 import { createDatabase, createPool } from '../../../src/db/connect.ts'
+import { planLimits } from '../../../src/governance/quotas/limits.ts'
 import type { ToolCall } from '../../../src/activities/tools/executor.ts'
 import type { Database } from '../../../src/db/schema/index.ts'
 import type { Json } from '../../../src/policy/types.ts'
@@ -64,7 +65,7 @@ describe('memory_set', () => {
     setMemory(toolCall({ key: 'k', value: value as never }, over), toolContext())
   const commit = async (...args: Parameters<typeof set>) => {
     const result = await set(...args)
-    await db.transaction().execute((trx) => result.commit!(trx))
+    await db.transaction().execute((trx) => result.commit!(trx, planLimits.free))
   }
   const rows = (organization = 'org_1') =>
     db
@@ -78,7 +79,7 @@ describe('memory_set', () => {
     expect(result.output).toEqual({ key: 'k' })
     expect(await rows()).toEqual([])
     const rolledBack = db.transaction().execute(async (trx) => {
-      await result.commit!(trx)
+      await result.commit!(trx, planLimits.free)
       throw new Error('roll back')
     })
     await expect(rolledBack).rejects.toThrow('roll back')

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { changeQuota } from '../../../src/governance/quotas/quota.ts'
 import { acceptRun } from '../../../src/governance/runs/accept.ts'
 import { auditOf } from '../support.ts'
-import { runOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
+import { go, opOf, outcomeOf, runOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
 
 let engine: Engine
 beforeAll(async () => {
@@ -82,5 +82,16 @@ describe('spend of a month', () => {
       await expect(engine.run()).rejects.toMatchObject({ details: [{ path: 'monthly_spend' }] })
     await age('32 days')
     await engine.run()
+  })
+
+  test('is what calls report that they have cost', async () => {
+    const id = await engine.run()
+    for (const item of [0, 1]) {
+      const op = opOf(id, { item })
+      const attempt = await go(engine, op)
+      const { result } = outcomeOf(op, attempt, 'completed')
+      await engine.record(outcomeOf(op, attempt, { ...(result as object), cost: 0.25 } as typeof result))
+    }
+    expect(Number((await runOf(engine.context, id)).cost)).toBe(0.5)
   })
 })

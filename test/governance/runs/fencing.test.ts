@@ -61,6 +61,7 @@ describe('a superseded attempt', () => {
         outcomeOf(op, attempt, 'completed'),
         async () => {
           writes.push(attempt)
+          return null
         },
       )
     expect(await write(1)).toBe('intent')
