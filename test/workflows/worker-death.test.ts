@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { beforeEach, describe, expect, test } from '@jest/globals'
+import { temporal } from '@temporalio/proto'
 import type { RunningWorker } from '../../src/worker.ts'
 import { runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
@@ -78,6 +79,14 @@ describe('workers that stop, die or hang', () => {
         async () => (await stepOf(stack.context, runId, 'killed')).status === 'unknown_outcome',
       )
       expect(stack.sink.count('killed')).toBe(1)
+      // Found by its missing heartbeats, long before the time limit of the call.
+      const failures = async () =>
+        (await handleOf(runId).fetchHistory()).events?.flatMap(
+          (event) =>
+            event.activityTaskStartedEventAttributes?.lastFailure?.timeoutFailureInfo?.timeoutType ?? [],
+        )
+      await until('the workflow knows', async () => (await failures())?.length === 1)
+      expect(await failures()).toEqual([temporal.api.enums.v1.TimeoutType.TIMEOUT_TYPE_HEARTBEAT])
       await handleOf(runId).cancel()
       await stack.ended(runId)
     } finally {
