@@ -118,6 +118,9 @@ describe('calls that are held meanwhile', () => {
     await stack.vote(approvalId, 'admin')
     expect(await stack.ended(runId)).toMatchObject({ run: 'completed', each: 'completed' })
     expect(Object.fromEntries(reads.calls)).toEqual(once([...items, ...chain(20).map((step) => step.id)]))
+    const calls = (await histories(runId)).flatMap(callsIn).filter((id) => id.startsWith('each#'))
+    // The held one was made again when it was approved; no other was asked for a second time.
+    expect(calls.toSorted()).toEqual(['each#0', ...items.map((_, index) => `each#${index}`)].toSorted())
   })
 
   test('a vote at any moment around the boundary is not lost', async () => {
