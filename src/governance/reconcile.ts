@@ -69,7 +69,7 @@ async function takeRuns(context: Context, minAgeSeconds: number): Promise<OpenRu
         where a.run_id = taken.id and a.status <> 'pending' and a.used_at is null and a.superseded_by is null
           and (e.state = 'held' or a.kind = 'run')
           -- approved, and woken when it has a slot
-          and not (taken.slot = 'waits' and a.status = 'approved')
+          and (taken.slot is distinct from 'waits' or a.status <> 'approved')
           and a.decided_at < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
       ) as is_overdue
     from taken`.execute(context.db)
