@@ -39,7 +39,7 @@ const finish = (runId: string) =>
   change(async (tx) => {
     await tx.trx
       .updateTable('runs')
-      .set({ status: 'completed', status_reason: 'all steps completed', finished_at: tx.now })
+      .set({ status: 'completed', status_reason: 'all steps completed', finished_at: tx.now, slot: null })
       .where('id', '=', runId)
       .execute()
     tx.event(runId, 'run.completed', {})

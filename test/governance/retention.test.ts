@@ -43,7 +43,7 @@ async function endedRun(): Promise<StepOp> {
 const endedDaysAgo = (runId: string, days: number) =>
   engine.context.db
     .updateTable('runs')
-    .set({ finished_at: new Date(Date.now() - days * 24 * 3_600_000) })
+    .set({ finished_at: new Date(Date.now() - days * 24 * 3_600_000), slot: null })
     .where('id', '=', runId)
     .execute()
 

@@ -101,7 +101,8 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
   if (typeof baseUrl !== 'string' || !baseUrl.startsWith('http')) {
     throw new Error(`the stack ended (${baseUrl}) before it was ready:\n${output}`)
   }
-  await liftLimits(dataDir, baseUrl)
+  // Another program is no service of ours.
+  if (entry === main) await liftLimits(dataDir, baseUrl)
   return {
     dataDir,
     pid,
