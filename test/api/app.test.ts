@@ -15,7 +15,7 @@ describe('the application', () => {
     for (const prefix of ['', '/v1', '/api/v1']) {
       const answer = await server.call(owner.api_key, 'GET', `${prefix}/me`)
       expect(answer.status).toBe(200)
-      expect(answer.body.user).toEqual({ id: owner.user_id, email: owner.email, name: 'owner' })
+      expect(answer.body.user).toMatchObject({ id: owner.user_id, email: owner.email, name: 'owner' })
       expect(answer.body.organizations).toEqual([
         expect.objectContaining({ id: server.identities.organization_id, role: 'owner', plan: 'enterprise' }),
       ])

@@ -35,7 +35,7 @@ const happen = (runId: string, ...types: string[]) =>
     if (types.includes('run.completed'))
       await tx.trx
         .updateTable('runs')
-        .set({ status: 'completed', finished_at: tx.now })
+        .set({ status: 'completed', finished_at: tx.now, slot: null })
         .where('id', '=', runId)
         .execute()
     tx.append({
