@@ -7,6 +7,7 @@ import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
 import { failStart, orFail } from './fail.ts'
 import { checkAuditTriggers } from './governance/audit-triggers.ts'
+import { every } from './governance/housekeeping.ts'
 import { forgetOldKeys } from './governance/idempotency.ts'
 import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
@@ -22,8 +23,8 @@ import { createTemporalClient } from './temporal.ts'
  * told to answer what they have; what is under way is finished; then the database connections close.
  */
 
-const cleaningMilliseconds = 3_600_000
-const recordingMilliseconds = 10_000
+const cleaningSeconds = 3_600
+const recordingSeconds = 10
 
 const config = orFail(() => readConfig())
 const tls = orFail(() => config.http.tls && readTlsKeyPair(config.http.tls))
@@ -42,25 +43,30 @@ const server = createHttpServer(
   }),
   tls,
 )
-const cleaning = every(cleaningMilliseconds, 'old keys and sign-ins were not forgotten', () =>
-  Promise.all([forgetOldKeys(context), forgetEndedSignIns(context)]),
-)
-// What an answered request could not append itself, or a crash left behind.
-const recording = every(recordingMilliseconds, 'what happened to accounts is not in the audit log yet', () =>
-  recordAccountEvents(context),
-)
 
-checkInstallation(context).catch(failStart)
+// Not before the database is known to be ours and fit.
+let tasks: readonly { stop(): Promise<void> }[] = []
+checkInstallation(context).then(() => {
+  tasks = [
+    every(context, 'forgetting old keys and sign-ins', cleaningSeconds, () =>
+      Promise.all([forgetOldKeys(context), forgetEndedSignIns(context)]),
+    ),
+    // What an answered request could not append itself, or a crash left behind.
+    every(context, 'recording what happened to accounts', recordingSeconds, () =>
+      recordAccountEvents(context),
+    ),
+  ]
+}, failStart)
 
 exitWithParent(async () => {
-  clearInterval(cleaning)
-  clearInterval(recording)
+  const stopped = Promise.all(tasks.map((task) => task.stop()))
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   draining.abort()
   // A connection is idle, and can be closed, once its last answer has gone out.
   const closing = setInterval(() => server.closeIdleConnections(), 50)
   await closed
   clearInterval(closing)
+  await stopped
   await relay.stop()
   await client.connection.close()
   await context.close()
@@ -76,10 +82,3 @@ server.listen(config.http.port, config.http.host, () => {
   signalReady(port)
   void checkAuditTriggers(context)
 })
-
-/** Does something again and again; a failure is a line of the log, and the next time comes. */
-function every(milliseconds: number, failure: string, act: () => Promise<unknown>): NodeJS.Timeout {
-  return setInterval(() => {
-    act().catch((error: Error) => context.log.warn({ err: error.message }, failure))
-  }, milliseconds)
-}
