@@ -1,10 +1,14 @@
+import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
+import { temporal } from '@temporalio/proto'
 import { cancelRun } from '../../src/governance/runs/cancel.ts'
 import { reconcile } from '../../src/governance/reconcile.ts'
 import { approvalsOf, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { callsIn, historiesOf } from './histories.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+
+const { CommandType } = temporal.api.enums.v1
 
 /* A run that goes on in a new history: the server suggests it after 40 events, some six steps of a chain. */
 let stack: Stack
@@ -208,5 +212,42 @@ describe('cancelled', () => {
       expect(reads.calls.get(`cut${n}`)).toBeLessThan(40)
     })
     await Promise.all(runs)
+  })
+
+  test('in Temporal itself, in the very task that would go on in a new history', async () => {
+    await stack.rules(holdRule())
+    const runId = await start(mail('never'))
+    await stack.held(runId)
+    await stack.stopWorkers()
+    // Taken together by the next worker: the server's suggestion, and behind it the cancellation.
+    for (let sent = 0; sent < 40; sent += 1) await stack.motor.wake(runId, { key: 'nobody#0' })
+    await stack.client.workflow.getHandle(runId).cancel()
+    await stack.startWorker()
+    expect(await stack.ended(runId)).toEqual({ run: 'cancelled', never: 'cancelled' })
+    expect(await histories(runId)).toHaveLength(1)
+  })
+
+  test('in Temporal itself, while that task is under way: the server refuses the answer and tells of it', async () => {
+    const { workflow, workflowService: service, connection, options } = stack.client
+    const taskQueue = { name: randomUUID() }
+    const { namespace } = options
+    // By hand in a worker's place.
+    const poll = () =>
+      connection.withDeadline(Date.now() + 60_000, () =>
+        service.pollWorkflowTaskQueue({ namespace, taskQueue, identity: 'by hand' }),
+      )
+    const handle = await workflow.start('byHand', { taskQueue: taskQueue.name, workflowId: randomUUID() })
+    const { taskToken } = await poll()
+    await handle.cancel()
+    const goOn = {
+      commandType: CommandType.COMMAND_TYPE_CONTINUE_AS_NEW_WORKFLOW_EXECUTION,
+      continueAsNewWorkflowExecutionCommandAttributes: { workflowType: { name: 'byHand' }, taskQueue },
+    }
+    await expect(
+      service.respondWorkflowTaskCompleted({ namespace, taskToken, identity: 'by hand', commands: [goOn] }),
+    ).rejects.toThrow('UnhandledCommand')
+    const { history } = await poll()
+    expect(history?.events?.some((each) => each.workflowExecutionCancelRequestedEventAttributes)).toBe(true)
+    await handle.terminate('test')
   })
 })

@@ -50,8 +50,10 @@ export class History {
 
   /** Resolves when the run is to go on in a new history, to what it takes along. */
   async left(): Promise<Carried> {
-    // The run's own cancellation is no way out of here: `execute` waits for what is in flight, and answers.
-    await CancellationScope.nonCancellable(() => condition(() => this.#isDue()))
+    // The run's own cancellation is no way out of here: `execute` waits for what is in flight, and answers. Looked at
+    // again once all that came with the same task is known: a condition is met while a cancellation may stand behind it.
+    do await CancellationScope.nonCancellable(() => condition(() => this.#isDue()))
+    while (!this.#isDue())
     return {
       ended: [...this.#ended],
       items: Object.fromEntries(
