@@ -1,0 +1,56 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+
+/* Starts `adapters/service_hook.py` as a client would: a real process, its event on standard input. */
+
+export const hookFile = fileURLToPath(new URL('../../adapters/service_hook.py', import.meta.url))
+export const python = 'python3'
+
+export interface Ended {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+  readonly seconds: number
+}
+
+export interface HookOptions {
+  readonly args?: readonly string[]
+  readonly env?: NodeJS.ProcessEnv
+  /** An object is sent as its JSON. */
+  readonly event?: string | Buffer | object
+  /** Instead of `python3 -I -S service_hook.py`. */
+  readonly command?: readonly string[]
+}
+
+/** Nothing of this process's own environment but where programs are; state in a folder of its own. */
+export const emptyHome = (): NodeJS.ProcessEnv => {
+  const home = temporaryFolder()
+  return { PATH: process.env['PATH'], HOME: home, XDG_STATE_HOME: `${home}/state` }
+}
+
+export function startHook({ args = [], env = {}, event = '', command }: HookOptions): {
+  child: ChildProcess
+  ended: Promise<Ended>
+} {
+  const began = performance.now()
+  const [program = python, ...rest] = command ?? [python, '-I', '-S', hookFile]
+  const child = spawn(program, [...rest, ...args], { env: { ...emptyHome(), ...env } })
+  child.stdin.on('error', () => {
+    // it may answer without reading all
+  })
+  child.stdin.end(typeof event === 'string' || Buffer.isBuffer(event) ? event : JSON.stringify(event))
+  let [stdout, stderr] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (code, signal) => {
+      resolve({ code, signal, stdout, stderr, seconds: (performance.now() - began) / 1000 })
+    })
+  })
+  return { child, ended }
+}
+
+export const runHook = (options: HookOptions): Promise<Ended> => startHook(options).ended
