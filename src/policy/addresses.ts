@@ -1,6 +1,7 @@
 import type { Budget } from './budget.ts'
 import { normalHost } from './hosts.ts'
 import { failed, matched, type Matcher, type ValueOperator } from './operators.ts'
+import { otherReadings } from './other-readings.ts'
 import { maybe, no } from './tri.ts'
 
 /**
@@ -17,7 +18,7 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
     isNegative: false,
     leaf(leaf, budget) {
       const result = matcher.leaf(leaf, budget)
-      if ((result & matched) !== 0 || typeof leaf.raw !== 'string' || !leaf.raw.includes('@')) return result
+      if ((result & matched) !== 0 || typeof leaf.raw !== 'string' || !hasAtSign.test(leaf.raw)) return result
       for (const address of budget.once(leaf.raw, addressesIn)) {
         budget.spend(1)
         if (holds(address, leaf.inList)) return result | matched
@@ -55,6 +56,9 @@ function comparison(
   }
 }
 
+/** Or something that other readers take for one (other-readings.ts). */
+const hasAtSign = /@|\uff20|\ufe6b|=\?/
+
 const isPartOfAddress = (text: string): boolean => !/[\s,;:<>()"'[\]\\/]/.test(text)
 
 /** One bare address in the form in which addresses are compared; null for anything else. */
@@ -69,6 +73,10 @@ function normalAddress(text: string): string | null {
  * and spaces. Lower case as a whole: no mailbox differs from another by that. Linear in the text.
  */
 export function addressesIn(text: string, budget: Budget): string[] {
+  return [...new Set([text, ...otherReadings(text)].flatMap((each) => addressesAsWritten(each, budget)))]
+}
+
+function addressesAsWritten(text: string, budget: Budget): string[] {
   budget.spend(1 + (text.length >> 5))
   const found: string[] = []
   for (let at = text.indexOf('@'); at >= 0; at = text.indexOf('@', at + 1)) {

@@ -9,40 +9,66 @@ const fileHosts = new Set([
   ...['docs', 'drive', 'sheets', 'slides', 'spreadsheets', 'drive.usercontent'].map(
     (name) => `${name}.google.com`,
   ),
-  'lh3.googleusercontent.com',
+  ...['3', '4', '5', '6'].map((place) => `lh${place}.googleusercontent.com`),
+  'lh3.google.com',
 ])
+/** Where programs ask for the same files: `/v1/documents/ID`, `/drive/v3/files/ID`. */
+const apiHosts = new Set(['docs', 'sheets', 'slides', 'www'].map((name) => `${name}.googleapis.com`))
+const linkMarkers = ['d', 'folders']
+const apiMarkers = ['documents', 'spreadsheets', 'presentations', 'files']
+const idNames = /^(?:id|srcid|key|docid|fileid|folderid)$/i
 
 /**
  * The file id of a Google Docs, Sheets, Slides or Drive link, else null: `/d/ID`, `/d/e/ID`, `/folders/ID`, `?id=ID`,
- * `?srcid=ID` and `?key=ID`, with any account or domain prefix before it. The host is read as browsers read it.
+ * `?srcid=ID` and the like, with any account or domain prefix before it, or of the file's address in Google's APIs. The
+ * host and the path are read as browsers read them.
  */
 export function googleFileId(text: string): string | null {
   if (text.length > longestLink) return null
   const link = text.replace(/[\t\n\r]/g, '')
   const host = linkStart.exec(link)
-  if (host === null || !isFileHost(host[1] ?? '')) return null
-  const rest = link.slice(host[0].length).trim().split('#', 1)[0] ?? ''
+  const markers = host === null ? null : markersOf(host[1] ?? '')
+  if (host === null || markers === null) return null
+  const [rest = '', fragment = ''] = link.slice(host[0].length).trim().split('#', 2)
   const [path = '', query = ''] = rest.split('?', 2)
-  const segments = decode(path)
-    .split(/[\\/]+/)
-    .map((segment) => segment.split(';', 1)[0] ?? '')
-  for (const marker of ['d', 'folders']) {
+  // Old links to Drive name the folder behind the `#`.
+  return idInPath(path, markers) ?? idInQuery(query) ?? idInPath(fragment, ['folders'])
+}
+
+function idInPath(path: string, markers: readonly string[]): string | null {
+  const parts: string[] = []
+  for (const part of path.split(/[\\/]/).map(decode)) {
+    if (part === '..') parts.pop()
+    else if (part !== '.') parts.push(part)
+  }
+  const segments = parts
+    .flatMap((part) => part.split(/[\\/]/))
+    .map((segment) => segment.split(/[;:=]/, 1)[0] ?? '')
+    .filter((segment) => segment !== '')
+  // `/a/acme.com/` is a prefix, whatever the domain is called.
+  if (segments[0] === 'a') segments.splice(0, 2)
+  for (const marker of markers) {
     const at = segments.indexOf(marker)
     const next = at >= 0 && segments[at + 1] === 'e' && segments[at + 2] ? segments[at + 2] : segments[at + 1]
     if (at >= 0 && next !== undefined && isFileId(next)) return next
   }
+  return null
+}
+
+function idInQuery(query: string): string | null {
   for (const pair of query.split(/[&;]/)) {
-    const [name = '', value = ''] = pair.split('=', 2)
-    if (/^(?:id|srcid|key)$/i.test(name) && isFileId(decode(value))) return decode(value)
+    const [name = '', value = ''] = pair.split('=', 2).map(decode)
+    if (idNames.test(name) && isFileId(value)) return value
   }
   return null
 }
 
-/** Full-width letters, ideographic full stops and percent-encoding hide nothing. */
-function isFileHost(host: string): boolean {
-  if (/^[a-z0-9.]+$/i.test(host)) return fileHosts.has(host.toLowerCase().replace(/\.$/, ''))
-  const normal = normalHost(host)
-  return normal !== null && fileHosts.has(normal)
+/** What stands before an id in links to this host; null for other hosts. */
+function markersOf(written: string): readonly string[] | null {
+  // Full-width letters, ideographic full stops and percent-encoding hide nothing.
+  const host = /^[a-z0-9.]+$/i.test(written) ? written.toLowerCase().replace(/\.$/, '') : normalHost(written)
+  if (host === null) return null
+  return fileHosts.has(host) ? linkMarkers : apiHosts.has(host) ? apiMarkers : null
 }
 
 /** Text in the form in which it is compared: a Google link stands for its file's bare id (specification). */
@@ -59,7 +85,7 @@ export function couldBecomeGoogleLink(prefix: string): boolean {
   if (start === '' || /^(?:http|[\\/])/.test(start) || 'http'.startsWith(start)) return true
   // Spelled in a way that has to be read first.
   if (/^[a-z0-9.]*[^ -~]|^[a-z0-9.]*%/.test(start)) return true
-  return [...fileHosts].some((host) => host.startsWith(start) || start.startsWith(host))
+  return [...fileHosts, ...apiHosts].some((host) => host.startsWith(start) || start.startsWith(host))
 }
 
 export function isFileId(text: string): boolean {

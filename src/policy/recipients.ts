@@ -1,5 +1,6 @@
 import type { Budget } from './budget.ts'
 import { normalHost } from './hosts.ts'
+import { hidesAddress, otherReadings } from './other-readings.ts'
 
 /** A host in normal form, or null for something that cannot be read as one: it is outside every domain. */
 export type Host = string | null
@@ -7,6 +8,12 @@ export type Host = string | null
 const plainAddress = /^[A-Za-z0-9._+-]+@([a-z0-9][a-z0-9.-]*[a-z])$/
 // `https:` needs no slashes for browsers; any other scheme counts once slashes follow.
 const urlStart = /^(?:(?:https?|ftp|wss?):[\\/]*|[A-Za-z][A-Za-z0-9+.-]*:[\\/]+|[\\/]{2,})/i
+
+/** Schemes whose links lead to the host they name; of others nobody knows: `s3://acme.com` is a bucket. */
+const hostScheme =
+  /^(?:https?|wss?|s?ftps?|ssh|git|svn|rsync|smb|ldaps?|imaps?|smtps?|pop3s?|gopher|(?:git|svn)\+\w+|[\\/]+):?[\\/]*$/i
+/** Links to no host at all, or to that of another link inside of them. */
+const otherScheme = /^(?:javascript|vbscript|data|about|blob|filesystem|jar|view-source|feed|intent):/i
 
 /**
  * Every host that some reader could take from a text: of each address in a list by comma, semicolon or line, of
@@ -19,6 +26,15 @@ export function hostsIn(text: string, budget: Budget): Host[] {
   budget.spend(text.length >> 5)
   const plain = plainAddress.exec(text)
   if (plain?.[1] !== undefined) return [normalHost(plain[1])]
+  const hosts = new Set(hostsAsWritten(text, budget))
+  for (const other of otherReadings(text)) {
+    for (const host of hostsAsWritten(other, budget)) if (host !== null) hosts.add(host)
+  }
+  if (hidesAddress(text)) hosts.add(null)
+  return [...hosts]
+}
+
+function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
   const pieces = split(text)
   budget.spend(2 * pieces.length)
   const isLink = urlStart.test(pieces[0] ?? '')
@@ -29,11 +45,24 @@ export function hostsIn(text: string, budget: Budget): Host[] {
     const isRestOfLink = hasOneReading && index > 0 && !/:[\\/]/.test(piece) && piece !== 'me'
     for (const host of hostsInPiece(piece, budget)) if (host !== null || !isRestOfLink) hosts.add(host)
   })
-  // Browsers drop tabs and line breaks inside a link: `https://acme.com\n.evil.net` goes to evil.net.
-  if (isLink && /[\t\n\r]/.test(text.trim())) {
-    for (const host of hostsInPiece(text.trim().replace(/[\t\n\r]/g, ''), budget)) hosts.add(host)
+  const joined = asBrowsersJoin(text)
+  if (joined !== text.trim() && (urlStart.test(joined) || otherScheme.test(joined))) {
+    for (const host of hostsInPiece(joined, budget)) hosts.add(host)
   }
-  return [...hosts]
+  return hosts
+}
+
+/**
+ * Browsers drop tabs and line breaks inside a link and control characters around it: `https://acme.com\n.evil.net` and
+ * `ht\ttp://evil.net/a@acme.com` go to evil.net.
+ */
+function asBrowsersJoin(text: string): string {
+  let start = 0
+  while (start < text.length && text.charCodeAt(start) <= 0x20) start++
+  return text
+    .slice(start)
+    .trimEnd()
+    .replace(/[\t\n\r]/g, '')
 }
 
 /**
@@ -76,24 +105,35 @@ function split(text: string): string[] {
 function hostsInPiece(piece: string, budget: Budget): Host[] {
   const bare = withoutWrapping(piece)
   // Each `@` and `<` below is read for hosts, in a link up to three times.
-  budget.spend(2 + 4 * countOf(bare, '@') + 2 * countOf(bare, '<'))
+  budget.spend(2 + 4 * countOf(bare, '@') + 2 * countOf(bare, '<') + 2 * countOf(bare, ':'))
   const link = urlStart.exec(bare)?.[0]
   const text = /^mailto:/i.test(bare) ? decode(bare) : bare
   const hosts: Host[] = link === undefined ? [] : hostsInLink(bare.slice(link.length))
+  if (otherScheme.test(bare) || (link !== undefined && !hostScheme.test(link))) hosts.push(null)
   if (text.includes('@')) {
     // After its authority a link may say `@` without meaning a host: `/@ann`, `/react@18.2.0`.
     const isOnlyLink = /^(?:https?|ftp|wss?):/i.test(bare) && !/[\s<>"[]/.test(bare)
     for (const host of hostsAfterAt(text)) if (!isOnlyLink || isNamed(host)) hosts.push(host)
   }
-  // `https://acme.com/ <me>` is a name and an address.
-  if (link !== undefined && bare.includes('<')) {
-    for (const part of bare.split('<').slice(1))
+  // `https://acme.com/ <me>` is a name and an address, and so is `a@acme.com <me>`.
+  const bracketed = hosts.length === 0 ? [] : bare.split('<').slice(1)
+  for (const part of bracketed) {
+    if (link !== undefined || !part.includes('@'))
       for (const host of hostsInPiece(part, budget)) hosts.push(host)
   }
-  if (hosts.length > 0) return hosts
+  const inside = linksInside(bare)
+  if (hosts.length > 0) return [...hosts, ...inside]
   const authority = text.split(/[/\\?#]/, 1)[0] ?? ''
   // Without a scheme a word or a number is not meant as a host, though a browser would make one of it.
-  return [/[.\u3002\uff0e\uff61%]/.test(authority) ? hostOf(authority) : null]
+  return [/[.\u3002\uff0e\uff61%]/.test(authority) ? hostOf(authority) : null, ...inside]
+}
+
+/** Hosts of links further on in a text: `see https://evil.net`, `blob:https://evil.net/x`; not of those in a query. */
+function linksInside(text: string): Host[] {
+  if (!text.includes('://')) return []
+  return [
+    ...text.matchAll(/(?<=[\s"'<>()[\]{}|`:])[a-z][a-z0-9+.-]{1,15}:\/\/([^\s"'<>()[\]{}|`]+)/gi),
+  ].flatMap(([, rest = '']) => hostsInLink(rest))
 }
 
 function countOf(text: string, char: string): number {
@@ -125,6 +165,8 @@ function hostsInLink(rest: string): Host[] {
   const hosts: Host[] = []
   const strict = rest.split(/[/?#]/, 1)[0] ?? ''
   const browser = rest.split(/[/\\?#]/, 1)[0] ?? ''
+  // No reader takes user info with white space or control characters as it is written.
+  if (/[\s\p{Cc}]/u.test(strict.slice(0, strict.lastIndexOf('@') + 1))) hosts.push(null)
   for (const authority of strict === browser ? [strict] : [strict, browser]) {
     const parts = authority.split('@')
     for (const part of parts.length > 1 ? parts.slice(1) : parts) hosts.push(hostOf(part))
@@ -139,23 +181,32 @@ function hostsInLink(rest: string): Host[] {
 function hostsAfterAt(text: string): Host[] {
   const hosts: Host[] = []
   const parts = text.split('@')
-  if (parts.slice(0, -1).some(isRouted)) hosts.push(null)
+  for (const before of parts.slice(0, -1)) hosts.push(...hostsOnTheWay(before))
+  const isMailto = /^mailto:/i.test(text)
   for (const part of parts.slice(1)) {
-    const host = /^\s*([^\s,;<>()"'[\]\\/?#:]*)(.*)$/s.exec(part)
+    const host = /^\s*((?:[^\s,;<>()"'[\]\\/?#:&=|{}^`~$!*+%]|%[0-9a-f]{2})*)(.*)$/is.exec(part)
     hosts.push(hostOf(host?.[1] ?? ''))
-    if (/^\s*[.([\\]/.test(host?.[2] ?? '')) hosts.push(null)
+    const rest = host?.[2] ?? ''
+    if (glued.test(rest) && !(isMailto && rest.startsWith('&'))) hosts.push(null)
   }
   return hosts
 }
 
-/** `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to send it on. Takes what stands before an `@`. */
-function isRouted(before: string): boolean {
-  let start = before.length
+const glued = /^\s*[.([\\]|^[&=|{}^`~$!*+%]|^["'][^\s,;<>"')]/
+
+/**
+ * `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to send it on: where to, and null, since not everybody
+ * does. Takes what stands before an `@`.
+ */
+function hostsOnTheWay(before: string): Host[] {
+  const end = before.endsWith('"') ? before.length - 1 : before.length
+  let start = end
   while (start > 0 && !/[\s,;<>()"]/.test(before[start - 1] ?? '')) start--
-  const local = before.slice(start)
-  const percent = local.lastIndexOf('%')
-  const dot = local.indexOf('.')
-  return (percent >= 0 && local.includes('.', percent)) || (dot >= 0 && local.includes('!', dot))
+  const local = before.slice(start, end)
+  const percents = local.split('%').slice(1)
+  const bangs = local.split('!').slice(0, -1)
+  const hops = [...percents, ...bangs].filter((hop) => hop.includes('.'))
+  return hops.length === 0 ? [] : [null, ...hops.map(hostOf)]
 }
 
 function hostOf(authority: string): Host {

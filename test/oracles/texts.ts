@@ -32,6 +32,10 @@ const recipients: readonly Row[] = [
   ['x@acme。com', 'acme.com'],
   ['x@acme.com.', 'acme.com'],
   ['x@evil.s3.amazonaws.com', 'evil.s3.amazonaws.com'],
+  ['b@(acme.com)evil.net', 'evil.net', null],
+  ['a@acme.com <me>', 'acme.com', null],
+  ['=?utf-8?q?b=40evil.net=2C?= <a@acme.com>', 'acme.com', 'evil.net'],
+  ['b%evil.net@acme.com', 'acme.com', 'evil.net', null],
   ['me', null],
 ]
 
@@ -61,6 +65,10 @@ const others: readonly Row[] = [
   ['//evil.net/x', 'evil.net'],
   ['mailto:a@acme.com?cc=b%40evil.net', 'acme.com', 'evil.net'],
   ['http://2130706433/', '127.0.0.1'],
+  ['see https://evil.net/', 'evil.net', null],
+  ['javascript://acme.com/%0aalert(1)', 'acme.com', null],
+  ['s3://acme.com/x', 'acme.com', null],
+  ['ht\ttp://evil.net/a@acme.com', 'evil.net', 'acme.com'],
 ]
 
 /** Links to a Google file, by its id. */
@@ -71,6 +79,8 @@ const links: readonly (readonly [text: string, id: string, host: string])[] = [
   ['https://drive.google.com/uc?export=download&id=FILE2', 'FILE2', 'drive.google.com'],
   ['https://drive.google.com/drive/folders/FILE2?usp=sharing', 'FILE2', 'drive.google.com'],
   ['docs.google.com/presentation/d/FILE2/mobilepresent', 'FILE2', 'docs.google.com'],
+  ['https://docs.google.com/document/d/FILE2/../FILE1/edit', 'FILE1', 'docs.google.com'],
+  ['https://sheets.googleapis.com/v4/spreadsheets/FILE1/values/A1', 'FILE1', 'sheets.googleapis.com'],
   ['https://docs.google.com.evil.net/document/d/FILE1', '', 'docs.google.com.evil.net'],
 ]
 
@@ -100,6 +110,11 @@ const addresses: Readonly<Record<string, readonly string[]>> = {
   'x@acme。com': ['x@acme.com'],
   'x@acme.com.': ['x@acme.com'],
   'x@evil.s3.amazonaws.com': ['x@evil.s3.amazonaws.com'],
+  'a@acme.com <me>': ['a@acme.com'],
+  'b@(acme.com)evil.net': ['b@evil.net'],
+  '=?utf-8?q?b=40evil.net=2C?= <a@acme.com>': ['a@acme.com', 'b@evil.net'],
+  'b%evil.net@acme.com': ['b%evil.net@acme.com'],
+  'ht\ttp://evil.net/a@acme.com': ['a@acme.com'],
   'https://acme.com@evil.net/': ['acme.com@evil.net'],
   'https://acme.com:pw@evil.net:443/': ['pw@evil.net'],
   'mailto:a@acme.com?cc=b%40evil.net': ['a@acme.com'],

@@ -34,6 +34,9 @@ const toBoss: Json[] = [
   'mailto:boss@acme.com',
   'boss@acme。com',
   'boss@ａcme.com',
+  'boss＠acme.com',
+  'boss@(the)acme.com',
+  'Ann <=?utf-8?q?boss=40acme.com?=>',
   ['x@y.com', 'Boss <boss@acme.com>'],
   { email: 'Boss <boss@acme.com>' },
 ]

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import type { ParamCondition } from '../../src/policy/condition.ts'
-import { compilePolicy, decide } from '../../src/policy/decide.ts'
-import type { Json, Verdict } from '../../src/policy/types.ts'
+import type { Json } from '../../src/policy/types.ts'
+import { expectOutside, matches } from './hostile.ts'
 
 /*
  * Values made to pass for acme.com, each with an honest twin of the same form. A rule against outsiders must stop the
@@ -108,30 +107,11 @@ const pairs: readonly (readonly [hostile: Json, honest: Json])[] = [
   [7, 'a@acme.com'],
 ]
 
-function matches(verdict: Verdict, operator: 'domain_in' | 'domain_not_in', to: Json): boolean {
-  const params = [{ param: 'to', operator, value: ['acme.com'] }] as ParamCondition[]
-  const rule = { id: 'rule_1', name: 'rule', status: 'active' as const, verdict, params }
-  const policy = compilePolicy({ rules: [rule], labelRules: [], approvalsEnabled: true })
-  const call = { source: 'workflows', tool: 't', sideEffect: 'egress', labels: [] } as const
-  return decide(policy, { ...call, params: { to } }).ruleId !== null
-}
-
 describe('hostile values and their honest twins', () => {
-  test.each(pairs)('%j is outside, %j is not', (hostile, honest) => {
-    for (const verdict of ['deny', 'require_approval'] as const) {
-      expect(matches(verdict, 'domain_not_in', hostile)).toBe(true)
-      expect(matches(verdict, 'domain_not_in', honest)).toBe(false)
-    }
-    expect(matches('allow', 'domain_in', hostile)).toBe(false)
-    expect(matches('allow', 'domain_in', honest)).toBe(true)
-  })
+  test.each(pairs)('%j is outside, %j is not', expectOutside)
 
   const seen = pairs.flatMap(([hostile]) => (JSON.stringify(hostile).includes('b@evil.net') ? [hostile] : []))
   test.each(seen.map((value) => [value]))('%j does not hide evil.net from a rule that names it', (value) => {
-    const params = [{ param: 'to', operator: 'domain_in' as const, value: ['evil.net'] }]
-    const rule = { id: 'rule_1', name: 'rule', status: 'active' as const, verdict: 'deny' as const, params }
-    const policy = compilePolicy({ rules: [rule], labelRules: [], approvalsEnabled: true })
-    const call = { source: 'agents', tool: 't', sideEffect: 'egress', labels: [] } as const
-    expect(decide(policy, { ...call, params: { to: value } }).verdict).toBe('deny')
+    expect(matches('deny', 'domain_in', value, 'evil.net')).toBe(true)
   })
 })

@@ -28,7 +28,7 @@ describe('hosts in a text', () => {
     // Parsers differ on which of the two delivers.
     ['"b@evil.net x"@acme.com', ['evil.net', 'acme.com']],
     ['"unclosed, a@acme.com', [null, 'acme.com']],
-    ['a@acme.com(x).evil.net', ['acme.com', null]],
+    ['a@acme.com(x).evil.net', ['acme.com', 'acme.com.evil.net', null]],
     ['a@acme.com .evil.net', ['acme.com', null]],
     ['https://acme.com@evil.net/', ['evil.net']],
     ['https://user:pw@evil.net:443/', ['evil.net']],
@@ -58,7 +58,7 @@ describe('hosts in a text', () => {
     ['mailto:/a@intra', [null]],
     ['Team:/a@intra;', [null]],
     // and honest links, which have one reading
-    ['"Acme" <https://acme.com/>', [null]],
+    ['"Acme" <https://acme.com/>', [null, 'acme.com']],
     ['https://acme.com/@ann', ['acme.com']],
     ['https://acme.com/npm/react@18.2.0/index.js', ['acme.com']],
     ['https://acme.com/?mail=ann@acme.com', ['acme.com']],
@@ -81,7 +81,7 @@ describe('hosts in a text', () => {
     ['localhost', [null]],
     ['a@[10.0.0.1]', [null]],
     ['hello world', [null]],
-    ['a＠evil.net', [null]],
+    ['a＠evil.net', [null, 'evil.net']],
     ['', []],
     [' , ; ', []],
   ])('%j', (text, hosts) => {
