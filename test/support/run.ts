@@ -8,9 +8,10 @@ import { countResults, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
- * `npm test [-- Jest's arguments]`: one PostgreSQL for all test files, then Jest twice: unit and database tests two
- * files at a time, and test/e2e one file at a time, since those start whole stacks and kill parts of them. Ends with
- * the line `N passed, N failed`, and with 1 unless something passed and nothing failed.
+ * `npm test [-- Jest's arguments]`: one PostgreSQL for all test files, then Jest: first unit and database tests, two
+ * files at a time; then test/e2e one file at a time, since those start whole stacks and kill parts of them, and beside
+ * it test/clients, whose programs mostly wait. Ends with the line `N passed, N failed`, and with 1 unless something
+ * passed and nothing failed.
  *
  * Every folder that a test makes lies in one run folder, because TMPDIR points there. However this process ends, the
  * folder's guard then ends Jest and removes it; each server that a test starts has a guard of its own.
@@ -26,9 +27,13 @@ const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
 
 const endWithParent = new URL('end-with-parent.ts', import.meta.url).href
 
-const phases: readonly Phase[] = [
-  { name: 'unit', args: ['--testPathIgnorePatterns=/test/e2e/', '--maxWorkers=2'] },
-  { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)', '--runInBand'] },
+/** One after the other; the phases of one entry run side by side. */
+const phases: readonly (readonly Phase[])[] = [
+  [{ name: 'unit', args: ['--testPathIgnorePatterns=/test/(e2e|clients)/', '--maxWorkers=2'] }],
+  [
+    { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)', '--runInBand'] },
+    { name: 'clients', args: ['--testPathIgnorePatterns=/test/(?!clients/)', '--runInBand'] },
+  ],
 ]
 
 const { dataDir: runDir, guard } = guardedFolder()
@@ -39,18 +44,17 @@ process.env['TMPDIR'] = runDir
 /** A test that never ends fails the run instead of holding it up for ever. */
 const longest = 60 * 60_000
 
-let current: number | undefined
+const running = new Set<number>()
 let interrupted: string | undefined
 function interrupt(by: string): void {
   interrupted = by
-  endGroup(current, 'SIGTERM')
+  for (const leader of running) endGroup(leader, 'SIGTERM')
 }
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt)
 setTimeout(() => interrupt(`its time limit of ${longest / 60_000} minutes`), longest).unref()
 
 /** Jest leads a process group of its own, so that its workers go with it. */
-function endGroup(leader: number | undefined, signal: NodeJS.Signals): void {
-  if (leader === undefined) return
+function endGroup(leader: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-leader, signal)
   } catch {
@@ -85,13 +89,16 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
     if (!ofNoUse.test(line)) process.stderr.write(`${line}\n`)
   })
   const { pid } = child
-  if (pid !== undefined) recordProcess(runDir, 'stack', pid)
-  current = pid
+  if (pid === undefined) return countResults(null, 1)
+  running.add(pid)
+  // One process can be recorded. Those beside it end by themselves with this one (end-with-parent.ts).
+  if (name !== 'clients') recordProcess(runDir, 'stack', pid)
   const code = await new Promise<number>((resolve) => {
     child.once('error', () => resolve(1))
     child.once('close', (exit) => resolve(exit ?? 1))
   })
   endGroup(pid, 'SIGKILL')
+  running.delete(pid)
   forgetProcess(runDir, 'stack', pid)
   return countResults(read(results), code)
 }
@@ -108,11 +115,13 @@ async function runAll(): Promise<Counts> {
   const total = { passed: 0, failed: 0 }
   const postgres = await startTestPostgres()
   try {
-    for (const phase of phases) {
+    const env = { ...process.env, TEST_POSTGRES_ADMIN_URL: postgres.adminUrl }
+    for (const beside of phases) {
       if (interrupted !== undefined) break
-      const counts = await runPhase(phase, { ...process.env, TEST_POSTGRES_ADMIN_URL: postgres.adminUrl })
-      total.passed += counts.passed
-      total.failed += counts.failed
+      for (const counts of await Promise.all(beside.map((phase) => runPhase(phase, env)))) {
+        total.passed += counts.passed
+        total.failed += counts.failed
+      }
     }
   } finally {
     await postgres.stop()

@@ -1,0 +1,53 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { AgentClient, HookCommand, Place } from './client.ts'
+import { google } from './google.ts'
+
+const settingsOf = ({ home }: Place): string => join(home, '.gemini', 'settings.json')
+
+/** Gemini CLI, `gemini -p`. */
+export const gemini: AgentClient = {
+  name: 'gemini',
+  dialect: google,
+  prepare: (place, _url, trusted) => {
+    mkdirSync(join(place.home, '.gemini'))
+    const settings = {
+      security: { auth: { selectedType: 'gemini-api-key' } },
+      general: { enableAutoUpdate: false },
+      privacy: { usageStatisticsEnabled: false },
+      ...(trusted ? {} : { tools: { confirmationRequired: ['run_shell_command'] } }),
+    }
+    writeFileSync(settingsOf(place), JSON.stringify(settings))
+  },
+  hook: (place, { pre, post, end }) => {
+    const settings = JSON.parse(readFileSync(settingsOf(place), 'utf8')) as object
+    const hooks = {
+      ...(pre && { BeforeTool: [group(pre)] }),
+      ...(post && { AfterTool: [group(post)] }),
+      ...(end && { SessionEnd: [group(end)] }),
+    }
+    writeFileSync(settingsOf(place), JSON.stringify({ ...settings, hooks }))
+  },
+  args: ({ work }, prompt, trusted) => [
+    ...['-p', prompt, '-m', 'gemini-2.5-flash', '--output-format', 'json', '--include-directories', work],
+    ...['--approval-mode', trusted ? 'yolo' : 'default'],
+  ],
+  env: (url) => ({
+    GEMINI_API_KEY: 'fake-key',
+    GOOGLE_GEMINI_BASE_URL: url,
+    GEMINI_CLI_TRUST_WORKSPACE: 'true',
+    // It would start itself again for a larger heap, which costs two seconds.
+    GEMINI_CLI_NO_RELAUNCH: 'true',
+  }),
+  denials: () => null,
+  shell: (command) => ({ tool: 'run_shell_command', input: { command } }),
+  write: (path, content) => ({ tool: 'write_file', input: { file_path: path, content } }),
+  delegate: (script) => [
+    [{ tool: 'invoke_agent', input: { agent_name: 'generalist', prompt: `play ${script}` } }],
+  ],
+}
+
+const group = ({ command, timeout }: HookCommand): object => ({
+  matcher: '*',
+  hooks: [{ type: 'command', command, timeout: timeout * 1_000 }],
+})

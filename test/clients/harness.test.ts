@@ -1,0 +1,147 @@
+import { beforeAll, describe, expect, test } from '@jest/globals'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { HookCommand, Place } from './client.ts'
+import { clients } from './clients.ts'
+import { ensureClients } from './install.ts'
+import { runClient, startClient } from './run-client.ts'
+import { until } from '../stack/until.ts'
+
+/*
+ * That the clients run offline, that their hooks see each call, and that a refusal of a hook holds: with hooks of one
+ * line, before ours is blamed or praised for anything.
+ */
+
+const reason = 'blocked by rule `no-touch`'
+const refusal = JSON.stringify({
+  ...{ decision: 'block', reason },
+  hookSpecificOutput: {
+    ...{ hookEventName: 'PreToolUse', permissionDecision: 'deny', permissionDecisionReason: reason },
+  },
+})
+
+/** A hook that appends what it is told to a file of the working folder, a line for each event. */
+const note = (file: string): HookCommand => ({
+  command: `tr -d '\\n' >> ${file}; echo >> ${file}`,
+  timeout: 20,
+})
+const noted = (text = ''): Record<string, unknown>[] =>
+  text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+/** The refusal as a program, so that no shell reads its text. */
+function refuse({ root }: Place): HookCommand {
+  const file = join(root, 'refuse')
+  writeFileSync(
+    file,
+    `#!/bin/sh\ncat > /dev/null\ncat <<'END'\n${refusal}\nEND\necho '${reason}' >&2\nexit 2\n`,
+    {
+      mode: 0o755,
+    },
+  )
+  return { command: file, timeout: 20 }
+}
+
+beforeAll(async () => {
+  await ensureClients()
+}, 600_000)
+
+describe.each(clients)('%s', (_name, client) => {
+  test('runs a call that no hook sees', async () => {
+    const run = await runClient(client, { script: [[client.shell('echo yes > RAN; echo so it is')]] })
+    expect(run).toMatchObject({ exit: 0, files: { RAN: 'yes\n' } })
+    expect(run.results).toHaveLength(1)
+    expect(run.results[0]?.text).toContain('so it is')
+  })
+
+  test('tells hooks of the call, its end and the end of the session', async () => {
+    const run = await runClient(client, {
+      script: [[client.shell('echo one > ONE')], [client.shell('echo two > TWO')]],
+      setup: (place) => client.hook(place, { pre: note('pre'), post: note('post'), end: note('end') }),
+    })
+    expect(run).toMatchObject({ exit: 0, files: { ONE: 'one\n', TWO: 'two\n' } })
+    for (const event of ['pre', 'post']) {
+      expect(noted(run.files[event])).toMatchObject([
+        { tool_input: { command: 'echo one > ONE' } },
+        { tool_input: { command: 'echo two > TWO' } },
+      ])
+    }
+    const [pre] = noted(run.files['pre'])
+    expect(noted(run.files['end'])).toMatchObject([
+      { hook_event_name: 'SessionEnd', session_id: pre?.['session_id'] },
+    ])
+  })
+
+  test('refuses what a hook refuses, and the model reads why', async () => {
+    const run = await runClient(client, {
+      script: [[client.shell('touch RAN')]],
+      setup: (place) => client.hook(place, { pre: refuse(place) }),
+    })
+    expect(run).toMatchObject({ exit: 0, files: {} })
+    expect(run.results).toHaveLength(1)
+    expect(run.results[0]?.text).toContain(reason)
+    expect(run.denials ?? 1).toBe(1)
+  })
+
+  test('still asks its own user after a hook that says nothing', async () => {
+    const run = await runClient(client, {
+      script: [[client.shell('touch RAN')]],
+      setup: (place) => client.hook(place, { pre: note('pre') }),
+      trusted: false,
+    })
+    expect(run.exit).toBe(0)
+    expect(run.files['RAN']).toBeUndefined()
+    expect(run.results[0]?.text).toMatch(/needs approval|Read-only|requires user confirmation/)
+  })
+
+  test('asks a hook about every parallel call', async () => {
+    const names = ['A', 'B', 'C']
+    const run = await runClient(client, {
+      script: [names.map((name) => client.shell(`echo ${name} > ${name}`))],
+      setup: ({ root, work, ...place }) => {
+        // A file for each call: they may run at once.
+        const command = `f=$(mktemp ${root}/seen-XXXXXX); cat > $f; cp $f ${work}`
+        client.hook({ root, work, ...place }, { pre: { command, timeout: 20 } })
+      },
+    })
+    const seen = Object.entries(run.files).filter(([name]) => name.startsWith('seen-'))
+    const commands = seen.map(([, text]) => noted(text)[0]?.['tool_input'])
+    expect(commands).toHaveLength(3)
+    expect(commands).toEqual(
+      expect.arrayContaining(
+        names.map((name) => expect.objectContaining({ command: `echo ${name} > ${name}` })),
+      ),
+    )
+    expect(run).toMatchObject({ exit: 0, files: { A: 'A\n', B: 'B\n', C: 'C\n' } })
+    expect(run.results).toHaveLength(3)
+  })
+
+  test('asks a hook about the calls of a subagent', async () => {
+    const run = await runClient(client, {
+      script: { main: client.delegate('part'), part: [[client.shell('echo part > PART')]] },
+      setup: (place) => client.hook(place, { pre: note('pre') }),
+    })
+    expect(run).toMatchObject({ exit: 0, files: { PART: 'part\n' } })
+    const events = noted(run.files['pre'])
+    expect(new Set(events.map((event) => event['session_id'])).size).toBe(1)
+    expect(events.map((event) => event['tool_input'])).toContainEqual(
+      expect.objectContaining({ command: 'echo part > PART' }),
+    )
+    expect(run.results.map(({ script }) => script)).toContain('part')
+  })
+
+  test('can be ended in the middle of a hook', async () => {
+    const started = await startClient(client, {
+      script: [[client.shell('touch RAN')]],
+      setup: (place) =>
+        client.hook(place, { pre: { command: 'cat > /dev/null; touch asked; sleep 600', timeout: 900 } }),
+    })
+    await until('the hook waits', () => started.has('asked'))
+    started.signal('SIGTERM')
+    const run = await started.ended
+    expect(run.files['RAN']).toBeUndefined()
+    expect(run.ms).toBeLessThan(60_000)
+  })
+})

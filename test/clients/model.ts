@@ -1,0 +1,68 @@
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import type { Dialect, Script, ToolResult } from './script.ts'
+
+/** The server that plays the model for one client. */
+export interface PlayedModel {
+  /** `http://127.0.0.1:PORT`. */
+  readonly url: string
+  /** What the model has read back so far, in the order of the calls; a subagent's are under its script's name. */
+  results(): readonly ToolResult[]
+  /** What was asked of it, for the message of a failed test. */
+  readonly requests: readonly string[]
+  /** Fails when a turn of the script has failed. */
+  close(): Promise<void>
+}
+
+/** Plays `script` on a free port of this machine. */
+export async function playModel(dialect: Dialect, script: Script): Promise<PlayedModel> {
+  const results = new Map<string, ToolResult>()
+  const requests: string[] = []
+  const failures: unknown[] = []
+  let answers = 0
+  const server = createServer((request, response) => {
+    const play = async (): Promise<void> => {
+      const body = await bodyOf(request)
+      const path = request.url ?? ''
+      const conversation = body === null ? null : dialect.read(path, body)
+      if (conversation === null) {
+        requests.push(`${request.method} ${path}`)
+        // Titles, token counts and the like: every client goes on without.
+        response
+          .writeHead(404, { 'content-type': 'application/json' })
+          .end('{"error":{"message":"not played"}}')
+        return
+      }
+      const name = /play (\w+)/.exec(conversation.words)?.[1] ?? 'main'
+      requests.push(`${name} turn ${conversation.turns}`)
+      for (const [id, result] of conversation.results) results.set(id, { script: name, ...result })
+      const turn = script[name]?.[conversation.turns] ?? []
+      const read = [...results.values()].filter((result) => result.script === name)
+      const calls = typeof turn === 'function' ? await turn(read) : turn
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(dialect.answer(calls, `${name}${++answers}`))
+    }
+    play().catch((error: unknown) => {
+      failures.push(error)
+      response.destroy()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    results: () => [...results.values()],
+    requests,
+    close: () =>
+      new Promise((resolve, reject) => {
+        server.close(() => (failures.length > 0 ? reject(failures[0]) : resolve()))
+        server.closeAllConnections()
+      }),
+  }
+}
+
+/** The body as JSON; null without one. */
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const body = await text(request)
+  return body === '' ? null : JSON.parse(body)
+}

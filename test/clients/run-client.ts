@@ -1,0 +1,134 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { recordProcess } from '../../src/stack/guard.ts'
+import { guardedFolder } from '../support/postgres.ts'
+import type { AgentClient, Place } from './client.ts'
+import { ensureClients } from './install.ts'
+import { playModel } from './model.ts'
+import { endProcessesOf } from './processes.ts'
+import type { Script, ToolResult, Turn } from './script.ts'
+
+/** How a client's run ended. */
+export interface ClientRun {
+  /** An exit code, or the signal's name. */
+  readonly exit: number | string
+  readonly stdout: string
+  readonly stderr: string
+  /** The files in its working folder, by name. */
+  readonly files: Readonly<Record<string, string>>
+  /** What the model read back, in the order of the calls. */
+  readonly results: readonly ToolResult[]
+  readonly denials: number | null
+  /** From its start to its end, in milliseconds. */
+  readonly ms: number
+  /** What it asked of the model. */
+  readonly requests: readonly string[]
+}
+
+export interface StartedClient {
+  readonly place: Place
+  /** Whether this file is in its working folder now. */
+  has(file: string): boolean
+  signal(name: NodeJS.Signals): void
+  readonly ended: Promise<ClientRun>
+}
+
+export interface RunOptions {
+  /** The main conversation's turns, or several scripts. */
+  readonly script: readonly Turn[] | Script
+  /** Writes settings after the client's own. */
+  readonly setup?: (place: Place) => void
+  readonly env?: Readonly<Record<string, string>>
+  /** Default true; see AgentClient. */
+  readonly trusted?: boolean
+  /** Waits, once it has ended, for what it or its hooks may have left running. What is still there then is killed. */
+  readonly afterwards?: (place: Place) => Promise<void>
+}
+
+/** A client that does not end by then is ended, and fails its test. */
+const longest = 180_000
+
+/** Runs the client from its prompt to its end. */
+export async function runClient(client: AgentClient, options: RunOptions): Promise<ClientRun> {
+  return (await startClient(client, options)).ended
+}
+
+/**
+ * Starts the client with an empty home, in an empty folder, against a model that plays the script. Everything that it
+ * starts is ended with it, and its folders are removed.
+ */
+export async function startClient(client: AgentClient, options: RunOptions): Promise<StartedClient> {
+  const { script, setup, env = {}, trusted = true, afterwards } = options
+  const [program = '', ...first] = (await ensureClients())[client.name]
+  const model = await playModel(client.dialect, Array.isArray(script) ? { main: script } : (script as Script))
+  const { dataDir: root, guard } = guardedFolder()
+  const place: Place = { root, home: join(root, 'home'), work: join(root, 'work') }
+  for (const folder of [place.home, place.work, join(root, 'tmp')]) mkdirSync(folder)
+  client.prepare(place, model.url, trusted)
+  setup?.(place)
+
+  const began = performance.now()
+  const child = spawn(program, [...first, ...client.args(place, 'go', trusted)], {
+    cwd: place.work,
+    // Nothing of ours: neither the keys of whoever runs the tests nor their settings.
+    env: {
+      PATH: process.env['PATH'],
+      HOME: place.home,
+      TMPDIR: join(root, 'tmp'),
+      // Ours keeps its notes in the account's own home otherwise, whatever HOME says.
+      XDG_STATE_HOME: join(place.home, 'state'),
+      ...client.env(model.url),
+      ...env,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const { pid } = child
+  if (pid === undefined) throw new Error(`\`${program}\` could not be started`)
+  recordProcess(root, 'stack', pid)
+  const output = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text))
+  }
+  const timer = setTimeout(() => endProcessesOf(place), longest)
+  const exited = new Promise<number | string>((resolve) => {
+    child.once('exit', (code, signal) => resolve(signal ?? code ?? 1))
+  })
+  const closed = new Promise((resolve) => child.once('close', resolve))
+  const finish = async (): Promise<ClientRun> => {
+    try {
+      const exit = await exited
+      const ms = performance.now() - began
+      clearTimeout(timer)
+      await afterwards?.(place)
+      // What it left behind may hold its output open.
+      endProcessesOf(place)
+      await closed
+      if (ms >= longest) throw new Error(`${client.name} did not end:\n${describe(output, model.requests)}`)
+      const denials = exit === 0 ? client.denials(output.stdout) : null
+      const { requests } = model
+      return { exit, ...output, files: filesIn(place.work), results: model.results(), denials, ms, requests }
+    } finally {
+      endProcessesOf(place)
+      await Promise.all([model.close(), guard.close()])
+    }
+  }
+  return {
+    place,
+    has: (file) => existsSync(join(place.work, file)),
+    signal: (name) => {
+      child.kill(name)
+    },
+    ended: finish(),
+  }
+}
+
+const filesIn = (folder: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ name }) => [name, readFileSync(join(folder, name), 'utf8')]),
+  )
+
+const describe = (output: { stdout: string; stderr: string }, requests: readonly string[]): string =>
+  [output.stdout, output.stderr, requests.join('\n')].join('\n---\n')
