@@ -29,6 +29,9 @@ export const workerTuning = {
   maxConcurrentWorkflowTaskExecutions: 40,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
+  // Some 0.2 MiB each while they wait, and a replay when they are woken after having been forgotten. The SDK's own number
+  // follows from V8's limit, which no installation sets for that.
+  maxCachedWorkflows: 1_000,
   // How long a run whose worker has died waits for it; the SDKs for Go and Java take the same, this one ten.
   stickyQueueScheduleToStartTimeout: '5s',
 } as const

@@ -6,6 +6,8 @@ import type pg from 'pg'
 const seenBefore = 2
 /** Most texts that get a name; the rest (lists of changing length) stay unnamed. */
 const maxNames = 300
+/** A longer text is a list, of another length the next time: it is not worth being remembered. */
+const longestText = 16_000
 
 /**
  * A pool for Kysely whose repeated statements are prepared. Set DATABASE_PREPARED_STATEMENTS=false behind a pooler that
@@ -16,6 +18,7 @@ export function preparing(pool: pg.Pool, options: { prepare?: boolean } = {}): P
   const counts = new Map<string, number>()
   const nameOf = (text: string): string | undefined => {
     if (options.prepare === false) return undefined
+    if (text.length > longestText) return undefined
     const known = names.get(text)
     if (known !== undefined || names.size >= maxNames || counts.size > 10 * maxNames) return known
     const count = (counts.get(text) ?? 0) + 1

@@ -4,6 +4,7 @@ import { ChainTx, type ChainReader, type HeadRow } from './chain-tx.ts'
 import { faultSwitch, type CommitPoint } from './commit-points.ts'
 import { isAborted, isConnectionError, violates } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
+import { KeptLanes } from './kept-lanes.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
 /**
@@ -66,18 +67,14 @@ const maxAlone = 24
 const defaultSettleMilliseconds = 20_000
 const settleEveryMilliseconds = 100
 const alarmEveryMilliseconds = 60_000
-/** Organizations whose compiled policy a process keeps; beyond it the idle ones are forgotten and read again. */
-const keptLanes = 1_000
+/** Organizations whose compiled policy a process keeps; beyond it idle ones are forgotten and read again. */
+const keptLanes = { count: 1_000, bytes: 128 * 1024 * 1024 }
 
 export function createCombiner(options: CombinerOptions): Combiner {
-  const lanes = new Map<string, Lane>()
+  const lanes = new KeptLanes<Lane>(keptLanes)
   const submit = <R>(organizationId: string, entry: Omit<Waiting, 'resolve' | 'reject'>): Promise<R> =>
     new Promise<R>((resolve, reject) => {
-      let lane = lanes.get(organizationId)
-      if (lane === undefined) {
-        if (lanes.size >= keptLanes) for (const [id, kept] of lanes) if (kept.idle) lanes.delete(id)
-        lanes.set(organizationId, (lane = new Lane(organizationId, options)))
-      }
+      const lane = lanes.of(organizationId, () => new Lane(organizationId, options, () => lanes.trim()))
       lane.submit({ ...entry, resolve: resolve, reject })
     })
   return {
@@ -96,18 +93,24 @@ export function createCombiner(options: CombinerOptions): Combiner {
 class Lane {
   readonly #organizationId: string
   readonly #options: CombinerOptions
+  readonly #onLoaded: () => void
   readonly #queue: Waiting[] = []
   #draining = false
   #policy: LoadedPolicy | null = null
   #alarmedAt = -Infinity
 
-  constructor(organizationId: string, options: CombinerOptions) {
+  constructor(organizationId: string, options: CombinerOptions, onLoaded: () => void) {
     this.#organizationId = organizationId
     this.#options = options
+    this.#onLoaded = onLoaded
   }
 
   get idle(): boolean {
     return !this.#draining
+  }
+
+  get bytes(): number {
+    return this.#policy?.bytes ?? 0
   }
 
   submit(entry: Waiting): void {
@@ -206,8 +209,10 @@ class Lane {
 
   async #open(pipe: PipelinedTransaction, [head]: readonly HeadRow[]): Promise<ChainTx> {
     if (head === undefined) throw notFound('organization', this.#organizationId)
-    if (this.#policy?.version !== head.policy_version || this.#policy.frozen !== head.frozen)
+    if (this.#policy?.version !== head.policy_version || this.#policy.frozen !== head.frozen) {
       this.#policy = await loadPolicy(pipe.db, this.#organizationId, head.policy_version, head.frozen)
+      this.#onLoaded()
+    }
     return new ChainTx(pipe, this.#organizationId, head, this.#policy)
   }
 

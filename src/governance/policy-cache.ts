@@ -3,6 +3,7 @@ import type { Database } from '../db/schema/index.ts'
 import { compilePolicy, type CompiledPolicy } from '../policy/decide.ts'
 import type { LabelRuleBody, RuleBody } from '../policy/rule.ts'
 import { effectiveLimits, type Limits } from './quotas/limits.ts'
+import { heapBytes } from './recent.ts'
 import { readSettings, type GovernanceSettings } from './settings.ts'
 
 /** What decides in an organization, as of one policy version. */
@@ -13,7 +14,12 @@ export interface LoadedPolicy {
   readonly limits: Limits
   /** The reason the organization is frozen, else null. */
   readonly frozen: string | null
+  /** What it takes in memory, about. */
+  readonly bytes: number
 }
+
+/** Rules compiled and as they are saved, against the saved ones alone. */
+const compiledFactor = 3
 
 /** Reads rules, label rules and settings. Under the chain lock, so that they are those of `version`. */
 export async function loadPolicy(
@@ -50,5 +56,6 @@ export async function loadPolicy(
     frozen,
   })
   const limits = effectiveLimits(organization.plan, organization.quota_overrides)
-  return { version, compiled, settings, limits, frozen }
+  const bytes = compiledFactor * heapBytes([rules, labelRules])
+  return { version, compiled, settings, limits, frozen, bytes }
 }

@@ -9,9 +9,9 @@ import { references, resolve } from '../../policy/templates.ts'
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { grantSlots } from '../quotas/slots.ts'
-import { readFixedRun, type FixedRun } from './fixed-run.ts'
+import { forgetFixedRun, readFixedRun, type FixedRun } from './fixed-run.ts'
 import { runActor } from './ledger-moves.ts'
-import { readOutputs } from './outputs.ts'
+import { forgetOutputs, readOutputs } from './outputs.ts'
 import { readVersion } from './version-cache.ts'
 
 type Run = Selectable<RunsTable>
@@ -33,6 +33,17 @@ export async function finishRun(context: Context, input: FinishInput): Promise<v
     } else if (resolved.problem !== null) await endRun(tx, run, 'failed', resolved.problem)
     else await endRun(tx, run, input.status, reasonOf(input, steps), resolved.result)
   })
+  await forget(context, fixed)
+}
+
+/** Caches hold what runs under way need: one that has ended leaves nothing in this process. */
+async function forget(context: Context, run: FixedRun): Promise<void> {
+  const { definition } = await readVersion(context.db, run.workflowId, run.workflowVersion)
+  forgetOutputs(
+    run.id,
+    definition.steps.map((step) => step.id),
+  )
+  forgetFixedRun(run.id)
 }
 
 type Step = Pick<Selectable<RunStepsTable>, 'step_id' | 'status' | 'error'>

@@ -3,6 +3,7 @@ import type { Database } from '../../db/schema/index.ts'
 import { builtins } from '../../policy/templates.ts'
 import type { Builtins } from '../../policy/builtins.ts'
 import type { JsonObject } from '../../policy/types.ts'
+import { heapBytes, Recent } from '../recent.ts'
 
 /** What a run keeps from the moment it was accepted. */
 export interface FixedRun {
@@ -26,10 +27,8 @@ export class UnknownRun extends Error {
   }
 }
 
-const maxEntries = 1_000
-/** Inputs longer than this are read again each time. */
-const maxCachedInputs = 64 * 1024
-const cache = new Map<string, FixedRun>()
+/** 16 MiB of them: some thousand with small inputs, and inputs of more than 4 MiB are read again each time. */
+const cache = new Recent<FixedRun>(16 * 1024 * 1024)
 
 /** Cached: none of it changes. Throws UnknownRun. */
 export async function readFixedRun(db: Kysely<Database>, runId: string): Promise<FixedRun> {
@@ -61,8 +60,11 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
     inputs: JSON.parse(row.inputs) as JsonObject,
     builtins: builtins(row.created_at, row.time_zone),
   }
-  if (row.inputs.length > maxCachedInputs) return run
-  if (cache.size >= maxEntries) cache.delete(cache.keys().next().value as string)
-  cache.set(runId, run)
+  cache.set(runId, run, heapBytes(run))
   return run
+}
+
+/** Of a run that has ended: nothing reads it from here again. */
+export function forgetFixedRun(runId: string): void {
+  cache.delete(runId)
 }

@@ -1,35 +1,10 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
 import type { Json } from '../../policy/types.ts'
+import { heapBytes, Recent } from '../recent.ts'
 
-const maxBytes = 64 * 1024 * 1024
-
-/** Outputs of finished steps by run and step; they never change, so a worker keeps the recent ones. */
-class OutputCache {
-  readonly #entries = new Map<string, { value: Json; bytes: number }>()
-  #bytes = 0
-
-  get(key: string): Json | undefined {
-    const entry = this.#entries.get(key)
-    if (entry === undefined) return undefined
-    this.#entries.delete(key)
-    this.#entries.set(key, entry)
-    return entry.value
-  }
-
-  set(key: string, value: Json, bytes: number): void {
-    if (bytes > maxBytes / 4 || this.#entries.has(key)) return
-    this.#entries.set(key, { value, bytes })
-    this.#bytes += bytes
-    for (const [oldest, entry] of this.#entries) {
-      if (this.#bytes <= maxBytes) break
-      this.#entries.delete(oldest)
-      this.#bytes -= entry.bytes
-    }
-  }
-}
-
-const cache = new OutputCache()
+/** Outputs of finished steps by run and step; they never change, so a worker keeps 64 MiB of the last ones. */
+const cache = new Recent<Json>(64 * 1024 * 1024)
 
 /**
  * Outputs of a run's ended steps: the value itself, or for a `for_each` step the list of its items' outputs. A step
@@ -66,13 +41,14 @@ export async function readOutputs(
     const own = rows.filter((row) => row.step_id === step.step_id)
     const value: Json = step.item_count === null ? parse(own[0]?.output) : own.map((row) => parse(row.output))
     outputs.set(step.step_id, value)
-    cache.set(
-      `${runId}/${step.step_id}`,
-      value,
-      own.reduce((sum, row) => sum + (row.output?.length ?? 0), 0),
-    )
+    cache.set(`${runId}/${step.step_id}`, value, heapBytes(value))
   }
   return outputs
+}
+
+/** Of a run that has ended: nothing reads them from here again. */
+export function forgetOutputs(runId: string, stepIds: readonly string[]): void {
+  for (const stepId of stepIds) cache.delete(`${runId}/${stepId}`)
 }
 
 const parse = (text: string | null | undefined): Json =>

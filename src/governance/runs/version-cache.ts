@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely'
 import { dependencies, workflowDefinition, type WorkflowDefinition } from '../../contract/definition.ts'
 import type { Database } from '../../db/schema/index.ts'
 import { notFound } from '../errors.ts'
+import { heapBytes, Recent } from '../recent.ts'
 
 export interface FrozenVersion {
   readonly definition: WorkflowDefinition
@@ -9,8 +10,8 @@ export interface FrozenVersion {
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
 }
 
-const maxEntries = 200
-const cache = new Map<string, FrozenVersion>()
+/** 32 MiB of them: hundreds of ordinary ones, dozens of the largest. */
+const cache = new Recent<FrozenVersion>(32 * 1024 * 1024)
 
 /** A frozen version of a workflow. Cached: a version never changes. */
 export async function readVersion(
@@ -30,7 +31,6 @@ export async function readVersion(
   if (row === undefined) throw notFound('workflow version', key)
   const definition = workflowDefinition.parse(JSON.parse(row.definition))
   const frozen = { definition, dependsOn: dependencies(definition) }
-  if (cache.size >= maxEntries) cache.delete(cache.keys().next().value as string)
-  cache.set(key, frozen)
+  cache.set(key, frozen, heapBytes(definition) + heapBytes([...frozen.dependsOn]))
   return frozen
 }
