@@ -1,149 +1,81 @@
-import { readFileSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { recordedProcesses } from '../src/stack/guard.ts'
-import { readEvents } from '../test/support/chaos-events.ts'
 import { Api } from '../test/support/client.ts'
-import type { Approval, Verified } from '../test/support/client-types.ts'
 import { stackHome, startStack } from '../test/support/start-stack.ts'
-import { withClient } from './support/postgres.ts'
+import { probed } from './support/held-memory.ts'
 import { machine, say } from './support/report.ts'
+import { startLoad, type Load } from './support/soak-load.ts'
+import { heldSample, sample } from './support/soak-sample.ts'
+import { judge, type Sample } from './support/soak-verdict.ts'
 
 /**
  * `npm run bench soak [minutes]`: mixed load on a whole stack, by default for 20 minutes. What must stay flat is
- * printed as it was after a quarter of the time and at the end: resident memory of API and worker, connections,
- * and the tables that are pruned. Data of runs is kept for five minutes instead of 90 days.
+ * compared between the second quarter and the last (support/soak-verdict.ts); what grows, a failed request or a chain
+ * that does not verify makes it fail. Data of runs is kept for five minutes instead of 90 days.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const minutes = Number(args[0] ?? 20)
   if (!(minutes > 0)) throw new Error(`\`${args[0]}\` is not a number of minutes`)
   say(`soak: ${minutes} minutes of mixed load; ${machine()}`)
   const home = stackHome()
+  const probes = join(home.dataDir, 'probes')
+  mkdirSync(probes)
   const stack = await startStack({
     dataDir: home.dataDir,
-    env: { LOG_LEVEL: 'error', RETENTION_DAYS: String(5 / 1_440) },
+    env: { LOG_LEVEL: 'error', RETENTION_DAYS: String(5 / 1_440), ...probed(probes) },
   })
   try {
-    await soak(home.dataDir, minutes)
+    const load = await startLoad(home.dataDir)
+    const samples = await watch(home.dataDir, probes, minutes, load)
+    await load.stop()
+    say(`  ${JSON.stringify(load.counts)}`)
+    report(samples, load)
   } finally {
     await stack.stop()
     await home.remove()
   }
 }
 
-const definition = {
-  inputs: { subject: { type: 'string' }, keys: { type: 'array' } },
-  steps: [
-    { id: 'read', tool: 'file_read', params: { path: 'reports/q3-summary.md' } },
-    { id: 'note', tool: 'memory_set', params: { key: '{{item}}', value: 'v' }, for_each: '{{input.keys}}' },
-    {
-      id: 'send',
-      tool: 'mail_send',
-      depends_on: ['note'],
-      params: { to: 'a@example.com', subject: '{{input.subject}}', text: '{{read.output.text}}' },
-    },
-  ],
-}
+/**
+ * When heaps are collected and measured, as parts of the whole time: three times in each of the quarters that are
+ * compared, and not in between, so that resident memory is for the most part what it would be without.
+ */
+const collections = [0.27, 0.38, 0.49, 0.77, 0.88, 0.98]
 
-async function soak(dataDir: string, minutes: number): Promise<void> {
-  const people = (name: ConstructorParameters<typeof Api>[1]): Api => new Api(dataDir, name)
-  const [owner, admin, approver, member] = [people('owner'), people('admin'), people('approver'), people('member')] // prettier-ignore
-  await owner.settings({ approvals_enabled: true })
-  await admin.createRule({ name: 'mail is looked at', verdict: 'require_approval', tools: ['mail_send'] })
-  const workflowId = await member.createWorkflow('Soak', definition)
-  const counts = { runs: 0, votes: 0, streams: 0, rules: 0, reads: 0, verified: 0, failures: 0 }
-  let stopped = false
-  const loop = async (pause: number, work: () => Promise<void>): Promise<void> => {
-    while (!stopped) {
-      await work().catch((error: Error) => {
-        counts.failures += 1
-        say(`  ${error.message.slice(0, 300)}`)
-      })
-      await delay(pause)
-    }
-  }
-  const startOne = async (): Promise<void> => {
-    const id = await member.execute(workflowId, { subject: `s ${counts.runs}`, keys: ['a', 'b', 'c'] })
-    counts.runs += 1
-    if (counts.runs % 10 > 0) return
-    await readEvents(member, id, {})
-    counts.streams += 1
-  }
-  const decideAll = async (): Promise<void> => {
-    const { data } = await approver.good<{ data: Approval[] }>('GET', '/approvals?status=pending&limit=200')
-    for (const { id } of data) {
-      await approver.decide(id, counts.votes % 7 === 0 ? 'reject' : 'approve')
-      counts.votes += 1
-    }
-  }
-  const changeRules = async (): Promise<void> => {
-    const rule = { name: `shadow ${counts.rules}`, verdict: 'deny', tools: ['memory_*'], status: 'shadow' }
-    await admin.deleteRule((await admin.createRule(rule)).id)
-    counts.rules += 1
-  }
-  const readAround = async (): Promise<void> => {
-    for (const path of ['/runs?limit=50', '/workflows', '/tools', '/me', '/approvals?limit=50'])
-      await member.good('GET', path).catch(() => admin.good('GET', path))
-    counts.reads += 1
-  }
-  const verify = async (): Promise<void> => {
-    const answer: Verified = await admin.verify()
-    if (!answer.valid) throw new Error(`the chain does not verify: ${JSON.stringify(answer)}`)
-    counts.verified += 1
-  }
-  const loops = [
-    loop(250, startOne),
-    loop(250, startOne),
-    loop(500, decideAll),
-    loop(5_000, changeRules),
-    loop(1_000, readAround),
-    loop(60_000, verify),
-  ]
+async function watch(dataDir: string, probes: string, minutes: number, load: Load): Promise<Sample[]> {
+  const url = new Api(dataDir, 'owner').bootstrap.database_admin_url
   const samples: Sample[] = []
-  const every = Math.max(1_000, (minutes * 60_000) / 80)
-  const end = Date.now() + minutes * 60_000
-  while (Date.now() < end) {
-    samples.push(await sample(dataDir, owner.bootstrap.database_admin_url))
+  const total = minutes * 60_000
+  const every = Math.max(1_000, total / 80)
+  const start = Date.now()
+  const due = [...collections]
+  for (let elapsed = 0; elapsed < total; elapsed = Date.now() - start) {
+    const at = elapsed / total
+    samples.push({ at, values: await sample(dataDir, url) })
+    if ((due[0] ?? 1) <= at) {
+      due.shift()
+      const values = await heldSample(dataDir, probes)
+      samples.push({ at, values })
+      say(`  after ${load.counts['runs']} runs: ${JSON.stringify(rounded(values))}`)
+    }
     await delay(every)
   }
-  stopped = true
-  await Promise.all(loops)
-  say(`  ${JSON.stringify(counts)}`)
-  report(samples)
+  return samples
 }
 
-type Sample = Readonly<Record<string, number>>
-
-async function sample(dataDir: string, url: string): Promise<Sample> {
-  const memory = recordedProcesses(dataDir)
-    .filter(({ role }) => role === 'api' || role === 'worker')
-    .map(({ role, pid }) => [`${role} MiB`, residentMiB(pid)] as const)
-  const { rows } = await withClient(url, (client) =>
-    client.query<Record<string, string>>(`
-      select (select count(*) from pg_stat_activity where datname = current_database() and usename <> 'postgres') as connections,
-             (select count(*) from runs) as runs,
-             (select count(*) from runs where data_removed_at is null) as "runs with data",
-             (select count(*) from run_events) as "run events",
-             (select count(*) from idempotency_keys) as "idempotency keys",
-             (select count(*) from outbox) as outbox,
-             (select count(*) from process_heartbeats) as heartbeats`),
-  )
-  const counted = Object.entries(rows[0] ?? {}).map(([name, value]) => [name, Number(value)] as const)
-  return Object.fromEntries([...memory, ...counted])
+function rounded(values: Sample['values']): Sample['values'] {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Number(value.toFixed(1))]))
 }
 
-function residentMiB(pid: number): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024
-}
-
-/** Means of the second quarter against the last: what grows without end shows, what warms up does not. */
-function report(samples: readonly Sample[]): void {
-  const quarter = Math.max(1, Math.floor(samples.length / 4))
-  const mean = (part: readonly Sample[], name: string): number =>
-    part.reduce((sum, each) => sum + (each[name] ?? 0), 0) / part.length
-  for (const name of Object.keys(samples.at(-1) ?? {})) {
-    const early = mean(samples.slice(quarter, 2 * quarter), name)
-    const late = mean(samples.slice(-quarter), name)
-    say(`  ${name}: ${early.toFixed(0)} in the second quarter, ${late.toFixed(0)} in the last`)
+function report(samples: readonly Sample[], load: Load): void {
+  const verdicts = judge(samples)
+  for (const { name, early, late, most, holds } of verdicts) {
+    const goal = most === null ? '' : ` (at most ${most.toFixed(1)}: ${holds ? 'holds' : 'MISSED'})`
+    say(`  ${name}: ${early.toFixed(1)} in the second quarter, ${late.toFixed(1)} in the last${goal}`)
   }
+  const failures = load.counts['failures'] ?? 0
+  const verified = load.counts['verified'] ?? 0
+  if (failures > 0 || verified === 0) say(`  MISSED: ${failures} failures, ${verified} verifications`)
+  if (failures > 0 || verified === 0 || verdicts.some(({ holds }) => !holds)) process.exitCode = 1
 }

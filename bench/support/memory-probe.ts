@@ -1,0 +1,48 @@
+import { renameSync, writeFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { BroadcastChannel, isMainThread } from 'node:worker_threads'
+import type { HeldMemory, ThreadMemory } from './held-memory.ts'
+
+/*
+ * Loaded ahead of the program (`NODE_OPTIONS=--import`) into every process of a stack that is measured, and into its
+ * threads. On SIGUSR2 each heap is collected in full, and what it still holds is written to `$MEMORY_PROBE/PID.json`.
+ */
+
+const folder = process.env['MEMORY_PROBE']
+/** What finalizers and other threads need between two collections, in milliseconds. */
+const pause = 50
+/** For threads to answer, in milliseconds; one that ends meanwhile does not. */
+const patience = 2_000
+
+const channel = new BroadcastChannel('memory-probe')
+
+async function collected(): Promise<ThreadMemory> {
+  for (let times = 0; times < 4; times += 1) {
+    gc?.()
+    await delay(pause)
+  }
+  const { heapUsed, heapTotal, external } = process.memoryUsage()
+  return { used: heapUsed + external, total: heapTotal }
+}
+
+let threads: ThreadMemory[] = []
+
+async function answer(): Promise<void> {
+  threads = []
+  channel.postMessage('collect')
+  const main = await collected()
+  await delay(patience)
+  const held: HeldMemory = { main, threads, resident: process.memoryUsage.rss() }
+  const path = `${folder}/${process.pid}.json`
+  writeFileSync(`${path}.partial`, JSON.stringify(held))
+  renameSync(`${path}.partial`, path)
+}
+
+channel.addEventListener('message', (event) => {
+  const { data } = event as unknown as { data: 'collect' | ThreadMemory }
+  if (data !== 'collect') threads.push(data)
+  else if (!isMainThread) void collected().then((memory) => channel.postMessage(memory))
+})
+// Only what is measured decides how long it runs.
+channel.unref()
+if (isMainThread) process.on('SIGUSR2', () => void answer())

@@ -1,0 +1,66 @@
+import { expect, test } from '@jest/globals'
+import { judge, type Sample } from '../../bench/support/soak-verdict.ts'
+
+/** A measurement of everything at each hundredth of the time; `change` says how a quantity moves, from 0 to 1. */
+function soak(change: Readonly<Record<string, (at: number) => number>> = {}): Sample[] {
+  const flat: Sample['values'] = {
+    'api heap MiB': 45,
+    'worker heap MiB': 47,
+    'workflows heap MiB': 24,
+    'api outside heaps MiB': 150,
+    'worker outside heaps MiB': 210,
+    'api MiB': 300,
+    'worker MiB': 500,
+    connections: 20,
+    outbox: 1,
+    heartbeats: 1,
+    'runs past retention': 0,
+    'events past retention': 0,
+    runs: 100,
+  }
+  return Array.from({ length: 100 }, (_, index) => {
+    const at = index / 100
+    const moved = Object.entries(change).map(([name, move]) => [name, move(at)] as const)
+    return { at, values: { ...flat, ...Object.fromEntries(moved) } }
+  })
+}
+
+const missed = (samples: readonly Sample[]): string[] =>
+  judge(samples).flatMap(({ name, holds }) => (holds ? [] : [name]))
+
+test('what stays flat holds, and so does what warms up in the first quarter or is counted in ever greater numbers', () => {
+  const warm = (at: number) => (at < 0.24 ? 20 : 45)
+  expect(missed(soak({ 'api heap MiB': warm, runs: (at) => at * 6_000 }))).toEqual([])
+})
+
+test.each<[string, (at: number) => number]>([
+  // 3,000 runs from the second quarter to the last, with 2 KiB kept of each
+  ['api heap MiB', (at) => 45 + (at * 6_000 * 2) / 1_024],
+  ['worker heap MiB', (at) => 47 + (at * 6_000 * 2) / 1_024],
+  ['workflows heap MiB', (at) => 24 + (at * 6_000 * 2) / 1_024],
+  ['api outside heaps MiB', (at) => 150 + at * 60],
+  ['worker outside heaps MiB', (at) => 210 + at * 80],
+  ['api MiB', (at) => 250 + at * 80],
+  ['worker MiB', (at) => 450 + at * 120],
+  ['connections', (at) => 10 + Math.floor(at * 20)],
+  ['outbox', (at) => at * 100],
+  ['heartbeats', (at) => (at < 0.9 ? 1 : 2)],
+  ['runs past retention', (at) => (at < 0.95 ? 0 : 1)],
+  ['events past retention', (at) => (at < 0.95 ? 0 : 1)],
+])('%s that grows is missed, and nothing else', (name, grow) => {
+  expect(missed(soak({ [name]: grow }))).toEqual([name])
+})
+
+test('a heap is judged by the least that it held: what was under way is no leak', () => {
+  const busy = (at: number) => (at === 0.8 ? 45 : at > 0.75 ? 60 : 45)
+  expect(missed(soak({ 'api heap MiB': busy }))).toEqual([])
+})
+
+test('what was never measured has not held', () => {
+  const blind = soak().map(({ at, values }) => {
+    const { 'api heap MiB': _, ...rest } = values
+    return { at, values: at < 0.5 ? values : rest }
+  })
+  expect(missed(blind)).toEqual(['api heap MiB'])
+  expect(missed([])).toContain('connections')
+})
