@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { peopleOf } from '../policy/me.ts'
 import { defineTool } from './tool.ts'
 
 /** Most recipients of one mail, to, cc and bcc together. */
@@ -29,7 +30,7 @@ export const mailSend = defineTool({
     cc: recipients.optional().describe('Copies; written like `to`.'),
     bcc: recipients.optional().describe('Copies the other recipients do not see; written like `to`.'),
   }),
-  people: ['to', 'cc', 'bcc'],
+  people: peopleOf.mail_send,
   categories: ['external_comm'],
   // "sending messages and email is high" (specification, "What the service does", 7)
   risk: 'high',

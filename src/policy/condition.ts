@@ -2,9 +2,14 @@ import { z } from 'zod'
 import { ruleDomain } from './hosts.ts'
 import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
 
-const path = textField(200).refine((text) => text.split('.').every((segment) => segment !== ''), {
-  message: 'a parameter is a dotted path such as `to` or `message.body`, or `*` for any',
-})
+const path = textField(200)
+  .refine((text) => text.split('.').every((segment) => segment !== ''), {
+    message: 'a parameter is a dotted path such as `to` or `message.body`, or `*` for any',
+  })
+  // Bodies with such a field are refused at the entrance: the rule would guard nothing.
+  .refine((text) => !text.split('.').includes('__proto__'), {
+    message: 'no call has a field called `__proto__`: name the parameter that is meant',
+  })
 
 const filledIn = (text: string, context: z.RefinementCtx) => {
   if (isPlaceholder(text)) context.addIssue({ code: 'custom', message: placeholderMessage(text) })

@@ -3,6 +3,14 @@ import { Hole, type Partial, isList } from './values.ts'
 /** The word that stands for the person who runs, in parameters that name people (contract section 9). */
 const word = 'me'
 
+/** These parameters, by tool of the catalogue; its definitions take them from here. */
+export const peopleOf = { mail_send: ['to', 'cc', 'bcc'] } as const
+
+/** Whether a rule's value is the word: nothing equals it where `me` has become an address before rules look. */
+export function isMe(value: unknown): boolean {
+  return typeof value === 'string' && value.trim() === word
+}
+
 /**
  * Where the items of a list of addresses are: between commas and semicolons outside of quotes, without the white space
  * around them. An open quote stays in the last item. The mail tool reads its recipients with the same function.

@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { conditionInput } from './condition.ts'
+import { matchesGlob } from './glob.ts'
+import { isMe, peopleOf } from './me.ts'
 import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
 import { toolNameIssue } from './tool-names.ts'
 
@@ -65,8 +67,35 @@ const labelRuleShape = {
   add_labels: z.array(labelSlug).min(1, 'name at least one label to add').max(100),
 }
 
+interface Aimed {
+  readonly tools?: readonly string[] | undefined
+  readonly params?: readonly z.infer<typeof conditionInput>[] | undefined
+  readonly applies_to?: readonly string[] | undefined
+}
+
+/** A condition that asks for the word `me` where rules see the address it stands for (docs/decisions/0025). */
+function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.RefinementCtx): void {
+  if (applies_to?.includes('workflows') === false) return
+  const tool = Object.entries(peopleOf).filter(
+    ([name]) => tools === undefined || tools.some((glob) => matchesGlob(glob, name)),
+  )
+  for (const [index, { param, operator, value }] of params.entries()) {
+    const asks =
+      operator === 'equals' ? isMe(value) : /^(?:not_)?in$/.test(operator) && (value as unknown[]).some(isMe)
+    const [met] =
+      tool.find(([, people]) => (people as readonly string[]).includes(param.split('.')[0] ?? '')) ?? []
+    if (!asks || met === undefined) continue
+    context.addIssue({
+      code: 'custom',
+      path: ['params', index, 'value'],
+      message: `in \`${param}\` of \`${met}\` rules see the address that \`me\` stands for, never the word: write that address, or its domain with \`domain_in\`; for other tools name them in \`tools\``,
+    })
+  }
+}
+
 /** Body of a rule as saved (contract section 5). Fails on unknown fields; each issue names its field. */
 export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
+  refuseMe(rule, context)
   const conditions = [rule.side_effects, rule.tools, rule.labels, rule.params]
   if (rule.match_all === true || conditions.some((condition) => condition !== undefined)) return
   context.addIssue({
@@ -77,7 +106,7 @@ export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) =
 })
 
 /** Body of a label rule as saved (contract section 5). */
-export const labelRuleInput = z.strictObject(labelRuleShape)
+export const labelRuleInput = z.strictObject(labelRuleShape).superRefine(refuseMe)
 
 /** What PATCH of a rule takes: any of its fields; null takes an optional one away. */
 export const rulePatch = z.strictObject({

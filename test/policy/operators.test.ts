@@ -117,6 +117,13 @@ describe('paths', () => {
     ['constructor', {}, false],
     ['a.length', { a: ['x'] }, false],
     ['a', JSON.parse('{"__proto__": {"a": "x"}}') as JsonObject, false],
+    // A name like any other: what is inherited is no parameter, what was sent is one.
+    ['__proto__', {}, false],
+    ['__proto__.constructor', { a: 'x' }, false],
+    ['a.__proto__', { a: { b: 'x' } }, false],
+    ['__proto__', JSON.parse('{"__proto__": "x"}') as JsonObject, true],
+    ['__proto__.a', JSON.parse('{"__proto__": {"a": "x"}}') as JsonObject, true],
+    ['*', JSON.parse('{"__proto__": "x"}') as JsonObject, true],
   ])('%s in %j: %s', (param, params, expected) => {
     expect(matches('deny', is(param), params)).toBe(expected)
   })

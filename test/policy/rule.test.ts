@@ -63,6 +63,10 @@ describe('a rule', () => {
     ['a label with spaces', { ...base, labels: { any_of: ['top secret'] } }],
     ['no label', { ...base, labels: { any_of: [] } }],
     ['an empty path', { ...base, params: [{ param: '', operator: 'equals', value: 1 }] }],
+    [
+      'a path that no call has',
+      { ...base, params: [{ param: 'a.__proto__.b', operator: 'equals', value: 1 }] },
+    ],
     ['a path with a hole', { ...base, params: [{ param: 'a..b', operator: 'equals', value: 1 }] }],
     [
       'too many conditions',
@@ -141,6 +145,46 @@ describe('values by operator', () => {
 
   test.each(['see <YOUR_SHEET_ID>', '<b>', 'a < b > c', '<a@acme.com>'])('%s is no placeholder', (value) => {
     expect(issues(withCondition('equals', value))).toEqual([])
+  })
+})
+
+describe('the word `me`, which rules see as an address', () => {
+  const asking = (condition: object, more: object = {}) => ({
+    name: 'mine',
+    verdict: 'deny',
+    params: [{ param: 'to', operator: 'equals', value: 'me', ...condition }],
+    ...more,
+  })
+  test.each<[object, object]>([
+    [{}, {}],
+    [{ value: ' me ' }, {}],
+    [{ param: 'cc.0' }, {}],
+    [{ operator: 'in', value: ['boss@acme.com', 'me'] }, {}],
+    [{ operator: 'not_in', value: ['me'] }, {}],
+    [{}, { tools: ['mail_*'] }],
+    [{}, { applies_to: ['workflows', 'agents'] }],
+  ])('%j %j is refused with what to write instead', (condition, more) => {
+    expect(issues(asking(condition, more))).toEqual([
+      expect.stringMatching(
+        /^params\.0\.value: in `(to|cc\.0)` of `mail_send` .*write that address, or its domain/,
+      ),
+    ])
+  })
+  test.each<[object, object]>([
+    [{ value: 'Me' }, {}],
+    [{ param: 'text' }, {}],
+    [{ param: '*' }, {}],
+    [{ operator: 'startswith' }, {}],
+    [{ operator: 'contains' }, {}],
+    [{ operator: 'in', value: ['me@acme.com'] }, {}],
+    [{}, { tools: ['mcp__crm__send'] }],
+    [{}, { applies_to: ['agents'] }],
+  ])('%j %j can match', (condition, more) => {
+    expect(issues(asking(condition, more))).toEqual([])
+  })
+  test('label rules are held to it too', () => {
+    const body = { name: 'x', add_labels: ['own'], params: asking({}).params }
+    expect(issues(body, labelRuleInput as never)).toEqual([expect.stringContaining('never the word')])
   })
 })
 
