@@ -90,11 +90,16 @@ module.exports = {
       '^src/api/',
       [
         '^src/(policy|shell|catalog|contract|db|governance)/',
-        '^src/(context|config|log|temporal|search-attributes)\\.ts$',
+        '^src/(context|config|log|project-root|temporal|search-attributes)\\.ts$',
       ],
       'activities and the API are neighbours that never meet',
     ),
-    only('stack-stands-alone', '^src/stack/', [], 'it starts programs; it is given what it runs'),
+    only(
+      'stack-stands-alone',
+      '^src/stack/',
+      ['^src/project-root\\.ts$'],
+      'it starts programs; it is given what it runs',
+    ),
     only(
       'demo-is-a-caller',
       '^src/demo/',

@@ -6,11 +6,20 @@ import type { Role } from '../policy/types.ts'
  * an organization of which the caller is no member does not exist for them (contract section 1).
  * - `own`: the `organization_id` of query or body, else the key's;
  * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule below it;
- * - `workflow`, `run`, `approval`: the organization that the path's `{id}` belongs to;
+ * - `workflow`, `run`, `approval`, `api_key`, `agent_session`: the organization that the path's `{id}` belongs to;
  * - `nothing`: the call is about the caller alone.
  */
 export type Subject =
-  'own' | 'organization' | 'rule' | 'label_rule' | 'workflow' | 'run' | 'approval' | 'api_key' | 'nothing'
+  | 'own'
+  | 'organization'
+  | 'rule'
+  | 'label_rule'
+  | 'workflow'
+  | 'run'
+  | 'approval'
+  | 'api_key'
+  | 'agent_session'
+  | 'nothing'
 
 export type Access =
   | { readonly public: true }
@@ -107,6 +116,27 @@ export const access = {
 
   'GET /organizations/{id}/audit-events/verify': needs('audit:read', 'admin', 'organization'),
 
+  'POST /organizations/{id}/freeze': needs('governance:write', 'owner', 'organization'),
+  'POST /organizations/{id}/unfreeze': needs('governance:write', 'owner', 'organization'),
+
+  'GET /organizations/{id}/tool-policies': needs('policies:read', 'admin', 'organization'),
+  'POST /organizations/{id}/tool-policies': needs('policies:write', 'owner', 'organization'),
+  'PATCH /organizations/{id}/tool-policies/{tool}': needs('policies:write', 'owner', 'organization'),
+  'DELETE /organizations/{id}/tool-policies/{tool}': needs('policies:write', 'owner', 'organization'),
+
+  // Whether the person may ask as an agent is part of the decision: here their role would be an error (contract section 7).
+  'POST /authorize': needs('agents:authorize', 'viewer', 'nothing'),
+  'POST /hooks/claude-code': needs('agents:authorize', 'viewer', 'nothing'),
+  'GET /authorize/approvals/{id}': needs('agents:authorize', 'viewer', 'nothing'),
+  'POST /authorize/approvals/{id}/cancel': needs('agents:authorize', 'viewer', 'nothing'),
+  'POST /authorize/observe': needs('agents:authorize', 'viewer', 'nothing'),
+  'POST /authorize/sessions/end': needs('agents:authorize', 'viewer', 'nothing'),
+  'GET /agent-sessions': needs('agents:read', 'admin', 'own'),
+  'GET /agent-sessions/{id}': needs('agents:read', 'admin', 'agent_session'),
+  'POST /agent-sessions/{id}/revoke': needs('agents:revoke', 'admin', 'agent_session'),
+  'GET /integrations': open,
+  'GET /integrations/{file}': open,
+
   'GET /tools': needs('tools:read', 'viewer', 'own'),
   'GET /tools/{name}': needs('tools:read', 'viewer', 'own'),
 
@@ -125,7 +155,13 @@ export function splitKey(key: RouteKey): { method: Method; path: string } {
 }
 
 /** POST routes that change nothing: an `Idempotency-Key` would only repeat what was true when they were first asked. */
-const asking = ['POST /organizations/{id}/rules/test'] as const satisfies RouteKey[]
+const asking = [
+  'POST /organizations/{id}/rules/test',
+  // These carry an id of their own, `tool_use_id`, and are answered again by it.
+  'POST /authorize',
+  'POST /authorize/observe',
+  'POST /hooks/claude-code',
+] as const satisfies RouteKey[]
 export type ActingKey = Exclude<Extract<RouteKey, `POST ${string}`>, (typeof asking)[number]>
 
 /** Whether a call of the route does something, once for each `Idempotency-Key` (contract section 1). */

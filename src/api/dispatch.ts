@@ -39,10 +39,16 @@ export async function dispatch(
   const identity = await known(context, services.auth, request)
   await countRequest(context, response, identity, access.scope)
   requireScope(identity, access)
+  if (route.ask !== undefined) {
+    const asker = { identity, ip: addressOf(request) }
+    const signal = goneSignal(response, services)
+    sendAnswer(response, await route.ask({ context, asker, signal }, request))
+    return
+  }
   const params = pathParams(request)
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
-  const rawBody = takesBody ? await bodyOf(request) : undefined
+  const rawBody = takesBody ? await bodyOf(request, route.bodyLimit) : undefined
   const naming = { params, organizationId: organizationNamed(query, rawBody) ?? identity.organizationId }
   const caller = await standIn(context, identity, access, request, naming)
   if (access.subject === 'own') requireOneOrganization(query, rawBody)
@@ -82,8 +88,8 @@ export async function dispatch(
 }
 
 /** No body at all stands for an empty object; `null` does not. */
-async function bodyOf(request: Request): Promise<unknown> {
-  const body = await readJsonBody(request)
+async function bodyOf(request: Request, limit: number | undefined): Promise<unknown> {
+  const body = await readJsonBody(request, limit)
   return body === undefined ? {} : body
 }
 

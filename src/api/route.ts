@@ -1,6 +1,7 @@
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import type { Context } from '../context.ts'
+import type { Asker } from '../governance/agents/ask.ts'
 import type { Once } from '../governance/idempotency.ts'
 import type { Caller, Identity } from '../governance/identity.ts'
 import type { RouteKey } from './access.ts'
@@ -62,6 +63,14 @@ export const created = (body: unknown): Answer => ({ status: 201, body })
 export const accepted = (body: unknown): Answer => ({ status: 202, body })
 export const noContent: Answer = { status: 204, body: undefined }
 
+/** An agent's question: what is known of it once key and scope are settled; whatever else is wrong is a decision. */
+export interface Question {
+  readonly context: Context
+  readonly asker: Asker
+  /** Aborted when the client has gone or the server drains. */
+  readonly signal: AbortSignal
+}
+
 interface Described {
   readonly summary: string
   readonly tag: string
@@ -76,6 +85,8 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   readonly key: Key
   readonly query?: Q
   readonly body?: B
+  /** Bytes; without it the usual limit. */
+  readonly bodyLimit?: number
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
 
@@ -84,6 +95,14 @@ export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> exten
   readonly key: Key
   readonly query?: Q
   stream(call: Call<Key, SchemaOutput<Q>, undefined>, request: Request, response: Response): Promise<void>
+}
+
+/** A route that answers an agent's question by a decision. `body` describes what it reads itself. */
+export interface AskRoute<Key extends RouteKey = RouteKey> extends Described {
+  readonly key: Key
+  readonly query?: z.ZodType
+  readonly body: z.ZodType
+  ask(question: Question, request: Request): Promise<Answer>
 }
 
 /** A route that needs no key. */
@@ -97,6 +116,8 @@ export type Route = Described & {
   readonly key: RouteKey
   readonly query?: z.ZodType
   readonly body?: z.ZodType
+  readonly bodyLimit?: number
+  ask?(question: Question, request: Request): Promise<Answer>
   handle?(call: Call): Promise<Answer>
   stream?(call: Call, request: Request, response: Response): Promise<void>
   open?(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
@@ -112,6 +133,10 @@ export function streamRoute<const Key extends RouteKey, Q = undefined>(
   definition: StreamRoute<Key, Q>,
 ): Route {
   return definition as unknown as Route
+}
+
+export function askRoute<const Key extends RouteKey>(definition: AskRoute<Key>): Route {
+  return definition
 }
 
 export function publicRoute<const Key extends RouteKey>(definition: PublicRoute<Key>): Route {

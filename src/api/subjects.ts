@@ -27,6 +27,7 @@ const words = {
   run: 'run',
   approval: 'approval',
   api_key: 'API key',
+  agent_session: 'agent session',
 } as const satisfies Record<Exclude<Subject, 'nothing'>, string>
 
 /** SQL that yields `organization_id` of the subject, or no row. */
@@ -39,9 +40,12 @@ const sources: Readonly<
   label_rule: (id, rule) =>
     sql`select organization_id from label_rules where id = ${rule} and organization_id = ${id}`,
   workflow: (id) => sql`select organization_id from workflows where id = ${id} and deleted_at is null`,
-  run: (id) => sql`select organization_id from runs where id = ${id}`,
+  // An agent session has a run record of its own.
+  run: (id) => sql`select organization_id from runs where id = ${id}
+                   union all select organization_id from agent_sessions where run_id = ${id}`,
   approval: (id) => sql`select organization_id from approvals where id = ${id}`,
   api_key: (id) => sql`select organization_id from api_keys where id = ${id}`,
+  agent_session: (id) => sql`select organization_id from agent_sessions where id = ${id}`,
 }
 
 const lacksSecondFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')::boolean, false) and not u.two_factor_enabled`

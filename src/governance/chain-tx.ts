@@ -28,7 +28,7 @@ export class ChainTx implements ChainReader {
   readonly organizationId: string
   readonly policy: LoadedPolicy
   readonly now: Date
-  /** Runs whose events, status or approvals changed: their readers are told after the commit. */
+  /** Runs whose events, status or approvals changed, and approvals: whoever waits for them is told after the commit. */
   readonly touched = new Set<string>()
   /** Whether outbox rows were written, to be tried at once after the commit. */
   outboxWritten = false

@@ -24,6 +24,10 @@ export const commitPoints = {
   'approval.expire':
     'before: the sweeper expires it later, and no use is possible meanwhile by the clock; after: expired',
   'effect.resolve': 'before: the step still has an unknown outcome; after: the outbox wakes the run',
+  'agent.decide':
+    'before: the agent gets no answer and nothing was decided; after: the decision stands and is given again when asked',
+  'agent.session':
+    'before: the session is as it was; after: ended, revoked or alarmed, its waiting approvals withdrawn',
   'org.change': 'before: the change is not saved; after: it holds from the next decision on',
 } as const
 export type CommitPoint = keyof typeof commitPoints

@@ -4,7 +4,7 @@ import type { Log } from '../log.ts'
 import { notifyChannel, openListener, type Listener } from './notifier-listen.ts'
 
 /**
- * Wakes those who wait for something to happen to a run, in every process.
+ * Wakes those who wait for something to happen to a run or an approval, in every process.
  *
  * After a commit `touch` wakes this process's subscribers at once and the other processes' by NOTIFY: coalesced, at
  * most one statement in 20 ms, ids only, and never inside the transaction that decided (a NOTIFY there would serialise
@@ -40,8 +40,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
 class PostgresNotifier implements Notifier {
   readonly #options: NotifierOptions
   readonly #subscribers = new Map<string, Set<() => void>>()
-  /** Event counters as the poll last saw them. */
-  readonly #seen = new Map<string, number>()
+  /** Event counters of runs and states of approvals, as the poll last saw them. */
+  readonly #seen = new Map<string, string>()
   readonly #pending = new Set<string>()
   #flushTimer: NodeJS.Timeout | null = null
   #pollTimer: NodeJS.Timeout | null = null
@@ -147,13 +147,14 @@ class PostgresNotifier implements Notifier {
     if (this.#polling || this.#subscribers.size === 0) return
     this.#polling = true
     try {
-      const { rows } = await this.#options.pool.query<{ id: string; event_seq: number }>(
-        'select id, event_seq from runs where id = any($1::text[])',
+      const { rows } = await this.#options.pool.query<{ id: string; mark: string }>(
+        `select id, event_seq::text as mark from runs where id = any($1::text[])
+         union all select id, status from approvals where id = any($1::text[])`,
         [[...this.#subscribers.keys()]],
       )
-      for (const { id, event_seq } of rows) {
-        if (this.#seen.get(id) === event_seq || !this.#subscribers.has(id)) continue
-        this.#seen.set(id, event_seq)
+      for (const { id, mark } of rows) {
+        if (this.#seen.get(id) === mark || !this.#subscribers.has(id)) continue
+        this.#seen.set(id, mark)
         this.#wake(id)
       }
     } catch (error) {

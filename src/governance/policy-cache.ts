@@ -2,6 +2,7 @@ import type { Transaction } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import { compilePolicy, type CompiledPolicy } from '../policy/decide.ts'
 import type { LabelRuleBody, RuleBody } from '../policy/rule.ts'
+import { compileToolAccess, type ToolAccess } from '../policy/tool-access.ts'
 import { effectiveLimits, type Limits } from './quotas/limits.ts'
 import { heapBytes } from './recent.ts'
 import { readSettings, type GovernanceSettings } from './settings.ts'
@@ -10,6 +11,7 @@ import { readSettings, type GovernanceSettings } from './settings.ts'
 export interface LoadedPolicy {
   readonly version: number
   readonly compiled: CompiledPolicy
+  readonly toolAccess: ToolAccess
   readonly settings: GovernanceSettings
   readonly limits: Limits
   /** The reason the organization is frozen, else null. */
@@ -21,14 +23,14 @@ export interface LoadedPolicy {
 /** Rules compiled and as they are saved, against the saved ones alone. */
 const compiledFactor = 3
 
-/** Reads rules, label rules and settings. Under the chain lock, so that they are those of `version`. */
+/** Reads rules, label rules, tool policies and settings. Under the chain lock, so that they are those of `version`. */
 export async function loadPolicy(
   trx: Transaction<Database>,
   organizationId: string,
   version: number,
   frozen: string | null,
 ): Promise<LoadedPolicy> {
-  const [organization, rules, labelRules] = [
+  const [organization, rules, labelRules, toolPolicies] = [
     await trx
       .selectFrom('organizations')
       .select(['settings', 'plan', 'quota_overrides'])
@@ -46,6 +48,11 @@ export async function loadPolicy(
       .where('organization_id', '=', organizationId)
       .orderBy('position')
       .execute(),
+    await trx
+      .selectFrom('tool_policies')
+      .select(['tool_name', 'role', 'allowed', 'restrictions'])
+      .where('organization_id', '=', organizationId)
+      .execute(),
   ]
   const settings = readSettings(organization.settings)
   const compiled = compilePolicy({
@@ -56,6 +63,15 @@ export async function loadPolicy(
     frozen,
   })
   const limits = effectiveLimits(organization.plan, organization.quota_overrides)
-  const bytes = compiledFactor * heapBytes([rules, labelRules])
-  return { version, compiled, settings, limits, frozen, bytes }
+  const bytes = compiledFactor * heapBytes([rules, labelRules, toolPolicies])
+  const toolAccess = compileToolAccess(
+    toolPolicies.map(({ tool_name, role, allowed, restrictions }) => ({
+      toolName: tool_name,
+      role: role === '' ? null : role,
+      allowed,
+      readOnly: restrictions.read_only === true,
+    })),
+    settings.default_tool_access,
+  )
+  return { version, compiled, toolAccess, settings, limits, frozen, bytes }
 }

@@ -3,6 +3,7 @@ import { getTool } from '../catalog/index.ts'
 import { compilePolicy, decide, type Decided } from '../policy/decide.ts'
 import type { RuleBody } from '../policy/rule.ts'
 import type { CallSource, JsonObject, Label, SideEffect } from '../policy/types.ts'
+import { classifyIn, readCall } from './agents/classify.ts'
 import { loadPolicy } from './policy-cache.ts'
 import type { GovernanceSettings } from './settings.ts'
 
@@ -70,24 +71,10 @@ function currentPolicy(context: Context, organizationId: string) {
     })
 }
 
-/** Agents' tools that have one side effect whatever they are called with (specification, "Classification"). */
-const reading: ReadonlySet<string> = new Set([
-  'Read',
-  'Grep',
-  'Glob',
-  'LS',
-  'NotebookRead',
-  'WebFetch',
-  'WebSearch',
-])
-
-/** What the tool declares; for agents what the organization says of it; when unsure a write. */
-function sideEffectOf({ source, tool }: TriedCall, settings: GovernanceSettings): SideEffect {
-  const said =
-    source === 'agents' && Object.hasOwn(settings.external_tools, tool)
-      ? settings.external_tools[tool]?.side_effect
-      : getTool(tool)?.sideEffect
-  return said ?? (source === 'agents' && reading.has(tool) ? 'read' : 'write')
+/** What the tool declares; an agent's as it would be classified. */
+function sideEffectOf({ source, tool, params, labels }: TriedCall, settings: GovernanceSettings): SideEffect {
+  if (source === 'agents') return classifyIn(readCall(tool, params, {}), labels, settings).sideEffect
+  return getTool(tool)?.sideEffect ?? 'write'
 }
 
 function trialOf(decided: Decided, sideEffect: SideEffect, labels: readonly Label[]): Trial {

@@ -148,6 +148,11 @@ function tooLarge(matches: readonly CompiledRule[], error: unknown): Decided {
   return { ...plain('deny', 'call too large to evaluate', explanation), matchedRules: matches.map(report) }
 }
 
+/** A denial that no rule gave: the caller may not ask, or may not use this tool. */
+export function refused(reason: string, explanation: string): Decided {
+  return plain('deny', reason, explanation)
+}
+
 function plain(verdict: Verdict, reason: string, explanation: string): Decided {
   return {
     verdict,

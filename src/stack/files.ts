@@ -1,5 +1,4 @@
 import { chmodSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** Takes one line of progress, without its newline. */
@@ -35,17 +34,6 @@ export function creatingPrivately<T>(work: () => T): T {
 /** Sets a log file aside as `FILE.1` once it is larger than `limit` bytes, so that logs do not fill the disk. */
 export function rotateLog(path: string, limit = 16 * 1024 * 1024): void {
   if (existsSync(path) && statSync(path).size > limit) renameSync(path, `${path}.1`)
-}
-
-/** The project's root: holds package.json, temporal-dev.yml and samples/, from sources and from the build alike. */
-export function projectRoot(): string {
-  let folder = fileURLToPath(new URL('.', import.meta.url))
-  while (!existsSync(join(folder, 'package.json'))) {
-    const parent = join(folder, '..')
-    if (parent === folder) throw new Error('package.json not found above the program, install it again')
-    folder = parent
-  }
-  return folder
 }
 
 /** The path of a program file beside (or above) the module at `base`: `.ts` from sources, `.js` from the build. */

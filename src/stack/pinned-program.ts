@@ -12,7 +12,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { projectRoot, type Log } from './files.ts'
+import { projectRoot } from '../project-root.ts'
+import type { Log } from './files.ts'
 import { identify } from './process-identity.ts'
 import type { PinnedProgram } from './temporal-pins.ts'
 

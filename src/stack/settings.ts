@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { projectRoot } from './files.ts'
+import { projectRoot } from '../project-root.ts'
 
 const port = z.coerce.number().int().min(0).max(65_535)
 const text = z.string().min(1)

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { projectRoot } from './files.ts'
+import { projectRoot } from '../project-root.ts'
 
 const scalar = z.union([z.string(), z.number(), z.boolean()])
 type Scalar = z.infer<typeof scalar>

@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { programFile, projectRoot, rotateLog, writeFileAtomic } from '../../src/stack/files.ts'
+import { projectRoot } from '../../src/project-root.ts'
+import { programFile, rotateLog, writeFileAtomic } from '../../src/stack/files.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
 describe('files', () => {

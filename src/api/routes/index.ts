@@ -1,10 +1,15 @@
 import type { Route } from '../route.ts'
+import { agentSessionRoutes } from './agent-sessions.ts'
+import { agentRoutes } from './agents.ts'
 import { deleteApiKey, getApiKeys, patchApiKey, postApiKey } from './api-keys.ts'
 import { getApproval, getApprovals, postApprove, postReject } from './approvals.ts'
 import { getVerify } from './audit-verify.ts'
+import { postClaudeCode } from './claude-code.ts'
 import { docsRoutes } from './docs.ts'
+import { freezeRoutes } from './freeze.ts'
 import { getAudit, getGovernance, patchGovernance } from './governance.ts'
 import { getHealth } from './health.ts'
+import { integrationRoutes } from './integrations.ts'
 import { getMe, getScopes } from './me.ts'
 import { memberRoutes } from './members.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
@@ -16,6 +21,7 @@ import { ruleRoutes } from './rules.ts'
 import { getReceipt, getStepOutput, postResolve } from './run-details.ts'
 import { getRunEvents } from './run-events.ts'
 import { postExecute, runRoutes } from './runs.ts'
+import { toolPolicyRoutes } from './tool-policies.ts'
 import { getToolRoute, getTools } from './tools.ts'
 import { registryRoutes } from './workflow-registry.ts'
 import { getVersion, getVersions, postRollback } from './workflow-versions.ts'
@@ -49,10 +55,16 @@ export const routes: readonly Route[] = [
   postRuleTrial,
   ...ruleRoutes,
   getRuleTemplates,
+  ...agentRoutes,
+  postClaudeCode,
+  ...agentSessionRoutes,
   ...governanceRoutes,
+  ...freezeRoutes,
+  ...toolPolicyRoutes,
   ...dataRoutes,
   ...identityRoutes,
   ...memberRoutes,
+  ...integrationRoutes,
   getHealth,
   ...docsRoutes(() => routes),
 ]

@@ -101,8 +101,9 @@ export const execution = z
 const decision = z.strictObject({
   decision_id: id,
   seq: z.int(),
-  step_id: z.string(),
+  step_id: z.string().nullable(),
   item_index: itemIndex,
+  tool_use_id: z.string().nullable(),
   tool: z.string(),
   side_effect: side,
   verdict,
@@ -124,8 +125,8 @@ const decision = z.strictObject({
 export const receipt = z
   .strictObject({
     run_id: id,
-    workflow_id: id,
-    workflow_version: z.int(),
+    workflow_id: id.nullable(),
+    workflow_version: z.int().nullable(),
     decisions: z.array(decision),
     rules_version: z.int(),
     audit_head: z.strictObject({ seq: z.int(), hash: z.string() }),
@@ -144,6 +145,7 @@ export const approval = z
     step_id: z.string().nullable(),
     item_index: itemIndex,
     session_id: z.string().nullable(),
+    agent_session_id: id.nullable(),
     workflow_id: id.nullable(),
     tool: z.string().nullable(),
     side_effect: side.nullable(),

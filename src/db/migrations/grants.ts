@@ -10,6 +10,7 @@ const appendOnly = [
   'workflow_versions',
   'approval_votes',
   'run_events',
+  'agent_observations',
 ]
 const changeable = [
   'organizations',
@@ -39,6 +40,8 @@ const changeable = [
   'auth_rate_limits',
   'invitations',
   'account_events',
+  'agent_sessions',
+  'tool_policies',
 ]
 const deletable = [
   'run_events',
@@ -55,6 +58,7 @@ const deletable = [
   'auth_two_factors',
   'auth_rate_limits',
   'account_events',
+  'tool_policies',
 ]
 
 /** Statements that give `role` exactly these rights. The role name is a quoted identifier. */

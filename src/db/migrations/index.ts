@@ -1,3 +1,4 @@
+import { agents } from './0013-agents.ts'
 import { audit } from './0002-audit.ts'
 import { identity } from './0001-identity.ts'
 import { people } from './0009-people.ts'
@@ -19,4 +20,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0009-people', sql: people },
   { name: '0010-quotas', sql: quotas },
   { name: '0012-retention', sql: retention },
+  { name: '0013-agents', sql: agents },
 ]

@@ -1,3 +1,4 @@
+import type { AgentObservationsTable, AgentSessionsTable, ToolPoliciesTable } from './agents.ts'
 import type { AuditEventsTable, ChainHeadTable } from './audit.ts'
 import type {
   AccountEventsTable,
@@ -58,4 +59,7 @@ export interface Database {
   memory_usage: MemoryUsageTable
   request_windows: RequestWindowsTable
   installation: InstallationTable
+  agent_sessions: AgentSessionsTable
+  agent_observations: AgentObservationsTable
+  tool_policies: ToolPoliciesTable
 }

@@ -148,6 +148,10 @@ export interface DecisionsTable {
   approval_id: string | null
   policy_version: number
   decided_at: Date
+  /** Of an agent's call: the session (ses_...), the client's id of the call, and who asked. */
+  session_id: string | null
+  tool_use_id: string | null
+  requested_by: string | null
 }
 
 export interface ApprovalsTable {

@@ -20,6 +20,7 @@ export async function expireNow(tx: ChainTx, approval: Selectable<ApprovalsTable
     runId: approval.run_id,
     metadata: { approval_id: approval.id },
   })
+  tx.touched.add(approval.id)
   if (approval.run_id === null) return
   tx.event(approval.run_id, 'approval.decided', { approval_id: approval.id, status: 'expired' })
   tx.deliver('run.wake', approval.run_id, wakeOf(approval))
@@ -38,17 +39,24 @@ export async function expireDue(context: Context, limit = 100): Promise<number> 
     .orderBy('expires_at')
     .limit(limit)
     .execute()
-  for (const { id, organization_id } of due)
-    await context.combiner.run(organization_id, 'approval.expire', async (tx) => {
-      const approval = await tx.trx
-        .selectFrom('approvals')
-        .selectAll()
-        .where('id', '=', id)
-        .executeTakeFirstOrThrow()
-      const isDue = approval.expires_at !== null && approval.expires_at <= tx.now
-      if (approval.status === 'pending' && isDue) await expireNow(tx, approval)
-    })
+  for (const each of due) await expireIfDue(context, each)
   return due.length
+}
+
+/** Expires one approval if it is pending and its time has passed by the database's clock. */
+export async function expireIfDue(
+  context: Context,
+  { id, organization_id }: Pick<Selectable<ApprovalsTable>, 'id' | 'organization_id'>,
+): Promise<void> {
+  await context.combiner.run(organization_id, 'approval.expire', async (tx) => {
+    const approval = await tx.trx
+      .selectFrom('approvals')
+      .selectAll()
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow()
+    const isDue = approval.expires_at !== null && approval.expires_at <= tx.now
+    if (approval.status === 'pending' && isDue) await expireNow(tx, approval)
+  })
 }
 
 /** Names the call that waits; a run's own approval wakes the run. */

@@ -20,7 +20,9 @@ export interface ApprovalView {
   readonly run_id: string | null
   readonly step_id: string | null
   readonly item_index: number | null
+  /** The client's own id of the agent session; `agent_session_id` is ours. */
   readonly session_id: string | null
+  readonly agent_session_id: string | null
   readonly workflow_id: string | null
   readonly tool: string | null
   readonly side_effect: SideEffect | null
@@ -120,12 +122,19 @@ function shownColumns(context: Context) {
         .whereRef('runs.id', '=', 'approvals.run_id')
         .as('requester_email'),
     )
+    .select((eb) =>
+      eb
+        .selectFrom('agent_sessions')
+        .select(['agent_sessions.session_id'])
+        .whereRef('agent_sessions.id', '=', 'approvals.session_id')
+        .as('client_session_id'),
+    )
 }
 
 function show(
   context: Context,
   viewer: Viewer,
-  row: Selectable<ApprovalsTable> & { requester_email: string | null },
+  row: Selectable<ApprovalsTable> & { requester_email: string | null; client_session_id: string | null },
   votes: Awaited<ReturnType<typeof readVotes>>,
 ): ApprovalView {
   const params = mayDecide(viewer.role, row.approver) ? shownParams(context, row) : undefined
@@ -138,7 +147,8 @@ function show(
     run_id: row.run_id,
     step_id: row.step_id,
     item_index: row.item_index,
-    session_id: row.session_id,
+    session_id: row.client_session_id,
+    agent_session_id: row.session_id,
     workflow_id: row.workflow_id,
     tool: row.tool,
     side_effect: row.side_effect,
@@ -161,7 +171,10 @@ function show(
 }
 
 function shownParams(context: Context, row: Selectable<ApprovalsTable>): JsonObject | undefined {
-  if (row.params_sealed === null || row.run_id === null || row.step_id === null) return undefined
+  if (row.params_sealed === null) return undefined
+  if (row.kind === 'agent_call')
+    return JSON.parse(context.sealer.open(row.id, row.params_sealed)) as JsonObject
+  if (row.run_id === null || row.step_id === null) return undefined
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
   return openParams(context.sealer, key, row.params_sealed).params
 }

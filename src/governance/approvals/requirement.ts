@@ -1,6 +1,6 @@
 import type { Role } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../settings.ts'
-import type { VoteRecord } from '../runs/ledger.ts'
+import type { VoteRecord } from '../records.ts'
 
 /** What an approval must meet: who may vote, and how many must. */
 export interface Requirement {

@@ -37,13 +37,13 @@ export async function vote(context: Context, request: VoteRequest): Promise<void
       .where('organization_id', '=', caller.organizationId)
       .executeTakeFirst()
     if (approval === undefined) throw notFound('approval', approvalId)
-    if (approval.status === 'expired') throw expired()
+    if (approval.status === 'expired') throw expired(approval)
     if (approval.status !== 'pending')
       throw new DomainError('approval_already_decided', `the approval is \`${approval.status}\` already`)
     if (approval.expires_at !== null && approval.expires_at <= tx.now) {
       // Must be saved although the vote is refused: thrown only after the commit.
       await expireNow(tx, approval)
-      return expired()
+      return expired(approval)
     }
     await refuseWrongVoter(tx, request, approval)
     await countVote(tx, request, approval)
@@ -53,8 +53,11 @@ export async function vote(context: Context, request: VoteRequest): Promise<void
   if (refused !== null) throw refused
 }
 
-const expired = (): DomainError =>
-  new DomainError('approval_expired', 'the approval has expired: run the workflow again')
+const expired = ({ kind }: Approval): DomainError =>
+  new DomainError(
+    'approval_expired',
+    `the approval has expired: ${kind === 'agent_call' ? 'the agent must ask again' : 'run the workflow again'}`,
+  )
 
 async function refuseWrongVoter(tx: ChainTx, { caller }: VoteRequest, approval: Approval): Promise<void> {
   // The role as of now, under the lock: a person demoted a moment ago decides nothing.
@@ -129,6 +132,7 @@ async function countVote(tx: ChainTx, request: VoteRequest, approval: Approval):
     .set({ status, decided_at: tx.now })
     .where('id', '=', approval.id)
     .execute()
+  tx.touched.add(approval.id)
   if (approval.run_id === null) return
   tx.event(approval.run_id, 'approval.decided', { approval_id: approval.id, status })
   tx.deliver('run.wake', approval.run_id, wakeOf(approval))

@@ -6,7 +6,8 @@ import { countingVotes, strictest, type Requirement } from '../approvals/require
 import { rejectionBy } from '../approvals/votes.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { StepOp } from './effect.ts'
-import { effectId, type ApprovalRecord, type EffectRecord, type Ledger, type RunState } from './ledger.ts'
+import type { ApprovalRecord } from '../records.ts'
+import { effectId, type EffectRecord, type Ledger, type RunState } from './ledger.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { takeRoom } from './room.ts'
 import { takeSlot } from './slot-moves.ts'
@@ -185,6 +186,7 @@ function holdCall(
       run_id: run.id,
       step_id: effect.step_id,
       item_index: effect.item_index < 0 ? null : effect.item_index,
+      session_id: null,
       requested_by: run.requested_by,
       params_hash: op.paramsHash,
       labels: op.labels,

@@ -1,7 +1,7 @@
 import { isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import type { LabelSource, StepError } from '../../db/schema/runs.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
-import { decide, type Call, type Decided } from '../../policy/decide.ts'
+import { decide, refused, type Call, type Decided } from '../../policy/decide.ts'
 import type { JsonObject, Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError } from '../errors.ts'
@@ -143,19 +143,13 @@ function judge(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord,
 function decideCall(tx: ChainTx, ledger: Ledger, run: RunState, op: StepOp): Decided {
   const role = ledger.roles.get(run.requested_by)
   if (role === undefined || role === 'viewer') {
-    const reason = role === undefined ? 'requester has left' : 'requester may not run tools'
-    return {
-      verdict: 'deny',
-      ruleId: null,
-      ruleName: null,
-      reason,
-      explanation: `the person who started this run ${role === undefined ? 'is no longer a member' : 'is only a viewer'}`,
-      matchedRules: [],
-      approver: 'admin',
-      approvalsNeeded: 1,
-      expiresAfterSeconds: null,
-    }
+    return refused(
+      role === undefined ? 'requester has left' : 'requester may not run tools',
+      `the person who started this run ${role === undefined ? 'is no longer a member' : 'is only a viewer'}`,
+    )
   }
+  const blocked = tx.policy.toolAccess.blocks(op.tool.name, role, op.tool.sideEffect)
+  if (blocked !== null && tx.policy.frozen === null) return refused(blocked.reason, blocked.explanation)
   return decide(tx.policy.compiled, callOf(op))
 }
 

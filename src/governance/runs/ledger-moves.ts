@@ -62,6 +62,9 @@ export function recordDecision(
     approval_id: approvalId,
     policy_version: tx.policy.version,
     decided_at: tx.now,
+    session_id: null,
+    tool_use_id: null,
+    requested_by: run.requested_by,
   })
   tx.append({
     eventType: 'tool_call.decided',

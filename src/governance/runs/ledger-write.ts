@@ -1,5 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { ChainTx } from '../chain-tx.ts'
+import { insertApprovals, insertDecisions, numbered, updateApprovals } from '../records.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
 import { giveSlotsBack, handOn } from './slot-moves.ts'
 
@@ -12,17 +13,14 @@ export function writeLedger(tx: ChainTx, ledger: Ledger): void {
   const parts: RawBuilder<unknown>[] = []
   if (ledger.newEffects.length > 0) parts.push(insertEffects(tx, ledger.newEffects))
   if (ledger.dirtyEffects.size > 0) parts.push(updateEffects([...ledger.dirtyEffects]))
-  if (ledger.newApprovals.length > 0) parts.push(insertApprovals(tx, ledger))
-  if (ledger.dirtyApprovals.size > 0) parts.push(updateApprovals(ledger))
-  if (ledger.newDecisions.length > 0) parts.push(insertDecisions(ledger))
+  if (ledger.newApprovals.length > 0) parts.push(insertApprovals(tx, ledger.newApprovals))
+  if (ledger.dirtyApprovals.size > 0) parts.push(updateApprovals(ledger.dirtyApprovals))
+  if (ledger.newDecisions.length > 0) parts.push(insertDecisions(ledger.newDecisions))
   if (ledger.dirtyRuns.size > 0) parts.push(updateRuns(ledger))
   if (ledger.dirtySteps.size > 0) parts.push(updateSteps(ledger))
   if (parts.length > 0) void tx.send(sql`with ${sql.join(parts)} select 1`)
   if (slotsMoved) handOn(tx)
 }
-
-const numbered = (rows: readonly object[]): string =>
-  JSON.stringify(rows.map((row, index) => ({ ...row, n: index + 1 })))
 
 /** Columns of an effect that a record holds, apart from its key, output and sealed parameters. */
 const effectColumns = sql`n int, run_id text, step_id text, item_index int, tool text, state text, attempt int,
@@ -60,46 +58,6 @@ function updateEffects(effects: readonly EffectRecord[]): RawBuilder<unknown> {
     from json_to_recordset(${effectRows(effects)}::json) as r(${effectColumns})
     join unnest(${outputsOf(effects)}::text[]) with ordinality as o(output, n) on o.n = r.n
     where e.run_id = r.run_id and e.step_id = r.step_id and e.item_index = r.item_index
-  )`
-}
-
-function insertApprovals(tx: ChainTx, ledger: Ledger): RawBuilder<unknown> {
-  const rows = ledger.newApprovals.map(({ record, sealed: _sealed, ...rest }) => ({ ...record, ...rest }))
-  return sql`new_approvals as (
-    insert into approvals (organization_id, id, kind, status, run_id, step_id, item_index, workflow_id, tool,
-      side_effect, params_hash, rule_id, rule_name, labels, risk, requested_by, approver, approvals_needed, created_at,
-      expires_at, params_sealed)
-    select ${tx.organizationId}, r.id, r.kind, r.status, r.run_id, r.step_id, r.item_index, r.workflow_id, r.tool,
-      r.side_effect, r.params_hash, r.rule_id, r.rule_name, r.labels, r.risk, r.requested_by, r.approver,
-      r.approvals_needed, ${tx.now}::timestamptz, r.expires_at, o.sealed
-    from json_to_recordset(${numbered(rows)}::json) as r(n int, id text, kind text, status text, run_id text,
-      step_id text, item_index int, workflow_id text, tool text, side_effect text, params_hash text, rule_id text,
-      rule_name text, labels text[], risk jsonb, requested_by text, approver text, approvals_needed int,
-      expires_at timestamptz)
-    join unnest(${ledger.newApprovals.map((approval) => approval.sealed)}::bytea[])
-      with ordinality as o(sealed, n) on o.n = r.n
-  )`
-}
-
-function updateApprovals(ledger: Ledger): RawBuilder<unknown> {
-  return sql`moved_approvals as (
-    update approvals set status = r.status, decided_at = r.decided_at, used_at = r.used_at, used_by = r.used_by,
-      superseded_by = r.superseded_by
-    from json_to_recordset(${JSON.stringify([...ledger.dirtyApprovals])}::json) as r(id text, status text,
-      decided_at timestamptz, used_at timestamptz, used_by text, superseded_by text)
-    where approvals.id = r.id
-  )`
-}
-
-function insertDecisions(ledger: Ledger): RawBuilder<unknown> {
-  return sql`new_decisions as (
-    insert into decisions (id, organization_id, run_id, seq, step_id, item_index, attempt, tool, side_effect, verdict,
-      rule_id, rule_name, matched_rules, reason, explanation, labels, label_sources, params_hash, approval_id,
-      policy_version, decided_at)
-    select * from json_to_recordset(${JSON.stringify(ledger.newDecisions)}::json) as r(id text, organization_id text,
-      run_id text, seq int, step_id text, item_index int, attempt int, tool text, side_effect text, verdict text,
-      rule_id text, rule_name text, matched_rules jsonb, reason text, explanation text, labels text[],
-      label_sources jsonb, params_hash text, approval_id text, policy_version bigint, decided_at timestamptz)
   )`
 }
 

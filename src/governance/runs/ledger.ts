@@ -1,11 +1,12 @@
 import { sql } from 'kysely'
-import type { EffectState, RunStatus, StepStatus, ApprovalStatus } from '../../contract/status.ts'
-import type { DecisionsTable, LabelSource, MatchedRule, Risk, StepError } from '../../db/schema/runs.ts'
-import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
+import type { EffectState, RunStatus, StepStatus } from '../../contract/status.ts'
+import type { LabelSource, Risk, StepError } from '../../db/schema/runs.ts'
+import type { Role, Verdict } from '../../policy/types.ts'
 import type { ChainReader, ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import type { CommitPoint } from '../commit-points.ts'
 import type { Slot } from '../quotas/slots.ts'
+import { approvalColumns, type ApprovalRecord, type NewApproval, type NewDecision } from '../records.ts'
 import { writeLedger } from './ledger-write.ts'
 
 /** Names one call of a run; `itemIndex` is -1 for a step without `for_each`. */
@@ -83,51 +84,6 @@ export interface StepRecord {
   error: StepError | null
   started_at: string | null
   finished_at: string | null
-}
-
-export interface VoteRecord {
-  readonly user_id: string
-  readonly email: string
-  readonly decision: 'approve' | 'reject'
-  readonly comment: string
-}
-
-export interface ApprovalRecord {
-  readonly id: string
-  readonly kind: 'step' | 'run' | 'agent_call'
-  readonly run_id: string | null
-  readonly step_id: string | null
-  readonly item_index: number | null
-  readonly requested_by: string
-  readonly params_hash: string | null
-  readonly labels: string[]
-  readonly rule_name: string | null
-  readonly approver: 'admin' | 'owner'
-  readonly approvals_needed: number
-  readonly expires_at: string | null
-  readonly votes: readonly VoteRecord[]
-  status: ApprovalStatus
-  decided_at: string | null
-  used_at: string | null
-  used_by: string | null
-  superseded_by: string | null
-}
-
-/** A new approval row, as inserted. */
-export interface NewApproval {
-  record: ApprovalRecord
-  sealed: Buffer | null
-  workflow_id: string
-  tool: string | null
-  side_effect: SideEffect | null
-  rule_id: string | null
-  risk: Risk
-}
-
-export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources' | 'attempt'> & {
-  matched_rules: readonly MatchedRule[]
-  label_sources: readonly LabelSource[]
-  attempt: number
 }
 
 /**
@@ -237,11 +193,7 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
       select run_id, step_id, item_count, status, verdict, attempts, labels, error, started_at, finished_at
       from run_steps where (run_id, step_id) in (select run_id, step_id from k)
     ), a as (
-      select id, kind, run_id, step_id, item_index, requested_by, params_hash, labels, rule_name, approver,
-             approvals_needed, expires_at, status, decided_at, used_at, used_by, superseded_by,
-             coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', u.email, 'decision', v.decision,
-                                                         'comment', v.comment))
-                       from approval_votes v join users u on u.id = v.user_id where v.approval_id = approvals.id), '[]') as votes
+      select ${approvalColumns}
       from approvals where id in (select approval_id from e)
     ), m as (
       select user_id, role from memberships where organization_id = ${organizationId}

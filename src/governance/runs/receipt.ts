@@ -8,8 +8,9 @@ import { notFound } from '../errors.ts'
 /** The receipt of a run (contract section 4): every decision with its rule, labels, approval and outcome. */
 export interface ReceiptView {
   readonly run_id: string
-  readonly workflow_id: string
-  readonly workflow_version: number
+  /** null: the record of an agent session. */
+  readonly workflow_id: string | null
+  readonly workflow_version: number | null
   readonly decisions: readonly ReceiptDecision[]
   readonly rules_version: number
   readonly audit_head: { readonly seq: number; readonly hash: string }
@@ -18,8 +19,10 @@ export interface ReceiptView {
 export interface ReceiptDecision {
   readonly decision_id: string
   readonly seq: number
-  readonly step_id: string
+  readonly step_id: string | null
   readonly item_index: number | null
+  /** The client's id of an agent's call. */
+  readonly tool_use_id: string | null
   readonly tool: string
   readonly side_effect: SideEffect
   readonly verdict: Verdict
@@ -49,14 +52,7 @@ export async function readReceipt(
   organizationId: string,
   runId: string,
 ): Promise<ReceiptView> {
-  const run = await context.db
-    .selectFrom('runs as r')
-    .innerJoin('chain_head as h', 'h.organization_id', 'r.organization_id')
-    .select(['r.workflow_id', 'r.workflow_version', 'h.seq', 'h.hash', 'h.policy_version'])
-    .where('r.id', '=', runId)
-    .where('r.organization_id', '=', organizationId)
-    .executeTakeFirst()
-  if (run === undefined) throw notFound('run', runId)
+  const run = await readHead(context, organizationId, runId)
   const decisions = await readDecisions(context, runId)
   const votes = await readVotes(context, [...new Set(decisions.flatMap((each) => each.approval_id ?? []))])
   return {
@@ -68,8 +64,9 @@ export async function readReceipt(
     decisions: decisions.map((each) => ({
       decision_id: each.id,
       seq: each.seq ?? 0,
-      step_id: each.step_id ?? '',
+      step_id: each.step_id,
       item_index: each.item_index,
+      tool_use_id: each.tool_use_id,
       tool: each.tool,
       side_effect: each.side_effect,
       verdict: each.verdict,
@@ -91,10 +88,42 @@ export async function readReceipt(
             },
       // The effect points at its newest decision: earlier ones let earlier attempts through, or held the call.
       executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
-      outcome: each.effect_decision === each.id ? each.effect_state : null,
+      outcome:
+        each.session_id === null ? (each.effect_decision === each.id ? each.effect_state : null) : seen(each),
       decided_at: each.decided_at.toISOString(),
     })),
   }
+}
+
+/** Of an agent's call only its client can tell what became of it. */
+function seen({
+  observed_at,
+  observed_outcome,
+}: {
+  observed_at: Date | null
+  observed_outcome: string | null
+}) {
+  return observed_at === null ? null : (observed_outcome ?? 'finished')
+}
+
+async function readHead(context: Context, organizationId: string, runId: string) {
+  const run = await context.db
+    .selectFrom('runs as r')
+    .innerJoin('chain_head as h', 'h.organization_id', 'r.organization_id')
+    .select(['r.workflow_id', 'r.workflow_version', 'h.seq', 'h.hash', 'h.policy_version'])
+    .where('r.id', '=', runId)
+    .where('r.organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (run !== undefined) return run
+  const session = await context.db
+    .selectFrom('agent_sessions as s')
+    .innerJoin('chain_head as h', 'h.organization_id', 's.organization_id')
+    .select(['h.seq', 'h.hash', 'h.policy_version'])
+    .where('s.run_id', '=', runId)
+    .where('s.organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (session === undefined) throw notFound('run', runId)
+  return { ...session, workflow_id: null, workflow_version: null }
 }
 
 function readDecisions(context: Context, runId: string) {
@@ -107,12 +136,15 @@ function readDecisions(context: Context, runId: string) {
         .onRef('e.step_id', '=', 'd.step_id')
         .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
     )
+    .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
     .selectAll('d')
     .select([
       'a.status as approval_status',
       'e.state as effect_state',
       'e.decision_id as effect_decision',
       'e.intent_at',
+      'o.at as observed_at',
+      'o.outcome as observed_outcome',
     ])
     .where('d.run_id', '=', runId)
     .orderBy('d.seq')

@@ -56,6 +56,9 @@ const aNewRule = (kind: 'rules' | 'label-rules', status: number, body?: () => ob
   }))
 const named = { name: 'another' }
 
+const anAgentSession = async (world: World): Promise<string> =>
+  (await world.agentSession(world.place.requester)).id
+
 export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /me': of(200),
   'GET /scopes': of(200),
@@ -151,6 +154,42 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /organizations/{id}/quota': of(200),
   'PATCH /organizations/{id}/quota': of(200, async () => ({ body: { memory_mb: 300 } })),
   'GET /organizations/{id}/audit-events/verify': of(200),
+
+  'POST /organizations/{id}/freeze': {
+    ...of(200, async () => ({ body: { reason: 'r' } })),
+    restore: (world) => world.thaw(),
+  },
+  'POST /organizations/{id}/unfreeze': of(200, async () => ({ body: { reason: 'r' } })),
+  'GET /organizations/{id}/tool-policies': of(200),
+  'POST /organizations/{id}/tool-policies': of(201, async () => ({
+    body: { tool_name: `mcp__s__${newId('rule').toLowerCase()}`, allowed: false },
+  })),
+  'PATCH /organizations/{id}/tool-policies/{tool}': of(200, async (world) => ({
+    ids: { tool: await world.toolPolicy() },
+    body: { allowed: null },
+  })),
+  'DELETE /organizations/{id}/tool-policies/{tool}': of(204, async (world) => ({
+    ids: { tool: await world.toolPolicy() },
+  })),
+
+  'POST /authorize': of(200, async () => ({
+    body: { agent: { name: 'a', kind: 'hook' }, session_id: 's', tool_name: 'Read', tool_input: {} },
+  })),
+  'POST /hooks/claude-code': of(200, async () => ({
+    query: 'wait=0',
+    body: { hook_event_name: 'PreToolUse', session_id: 's', tool_name: 'Read', tool_input: {} },
+  })),
+  'GET /authorize/approvals/{id}': about(200, (world) => world.heldCall()),
+  'POST /authorize/approvals/{id}/cancel': about(200, (world) => world.heldCall(), {}),
+  'POST /authorize/observe': of(200, async () => ({
+    body: { session_id: 's', tool_name: 'Read', tool_input: {} },
+  })),
+  'POST /authorize/sessions/end': of(200, async (world) => ({
+    body: { session_id: (await world.agentSession(world.sender)).sessionId },
+  })),
+  'GET /agent-sessions': of(200),
+  'GET /agent-sessions/{id}': about(200, anAgentSession),
+  'POST /agent-sessions/{id}/revoke': about(200, anAgentSession, { reason: 'r' }),
 
   'GET /tools': of(200),
   'GET /tools/{name}': of(200, async () => ({ ids: { name: 'file_read' } })),

@@ -124,6 +124,63 @@ export class World {
     return key
   }
 
+  /** Ends a freeze that a request of the sender's has begun. */
+  async thaw(): Promise<void> {
+    await this.send(this.place.owner, 'POST', `/organizations/${this.organizationId}/unfreeze`, {
+      reason: 'r',
+    })
+  }
+
+  async toolPolicy(): Promise<string> {
+    const tool_name = `mcp__s__${newId('rule').toLowerCase()}`
+    const path = `/organizations/${this.organizationId}/tool-policies`
+    await this.send(this.place.owner, 'POST', path, { tool_name, allowed: false })
+    return tool_name
+  }
+
+  /** An agent session of theirs, by its own id and the client's; whatever their role, as if they had been a member once. */
+  async agentSession(by: Person): Promise<{ id: string; sessionId: string }> {
+    const [id, sessionId, now] = [newId('session'), newId('session'), new Date()]
+    const session = {
+      id,
+      organization_id: this.organizationId,
+      user_id: by.userId,
+      session_id: sessionId,
+      run_id: newId('run'),
+      agent_name: 'a',
+      agent_kind: 'hook',
+      status: 'live' as const,
+      started_at: now,
+      last_seen_at: now,
+      ended_at: null,
+      revoked_by: null,
+      revoke_reason: null,
+    }
+    await this.server.context.db.insertInto('agent_sessions').values(session).execute()
+    return { id, sessionId }
+  }
+
+  /** The approval of a call of the sender's agent that waits. */
+  async heldCall(): Promise<string> {
+    const id = newId('approval')
+    const approval = {
+      id,
+      organization_id: this.organizationId,
+      kind: 'agent_call' as const,
+      status: 'pending' as const,
+      session_id: (await this.agentSession(this.sender)).id,
+      tool: 'Bash',
+      labels: [],
+      risk: JSON.stringify({ level: 'low', reasons: [] }),
+      requested_by: this.sender.userId,
+      approver: 'admin' as const,
+      approvals_needed: 1,
+      created_at: new Date(),
+    }
+    await this.server.context.db.insertInto('approvals').values(approval).execute()
+    return id
+  }
+
   /** A member beside those who send requests. */
   async anotherMember(): Promise<string> {
     return (await addPerson(this.server.context, this.organizationId, 'member')).userId

@@ -1,0 +1,47 @@
+import { headlineWithField, readAs } from '../policy/issues.ts'
+import type { JsonObject } from '../policy/types.ts'
+import { authorize, denyUnreadable, unrecorded, type Asker } from '../governance/agents/ask.ts'
+import type { AgentDecision } from '../governance/agents/authorize.ts'
+import type { Context } from '../context.ts'
+import { ApiError } from './errors.ts'
+import { authorizeBody } from './schemas/agents.ts'
+
+/** Bodies of agents' questions and reports (contract section 7). */
+export const agentBodyLimit = 4 * 1024 * 1024
+
+/**
+ * Answers a question by a decision whatever it is: too many of them and one that cannot be read are denials, since a
+ * client that lets errors pass must not be let through by them.
+ */
+export async function decideQuestion(
+  context: Context,
+  asker: Asker,
+  read: () => Promise<unknown>,
+): Promise<AgentDecision> {
+  const { charged } = asker.identity
+  if (charged !== null) {
+    const taken = await context.rates.take(charged.organizationId, charged.limits, 'authorize')
+    if (!taken.allowed)
+      return unrecorded(
+        'rate limited',
+        `The organization is at its limit of ${taken.limit} agents' questions a minute: try again in ${taken.retryAfter} seconds.`,
+      )
+  }
+  let body: unknown
+  try {
+    body = await read()
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return denyUnreadable(context, asker, error.message)
+  }
+  const request = readAs(authorizeBody, body)
+  if (!request.ok) return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
+  return authorize(context, asker, withInput(request.value))
+}
+
+/** What was parsed from JSON is JSON. */
+export function withInput<T extends { tool_input: Record<string, unknown> }>(
+  body: T,
+): T & { tool_input: JsonObject } {
+  return body as T & { tool_input: JsonObject }
+}

@@ -1,0 +1,51 @@
+import { z } from 'zod'
+import { revokeSession } from '../../governance/agents/end.ts'
+import { listSessions, readSession } from '../../governance/agents/read.ts'
+import { textField } from '../../policy/text.ts'
+import { filter } from '../query.ts'
+import { ok, route } from '../route.ts'
+import { agentSession, sessionStatus } from '../schemas/agents.ts'
+import { listOf, listQuery } from '../schemas/common.ts'
+
+const tag = 'Agents'
+
+const getSessions = route({
+  key: 'GET /agent-sessions',
+  summary: 'The organization’s agent sessions, newest first',
+  tag,
+  query: z.object({
+    ...listQuery.shape,
+    status: sessionStatus.optional(),
+    user_id: filter.optional(),
+    session_id: filter.optional(),
+  }),
+  responses: { 200: listOf(agentSession) },
+  async handle({ context, caller, query }) {
+    const { limit, cursor = null, organization_id: _, ...filters } = query
+    return ok(await listSessions(context, caller.organizationId, filters, { limit, cursor }))
+  },
+})
+
+const getSession = route({
+  key: 'GET /agent-sessions/{id}',
+  summary: 'One agent session with its labels and where they came from',
+  tag,
+  responses: { 200: agentSession },
+  async handle({ context, caller, params }) {
+    return ok(await readSession(context, caller.organizationId, params.id))
+  },
+})
+
+const postRevoke = route({
+  key: 'POST /agent-sessions/{id}/revoke',
+  summary: 'Revoke a session for good: its next call is denied everywhere, what waits is withdrawn',
+  tag,
+  body: z.strictObject({ reason: textField(500, 0).default('') }),
+  responses: { 200: agentSession },
+  async handle({ context, caller, params, body }) {
+    await revokeSession(context, caller, params.id, body.reason)
+    return ok(await readSession(context, caller.organizationId, params.id))
+  },
+})
+
+export const agentSessionRoutes = [getSessions, getSession, postRevoke]

@@ -1,0 +1,81 @@
+import { z } from 'zod'
+import { endSession } from '../../governance/agents/end.ts'
+import { observe } from '../../governance/agents/observe.ts'
+import { readAgentApproval, withdrawOwn } from '../../governance/agents/waiting.ts'
+import { actOnce } from '../../governance/idempotency.ts'
+import { agentBodyLimit, decideQuestion, withInput } from '../agent-question.ts'
+import { readJsonBody } from '../json-body.ts'
+import { wholeNumber } from '../query.ts'
+import { askRoute, ok, route, type Call } from '../route.ts'
+import { agentApproval, agentDecision, authorizeBody, observeBody, sessionId } from '../schemas/agents.ts'
+import { id, labels } from '../schemas/common.ts'
+import { waitForApproval } from '../wait.ts'
+
+const tag = 'Agents'
+const askerOf = ({ identity, caller }: Call) => ({ identity, ip: caller.ip })
+
+const postAuthorize = askRoute({
+  key: 'POST /authorize',
+  summary:
+    'May this agent make this call? Answered by a decision in every case but 401, missing scope and 5xx',
+  tag,
+  body: authorizeBody,
+  responses: { 200: agentDecision },
+  async ask({ context, asker }, request) {
+    return ok(await decideQuestion(context, asker, () => readJsonBody(request, agentBodyLimit)))
+  },
+})
+
+const getAgentApproval = route({
+  key: 'GET /authorize/approvals/{id}',
+  summary: 'What became of a held call of your own; `wait` keeps the answer back until somebody has decided',
+  tag,
+  query: z.object({ wait: wholeNumber(0, 30).default(0) }),
+  responses: { 200: agentApproval },
+  async handle(call) {
+    const { context, params, query, signal } = call
+    await waitForApproval(context, askerOf(call), params.id, query.wait, signal)
+    return ok(await readAgentApproval(context, askerOf(call), params.id))
+  },
+})
+
+const postCancelApproval = route({
+  key: 'POST /authorize/approvals/{id}/cancel',
+  summary: 'Withdraw a held call of your own',
+  tag,
+  responses: { 200: agentApproval },
+  async handle(call) {
+    const { context, params, once } = call
+    await actOnce(once, () => withdrawOwn(context, askerOf(call), params.id))
+    return ok(await readAgentApproval(context, askerOf(call), params.id))
+  },
+})
+
+const postObserve = route({
+  key: 'POST /authorize/observe',
+  summary: 'Tell that a call has finished; one that no decision allowed raises an alert',
+  tag,
+  body: observeBody,
+  bodyLimit: agentBodyLimit,
+  responses: {
+    200: z.strictObject({ ok: z.literal(true), session_run_id: id, labels, unapproved: z.boolean() }),
+  },
+  async handle(call) {
+    return ok({ ok: true, ...(await observe(call.context, askerOf(call), withInput(call.body))) })
+  },
+})
+
+const postSessionEnd = route({
+  key: 'POST /authorize/sessions/end',
+  summary: 'End a session of your own: what waits for approval in it is withdrawn, its labels stay',
+  tag,
+  body: z.strictObject({ session_id: sessionId, reason: z.string().max(200).optional() }),
+  responses: {
+    200: z.strictObject({ ok: z.literal(true), session_run_id: id, cancelled_approvals: z.int() }),
+  },
+  async handle(call) {
+    return ok({ ok: true, ...(await endSession(call.context, askerOf(call), call.body.session_id)) })
+  },
+})
+
+export const agentRoutes = [postAuthorize, getAgentApproval, postCancelApproval, postObserve, postSessionEnd]

@@ -1,0 +1,51 @@
+import type { ColumnType, Generated } from 'kysely'
+import type { Role } from '../../policy/types.ts'
+import type { LabelSource } from './runs.ts'
+
+export const sessionStatuses = ['live', 'ended', 'revoked'] as const
+export type SessionStatus = (typeof sessionStatuses)[number]
+
+export interface AgentSessionsTable {
+  id: string
+  organization_id: string
+  user_id: string
+  /** The client's own id of it; one person's is another session than another's. */
+  session_id: string
+  /** The run record under which its receipts are read. */
+  run_id: string
+  agent_name: string
+  agent_kind: string
+  status: SessionStatus
+  labels: Generated<string[]>
+  label_sources: ColumnType<LabelSource[], string | undefined, string>
+  decision_seq: Generated<number>
+  allowed: Generated<number>
+  held: Generated<number>
+  denied: Generated<number>
+  /** Finished calls that no decision had allowed. */
+  unapproved: Generated<number>
+  started_at: Date
+  last_seen_at: Date
+  ended_at: Date | null
+  revoked_by: string | null
+  revoke_reason: string | null
+}
+
+/** A call that a decision allowed and that was seen to finish. Append-only. */
+export interface AgentObservationsTable {
+  decision_id: string
+  outcome: 'ok' | 'error' | null
+  at: Generated<Date>
+}
+
+export interface ToolPoliciesTable {
+  organization_id: string
+  tool_name: string
+  /** Empty: the organization's. */
+  role: Role | ''
+  allowed: boolean | null
+  restrictions: ColumnType<{ read_only?: boolean }, string, string>
+  created_by: string
+  created_at: Generated<Date>
+  updated_at: Generated<Date>
+}

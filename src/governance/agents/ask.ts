@@ -1,0 +1,136 @@
+import type { Context } from '../../context.ts'
+import { newId } from '../../contract/ids.ts'
+import type { ToolAnnotations } from '../../policy/agent-tools.ts'
+import type { JsonObject } from '../../policy/types.ts'
+import { canonicalJson } from '../canonical.ts'
+import { violates } from '../database-errors.ts'
+import type { Identity } from '../identity.ts'
+import { authorizeCalls, type AgentDecision } from './authorize.ts'
+import { readCall } from './classify.ts'
+import { callHash } from './same-call.ts'
+
+/** What an agent asks before it calls a tool (contract section 7), read and checked. */
+export interface AgentRequest {
+  readonly agent: { readonly name: string; readonly kind: string }
+  readonly session_id: string
+  readonly tool_name: string
+  readonly tool_input: JsonObject
+  readonly organization_id?: string | undefined
+  readonly tool_use_id?: string | undefined
+  readonly annotations?: ToolAnnotations | undefined
+}
+
+/** Who asks, from where. */
+export interface Asker {
+  readonly identity: Identity
+  readonly ip: string | null
+}
+
+/** An agent's approval waits for an hour unless its rule says otherwise (contract section 6). */
+const approvalSeconds = 3_600
+
+/** How often it is tried again to find the organization of a session that another process opens just now. */
+const mostTries = 3
+
+/**
+ * Decides one call of an agent (specification, "Authorization interface"). Whoever may not ask, or asks in a wrong
+ * organization, gets a `deny`, never an error: fail-open clients would let errors pass. Throws only what is no answer:
+ * the database is gone.
+ */
+export async function authorize(
+  context: Context,
+  asker: Asker,
+  request: AgentRequest,
+): Promise<AgentDecision> {
+  const { user, keyId } = asker.identity
+  const paramsHash = callHash(request.tool_name, request.tool_input)
+  const call = readCall(request.tool_name, request.tool_input, request.annotations ?? {})
+  for (let tries = 1; ; tries += 1) {
+    const organizationId = await organizationOf(context, asker.identity, request)
+    if (organizationId === '') return nowhere()
+    try {
+      return await context.combiner.join(organizationId, authorizeCalls, {
+        key: {
+          userId: user.id,
+          sessionId: request.session_id,
+          paramsHash,
+          toolUseId: request.tool_use_id ?? null,
+        },
+        agent: request.agent,
+        actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip },
+        named: request.organization_id ?? null,
+        call,
+        params: request.tool_input,
+        seal: (approvalId) => context.sealer.seal(approvalId, canonicalJson(request.tool_input)),
+        approvalSeconds,
+      })
+    } catch (error) {
+      // Opened at this moment in another organization: it belongs there.
+      if (tries === mostTries || !violates(error, 'agent_sessions_name')) throw error
+    }
+  }
+}
+
+/**
+ * Where a session belongs: the organization it started in; a new one to that which the request names, if the person is
+ * a member there, else to the key's.
+ */
+export async function organizationOf(
+  { db }: Context,
+  identity: Identity,
+  { session_id, organization_id }: Pick<AgentRequest, 'session_id' | 'organization_id'>,
+): Promise<string> {
+  const session = await db
+    .selectFrom('agent_sessions')
+    .select('organization_id')
+    .where('user_id', '=', identity.user.id)
+    .where('session_id', '=', session_id)
+    .executeTakeFirst()
+  if (session !== undefined) return session.organization_id
+  if (organization_id === undefined || organization_id === identity.organizationId)
+    return identity.organizationId
+  const member = await db
+    .selectFrom('memberships')
+    .select('organization_id')
+    .where('user_id', '=', identity.user.id)
+    .where('organization_id', '=', organization_id)
+    .executeTakeFirst()
+  return member?.organization_id ?? identity.organizationId
+}
+
+const nowhere = (): AgentDecision =>
+  unrecorded('no organization', 'The person this agent acts for belongs to no organization.')
+
+/** A denial of which no decision is kept: there is no session it could belong to. */
+export function unrecorded(reason: string, explanation: string): AgentDecision {
+  return {
+    decision: 'deny',
+    reason,
+    explanation,
+    decision_id: newId('decision'),
+    session_run_id: '',
+    labels: [],
+    side_effect: 'write',
+    rule_name: null,
+  }
+}
+
+/**
+ * A denial of a request that could not be read, so that it belongs to no session: kept in the audit log of the key's
+ * organization. `why` never quotes the request.
+ */
+export async function denyUnreadable(context: Context, asker: Asker, why: string): Promise<AgentDecision> {
+  const { user, keyId, organizationId } = asker.identity
+  const denied = unrecorded('unreadable request', `The request cannot be read, so it is denied: ${why}.`)
+  if (organizationId === '') return denied
+  await context.combiner.run(organizationId, 'agent.decide', async (tx) => {
+    tx.append({
+      eventType: 'agent_call.unreadable',
+      action: 'authorize',
+      status: 'deny',
+      actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip },
+      metadata: { decision_id: denied.decision_id },
+    })
+  })
+  return denied
+}

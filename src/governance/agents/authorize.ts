@@ -1,0 +1,251 @@
+import { newId } from '../../contract/ids.ts'
+import { addedLabels, decide, refused, type Call, type Decided } from '../../policy/decide.ts'
+import {
+  unionLabels,
+  type JsonObject,
+  type Label,
+  type SideEffect,
+  type Verdict,
+} from '../../policy/types.ts'
+import type { Actor } from '../audit.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import type { BatchKind } from '../combiner.ts'
+import { hasRole } from '../scopes.ts'
+import { classifyIn, type ReadCall } from './classify.ts'
+import { useHeldCall, withdrawHeld } from './held-call.ts'
+import {
+  loadAgentLedger,
+  type AgentLedger,
+  type CallKey,
+  type PriorDecision,
+  type SessionRecord,
+} from './ledger.ts'
+import { addLabels, openSession } from './sessions.ts'
+import { priorOf, sharedCall, stillStands } from './same-call.ts'
+
+/** One call that an agent asks about, read before the lock. */
+export interface AuthorizeOp {
+  readonly key: CallKey
+  readonly agent: { readonly name: string; readonly kind: string }
+  readonly actor: Extract<Actor, { type: 'user' }>
+  /** The organization the request names, if any. */
+  readonly named: string | null
+  readonly call: ReadCall
+  readonly params: JsonObject
+  /** Seals the parameters for the people who decide on this approval. */
+  readonly seal: (approvalId: string) => Buffer
+  /** How long an approval waits unless its rule says otherwise; 0 = for ever. */
+  readonly approvalSeconds: number
+}
+
+/** The answer to an agent (specification, "Decision"). */
+export interface AgentDecision {
+  readonly decision: Verdict
+  /** The rule's name where a rule decided. */
+  readonly reason: string
+  readonly explanation: string
+  readonly decision_id: string
+  readonly session_run_id: string
+  /** Of the session, as the call was decided on. */
+  readonly labels: readonly string[]
+  readonly side_effect: SideEffect
+  readonly rule_name: string | null
+  readonly approval_id?: string
+  readonly expires_at?: string | null
+}
+
+/**
+ * Decides agents' calls, in order, under the chain lock; commit point `agent.decide`. Labels that a call adds are there
+ * for the next one of the same batch.
+ */
+export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> = {
+  point: 'agent.decide',
+  load: (reader, ops) =>
+    loadAgentLedger(
+      reader,
+      ops.map((op) => op.key),
+    ),
+  apply: authorizeCall,
+  write: (tx, ledger) => ledger.write(tx),
+}
+
+/** A question as it is being decided. */
+export interface Question {
+  readonly op: AuthorizeOp
+  readonly session: SessionRecord
+  /** The same call, asked about before and not yet finished. */
+  readonly earlier: PriorDecision | null
+  readonly sideEffect: SideEffect
+  /** What it is decided on. A call that was let through on fewer labels cannot hold what the session has got since. */
+  readonly labels: readonly Label[]
+}
+
+function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): AgentDecision {
+  const shared = sharedCall(ledger, op)
+  const session = shared?.session ?? openSession(tx, ledger, { ...op.key, agent: op.agent })
+  ledger.touch(session)
+  const refusal = refusalOf(tx, ledger, session, op)
+  const earlier = shared?.prior ?? priorOf(ledger, session, op)
+  if (refusal === null && shared === null && earlier !== null && stillStands(tx, earlier))
+    return answerAgain(session, earlier)
+
+  const labels = earlier?.verdict === 'allow' ? earlier.labels : session.labels
+  const { sideEffect, outputLabels } = classifyIn(op.call, labels, tx.policy.settings)
+  const call: Call = { source: 'agents', tool: op.call.tool, sideEffect, params: op.params, labels }
+  const question: Question = { op, session, earlier, sideEffect, labels }
+  const decided = refusal ?? blockedBy(tx, ledger, question) ?? decide(tx.policy.compiled, call)
+  const judged = judge(tx, ledger, question, decided)
+  const answer = record(tx, ledger, question, judged)
+  // When it is allowed, not when it is seen to finish: calls run side by side, and none may slip between.
+  if (judged.verdict === 'allow')
+    addLabels(session, unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)), op.call.tool)
+  return answer
+}
+
+/** Why this person or session may not ask at all, whatever the call. */
+function refusalOf(
+  tx: ChainTx,
+  ledger: AgentLedger,
+  session: SessionRecord,
+  op: AuthorizeOp,
+): Decided | null {
+  if (tx.policy.frozen !== null)
+    return decide(tx.policy.compiled, {
+      source: 'agents',
+      tool: op.call.tool,
+      sideEffect: 'write',
+      params: {},
+      labels: [],
+    })
+  if (session.status === 'revoked')
+    return refused(
+      'session revoked',
+      'This agent session was revoked: nothing it asks for is allowed any more.',
+    )
+  if (op.named !== null && op.named !== tx.organizationId)
+    return refused(
+      'wrong organization',
+      'The call names another organization than the one its session belongs to: start a new session for it.',
+    )
+  const role = ledger.roles.get(op.key.userId)
+  if (role === undefined)
+    return refused('not a member', 'The person this agent acts for is not a member of the organization.')
+  if (hasRole(role, 'member')) return null
+  return refused(
+    'role may not ask',
+    `The person this agent acts for is only a ${role}: agents need \`member\`.`,
+  )
+}
+
+function blockedBy(tx: ChainTx, ledger: AgentLedger, { op, sideEffect }: Question): Decided | null {
+  const role = ledger.roles.get(op.key.userId) ?? 'viewer'
+  const blocked = tx.policy.toolAccess.blocks(op.call.tool, role, sideEffect)
+  return blocked === null ? null : refused(blocked.reason, blocked.explanation)
+}
+
+/** A decision with the approval it is about. */
+export interface Judged extends Decided {
+  readonly approvalId: string | null
+  readonly expiresAt: string | null
+}
+
+function judge(tx: ChainTx, ledger: AgentLedger, question: Question, decided: Decided): Judged {
+  if (decided.verdict === 'require_approval') return useHeldCall(tx, ledger, question, decided)
+  // Nobody needs to decide what no rule holds any more.
+  if (decided.verdict === 'allow') withdrawHeld(tx, ledger, question)
+  return { ...decided, approvalId: null, expiresAt: null }
+}
+
+/** Writes the decision and its audit entry. */
+function record(tx: ChainTx, ledger: AgentLedger, question: Question, judged: Judged): AgentDecision {
+  const { op, session, sideEffect } = question
+  const labels = [...question.labels]
+  const id = newId('decision')
+  session.decision_seq += 1
+  session[{ allow: 'allowed', require_approval: 'held', deny: 'denied' }[judged.verdict] as Counter] += 1
+  const { toolUseId, paramsHash } = op.key
+  const common = {
+    tool: op.call.tool,
+    side_effect: sideEffect,
+    verdict: judged.verdict,
+    rule_name: judged.ruleName,
+    reason: judged.reason,
+    explanation: judged.explanation,
+    labels,
+    params_hash: paramsHash,
+    approval_id: judged.approvalId,
+    policy_version: tx.policy.version,
+  }
+  ledger.newDecisions.push({
+    ...common,
+    id,
+    organization_id: tx.organizationId,
+    run_id: session.run_id,
+    seq: session.decision_seq,
+    step_id: null,
+    item_index: null,
+    attempt: 0,
+    rule_id: judged.ruleId,
+    matched_rules: judged.matchedRules,
+    label_sources: session.label_sources,
+    decided_at: tx.now,
+    session_id: session.id,
+    tool_use_id: toolUseId,
+    requested_by: op.key.userId,
+  })
+  if (toolUseId !== null)
+    ledger.addPrior({
+      ...common,
+      id,
+      session_id: session.id,
+      tool_use_id: toolUseId,
+      decided_at: tx.now.toISOString(),
+      observed: false,
+    })
+  tx.append({
+    eventType: 'agent_call.decided',
+    action: op.call.tool,
+    status: judged.verdict,
+    actor: op.actor,
+    runId: session.run_id,
+    metadata: {
+      decision_id: id,
+      session_id: session.id,
+      side_effect: sideEffect,
+      reason: judged.reason,
+      rule_id: judged.ruleId,
+      rule_name: judged.ruleName,
+      labels,
+      params_hash: paramsHash,
+      approval_id: judged.approvalId,
+    },
+  })
+  return {
+    decision: judged.verdict,
+    reason: judged.reason,
+    explanation: judged.explanation,
+    decision_id: id,
+    session_run_id: session.run_id,
+    labels,
+    side_effect: sideEffect,
+    rule_name: judged.ruleName,
+    ...(judged.verdict === 'require_approval' && judged.approvalId !== null
+      ? { approval_id: judged.approvalId, expires_at: judged.expiresAt }
+      : {}),
+  }
+}
+
+type Counter = 'allowed' | 'held' | 'denied'
+
+function answerAgain(session: SessionRecord, prior: PriorDecision): AgentDecision {
+  return {
+    decision: prior.verdict,
+    reason: prior.reason,
+    explanation: prior.explanation,
+    decision_id: prior.id,
+    session_run_id: session.run_id,
+    labels: prior.labels,
+    side_effect: prior.side_effect,
+    rule_name: prior.rule_name,
+  }
+}

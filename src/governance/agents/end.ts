@@ -1,0 +1,93 @@
+import { sql } from 'kysely'
+import type { Context } from '../../context.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import { notFound } from '../errors.ts'
+import { actorOf, type Caller } from '../identity.ts'
+import type { Asker } from './ask.ts'
+
+export interface EndedSession {
+  readonly session_run_id: string
+  readonly cancelled_approvals: number
+}
+
+/**
+ * Ends a session of the caller's own, and withdraws what waits for approval in it (contract section 7; commit point
+ * `agent.session`). Its labels stay: the next call opens it again with them. Throws `not_found`.
+ */
+export async function endSession(
+  context: Context,
+  { identity, ip }: Asker,
+  sessionId: string,
+): Promise<EndedSession> {
+  const known = await context.db
+    .selectFrom('agent_sessions')
+    .select(['id', 'organization_id', 'run_id'])
+    .where('user_id', '=', identity.user.id)
+    .where('session_id', '=', sessionId)
+    .executeTakeFirst()
+  if (known === undefined) throw notFound('agent session', sessionId)
+  return context.combiner.run(known.organization_id, 'agent.session', async (tx) => {
+    await tx.trx
+      .updateTable('agent_sessions')
+      .set({ status: 'ended', ended_at: tx.now })
+      .where('id', '=', known.id)
+      .where('status', '=', 'live')
+      .execute()
+    const cancelled = await withdrawAll(tx, known.id)
+    tx.append({
+      eventType: 'agent_session.ended',
+      action: 'end',
+      status: 'success',
+      actor: { type: 'user', id: identity.user.id, apiKeyId: identity.keyId, ip },
+      runId: known.run_id,
+      metadata: { session_id: known.id, cancelled_approvals: cancelled },
+    })
+    return { session_run_id: known.run_id, cancelled_approvals: cancelled }
+  })
+}
+
+/**
+ * Revokes a session for good: its next call is denied in every process, those that wait are withdrawn (specification,
+ * "What the service does" 9). Revoking again changes nothing.
+ */
+export async function revokeSession(
+  context: Context,
+  caller: Caller,
+  id: string,
+  reason: string,
+): Promise<void> {
+  await context.combiner.run(caller.organizationId, 'agent.session', async (tx) => {
+    const revoked = await tx.trx
+      .updateTable('agent_sessions')
+      .set((eb) => ({
+        status: 'revoked' as const,
+        revoked_by: caller.userId,
+        revoke_reason: reason,
+        ended_at: eb.fn.coalesce('ended_at', eb.val(tx.now)),
+      }))
+      .where('id', '=', id)
+      .where('organization_id', '=', caller.organizationId)
+      .where('status', '<>', 'revoked')
+      .returning('run_id')
+      .executeTakeFirst()
+    if (revoked === undefined) return
+    const cancelled = await withdrawAll(tx, id)
+    tx.append({
+      eventType: 'agent_session.revoked',
+      action: 'revoke',
+      status: 'success',
+      actor: actorOf(caller),
+      runId: revoked.run_id,
+      metadata: { session_id: id, cancelled_approvals: cancelled },
+    })
+  })
+}
+
+/** Takes what waits in a session out of the inbox; whoever waits for it is told. */
+async function withdrawAll(tx: ChainTx, sessionId: string): Promise<number> {
+  const { rows } = await sql<{ id: string }>`
+    update approvals set status = 'cancelled', decided_at = ${tx.now}
+    where session_id = ${sessionId} and status = 'pending' returning id`.execute(tx.trx)
+  for (const { id } of rows) tx.touched.add(id)
+  return rows.length
+}

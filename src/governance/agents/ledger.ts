@@ -1,0 +1,212 @@
+import { sql } from 'kysely'
+import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
+import type { LabelSource } from '../../db/schema/runs.ts'
+import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
+import type { ChainReader, ChainTx } from '../chain-tx.ts'
+import {
+  approvalColumns,
+  insertApprovals,
+  insertDecisions,
+  numbered,
+  updateApprovals,
+  type ApprovalRecord,
+  type NewApproval,
+  type NewDecision,
+} from '../records.ts'
+
+/** What names a call for the reader: its person, the client's session, the call's hash and the client's id of it. */
+export interface CallKey {
+  readonly userId: string
+  readonly sessionId: string
+  /** Over `{tool, params}`. */
+  readonly paramsHash: string
+  readonly toolUseId: string | null
+}
+
+export interface SessionRecord extends Pick<
+  AgentSessionsTable,
+  'id' | 'user_id' | 'session_id' | 'run_id' | 'agent_name' | 'agent_kind'
+> {
+  status: SessionStatus
+  labels: string[]
+  label_sources: LabelSource[]
+  decision_seq: number
+  allowed: number
+  held: number
+  denied: number
+  started_at: string
+  last_seen_at: string
+  ended_at: string | null
+}
+
+/** A decision on a call that has an id of the client's: an answer that got lost is given again. */
+export interface PriorDecision {
+  readonly id: string
+  readonly session_id: string
+  readonly tool_use_id: string
+  readonly tool: string
+  readonly side_effect: SideEffect
+  readonly params_hash: string
+  readonly verdict: Verdict
+  readonly rule_name: string | null
+  readonly reason: string
+  readonly explanation: string
+  readonly labels: string[]
+  readonly approval_id: string | null
+  readonly policy_version: number
+  readonly decided_at: string
+  /** It was seen to finish: asked again under this id it is another call. */
+  readonly observed: boolean
+}
+
+const nameOf = (userId: string, sessionId: string): string => `${userId}\n${sessionId}`
+const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\n${paramsHash}`
+
+/** The rows that agents' calls of one batch share, read in one statement and written back multi-row. */
+export class AgentLedger {
+  readonly roles = new Map<string, Role>()
+  readonly approvals = new Map<string, ApprovalRecord>()
+  readonly newApprovals: NewApproval[] = []
+  readonly newDecisions: NewDecision[] = []
+  readonly dirtyApprovals = new Set<ApprovalRecord>()
+  readonly #sessions = new Map<string, SessionRecord>()
+  readonly #byId = new Map<string, SessionRecord>()
+  readonly #dirty = new Set<SessionRecord>()
+  readonly #priors = new Map<string, PriorDecision[]>()
+  readonly #ofCall = new Map<string, ApprovalRecord>()
+
+  session(userId: string, sessionId: string): SessionRecord | undefined {
+    return this.#sessions.get(nameOf(userId, sessionId))
+  }
+
+  sessionById(id: string): SessionRecord | undefined {
+    return this.#byId.get(id)
+  }
+
+  addSession(record: SessionRecord): SessionRecord {
+    this.#sessions.set(nameOf(record.user_id, record.session_id), record)
+    this.#byId.set(record.id, record)
+    return record
+  }
+
+  /** Marks a session, a new one too, to be written. */
+  touch(record: SessionRecord): void {
+    this.#dirty.add(record)
+  }
+
+  /** Decisions on calls of this client id by the same person's sessions, the newest first. */
+  priors(userId: string, toolUseId: string): readonly PriorDecision[] {
+    return (this.#priors.get(toolUseId) ?? []).filter(
+      (prior) => this.#byId.get(prior.session_id)?.user_id === userId,
+    )
+  }
+
+  addPrior(prior: PriorDecision): void {
+    this.#priors.set(prior.tool_use_id, [prior, ...(this.#priors.get(prior.tool_use_id) ?? [])])
+  }
+
+  /** The newest approval of an identical call of the session. */
+  approvalOf(session: SessionRecord, paramsHash: string): ApprovalRecord | undefined {
+    return this.#ofCall.get(callOf(session.id, paramsHash))
+  }
+
+  addApproval(approval: NewApproval): void {
+    this.newApprovals.push(approval)
+    this.keepApproval(approval.record)
+  }
+
+  keepApproval(record: ApprovalRecord): void {
+    this.approvals.set(record.id, record)
+    const key = callOf(record.session_id ?? '', record.params_hash ?? '')
+    const known = this.#ofCall.get(key)
+    if (known === undefined || known.id < record.id) this.#ofCall.set(key, record)
+  }
+
+  write(tx: ChainTx): void {
+    const parts = []
+    if (this.#dirty.size > 0) parts.push(writeSessions(tx, [...this.#dirty]))
+    if (this.newApprovals.length > 0) parts.push(insertApprovals(tx, this.newApprovals))
+    const moved = [...this.dirtyApprovals].filter(
+      (record) => !this.newApprovals.some((each) => each.record === record),
+    )
+    if (moved.length > 0) parts.push(updateApprovals(moved))
+    if (this.newDecisions.length > 0) parts.push(insertDecisions(this.newDecisions))
+    if (parts.length > 0) void tx.send(sql`with ${sql.join(parts)} select 1`)
+  }
+}
+
+/** What is not the session's name may change; its name, person and organization never do. */
+function writeSessions(tx: ChainTx, sessions: readonly SessionRecord[]) {
+  return sql`written_sessions as (
+    insert into agent_sessions as s (organization_id, id, user_id, session_id, run_id, agent_name, agent_kind, status,
+      labels, label_sources, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at)
+    select ${tx.organizationId}, r.id, r.user_id, r.session_id, r.run_id, r.agent_name, r.agent_kind, r.status, r.labels,
+      r.label_sources, r.decision_seq, r.allowed, r.held, r.denied, r.started_at, r.last_seen_at, r.ended_at
+    from json_to_recordset(${numbered(sessions)}::json) as r(id text, user_id text, session_id text, run_id text,
+      agent_name text, agent_kind text, status text, labels text[], label_sources jsonb, decision_seq int, allowed int,
+      held int, denied int, started_at timestamptz, last_seen_at timestamptz, ended_at timestamptz)
+    on conflict (id) do update set status = excluded.status, labels = excluded.labels,
+      label_sources = excluded.label_sources, decision_seq = excluded.decision_seq, allowed = excluded.allowed,
+      held = excluded.held, denied = excluded.denied, last_seen_at = excluded.last_seen_at, ended_at = excluded.ended_at
+  )`
+}
+
+interface LoadedRows {
+  sessions: SessionRecord[] | null
+  priors: PriorDecision[] | null
+  approvals: ApprovalRecord[] | null
+  roles: { user_id: string; role: Role }[] | null
+}
+
+/** How long a lost answer is given again. */
+export const replayMinutes = 10
+
+/** Reads sessions, earlier decisions on the same calls, their approvals, and the present roles of askers and voters. */
+export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {
+  const { organizationId } = reader
+  const uses = keys.flatMap((key) => key.toolUseId ?? [])
+  const rows = await reader.send(sql<LoadedRows>`
+    with k as (
+      select distinct * from unnest(${keys.map((key) => key.userId)}::text[], ${keys.map((key) => key.sessionId)}::text[],
+                                    ${keys.map((key) => key.paramsHash)}::text[]) as k(user_id, session_id, params_hash)
+    ), p as (
+      select d.id, d.session_id, d.tool_use_id, d.tool, d.side_effect, d.params_hash, d.verdict, d.rule_name, d.reason,
+             d.explanation, d.labels, d.approval_id, d.policy_version, d.decided_at,
+             exists(select from agent_observations o where o.decision_id = d.id) as observed
+      from decisions d
+      where d.tool_use_id = any(${uses}::text[]) and d.organization_id = ${organizationId}
+        and d.decided_at > clock_timestamp() - ${replayMinutes} * interval '1 minute'
+    ), s as (
+      select id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources, decision_seq,
+             allowed, held, denied, started_at, last_seen_at, ended_at
+      from agent_sessions
+      where organization_id = ${organizationId}
+        and ((user_id, session_id) in (select user_id, session_id from k) or id in (select session_id from p))
+    ), a as (
+      -- Of many approvals of one call, each used up by one asking, only the newest counts.
+      select newest.* from s join k on k.user_id = s.user_id cross join lateral (
+        select ${approvalColumns} from approvals
+        where session_id = s.id and params_hash = k.params_hash and superseded_by is null
+        order by id desc limit 1
+      ) as newest
+    ), b as (
+      select ${approvalColumns} from approvals
+      where id in (select approval_id from p) and id not in (select id from a)
+    ), m as (
+      select user_id, role from memberships where organization_id = ${organizationId}
+        and user_id in (select user_id from k
+                        union select v.user_id from approval_votes v
+                              where v.approval_id in (select id from a union all select id from b))
+    )
+    select (select json_agg(s) from s) as sessions,
+           (select json_agg(p order by p.decided_at desc, p.id desc) from p) as priors,
+           (select json_agg(x) from (select * from a union all select * from b) as x) as approvals,
+           (select json_agg(m) from m) as roles`)
+  const loaded = rows[0] as LoadedRows
+  const ledger = new AgentLedger()
+  for (const session of loaded.sessions ?? []) ledger.addSession(session)
+  for (const prior of [...(loaded.priors ?? [])].reverse()) ledger.addPrior(prior)
+  for (const approval of loaded.approvals ?? []) ledger.keepApproval(approval)
+  for (const { user_id, role } of loaded.roles ?? []) ledger.roles.set(user_id, role)
+  return ledger
+}

@@ -1,0 +1,68 @@
+import { canonicalJson, sha256 } from '../canonical.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import type { AuthorizeOp } from './authorize.ts'
+import type { AgentLedger, PriorDecision, SessionRecord } from './ledger.ts'
+
+/*
+ * Whether two questions are about one call. A client gives each call an id (`tool_use_id`); for some minutes, and until
+ * the call is seen to finish, a question with the same id and the same input is the same call asked about again.
+ */
+
+/** What identifies a call's content: lower-case hex SHA-256 over `{tool, params}` (contract section 6). */
+export function callHash(tool: string, params: unknown): string {
+  return sha256(canonicalJson({ tool, params }))
+}
+
+/**
+ * Whether a recorded answer is given again. Only while nothing has changed that it was decided on: after a rule, policy or
+ * setting was saved the call is decided anew.
+ */
+export function stillStands(tx: ChainTx, prior: PriorDecision): boolean {
+  return prior.verdict !== 'require_approval' && prior.policy_version === tx.policy.version
+}
+
+/** The newest decision on this call in this session, if the call has not been seen to finish. */
+export function priorOf(ledger: AgentLedger, session: SessionRecord, op: AuthorizeOp): PriorDecision | null {
+  if (op.key.toolUseId === null) return null
+  const prior = ledger
+    .priors(op.key.userId, op.key.toolUseId)
+    .find(
+      (each) =>
+        each.session_id === session.id &&
+        each.tool === op.call.tool &&
+        each.params_hash === op.key.paramsHash,
+    )
+  return prior === undefined || prior.observed ? null : prior
+}
+
+/** A call that another adapter of the same person has asked about: the hook before, the gateway now. */
+export interface SharedCall {
+  readonly session: SessionRecord
+  readonly prior: PriorDecision
+}
+
+/**
+ * The hook sees a protocol call as `mcp__<gateway>__<server>__<tool>`, the gateway behind it as `mcp__<server>__<tool>`,
+ * in a session of its own. With the same client id and input it is one call: decided in the hook's session, whose labels
+ * count, and covered by the approval that let it through there.
+ */
+export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
+  if (op.key.toolUseId === null) return null
+  const own = ledger.session(op.key.userId, op.key.sessionId)
+  for (const prior of ledger.priors(op.key.userId, op.key.toolUseId)) {
+    if (prior.observed || prior.verdict !== 'allow' || prior.session_id === own?.id) continue
+    const session = ledger.sessionById(prior.session_id)
+    if (session === undefined || session.status !== 'live') continue
+    if (isBehindGateway(prior.tool, op.call.tool) && callHash(prior.tool, op.params) === prior.params_hash)
+      return { session, prior }
+  }
+  return null
+}
+
+/** `mcp__svc__fs__write` in front of `mcp__fs__write`. */
+function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
+  const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]
+  return (
+    inner !== undefined && /^mcp__[^_](?:.*?[^_])?__/.test(seenByHook) && seenByHook.endsWith(`__${inner}`)
+  )
+}

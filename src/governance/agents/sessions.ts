@@ -1,0 +1,61 @@
+import { newId } from '../../contract/ids.ts'
+import type { Label } from '../../policy/types.ts'
+import { unionLabels } from '../../policy/types.ts'
+import type { ChainTx } from '../chain-tx.ts'
+import type { AgentLedger, SessionRecord } from './ledger.ts'
+
+/** Who asks, and in which of their sessions. */
+export interface SessionKey {
+  readonly userId: string
+  readonly sessionId: string
+  readonly agent: { readonly name: string; readonly kind: string }
+}
+
+/**
+ * The session a call belongs to, live from now on unless it was revoked: after its end the next call opens it again with
+ * the labels it had (contract section 7). A new one is bound to the organization of the transaction.
+ */
+export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): SessionRecord {
+  const now = tx.now.toISOString()
+  const session =
+    ledger.session(key.userId, key.sessionId) ??
+    ledger.addSession({
+      id: newId('session'),
+      user_id: key.userId,
+      session_id: key.sessionId,
+      run_id: newId('run'),
+      agent_name: key.agent.name,
+      agent_kind: key.agent.kind,
+      status: 'live',
+      labels: [],
+      label_sources: [],
+      decision_seq: 0,
+      allowed: 0,
+      held: 0,
+      denied: 0,
+      started_at: now,
+      last_seen_at: now,
+      ended_at: null,
+    })
+  session.last_seen_at = now
+  if (session.status === 'ended') {
+    session.status = 'live'
+    session.ended_at = null
+  }
+  ledger.touch(session)
+  return session
+}
+
+/** Lets labels join the session, with the tool that brought them: every later call carries them. */
+export function addLabels(session: SessionRecord, labels: readonly Label[], tool: string): void {
+  if (labels.length === 0) return
+  session.labels = unionLabels(session.labels, labels)
+  session.label_sources = session.labels.map((label) => {
+    const from = session.label_sources.find((source) => source.label === label)?.from ?? []
+    const isNews = labels.includes(label) && !from.includes(tool) && from.length < mostSources
+    return { label, from: isNews ? [...from, tool] : from }
+  })
+}
+
+/** Enough to tell where a label came from; tools' names are free text and need not all be kept. */
+const mostSources = 20

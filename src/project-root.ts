@@ -1,0 +1,14 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The project's root: holds package.json, temporal-dev.yml, samples/ and adapters/, from sources and from the build alike. */
+export function projectRoot(): string {
+  let folder = fileURLToPath(new URL('.', import.meta.url))
+  while (!existsSync(join(folder, 'package.json'))) {
+    const parent = join(folder, '..')
+    if (parent === folder) throw new Error('package.json not found above the program, install it again')
+    folder = parent
+  }
+  return folder
+}

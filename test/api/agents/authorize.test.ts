@@ -1,0 +1,429 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { newId } from '../../../src/contract/ids.ts'
+import { addKey, addOrganization, addPerson } from '../fixtures.ts'
+import { startTestServer, type TestServer } from '../server.ts'
+import { Agent, agentWorld, type AgentWorld } from './agent.ts'
+
+/* POST /authorize (contract section 7): every answer is a decision. */
+
+let server: TestServer
+let world: AgentWorld
+beforeAll(async () => {
+  server = await startTestServer()
+})
+beforeEach(async () => {
+  world = await agentWorld(server)
+})
+afterAll(() => server.close())
+
+const outward = {
+  name: 'no company data outside',
+  verdict: 'deny',
+  side_effects: ['egress'],
+  labels: { all_of: ['internal', 'untrusted'] },
+}
+
+test('labels of what a session may read join it when the call is allowed, and meet the rule', async () => {
+  await world.change('POST', '/rules', outward)
+  const agent = world.agent()
+  const first = await agent.ask('Read', { file_path: '/w/a' })
+  expect(first).toMatchObject({ decision: 'allow', side_effect: 'read', labels: [], rule_name: null })
+  const second = await agent.ask('WebFetch', { url: 'https://example.com' })
+  expect(second).toMatchObject({ decision: 'allow', labels: ['internal'] })
+  const third = await agent.ask('PushNotification', { message: 'x' })
+  expect(third).toMatchObject({
+    decision: 'deny',
+    reason: outward.name,
+    rule_name: outward.name,
+    side_effect: 'egress',
+    labels: ['internal', 'untrusted'],
+  })
+  expect(third.explanation).toContain('`no company data outside`')
+  expect(third.session_run_id).toBe(first.session_run_id)
+})
+
+test('of calls that come together none slips between: the read that is decided first labels the others', async () => {
+  await world.change('POST', '/rules', { ...outward, labels: { any_of: ['internal'] } })
+  const agent = world.agent()
+  const answers = await Promise.all([
+    agent.ask('Read'),
+    ...Array.from({ length: 20 }, () => agent.ask('PushNotification')),
+  ])
+  for (const answer of answers.slice(1))
+    expect(answer.decision).toBe(answer.labels.includes('internal') ? 'deny' : 'allow')
+  expect((await agent.ask('PushNotification')).decision).toBe('deny')
+})
+
+test('another person’s session of the same name is another session', async () => {
+  const agent = world.agent()
+  const mine = await agent.ask('Read')
+  const theirs = await new Agent(server, world.admin.key, agent.session).ask('Read')
+  expect(theirs.labels).toEqual([])
+  expect(theirs.session_run_id).not.toBe(mine.session_run_id)
+})
+
+test('an unknown tool is a write, an override says what it is, annotations make it stricter', async () => {
+  const agent = world.agent()
+  expect((await agent.ask('Frobnicate')).side_effect).toBe('write')
+  await world.change('PATCH', '/governance', {
+    external_tools: { Frobnicate: { side_effect: 'read', output_labels: ['pii'] } },
+  })
+  expect((await agent.ask('Frobnicate')).side_effect).toBe('read')
+  const next = await agent.ask('Frobnicate', {}, { annotations: { destructiveHint: true } })
+  expect(next).toMatchObject({ side_effect: 'write', labels: ['pii'] })
+  const open = await agent.ask('Write', {}, { annotations: { openWorldHint: true } })
+  expect(open.side_effect).toBe('egress')
+})
+
+describe('a held call', () => {
+  const rule = { name: 'writes wait', verdict: 'require_approval', tools: ['Write'] }
+  beforeEach(() => world.change('POST', '/rules', rule))
+
+  test('asked again while it waits has the same approval, and approved runs once', async () => {
+    const agent = world.agent()
+    const held = await agent.ask('Write', { file_path: 'a' })
+    expect(held).toMatchObject({ decision: 'require_approval', reason: rule.name })
+    const again = await agent.ask('Write', { file_path: 'a' })
+    expect(again.approval_id).toBe(held.approval_id)
+    const other = await agent.ask('Write', { file_path: 'b' })
+    expect(other.approval_id).not.toBe(held.approval_id)
+    expect((await world.decide(held.approval_id, 'approve')).status).toBe(200)
+    const racing = await Promise.all([1, 2, 3].map(() => agent.ask('Write', { file_path: 'a' })))
+    expect(racing.filter((each) => each.decision === 'allow')).toHaveLength(1)
+    const anew = racing.filter((each) => each.decision === 'require_approval').map((each) => each.approval_id)
+    expect(new Set(anew).size).toBe(1)
+    expect(anew[0]).not.toBe(held.approval_id)
+    const approval = await server.call(world.admin.key, 'GET', `/approvals/${held.approval_id}`)
+    expect(approval.body).toMatchObject({
+      kind: 'agent_call',
+      session_id: agent.session,
+      params: { file_path: 'a' },
+      tool: 'Write',
+      status: 'approved',
+    })
+    expect(approval.body.used_at).not.toBeNull()
+  })
+
+  test('rejected it stays denied', async () => {
+    const agent = world.agent()
+    const { approval_id } = await agent.ask('Write')
+    await world.decide(approval_id, 'reject')
+    const denied = await agent.ask('Write')
+    expect(denied).toMatchObject({ decision: 'deny', reason: rule.name })
+    expect(denied.explanation).toContain('rejected it')
+  })
+
+  test('waits for its person, is told at once, and may be withdrawn by its own person only', async () => {
+    const agent = world.agent()
+    const { approval_id } = await agent.ask('Write')
+    const path = `/authorize/approvals/${approval_id}`
+    const waiting = server.call(world.member.key, 'GET', `${path}?wait=30`)
+    expect((await server.call(world.admin.key, 'GET', path)).status).toBe(404)
+    await world.decide(approval_id, 'approve')
+    expect((await waiting).body).toMatchObject({ status: 'approved', decided_by: world.admin.userId })
+    const next = await agent.ask('Write', { n: 1 })
+    const cancel = `/authorize/approvals/${next.approval_id}/cancel`
+    expect((await server.call(world.admin.key, 'POST', cancel)).status).toBe(404)
+    expect((await server.call(world.member.key, 'POST', cancel)).body.status).toBe('cancelled')
+    expect((await agent.ask('Write', { n: 1 })).approval_id).not.toBe(next.approval_id)
+  })
+
+  test('after its expiry is held anew', async () => {
+    const agent = world.agent()
+    const { approval_id } = await agent.ask('Write')
+    await server.context.pool.query(
+      "update approvals set expires_at = now() - interval '1 s' where id = $1",
+      [approval_id],
+    )
+    const path = `/authorize/approvals/${approval_id}`
+    expect((await server.call(world.member.key, 'GET', path)).body.status).toBe('expired')
+    expect((await agent.ask('Write')).approval_id).not.toBe(approval_id)
+  })
+
+  test('approved is held anew when the session has since got labels that nobody was shown', async () => {
+    const agent = world.agent()
+    const { approval_id } = await agent.ask('Write')
+    await world.decide(approval_id, 'approve')
+    await agent.ask('Read')
+    const anew = await agent.ask('Write')
+    expect(anew.decision).toBe('require_approval')
+    expect(anew.approval_id).not.toBe(approval_id)
+  })
+
+  test('approved is denied when a rule that denies it was saved meanwhile', async () => {
+    const agent = world.agent()
+    const { approval_id } = await agent.ask('Write')
+    await world.decide(approval_id, 'approve')
+    await world.change('POST', '/rules', { name: 'no writes', verdict: 'deny', tools: ['Write'] })
+    expect(await agent.ask('Write')).toMatchObject({ decision: 'deny', reason: 'no writes' })
+  })
+
+  test('that nobody needs to decide any more is withdrawn', async () => {
+    const agent = world.agent()
+    const { approval_id } = await agent.ask('Write')
+    const { body } = await server.call(world.owner.key, 'GET', `/organizations/${world.organizationId}/rules`)
+    await world.change('DELETE', `/rules/${body.data[0].id}`)
+    expect((await agent.ask('Write')).decision).toBe('allow')
+    const approval = await server.call(world.admin.key, 'GET', `/approvals/${approval_id}`)
+    expect(approval.body.status).toBe('cancelled')
+  })
+})
+
+describe('an answer that got lost', () => {
+  test('is given again, whatever it was, and counts once', async () => {
+    await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
+    const agent = world.agent()
+    const read = agent.question('Read')
+    const [first, second] = [await agent.send(read), await agent.send(read)]
+    expect(second.body).toEqual({ ...first.body })
+    const write = agent.question('Write')
+    const { approval_id } = (await agent.send(write)).body
+    await world.decide(approval_id, 'approve')
+    const [allowed, again] = [await agent.send(write), await agent.send(write)]
+    expect(allowed.body.decision).toBe('allow')
+    expect(again.body).toEqual(allowed.body)
+    expect((await agent.ask('Write')).decision).toBe('require_approval')
+  })
+
+  test('is decided anew once a rule has been saved, and an approval that let it through still does', async () => {
+    await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
+    const agent = world.agent()
+    const write = agent.question('Write')
+    const { approval_id } = (await agent.send(write)).body
+    await world.decide(approval_id, 'approve')
+    await agent.send(write)
+    await world.change('POST', '/rules', { name: 'other', verdict: 'deny', tools: ['Edit'] })
+    expect((await agent.send(write)).body.decision).toBe('allow')
+    await world.change('POST', '/rules', { name: 'no writes', verdict: 'deny', tools: ['Write'] })
+    expect((await agent.send(write)).body.decision).toBe('deny')
+  })
+
+  test('is none once the call has finished: the same id asks for another call', async () => {
+    await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
+    const agent = world.agent()
+    const write = agent.question('Write')
+    const { approval_id } = (await agent.send(write)).body
+    await world.decide(approval_id, 'approve')
+    await agent.send(write)
+    expect((await agent.finish(write)).unapproved).toBe(false)
+    expect((await agent.send(write)).body.decision).toBe('require_approval')
+  })
+})
+
+describe('who may not ask gets a denial, not an error', () => {
+  test('a viewer, one who has left, another organization than the session’s', async () => {
+    const viewer = await addPerson(server.context, world.organizationId, 'viewer')
+    expect((await new Agent(server, viewer.key).ask('Read')).decision).toBe('deny')
+    const agent = world.agent()
+    const first = await agent.ask('Read')
+    const elsewhere = await addOrganization(server.context)
+    const wrong = await agent.ask('Read', {}, { organization_id: elsewhere.id })
+    expect(wrong).toMatchObject({ decision: 'deny', reason: 'wrong organization' })
+    expect(wrong.session_run_id).toBe(first.session_run_id)
+    expect((await world.agent().ask('Read', {}, { organization_id: elsewhere.id })).decision).toBe('deny')
+    await server.context.db.deleteFrom('memberships').where('user_id', '=', world.member.userId).execute()
+    expect(await agent.ask('Read')).toMatchObject({ decision: 'deny', reason: 'not a member' })
+  })
+
+  test('a new session belongs to the organization it names, where its person is a member', async () => {
+    const elsewhere = await addOrganization(server.context)
+    await server.context.db
+      .insertInto('memberships')
+      .values({ organization_id: elsewhere.id, user_id: world.member.userId, role: 'member' })
+      .execute()
+    const agent = world.agent()
+    expect((await agent.ask('Read', {}, { organization_id: elsewhere.id })).decision).toBe('allow')
+    expect((await agent.ask('Read')).decision).toBe('allow')
+    expect((await agent.ask('Read', {}, { organization_id: world.organizationId })).decision).toBe('deny')
+    const [session] = (await server.call(elsewhere.owner.key, 'GET', '/agent-sessions')).body.data
+    expect(session.session_id).toBe(agent.session)
+  })
+
+  test('a revoked session, for good and for what waits in it', async () => {
+    await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
+    const agent = world.agent()
+    const { approval_id } = await agent.ask('Write')
+    const waiting = server.call(world.member.key, 'GET', `/authorize/approvals/${approval_id}?wait=30`)
+    const [session] = (await server.call(world.admin.key, 'GET', '/agent-sessions')).body.data
+    expect(session.session_id).toBe(agent.session)
+    const revoked = await server.call(world.admin.key, 'POST', `/agent-sessions/${session.id}/revoke`, {
+      reason: 'gone wild',
+    })
+    expect(revoked.body).toMatchObject({
+      status: 'revoked',
+      revoked_by: world.admin.userId,
+      revoke_reason: 'gone wild',
+    })
+    expect((await waiting).body.status).toBe('cancelled')
+    expect(await agent.ask('Read')).toMatchObject({ decision: 'deny', reason: 'session revoked' })
+    await server.call(world.member.key, 'POST', '/authorize/sessions/end', { session_id: agent.session })
+    expect((await agent.ask('Read')).decision).toBe('deny')
+  })
+
+  test.each<[string, unknown]>([
+    ['no object', []],
+    ['nothing', {}],
+    [
+      'an unknown field',
+      { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name: 'T', tool_input: {}, x: 1 },
+    ],
+    [
+      'an input that is no object',
+      { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name: 'T', tool_input: 'x' },
+    ],
+    ['too deep an input', { tool_input: JSON.parse(`${'[{"a":'.repeat(70)}1${'}]'.repeat(70)}`) }],
+  ])('a question that cannot be read: %s', async (_, body) => {
+    const answer = await server.call(world.member.key, 'POST', '/authorize', body)
+    expect(answer.status).toBe(200)
+    expect(answer.body).toMatchObject({ decision: 'deny', reason: 'unreadable request' })
+  })
+
+  test('a body over 4 MiB; one below is decided', async () => {
+    const agent = world.agent()
+    const fits = await agent.ask('Write', { content: 'x'.repeat(3_500_000) })
+    expect(fits.decision).toBe('allow')
+    const big = await agent.send(agent.question('Write', { content: 'x'.repeat(4_300_000) }))
+    expect([big.status, big.body.reason]).toEqual([200, 'unreadable request'])
+  })
+
+  test('too many questions', async () => {
+    await server.context.db
+      .updateTable('organizations')
+      .set({ quota_overrides: JSON.stringify({ authorize_per_minute: 2, requests_per_minute: 100_000 }) })
+      .where('id', '=', world.organizationId)
+      .execute()
+    const agent = world.agent()
+    const reasons = []
+    for (let n = 0; n < 4; n += 1) reasons.push((await agent.ask('Read')).reason)
+    expect(reasons.slice(2)).toEqual(['rate limited', 'rate limited'])
+  })
+
+  test('without a key it is 401, without the scope 403', async () => {
+    const question = world.agent().question('Read')
+    expect((await server.call(null, 'POST', '/authorize', question)).status).toBe(401)
+    const { secret } = await addKey(server.context, world.organizationId, world.member.userId, ['runs:read'])
+    expect((await server.call(secret, 'POST', '/authorize', question)).body.error.code).toBe('missing_scope')
+  })
+})
+
+test('a frozen organization denies everything from the next decision on', async () => {
+  const agent = world.agent()
+  expect((await agent.ask('Read')).decision).toBe('allow')
+  expect((await world.change('POST', '/freeze', { reason: 'incident' })).body.frozen).toBe(true)
+  expect(await agent.ask('Read')).toMatchObject({ decision: 'deny', reason: 'organization frozen' })
+  const { body } = await server.call(
+    world.owner.key,
+    'GET',
+    `/organizations/${world.organizationId}/governance/audit?event_type=organization.frozen`,
+  )
+  expect(body.events[0]).toMatchObject({ metadata: { reason: 'incident' } })
+  expect(body.events[0].duration_ms).toBeGreaterThanOrEqual(0)
+  await world.change('POST', '/unfreeze', { reason: 'over' })
+  expect((await agent.ask('Read')).decision).toBe('allow')
+})
+
+describe('tool policies', () => {
+  test('block a tool for the organization or a role, make it read-only, and hold at once', async () => {
+    const [member, admin] = [world.agent(), new Agent(server, world.admin.key)]
+    await world.change('POST', '/tool-policies', { tool_name: 'Bash', allowed: false, role: 'member' })
+    expect(await member.ask('Bash', { command: 'ls' })).toMatchObject({
+      decision: 'deny',
+      reason: 'tool blocked for role member',
+    })
+    expect((await admin.ask('Bash', { command: 'ls' })).decision).toBe('allow')
+    await world.change('PATCH', '/tool-policies/Bash', {
+      role: 'member',
+      allowed: null,
+      restrictions: { read_only: true },
+    })
+    expect((await member.ask('Bash', { command: 'ls' })).reason).toBe('tool is read-only for role member')
+    await world.change('DELETE', '/tool-policies/Bash?role=member')
+    expect((await member.ask('Bash', { command: 'ls' })).decision).toBe('allow')
+    await world.change('POST', '/tool-policies', { tool_name: 'Bash', allowed: false })
+    expect((await admin.ask('Bash', { command: 'ls' })).reason).toBe('tool blocked by the organization')
+  })
+
+  test('are needed where the default is deny', async () => {
+    await world.change('PATCH', '/governance', { default_tool_access: 'deny' })
+    const agent = world.agent()
+    expect((await agent.ask('Read')).reason).toBe('tool not allowed by any policy')
+    await world.change('POST', '/tool-policies', { tool_name: 'Read', allowed: true })
+    expect((await agent.ask('Read')).decision).toBe('allow')
+  })
+
+  test('name one known tool, once', async () => {
+    const path = `/organizations/${world.organizationId}/tool-policies`
+    const post = (body: object) => server.call(world.owner.key, 'POST', path, body)
+    const unknown = await post({ tool_name: 'bush', allowed: false })
+    expect([unknown.status, unknown.body.error.code]).toEqual([422, 'validation_error'])
+    expect(unknown.text).toContain('GET /tools')
+    expect((await post({ tool_name: 'mcp__x__*', allowed: false })).status).toBe(422)
+    expect((await post({ tool_name: 'Bash', restrictions: { max_message_length: 3 } })).status).toBe(422)
+    expect((await post({ tool_name: 'Bash', allowed: false })).status).toBe(201)
+    expect((await post({ tool_name: 'Bash', allowed: false })).status).toBe(409)
+  })
+})
+
+test('a finished call that no decision allowed is an alert, and its labels join the session', async () => {
+  await world.change('POST', '/rules', { name: 'no', verdict: 'deny', tools: ['Read'] })
+  const agent = world.agent()
+  const denied = agent.question('Read')
+  expect((await agent.send(denied)).body.decision).toBe('deny')
+  expect(await agent.finish(denied)).toMatchObject({ unapproved: true, labels: ['internal'] })
+  const fine = agent.question('Grep')
+  await agent.send(fine)
+  expect((await agent.finish(fine)).unapproved).toBe(false)
+  const changed = { ...fine, tool_input: { pattern: 'other than asked' } }
+  expect((await agent.finish(changed)).unapproved).toBe(true)
+  const never = new Agent(server, world.member.key)
+  expect((await never.finish({ tool_name: 'Write', tool_input: {} })).unapproved).toBe(true)
+  const { events } = (
+    await server.call(
+      world.owner.key,
+      'GET',
+      `/organizations/${world.organizationId}/governance/audit?event_type=agent.unapproved_call`,
+    )
+  ).body
+  expect(events).toHaveLength(3)
+  const { data } = (await server.call(world.admin.key, 'GET', `/agent-sessions?session_id=${agent.session}`))
+    .body
+  expect(data[0].unapproved_calls).toBe(2)
+})
+
+test('an ended session opens again with its labels; its receipt has every decision in order', async () => {
+  const agent = world.agent()
+  const { session_run_id } = await agent.ask('Read')
+  const end = await server.call(world.member.key, 'POST', '/authorize/sessions/end', {
+    session_id: agent.session,
+  })
+  expect(end.body).toEqual({ ok: true, session_run_id, cancelled_approvals: 0 })
+  expect((await agent.ask('Write')).labels).toEqual(['internal'])
+  const receipt = await server.call(world.member.key, 'GET', `/runs/${session_run_id}/authorization`)
+  expect(receipt.body.workflow_id).toBeNull()
+  expect(receipt.body.decisions.map((each: { tool: string; seq: number }) => [each.tool, each.seq])).toEqual([
+    ['Read', 1],
+    ['Write', 2],
+  ])
+  const unknown = { session_id: newId('session') }
+  expect((await server.call(world.member.key, 'POST', '/authorize/sessions/end', unknown)).status).toBe(404)
+})
+
+test('the hook and the gateway behind it ask about one call: one approval, one set of labels', async () => {
+  await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['mcp__*'] })
+  const agent = world.agent()
+  const hook = agent.question('mcp__svc__fs__write_file', { path: 'a' })
+  const { approval_id } = (await agent.send(hook)).body
+  await world.decide(approval_id, 'approve')
+  expect((await agent.send(hook)).body.decision).toBe('allow')
+  const gateway = new Agent(server, world.member.key)
+  const asked = { ...gateway.question('mcp__fs__write_file', { path: 'a' }), tool_use_id: hook.tool_use_id }
+  const through = (await gateway.send(asked)).body
+  expect(through).toMatchObject({ decision: 'allow' })
+  expect(through.explanation).toContain(approval_id)
+  for (const other of [
+    { ...asked, tool_input: { path: 'b' } },
+    { ...asked, tool_name: 'mcp__fs__delete_file' },
+    { ...asked, tool_use_id: 'other' },
+  ])
+    expect((await gateway.send(other)).body.decision).toBe('require_approval')
+})
