@@ -7,7 +7,7 @@ import type { Role } from '../policy/types.ts'
  * - `own`: the `organization_id` of query or body, else the key's;
  * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule below it;
  * - `workflow`, `run`, `approval`, `api_key`, `agent_session`: the organization that the path's `{id}` belongs to;
- * - `nothing`: the call is about the caller alone.
+ * - `nothing`: the call is about the caller alone, or finds its organization itself; no role is asked for beforehand.
  */
 export type Subject =
   | 'own'
@@ -124,13 +124,13 @@ export const access = {
   'PATCH /organizations/{id}/tool-policies/{tool}': needs('policies:write', 'owner', 'organization'),
   'DELETE /organizations/{id}/tool-policies/{tool}': needs('policies:write', 'owner', 'organization'),
 
-  // Whether the person may ask as an agent is part of the decision: here their role would be an error (contract section 7).
-  'POST /authorize': needs('agents:authorize', 'viewer', 'nothing'),
-  'POST /hooks/claude-code': needs('agents:authorize', 'viewer', 'nothing'),
-  'GET /authorize/approvals/{id}': needs('agents:authorize', 'viewer', 'nothing'),
-  'POST /authorize/approvals/{id}/cancel': needs('agents:authorize', 'viewer', 'nothing'),
-  'POST /authorize/observe': needs('agents:authorize', 'viewer', 'nothing'),
-  'POST /authorize/sessions/end': needs('agents:authorize', 'viewer', 'nothing'),
+  // The role is part of the decision: anywhere else it would be an error, and not let a fail-open client be denied.
+  'POST /authorize': needs('agents:authorize', 'member', 'nothing'),
+  'POST /hooks/claude-code': needs('agents:authorize', 'member', 'nothing'),
+  'GET /authorize/approvals/{id}': needs('agents:authorize', 'member', 'nothing'),
+  'POST /authorize/approvals/{id}/cancel': needs('agents:authorize', 'member', 'nothing'),
+  'POST /authorize/observe': needs('agents:authorize', 'member', 'nothing'),
+  'POST /authorize/sessions/end': needs('agents:authorize', 'member', 'nothing'),
   'GET /agent-sessions': needs('agents:read', 'admin', 'own'),
   'GET /agent-sessions/{id}': needs('agents:read', 'admin', 'agent_session'),
   'POST /agent-sessions/{id}/revoke': needs('agents:revoke', 'admin', 'agent_session'),

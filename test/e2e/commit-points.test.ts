@@ -186,6 +186,53 @@ describe('a process killed at a commit point', () => {
     expect(await answer).toMatchObject({ approval_threshold: threshold })
   })
 
+  const question = (session: string, tool: string) => ({
+    agent: { name: 'a', kind: 'hook' },
+    session_id: session,
+    tool_name: tool,
+    tool_input: {},
+    tool_use_id: `${session}-1`,
+  })
+
+  test.each(both('agent.decide'))('%s: an agent’s call is decided once', async (fault) => {
+    let answer!: Promise<Answer<{ decision: string; decision_id: string; session_run_id: string }>>
+    await home.faults.at(fault, () => {
+      answer = home.member.call('POST', '/authorize', question(fault, 'Read'))
+    })
+    const { body } = await answer
+    expect(body.decision).toBe('allow')
+    const receipt = await home.member.good<{ decisions: { decision_id: string }[] }>(
+      'GET',
+      `/runs/${body.session_run_id}/authorization`,
+    )
+    expect(receipt.decisions.map((each) => each.decision_id)).toEqual([body.decision_id])
+  })
+
+  test.each(both('agent.session'))('%s: a session is revoked once, with what waits in it', async (fault) => {
+    await home.admin.createRule({ name: fault, verdict: 'require_approval', tools: ['Write'] })
+    const held = await home.member.good<{ approval_id: string }>(
+      'POST',
+      '/authorize',
+      question(fault, 'Write'),
+    )
+    const { data } = await home.admin.good<{ data: { id: string }[] }>(
+      'GET',
+      `/agent-sessions?session_id=${encodeURIComponent(fault)}`,
+    )
+    const id = data[0]?.id ?? ''
+    let answer!: Promise<Answer<{ status: string }>>
+    await home.faults.at(fault, () => {
+      answer = home.admin.call('POST', `/agent-sessions/${id}/revoke`, {})
+    })
+    expect((await answer).body.status).toBe('revoked')
+    expect(await home.approver.approval(held.approval_id)).toMatchObject({ status: 'cancelled' })
+    const audited = await home.query(
+      "select 1 from audit_events where event_type = 'agent_session.revoked' and canonical like $1",
+      [`%${id}%`],
+    )
+    expect(audited).toHaveLength(1)
+  })
+
   test('every run that was left over ends as it should', async () => {
     for (const started of held.splice(0)) {
       await approve(await heldMail(started))
