@@ -49,6 +49,8 @@ export interface CombinerOptions {
   readonly maxBatch?: number
   /** How long a lost commit is looked for before its callers are told that nobody knows. Default 20 s. */
   readonly settleMilliseconds?: number
+  /** Organizations whose compiled policy a process keeps, and their bytes; beyond it idle ones are read again. */
+  readonly kept?: { readonly count: number; readonly bytes: number }
 }
 
 interface Waiting {
@@ -67,11 +69,10 @@ const maxAlone = 24
 const defaultSettleMilliseconds = 20_000
 const settleEveryMilliseconds = 100
 const alarmEveryMilliseconds = 60_000
-/** Organizations whose compiled policy a process keeps; beyond it idle ones are forgotten and read again. */
-const keptLanes = { count: 1_000, bytes: 128 * 1024 * 1024 }
+const defaultKept = { count: 1_000, bytes: 128 * 1024 * 1024 }
 
 export function createCombiner(options: CombinerOptions): Combiner {
-  const lanes = new KeptLanes<Lane>(keptLanes)
+  const lanes = new KeptLanes<Lane>(options.kept ?? defaultKept)
   const submit = <R>(organizationId: string, entry: Omit<Waiting, 'resolve' | 'reject'>): Promise<R> =>
     new Promise<R>((resolve, reject) => {
       const lane = lanes.of(organizationId, () => new Lane(organizationId, options, () => lanes.trim()))

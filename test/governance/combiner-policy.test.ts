@@ -96,3 +96,34 @@ test('a save that fails changes no version and no decision', async () => {
   ])
   expect(await verify(database.appUrl)).toMatchObject({ valid: true })
 })
+
+test('a policy is read once while there is room, and again after another organization took it', async () => {
+  const other = 'org_01J00000000000000000000001'
+  await createOrganization(database.adminUrl, other)
+  const small = openCombiner(database.appUrl, { kept: { count: 10, bytes: 50_000 } })
+  const policyOf = (organization: string): Promise<unknown> =>
+    small.combiner.run(organization, 'org.change', (tx) => Promise.resolve(tx.policy))
+  try {
+    await saveRule('no-mail', 'deny')
+    const first = await policyOf(organizationId)
+    await policyOf(other)
+    expect(await policyOf(organizationId)).toBe(first)
+    await query(database.adminUrl, async (client) => {
+      const domains = Array.from({ length: 1_000 }, (_, index) => `partner${index}.example`)
+      const params = [{ param: 'to', operator: 'domain_in', value: domains }]
+      const body = { name: 'long', verdict: 'deny', status: 'active', tools: ['mail_send'], params }
+      await client.query(
+        `insert into rules (id, organization_id, name, body, created_by) values ('rule_long', $1, 'long', $2, $3)`,
+        [other, JSON.stringify(body), userId],
+      )
+      await client.query('update chain_head set policy_version = policy_version + 1 where organization_id = $1', [other]) // prettier-ignore
+    })
+    await policyOf(other)
+    const again = await policyOf(organizationId)
+    expect(again).not.toBe(first)
+    expect(again).toMatchObject({ version: (first as { version: number }).version })
+    expect(await small.combiner.join(organizationId, decideMail, 'after')).toBe('deny')
+  } finally {
+    await small.close()
+  }
+})
