@@ -1,9 +1,10 @@
-import { beforeAll, describe, expect, test } from '@jest/globals'
+import { describe, expect } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { HookCommand, Place } from './client.ts'
 import { clients } from './clients.ts'
 import { ensureClients } from './install.ts'
+import { sideBySide } from './side-by-side.ts'
 import { runClient, startClient } from './run-client.ts'
 import { until } from '../stack/until.ts'
 
@@ -44,9 +45,9 @@ function refuse({ root }: Place): HookCommand {
   return { command: file, timeout: 20 }
 }
 
-beforeAll(async () => {
+const test = sideBySide(3, async () => {
   await ensureClients()
-}, 600_000)
+})
 
 describe.each(clients)('%s', (_name, client) => {
   test('runs a call that no hook sees', async () => {

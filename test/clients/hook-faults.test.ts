@@ -1,0 +1,101 @@
+import { createServer, type Socket } from 'node:net'
+import { once } from 'node:events'
+import { afterAll, describe, expect } from '@jest/globals'
+import { allowed, reply, scriptedService, type ScriptedService } from '../adapters/scripted-service.ts'
+import type { AgentClient } from './client.ts'
+import { clients } from './clients.ts'
+import { ensureClients } from './install.ts'
+import { sideBySide } from './side-by-side.ts'
+import { productHooks, serviceEnv } from './product-hook.ts'
+import { runClient, type ClientRun } from './run-client.ts'
+
+/*
+ * The service is down, hangs or talks nonsense, under the real clients: a call that may not run leaves no file behind.
+ * The whole table of faults is test/adapters/hook-faults.test.ts; here is one of each sort.
+ */
+
+const faults: Readonly<Record<string, { unreachable: boolean; answer: (socket: Socket) => void }>> = {
+  CLOSED: { unreachable: true, answer: (socket) => socket.end() },
+  HANGS: { unreachable: true, answer: () => {} },
+  BROKEN: { unreachable: true, answer: (socket) => reply(socket, 500, { error: { code: 'internal' } }) },
+  PAGE: {
+    unreachable: false,
+    answer: (socket) => reply(socket, 200, '<html>sign in to this network</html>'),
+  },
+  CUT: { unreachable: false, answer: (socket) => reply(socket, 200, JSON.stringify(allowed).slice(0, -1)) },
+  PERMIT: { unreachable: false, answer: (socket) => reply(socket, 200, { ...allowed, decision: 'permit' }) },
+  EMPTY: { unreachable: false, answer: (socket) => reply(socket, 200, '') },
+  MAIL: { unreachable: false, answer: (socket) => socket.end('220 mail.example.com ESMTP\r\n') },
+  REFUSED: {
+    unreachable: false,
+    answer: (socket) => reply(socket, 403, { error: { code: 'missing_scope' } }),
+  },
+}
+
+let service: ScriptedService
+const test = sideBySide(4, async () => {
+  await ensureClients()
+  service = await scriptedService(({ path, body }, socket) => {
+    const fault = Object.keys(faults).find((name) => body.includes(`> ${name}`))
+    // Ends and finished calls are of no interest here.
+    if (path !== '/api/v1/authorize' || fault === undefined) reply(socket, 200, { ok: true })
+    else faults[fault]?.answer(socket)
+  })
+})
+afterAll(() => service.close())
+
+/** Asks for a call at a time, each of which makes a file of its name. */
+const runAll = (
+  client: AgentClient,
+  names: readonly string[],
+  url: string,
+  mode: 'closed' | 'open',
+): Promise<ClientRun> =>
+  runClient(client, {
+    script: names.map((name) => [client.shell(`echo ran > ${name}`)]),
+    setup: (place) => client.hook(place, productHooks(client)),
+    env: serviceEnv({ url, key: 'csk_test', mode }),
+  })
+
+const made = ({ files }: ClientRun): string[] => Object.keys(files).sort()
+
+async function nobodyThere(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return `http://127.0.0.1:${port}`
+}
+
+describe.each(clients)('%s', (_name, client) => {
+  const names = Object.keys(faults)
+
+  test('closed mode blocks every call, and says why', async () => {
+    const run = await runAll(client, names, service.url, 'closed')
+    expect(made(run)).toEqual([])
+    expect(run.results).toHaveLength(names.length)
+    for (const [index, name] of names.entries()) {
+      const text = run.results[index]?.text ?? ''
+      expect(text).toContain('countersign: ')
+      expect(text.includes('unreachable')).toBe(faults[name]?.unreachable)
+      expect(text).not.toContain('csk_test')
+    }
+  })
+
+  test('open mode lets through what found nobody, and blocks after an odd answer', async () => {
+    const run = await runAll(client, names, service.url, 'open')
+    expect(made(run)).toEqual(names.filter((name) => faults[name]?.unreachable).sort())
+    expect(run.results).toHaveLength(names.length)
+  })
+
+  test('where nothing listens, closed mode blocks', async () => {
+    const run = await runAll(client, ['RAN'], await nobodyThere(), 'closed')
+    expect(made(run)).toEqual([])
+    expect(run.results[0]?.text).toContain('unreachable')
+  })
+
+  test('where nothing listens, open mode lets through', async () => {
+    expect(made(await runAll(client, ['RAN'], await nobodyThere(), 'open'))).toEqual(['RAN'])
+  })
+})
