@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
 import type { Call } from '../../src/policy/decide.ts'
-import { ruleInput, type StoredRule } from '../../src/policy/rule.ts'
+import { labelRuleInput, ruleInput, type StoredLabelRule, type StoredRule } from '../../src/policy/rule.ts'
 import type { Json, JsonObject, SideEffect, Verdict } from '../../src/policy/types.ts'
 import { allTexts, joined, linkTexts, recipientTexts, ruleDomains } from './texts.ts'
 
@@ -9,6 +9,12 @@ import { allTexts, joined, linkTexts, recipientTexts, ruleDomains } from './text
 export interface Case {
   readonly rules: readonly StoredRule[]
   readonly approvalsEnabled: boolean
+  readonly calls: readonly Call[]
+}
+
+/** The same for label rules. */
+export interface LabelCase {
+  readonly rules: readonly StoredLabelRule[]
   readonly calls: readonly Call[]
 }
 
@@ -99,7 +105,8 @@ const builtFrom = from(['to', 'to.email', 'body.text', 'list.0', 'list.1', 'list
 
 const compared = fc.oneof(
   { weight: 9, arbitrary: frequent },
-  { weight: 4, arbitrary: text },
+  // A rule that asks for `me` is refused.
+  { weight: 4, arbitrary: text.filter((each) => each !== 'me') },
   { weight: 1, arbitrary: from([1, 2.5, true]) },
 )
 const comparedText = fc.oneof(
@@ -128,25 +135,31 @@ const condition = from(operators).chain((operator) =>
 const sometimes = <T>(arbitrary: fc.Arbitrary<T>, weight: number) =>
   fc.oneof({ weight: 10 - weight, arbitrary: fc.constant(undefined) }, { weight, arbitrary })
 
+const shared = {
+  status: from(['active', 'active', 'active', 'active', 'shadow', 'inactive'] as const),
+  tools: sometimes(fc.uniqueArray(from(globs), { minLength: 1, maxLength: 3 }), 1),
+  labels: sometimes(
+    fc
+      .record({ any_of: someLabels, all_of: someLabels, none_of: someLabels }, { requiredKeys: [] })
+      .filter((each) => Object.keys(each).length > 0),
+    1,
+  ),
+  params: sometimes(fc.array(condition, { minLength: 1, maxLength: 2 }), 9),
+}
 const rule = fc
   .record({
+    ...shared,
     verdict: from<Verdict>(['allow', 'require_approval', 'deny']),
-    status: from(['active', 'active', 'active', 'active', 'shadow', 'inactive'] as const),
     side_effects: sometimes(
       fc.uniqueArray(from<SideEffect>(['read', 'write', 'egress']), { minLength: 1 }),
       1,
     ),
-    tools: sometimes(fc.uniqueArray(from(globs), { minLength: 1, maxLength: 3 }), 1),
-    labels: sometimes(
-      fc
-        .record({ any_of: someLabels, all_of: someLabels, none_of: someLabels }, { requiredKeys: [] })
-        .filter((each) => Object.keys(each).length > 0),
-      1,
-    ),
-    params: sometimes(fc.array(condition, { minLength: 1, maxLength: 2 }), 9),
     applies_to: sometimes(fc.uniqueArray(from(['workflows', 'agents'] as const), { minLength: 1 }), 1),
   })
   .map((body) => JSON.parse(JSON.stringify({ ...body, match_all: true })) as object)
+const labelRule = fc
+  .record({ ...shared, add_labels: fc.uniqueArray(label, { minLength: 1, maxLength: 2 }) })
+  .map((body) => JSON.parse(JSON.stringify(body)) as object)
 
 const call: fc.Arbitrary<Call> = fc.record({
   source: from(['workflows', 'agents'] as const),
@@ -180,5 +193,19 @@ export const aCase: fc.Arbitrary<Case> = fc
     rules: bodies.map((body, index) => ({
       ...ruleInput.parse({ name: `rule ${index}`, ...body }),
       id: `rule_${index}`,
+    })),
+  }))
+
+/** As `aCase`, for label rules. */
+export const aLabelCase: fc.Arbitrary<LabelCase> = fc
+  .record({
+    bodies: fc.array(labelRule, { minLength: 1, maxLength: 5 }),
+    calls: fc.array(call, { minLength: 10, maxLength: 10 }),
+  })
+  .map(({ bodies, calls }) => ({
+    calls,
+    rules: bodies.map((body, index) => ({
+      ...labelRuleInput.parse({ name: `rule ${index}`, ...body }),
+      id: `lrule_${index}`,
     })),
   }))

@@ -1,7 +1,12 @@
 import { describe } from '@jest/globals'
-import { cedarOracle } from './cedar.ts'
+import { cedarLabelOracle, cedarOracle } from './cedar.ts'
+import { labelSuite } from './label-suite.ts'
 import { oracleSuite } from './suite.ts'
 
 describe('Cedar', () => {
   oracleSuite(() => Promise.resolve(cedarOracle))
+})
+
+describe('Cedar on label rules', () => {
+  labelSuite(() => Promise.resolve(cedarLabelOracle))
 })

@@ -1,9 +1,10 @@
 import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/nodejs'
 import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
 import type { Call } from '../../src/policy/decide.ts'
-import type { StoredRule } from '../../src/policy/rule.ts'
+import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
 import type { Answer, Oracle } from './agree.ts'
 import { foundAt } from './found.ts'
+import type { LabelOracle } from './label-suite.ts'
 import { idOf, ruleDomains, suffixes, writtenAddress } from './texts.ts'
 
 /**
@@ -41,6 +42,25 @@ export const cedarOracle: Oracle = (one) => {
     )
     const isRefused = verdict === 'require_approval' && !one.approvalsEnabled
     return { matched, deciding: deciding ?? null, effect: isRefused ? 'deny' : verdict } satisfies Answer
+  }
+}
+
+/** A label rule permits the actions of adding its labels; whatever nobody permits, Cedar denies. */
+export const cedarLabelOracle: LabelOracle = (one) => {
+  const asked = Map.groupBy(
+    one.rules.flatMap(({ params = [] }) => params),
+    ({ param }) => param,
+  )
+  const contexts = new Map(one.calls.map((call) => [call, contextOf(call, asked)]))
+  const most = placesIn([...contexts.values()])
+  const active = one.rules.filter(({ status }) => status === 'active')
+  const policies = Object.fromEntries(active.map((rule, index) => [String(index), labelPolicyOf(rule, most)]))
+  const parsed = preparsePolicySet('case', { staticPolicies: policies })
+  if (parsed.type === 'failure') throw new Error(JSON.stringify([parsed.errors, policies]))
+  const labels = [...new Set(active.flatMap((rule) => rule.add_labels))].sort()
+  return (call) => {
+    const context = contexts.get(call) as unknown as Context
+    return labels.filter((label) => authorize(`add ${label}`, context).isAllowed)
   }
 }
 
@@ -160,20 +180,35 @@ const keyOf = (value: string | number | boolean) => `${typeof value}:${value}`
 // --- a rule, as a policy
 
 function policyOf(rule: StoredRule, most: Most): string {
-  const { labels = {} } = rule
-  const some = (list: readonly unknown[]) => list.join(' || ')
   const conditions = [
     rule.side_effects && some(rule.side_effects.map((each) => `context.sideEffect == ${text(each)}`)),
     rule.applies_to && some(rule.applies_to.map((each) => `context.source == ${text(each)}`)),
+    ...sharedConditions(rule, rule.verdict !== 'allow', most),
+  ]
+  return `${scopeOf(rule)}${when(conditions)};`
+}
+
+function labelPolicyOf(rule: StoredLabelRule, most: Most): string {
+  const actions = rule.add_labels.map((label) => `Action::${text(`add ${label}`)}`).join(', ')
+  return `permit(principal, action in [${actions}], resource)${when(sharedConditions(rule, true, most))};`
+}
+
+const some = (list: readonly unknown[]) => list.join(' || ')
+
+function when(conditions: readonly (string | undefined)[]): string {
+  const given = conditions.filter((condition) => condition !== undefined)
+  return given.length === 0 ? '' : ` when { ${given.map((each) => `(${each})`).join(' && ')} }`
+}
+
+function sharedConditions(rule: StoredRule | StoredLabelRule, isStrict: boolean, most: Most) {
+  const { labels = {} } = rule
+  return [
     rule.tools && some(rule.tools.map(toolMatches)),
     labels.any_of && `context.labels.containsAny(${set(labels.any_of)})`,
     labels.all_of && `context.labels.containsAll(${set(labels.all_of)})`,
     labels.none_of && `!context.labels.containsAny(${set(labels.none_of)})`,
-    ...(rule.params ?? []).map((each) => conditionOf(each, rule.verdict !== 'allow', most)),
-  ].filter((condition) => condition !== undefined)
-  const when =
-    conditions.length === 0 ? '' : ` when { ${conditions.map((each) => `(${each})`).join(' && ')} }`
-  return `${scopeOf(rule)}${when};`
+    ...(rule.params ?? []).map((each) => conditionOf(each, isStrict, most)),
+  ]
 }
 
 function scopeOf({ status, verdict }: StoredRule): string {

@@ -1,7 +1,12 @@
 import { describe } from '@jest/globals'
-import { opaOracle } from './opa.ts'
+import { labelSuite } from './label-suite.ts'
+import { opaLabelOracle, opaOracle } from './opa.ts'
 import { oracleSuite } from './suite.ts'
 
 describe('OPA', () => {
   oracleSuite(opaOracle)
+})
+
+describe('OPA on label rules', () => {
+  labelSuite(opaLabelOracle)
 })

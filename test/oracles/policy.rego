@@ -3,7 +3,7 @@
 #   opa build --target wasm --entrypoint countersign/decision --output bundle.tar.gz policy.rego &&
 #     tar -xzf bundle.tar.gz /policy.wasm && rm bundle.tar.gz
 #
-# data.policy: rules (as saved, in order), approvals_enabled, and what people have read in texts (texts.ts): ids
+# data.policy: rules and label_rules (as saved, in order), approvals_enabled, and what people have read in texts (texts.ts): ids
 # {text of a rule: in the form in which it is compared}, written {text of a rule: {whole, parts}, where addresses are
 # compared}, domains {as written: normal form}, suffixes {host: public suffix}.
 # input: call {source, tool, side_effect, params, labels, origins: null or [{path, labels}]}, readings {text of the call:
@@ -16,6 +16,7 @@ decision := {
 	"matched": matched,
 	"deciding": deciding,
 	"effect": effect,
+	"added": added,
 }
 
 matched := [i | some i, rule in data.policy.rules; rule.status != "inactive"; matches(rule)]
@@ -45,6 +46,19 @@ matches(rule) if {
 	every condition in object.get(rule, "params", []) {
 		holds(condition, rule.verdict != "allow")
 	}
+}
+
+# --- label rules: what they add restricts, so one element suffices
+
+added := {label |
+	some rule in object.get(data.policy, "label_rules", [])
+	rule.status == "active"
+	names_tool(rule)
+	labels_hold(object.get(rule, "labels", {}))
+	every condition in object.get(rule, "params", []) {
+		holds(condition, true)
+	}
+	some label in rule.add_labels
 }
 
 names_tool(rule) if not rule.tools
