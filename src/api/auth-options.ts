@@ -6,6 +6,8 @@ import { publicBase, type Config } from '../config.ts'
 import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import { createPersonalOrganization, healPersonalOrganization } from '../governance/organizations.ts'
+import { endHalfSignIns, proveAddress } from '../governance/people/address-proof.ts'
+import { authGuards, sessionTokenIn } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
 import type { Services } from './route.ts'
 import type { ServiceMail } from './service-mail.ts'
@@ -82,12 +84,20 @@ export function authOptions(context: Context, mail: Services['mail']) {
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 3600,
       sendResetPassword: ({ user, token }) => post(user.email, resetMail(base, token)),
+      // A mailed token has set it: this proves the address too.
+      onPasswordReset: async ({ user }) => {
+        await proveAddress(context.db, user.id, null)
+        await endHalfSignIns(context.db, user.id)
+      },
       onExistingUserSignUp: ({ user }) => post(user.email, signUpAgainMail(base)),
     },
     emailVerification: {
       sendOnSignUp: true,
       expiresIn: day,
       sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
+      // Before the library notes it, and with all that follows from it.
+      beforeEmailVerification: (user, request) =>
+        proveAddress(context.db, user.id, sessionTokenIn(request?.headers.get('cookie') ?? null)),
     },
     rateLimit: {
       enabled: true,
@@ -106,6 +116,7 @@ export function authOptions(context: Context, mail: Services['mail']) {
       database: { generateId: ({ model }) => (model === 'user' ? newId('user') : randomUUID()) },
     },
     ...tables,
+    hooks: { before: authGuards },
     plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables })],
     databaseHooks: {
       user: {

@@ -6,6 +6,7 @@ import { DomainError, notFound, type ErrorDetail } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, newApiKey, type Caller } from './identity.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
+import { requireProvenAddress } from './people/address-proof.ts'
 import { covers, hasRole, roleOfScope } from './scopes.ts'
 import type { ChainTx } from './chain-tx.ts'
 
@@ -35,7 +36,8 @@ export interface KeyChange {
 
 /**
  * A key for the caller in the organization. Neither its scopes nor what they are of use for may exceed the caller's own
- * scopes and role: `missing_scope` or `insufficient_role`, naming each (contract section 2).
+ * scopes and role: `missing_scope` or `insufficient_role`, naming each (contract section 2). `conflict` while the
+ * caller's address is not confirmed: it may be somebody else's, who would have this key in their account.
  */
 export async function createApiKey(
   context: Context,
@@ -46,6 +48,7 @@ export async function createApiKey(
   requireWithin(caller, input.scopes)
   const { secret, hash, last4 } = newApiKey()
   return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    await requireProvenAddress(tx, caller.userId)
     const row = {
       id: newId('key'),
       organization_id: caller.organizationId,

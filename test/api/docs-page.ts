@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { startMailCatcher } from '../../src/stack/mail-catcher.ts'
 import { runBlocks, shellBlocks } from '../support/shell-blocks.ts'
 import { startTestServer } from './server.ts'
 
@@ -9,16 +10,18 @@ import { startTestServer } from './server.ts'
  * after the README's first, which defines what they use. Answers what each of them printed.
  */
 export async function readDocsPage(page: string): Promise<string[]> {
-  const server = await startTestServer()
   const folder = mkdtempSync(join(tmpdir(), 'reader-'))
+  mkdirSync(join(folder, '.data'))
+  const mail = await startMailCatcher({ dir: join(folder, '.data', 'mail') })
+  const server = await startTestServer({ env: { SMTP_URL: mail.url } })
   try {
-    mkdirSync(join(folder, '.data'))
     const boot = { base_url: server.base, ...server.identities }
     writeFileSync(join(folder, '.data', 'bootstrap.json'), JSON.stringify(boot))
     const [setup = ''] = shellBlocks('README.md', 'A first workflow, with curl')
     return await runBlocks([setup, ...shellBlocks(page)], folder)
   } finally {
     await server.close()
+    await mail.close()
     rmSync(folder, { recursive: true })
   }
 }

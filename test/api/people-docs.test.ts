@@ -7,6 +7,7 @@ test('the page’s commands do what it says', async () => {
     '',
     '',
     'ana@larkspur.example\nAna\nAna: owner, free, personal: true',
+    'conflict\ntrue\ntrue',
     'ana@larkspur.example\ntrue',
     'true\nunauthenticated\nana@larkspur.example',
     'member@countersign.test\nnot_found\nadmin\nana@larkspur.example: owner\nmember@countersign.test: admin',

@@ -5,6 +5,7 @@ import { people } from './0009-people.ts'
 import { plumbing } from './0005-plumbing.ts'
 import { policy } from './0003-policy.ts'
 import { registry } from './0008-registry.ts'
+import { provenPeople } from './0014-proven-people.ts'
 import { quotas } from './0010-quotas.ts'
 import { retention } from './0012-retention.ts'
 import { runs } from './0004-runs.ts'
@@ -21,4 +22,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0010-quotas', sql: quotas },
   { name: '0012-retention', sql: retention },
   { name: '0013-agents', sql: agents },
+  { name: '0014-proven-people', sql: provenPeople },
 ]

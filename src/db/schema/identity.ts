@@ -62,6 +62,7 @@ export interface AccountEventsTable {
   user_id: string
   type: string
   session_id: string | null
+  api_key_id: string | null
   ip_address: string | null
   at: Generated<Date>
 }

@@ -49,6 +49,7 @@ async function recordIn(context: Context, organizationId: string, ids: readonly 
         metadata: {
           happened_at: event.at.toISOString(),
           ...(event.session_id === null ? {} : { session_id: event.session_id }),
+          ...(event.api_key_id === null ? {} : { key_id: event.api_key_id }),
         },
       })
   })

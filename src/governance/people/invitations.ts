@@ -10,6 +10,7 @@ import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { addressNotProven, requireProvenAddress } from './address-proof.ts'
 import { requireRoleStill, roleUnderLock } from './members.ts'
 
 /** An invitation as owners see it: never its token, of which only a hash is kept. */
@@ -27,7 +28,7 @@ export interface InvitationView {
 /**
  * Invites the person with this address; an invitation of theirs that is still open is replaced. The token is answered
  * this once. Errors: `conflict` in a personal organization and for who is a member; `insufficient_role` for a role above
- * the inviter's own.
+ * the inviter's own; `conflict` too for an inviter whose own address is not confirmed.
  */
 export async function invite(
   context: Context,
@@ -40,6 +41,7 @@ export async function invite(
   return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
     await requireRoleStill(tx, caller, 'owner')
     await requireRoleStill(tx, caller, input.role)
+    await requireProvenAddress(tx, caller.userId)
     const name = await requireShared(tx)
     await requireNoMember(tx, email)
     await tx.trx
@@ -130,8 +132,7 @@ export async function acceptInvitation(
     .where('i.token_hash', '=', sha256(token))
     .executeTakeFirst()
   if (found === undefined || found.own.toLowerCase() !== found.email) throw noInvitation()
-  if (!found.email_verified)
-    throw new DomainError('conflict', 'confirm your address first: the mail to it has the link')
+  if (!found.email_verified) throw addressNotProven()
   return context.combiner.run(found.organization_id, 'org.change', async (tx) => {
     const row = await tx.trx
       .selectFrom('invitations')

@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
+import { until } from '../stack/until.ts'
+import { Browser, totp } from './browser.ts'
+import { addKey, addOrganization } from './fixtures.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+/* Whoever signs up with somebody else's address must have nothing left once its owner comes. */
+
+let sink: SmtpSink
+let server: TestServer
+beforeAll(async () => {
+  sink = await startSmtpSink()
+  server = await startTestServer({ env: { SMTP_URL: sink.url } })
+})
+afterAll(async () => {
+  await server.close()
+  await sink.close()
+})
+beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
+
+const password = 'correct horse battery'
+const own = 'chosen by the owner'
+let made = 0
+/** An attacker's account with somebody's address, and a browser that is signed in to it. */
+async function hijack() {
+  const email = `victim${(made += 1)}@corp.test`
+  const at = new Browser(server)
+  const { body } = await at.auth('sign-up/email', { name: 'Vic', email, password })
+  await at.signIn(email, password)
+  return { email, id: body.user.id as string, at }
+}
+async function tokenFor(email: string, subject: string, since = 0): Promise<string> {
+  const find = () =>
+    sink.deliveries.slice(since).find((mail) => mail.recipients.includes(email) && mail.subject === subject)
+  await until(`a mail to ${email}`, async () => find() !== undefined)
+  const text = (find()?.raw ?? '').replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
+  return /token=([\w.-]+)/.exec(text)?.[1] ?? ''
+}
+async function reset(email: string): Promise<void> {
+  const since = sink.deliveries.length
+  await new Browser(server).auth('request-password-reset', { email })
+  const token = await tokenFor(email, 'A new password', since)
+  const { status } = await new Browser(server).auth('reset-password', { token, newPassword: own })
+  expect(status).toBe(200)
+}
+const follow = async (email: string, at: Browser) =>
+  at.send('GET', `/api/auth/verify-email?token=${await tokenFor(email, 'Confirm your address')}`)
+const proofs = {
+  'a reset by mail': reset,
+  'the mailed link': (email: string) => follow(email, new Browser(server)),
+}
+
+describe('before the address is confirmed', () => {
+  test('there are no keys, no second factors and no invitations', async () => {
+    const { at } = await hijack()
+    const key = await at.send('POST', '/api-keys', { name: 'later', scopes: ['runs:read'] })
+    expect([key.status, key.body.error.code]).toEqual([409, 'conflict'])
+    expect(key.body.error.message).toMatch(/^confirm your address first/)
+    const factor = await at.auth('two-factor/enable', { password })
+    expect([factor.status, factor.body.code]).toEqual([403, 'EMAIL_NOT_VERIFIED'])
+    const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
+    const invitation = await at.send('POST', `/organizations/${acme.id}/invitations`, {
+      email: 'x@acme.test',
+    })
+    expect([invitation.status, invitation.body.error.code]).toEqual([409, 'conflict'])
+    const { rowCount } = await server.context.pool.query(
+      'select 1 from invitations where organization_id = $1',
+      [acme.id],
+    )
+    expect(rowCount).toBe(0)
+  })
+
+  test.each(['two-factor/enable/', '/two-factor/enable', 'two-factor%2Fenable', 'Two-Factor/Enable'])(
+    'nor by another spelling: %s',
+    async (path) => {
+      const { at, id } = await hijack()
+      expect((await at.auth(path, { password })).status).not.toBe(200)
+      const { rowCount } = await server.context.pool.query(
+        'select 1 from auth_two_factors where user_id = $1',
+        [id],
+      )
+      expect(rowCount).toBe(0)
+    },
+  )
+})
+
+describe.each(Object.entries(proofs))('%s confirms it, and', (_, prove) => {
+  test('sessions, half sign-ins, factors, trusted devices and keys made before end, audited', async () => {
+    const { at, email, id } = await hijack()
+    const { context } = server
+    const other = await addOrganization(context)
+    const key = await addKey(context, other.id, id, ['runs:read'])
+    await context.pool.query(
+      `insert into auth_two_factors (id, user_id, secret, backup_codes) values ($1, $1, 'x', 'x')`,
+      [id],
+    )
+    await context.pool.query('update users set two_factor_enabled = true where id = $1', [id])
+    const trusted =
+      'insert into auth_verifications (id, identifier, value, expires_at) values ($1, $2, $3, $4)'
+    await context.pool.query(trusted, [id, 'trust-device-x', id, new Date(Date.now() + 60_000)])
+    await prove(email)
+    expect((await at.send('GET', '/me')).status).toBe(401)
+    expect((await server.call(key.secret, 'GET', '/me')).status).toBe(401)
+    const { rows } = await context.pool.query(
+      `select (select count(*)::int from auth_two_factors where user_id = u.id) as factors,
+              (select count(*)::int from auth_verifications where value = u.id) as waiting,
+              u.two_factor_enabled, u.email_verified from users u where id = $1`,
+      [id],
+    )
+    expect(rows).toEqual([{ factors: 0, waiting: 0, two_factor_enabled: false, email_verified: true }])
+    // The next request that changes an account records what happened.
+    await at.auth('sign-out', {})
+    const entries = await context.db
+      .selectFrom('audit_events')
+      .select('canonical')
+      .where('organization_id', '=', other.id)
+      .where('event_type', '=', 'api_key.revoked')
+      .execute()
+    expect(entries.map((entry) => JSON.parse(entry.canonical).metadata.key_id)).toEqual([key.id])
+  })
+
+  test('it does so once: what is made afterwards stays', async () => {
+    const { email, id } = await hijack()
+    await prove(email)
+    const { context } = server
+    const { id: organization } = await addOrganization(context)
+    const key = await addKey(context, organization, id, ['runs:read'])
+    await reset(email)
+    const at = new Browser(server)
+    expect((await at.signIn(email, own)).status).toBe(200)
+    expect((await server.call(key.secret, 'GET', '/me')).status).toBe(200)
+    const { key: factor } = await at.enrol(own)
+    expect(factor).not.toBe('')
+    expect((await at.send('POST', '/api-keys', { name: 'mine', scopes: ['runs:read'] })).status).toBe(201)
+    await reset(email)
+    expect((await new Browser(server).signIn(email, own)).body.twoFactorRedirect).toBe(true)
+  })
+})
+
+test('the browser that follows the link stays signed in', async () => {
+  const { at, email } = await hijack()
+  const elsewhere = new Browser(server)
+  await elsewhere.signIn(email, password)
+  expect((await follow(email, at)).status).toBe(200)
+  expect((await at.send('GET', '/me')).body.user.email_verified).toBe(true)
+  expect((await elsewhere.send('GET', '/me')).status).toBe(401)
+})
+
+test('a sign-in that waits for its second factor ends with a reset', async () => {
+  const { at, email } = await hijack()
+  await follow(email, at)
+  const { key } = await at.enrol(password)
+  const half = new Browser(server)
+  expect((await half.signIn(email, password)).body.twoFactorRedirect).toBe(true)
+  await reset(email)
+  expect((await half.auth('two-factor/verify-totp', { code: totp(key) })).status).toBe(401)
+})
