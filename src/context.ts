@@ -20,6 +20,8 @@ export interface Context {
   readonly notifier: Notifier
   readonly sealer: Sealer
   readonly rates: Rates
+  /** When this process last met an audit log that holds what the service did not write; `performance.now()`. */
+  auditAlarmAt: number | null
   /** Called after a commit that wrote outbox rows; the relay sets it. */
   onOutbox: () => void
   close(): Promise<void>
@@ -44,6 +46,8 @@ export function createContext(
   const notifier = createNotifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
+    // Lost with a database that is away, like those of a process that dies.
+    await context.rates.close().catch(() => undefined)
     await pool.end()
   }
   let closed: Promise<void> | undefined
@@ -57,17 +61,20 @@ export function createContext(
     rates: createRates(db),
     combiner: createCombiner({
       pipeline: createPipeline(pool, { prepare: config.database.prepare }),
-      onForeignEntry: (organizationId, seq) =>
+      onForeignEntry: (organizationId, seq) => {
+        context.auditAlarmAt = performance.now()
         log.error(
           { organization_id: organizationId, seq },
           `ALARM: the audit log of ${organizationId} holds an entry ${seq} that this service did not write; nothing of ` +
             'this organization can be saved until it is set aside: verify the chain',
-        ),
+        )
+      },
       onCommitted: (touched, outboxWritten) => {
         notifier.touch(touched)
         if (outboxWritten) context.onOutbox()
       },
     }),
+    auditAlarmAt: null,
     onOutbox: () => {},
     close: () => (closed ??= close()),
   }

@@ -14,13 +14,23 @@ export interface ConnectOptions {
   readonly onError?: (error: Error) => void
 }
 
+/**
+ * What every statement relies on. A role can change its own defaults for all later connections; what a connection asks
+ * for itself comes before them.
+ */
+const ownSettings = '-c search_path=public -c default_transaction_read_only=off -c statement_timeout=0'
+
+/** A commit that is answered must be there after a crash; stricter settings than `on` are the operator's. */
+const durableCommits = `select set_config('synchronous_commit', 'on', false)
+  where current_setting('synchronous_commit') = 'off'`
+
 /** Pool of the application's role: whatever role the URL logs in as, every session runs as `appRole`. */
 export function createPool(options: ConnectOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: options.url,
     max: options.max ?? 20,
     application_name: options.applicationName ?? 'countersign',
-    options: `-c role=${options.appRole ?? 'countersign_app'}`,
+    options: `-c role=${options.appRole ?? 'countersign_app'} ${ownSettings}`,
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 60_000,
     keepAlive: true,
@@ -29,6 +39,8 @@ export function createPool(options: ConnectOptions): pg.Pool {
   })
   // Without a handler an idle connection that a stopping Postgres closes would end the process.
   pool.on('error', (error) => options.onError?.(error))
+  // Its answer is waited for by nobody: what is sent after it runs after it.
+  pool.on('connect', (client) => void client.query(durableCommits).catch(() => undefined))
   // A connection in use emits it too; its query fails with the same error, which is where it is dealt with.
   pool.on('connect', (client) => client.on('error', () => undefined))
   return pool

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import { unionLabels, type Json, type Label } from '../policy/types.ts'
 import { sha256 } from './canonical.ts'
+import type { ChainTx } from './chain-tx.ts'
 import { DomainError, notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { memoryOver } from './quotas/memory-room.ts'
@@ -27,16 +28,15 @@ export async function readMemory(context: Context, organizationId: string, key: 
 }
 
 /**
- * Keeps a value under a key, in place of what was there, value and labels together. Throws `quota_exceeded` for one that
+ * Keeps a value under a key, in place of what was there; `labels` null leaves those that were there. Throws `quota_exceeded` for one that
  * the organization has no room for.
  */
 export async function setMemory(
   context: Context,
   caller: Caller,
-  entry: { readonly key: string; readonly value: Json; readonly labels: readonly Label[] },
+  entry: { readonly key: string; readonly value: Json; readonly labels: readonly Label[] | null },
 ): Promise<MemoryView> {
   const text = JSON.stringify(entry.value)
-  const labels = unionLabels(entry.labels)
   const kept = await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
     const over = await memoryOver(
       tx.trx,
@@ -48,6 +48,7 @@ export async function setMemory(
       tx.append(exceededEntry(over, 'set', actorOf(caller)))
       return quotaExceeded(over)
     }
+    const labels = entry.labels === null ? await labelsOf(tx, entry.key) : unionLabels(entry.labels)
     const row = { value: text, labels, updated_at: tx.now, updated_by: caller.userId }
     await tx.trx
       .insertInto('memory')
@@ -66,6 +67,16 @@ export async function setMemory(
   // Thrown only after the commit: that it was refused must be saved.
   if (kept instanceof DomainError) throw kept
   return kept
+}
+
+async function labelsOf(tx: ChainTx, key: string): Promise<Label[]> {
+  const row = await tx.trx
+    .selectFrom('memory')
+    .select('labels')
+    .where('organization_id', '=', tx.organizationId)
+    .where('key', '=', key)
+    .executeTakeFirst()
+  return row?.labels ?? []
 }
 
 export async function deleteMemory(context: Context, caller: Caller, key: string): Promise<void> {

@@ -101,6 +101,10 @@ function settings(port: number, durable: boolean): string[] {
     synchronous_commit: durable ? 'on' : 'off',
     full_page_writes: durable ? 'on' : 'off',
     log_timezone: 'UTC',
+    // Details and statements of errors hold values of rows.
+    log_error_verbosity: 'terse',
+    log_min_error_statement: 'panic',
+    log_parameter_max_length_on_error: 0,
     timezone: 'UTC',
   }
   return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`])

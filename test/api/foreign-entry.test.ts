@@ -52,6 +52,8 @@ describe('an entry that was added past the service', () => {
       [{ organization_id: organization, seq: added.seq }, expect.stringContaining('ALARM')],
     ])
     error.mockRestore()
+    const health = (await server.call(null, 'GET', '/health')).body
+    expect(health).toMatchObject({ status: 'degraded', checks: { audit: 'alarm' } })
     const verified = await server.call(owner, 'GET', `/organizations/${organization}/audit-events/verify`)
     expect(verified.body).toMatchObject({
       valid: false,

@@ -20,7 +20,10 @@ describe('GET /health', () => {
     await seen(5)
     const answer = await server.call(null, 'GET', '/health')
     expect(answer.status).toBe(200)
-    expect(answer.body).toEqual({ status: 'ok', checks: { database: 'ok', temporal: 'ok', worker: 'ok' } })
+    expect(answer.body).toEqual({
+      status: 'ok',
+      checks: { database: 'ok', temporal: 'ok', worker: 'ok', audit: 'ok' },
+    })
   })
 
   test('is degraded without a worker seen in the last 20 seconds', async () => {
@@ -28,7 +31,7 @@ describe('GET /health', () => {
     const answer = await server.call(null, 'GET', '/health')
     expect(answer.body).toEqual({
       status: 'degraded',
-      checks: { database: 'ok', temporal: 'ok', worker: 'down' },
+      checks: { database: 'ok', temporal: 'ok', worker: 'down', audit: 'ok' },
     })
   })
 
@@ -46,7 +49,7 @@ describe('GET /health', () => {
     temporal = check
     const answer = await server.call(null, 'GET', '/health')
     expect(answer.status).toBe(200)
-    expect(answer.body.checks).toEqual({ database: 'ok', temporal: 'down', worker: 'ok' })
+    expect(answer.body.checks).toEqual({ database: 'ok', temporal: 'down', worker: 'ok', audit: 'ok' })
   })
 
   test('is 503 when the database is away, and everything else says so too', async () => {

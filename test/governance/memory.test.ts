@@ -23,6 +23,8 @@ describe('memory', () => {
   test('replaces value and labels together', async () => {
     const { context } = running
     await setMemory(context, member, { key: 'k', value: 1, labels: ['pii'] })
+    const kept = await setMemory(context, member, { key: 'k', value: 2, labels: null })
+    expect(kept.labels).toEqual(['pii'])
     await setMemory(context, member, { key: 'k', value: 2, labels: [] })
     expect(await readMemory(context, member.organizationId, 'k')).toMatchObject({ value: 2, labels: [] })
   })

@@ -7,12 +7,18 @@ const check = z.enum(['ok', 'down'])
 const health = z
   .strictObject({
     status: z.enum(['ok', 'degraded']),
-    checks: z.strictObject({ database: check, temporal: check, worker: check }),
+    checks: z.strictObject({
+      database: check,
+      temporal: check,
+      worker: check,
+      audit: z.enum(['ok', 'alarm']).describe('`alarm`: a chain holds what the service did not write'),
+    }),
   })
   .meta({ id: 'Health' })
 
 /** A check that has no answer by then counts as failed. */
 const patienceMilliseconds = 2_000
+const alarmMilliseconds = 5 * 60_000
 /** A worker that has not been seen for longer is not there. */
 const workerSeenWithinSeconds = 20
 
@@ -20,7 +26,8 @@ export const getHealth = publicRoute({
   key: 'GET /health',
   summary: 'Whether the service and what it stands on answer',
   tag: 'Service',
-  description: '503 when the database is away; `degraded` when Temporal or every worker is.',
+  description:
+    '503 when the database is away; `degraded` when Temporal or every worker is, or an audit log was tampered with.',
   responses: { 200: health, 503: health },
   async open(context, services) {
     const [database, temporal] = await Promise.all([
@@ -31,6 +38,7 @@ export const getHealth = publicRoute({
       database: database === null ? 'down' : 'ok',
       temporal: temporal ? 'ok' : 'down',
       worker: database?.worker === true ? 'ok' : 'down',
+      audit: isAlarmed(context) ? 'alarm' : 'ok',
     }
     const status = Object.values(checks).every((state) => state === 'ok') ? 'ok' : 'degraded'
     return { status: database === null ? 503 : 200, body: { status, checks } }
@@ -44,6 +52,11 @@ async function databaseState(context: Context): Promise<{ worker: boolean }> {
     context.db,
   )
   return { worker: rows[0]?.worker === true }
+}
+
+/** The alarm is raised again every minute while somebody tries to save; it is over when nobody meets it any more. */
+function isAlarmed({ auditAlarmAt }: Context): boolean {
+  return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
 }
 
 /** What the check finds, or `otherwise` when it fails or takes too long. */

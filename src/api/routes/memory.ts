@@ -35,13 +35,13 @@ export const getMemory = route({
 
 export const putMemory = route({
   key: 'PUT /memory/{key}',
-  summary: 'Keep a value, in place of the one before; its labels stay with it',
+  summary: 'Keep a value, in place of the one before; without `labels` those before stay',
   tag: 'Memory',
   query: organizationQuery,
-  body: z.strictObject({ value, labels: z.array(labelSlug).max(100).default([]) }),
+  body: z.strictObject({ value, labels: z.array(labelSlug).max(100).optional() }),
   responses: { 200: memory },
   async handle({ context, caller, params, body }) {
-    const entry = { key: keyOf(params), value: body.value as Json, labels: body.labels }
+    const entry = { key: keyOf(params), value: body.value as Json, labels: body.labels ?? null }
     return ok(await setMemory(context, caller, entry))
   },
 })

@@ -10,8 +10,11 @@ const units: Readonly<Record<Bucket, 'minute' | 'day'>> = {
   requests_per_day: 'day',
   authorize_per_minute: 'minute',
 }
-/** A block is this part of what is left, so that blocks grow small towards the end and little lies idle in a process. */
-const part = 8
+/**
+ * A block is this part of what is left, so that blocks grow small towards the end and little lies idle in a process. A
+ * process that is killed takes its block of the day with it until midnight: those are small.
+ */
+const parts: Readonly<Record<'minute' | 'day', number>> = { minute: 8, day: 64 }
 const largestBlock = 1_000
 
 /** What a process may hand out in one window without asking again. */
@@ -38,7 +41,7 @@ export async function leaseBlock(
   unused: { readonly startedAt: string; readonly count: number } | null,
 ): Promise<Lease> {
   const block = (base: ReturnType<typeof sql>) =>
-    sql`greatest(0, least(${limit}::bigint - ${base}, ${largestBlock}, greatest(1, (${limit}::bigint - ${base}) / ${part})))`
+    sql`greatest(0, least(${limit}::bigint - ${base}, ${largestBlock}, greatest(1, (${limit}::bigint - ${base}) / ${parts[units[bucket]]})))`
   // Of the row as it is: what is taken of its window, without what comes back.
   const kept = (row: ReturnType<typeof sql>) => sql`greatest(0, ${row}.taken -
     case when ${row}.started_at = ${unused?.startedAt ?? null}::timestamptz then ${unused?.count ?? 0} else 0 end)`
@@ -56,4 +59,17 @@ export async function leaseBlock(
       (extract(epoch from new.started_at + ${`1 ${units[bucket]}`}::interval - clock_timestamp()) * 1000)::float8
         as "millisecondsLeft"`.execute(db)
   return rows[0] as Lease
+}
+
+/** Gives requests of a lease back to their window, if it is still the present one. */
+export async function giveBack(
+  db: Kysely<Database>,
+  organizationId: string,
+  bucket: Bucket,
+  unused: { readonly startedAt: string; readonly count: number },
+): Promise<void> {
+  await sql`
+    update request_windows set taken = greatest(0, taken - ${unused.count})
+    where organization_id = ${organizationId} and bucket = ${bucket}
+      and started_at = ${unused.startedAt}::timestamptz`.execute(db)
 }

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
 import type { Limits } from '../quotas/limits.ts'
-import { leaseBlock, type Bucket } from './lease.ts'
+import { giveBack, leaseBlock, type Bucket } from './lease.ts'
 
 /** What one request met. */
 export interface Taken {
@@ -25,6 +25,8 @@ export interface Taken {
 export interface Rates {
   /** Counts one request. `authorize` has a bucket of its own (contract section 7); a refused request counts nowhere. */
   take(organizationId: string, limits: Limits, kind: 'requests' | 'authorize'): Promise<Taken>
+  /** Gives back what nobody has used: a process that stops costs nobody any requests. */
+  close(): Promise<void>
 }
 
 interface Block {
@@ -91,6 +93,15 @@ export function createRates(db: Kysely<Database>): Rates {
         const missing = wanted.filter(({ block }) => block === null)
         if (missing.length === 0) return takeFrom(wanted as Wanted[])
         for (const { key, bucket, limit } of missing) await renew(key, organizationId, bucket, limit)
+      }
+    },
+    async close() {
+      await Promise.allSettled(leases.values())
+      const unused = [...blocks].filter(([, { left, until }]) => left > 0 && until > performance.now())
+      blocks.clear()
+      for (const [key, { startedAt, left }] of unused) {
+        const [organizationId, bucket] = key.split('/') as [string, Bucket]
+        await giveBack(db, organizationId, bucket, { startedAt, count: left })
       }
     },
   }

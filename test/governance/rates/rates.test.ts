@@ -113,3 +113,26 @@ describe('requests of an organization', () => {
     expect(leases).toBeLessThan(20)
   })
 })
+
+test('a process that stops gives back what it has not used; one that is killed takes little of the day along', async () => {
+  await earlyInTheMinute()
+  const limits = limitsOf(1_000, 1_000)
+  await a.take(organization, limits, 'requests')
+  await a.close()
+  const after = await b.take(organization, limits, 'requests')
+  const { rows } = await running.context.pool.query(
+    "select taken from request_windows where organization_id = $1 and bucket = 'requests_per_day'",
+    [organization],
+  )
+  // One used, and the block of the process that goes on.
+  expect(rows[0].taken).toBeLessThanOrEqual(1 + Math.ceil(1_000 / 64))
+  expect(after.allowed).toBe(true)
+  await b.close()
+  const closed = await running.context.pool.query(
+    'select bucket, taken from request_windows where organization_id = $1 order by bucket',
+    [organization],
+  )
+  expect(closed.rows.filter((row) => row.bucket !== 'authorize_per_minute').map((row) => row.taken)).toEqual([
+    2, 2,
+  ])
+})
