@@ -1,6 +1,7 @@
 import { describe } from '@jest/globals'
 import { labelSuite } from './label-suite.ts'
 import { opaLabelOracle, opaOracle } from './opa.ts'
+import { planSuite } from './plan-suite.ts'
 import { oracleSuite } from './suite.ts'
 
 describe('OPA', () => {
@@ -9,4 +10,8 @@ describe('OPA', () => {
 
 describe('OPA on label rules', () => {
   labelSuite(opaLabelOracle)
+})
+
+describe('OPA on plans', () => {
+  planSuite(opaOracle)
 })
