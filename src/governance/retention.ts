@@ -6,12 +6,17 @@ const batch = 50
 
 /**
  * Removes the data of runs that ended longer ago than RETENTION_DAYS: inputs, sealed parameters, outputs, result and
- * events. What proves what happened stays for ever: the run, its steps, decisions, approvals and the audit log, with
+ * events; and the sealed inputs of agents' calls that were decided on so long ago. What proves what happened stays for ever: the run, its steps, decisions, approvals and the audit log, with
  * the hashes of what is gone. Answers how many runs it freed. Two processes at once take different runs.
  */
 export async function removeOldData(context: Context): Promise<number> {
   const { retentionDays } = context.config
   if (retentionDays === 0) return 0
+  await sql`update approvals set params_sealed = null
+            where id in (select id from approvals
+                         where kind = 'agent_call' and params_sealed is not null and status <> 'pending'
+                           and decided_at < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
+                         for update skip locked)`.execute(context.db)
   for (let removed = 0; ;) {
     const count = await removeBatch(context, retentionDays)
     removed += count

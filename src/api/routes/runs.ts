@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../contract/status.ts'
+import { readSessionRun } from '../../governance/agents/run-record.ts'
 import { hashOf } from '../../governance/canonical.ts'
 import { notFound } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
@@ -98,7 +99,12 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
       tag,
       responses: { 200: run },
       async handle({ context, caller, params }) {
-        return ok(await runOf(context, caller, params.id))
+        const { organizationId } = caller
+        const view =
+          (await readRun(context, organizationId, params.id)) ??
+          (await readSessionRun(context, organizationId, params.id))
+        if (view === null) throw notFound('run', params.id)
+        return ok(view)
       },
     }),
     route({

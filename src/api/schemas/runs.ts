@@ -75,6 +75,8 @@ const outputs = z.record(z.string(), anyJson)
 export const run = z
   .strictObject({
     ...headShape,
+    workflow_id: id.nullable().describe('null: the record of an agent session'),
+    workflow_version: z.int().nullable(),
     waiting_for: z.array(waiting),
     inputs: z.record(z.string(), anyJson),
     outputs,

@@ -36,6 +36,8 @@ create index decisions_of_call on decisions (session_id, params_hash) where sess
 create index decisions_of_use on decisions (tool_use_id) where tool_use_id is not null;
 create index approvals_of_call on approvals (session_id, params_hash) where session_id is not null;
 
+create index approvals_with_inputs on approvals (decided_at) where kind = 'agent_call' and params_sealed is not null;
+
 create table agent_observations (
   decision_id text primary key references decisions,
   outcome text check (outcome in ('ok', 'error')),

@@ -404,6 +404,15 @@ test('an ended session opens again with its labels; its receipt has every decisi
     ['Read', 1],
     ['Write', 2],
   ])
+  const record = (await server.call(world.member.key, 'GET', `/runs/${session_run_id}`)).body
+  expect(record).toMatchObject({
+    id: session_run_id,
+    workflow_id: null,
+    status: 'running',
+    nodes_executed: 2,
+  })
+  const stranger = (await addOrganization(server.context)).owner
+  expect((await server.call(stranger.key, 'GET', `/runs/${session_run_id}`)).status).toBe(404)
   const unknown = { session_id: newId('session') }
   expect((await server.call(world.member.key, 'POST', '/authorize/sessions/end', unknown)).status).toBe(404)
 })

@@ -1,0 +1,69 @@
+import type { Context } from '../../context.ts'
+import type { RunView } from '../runs/read.ts'
+
+/** A run's form for what is no run of a workflow. */
+export type SessionRunView = Omit<RunView, 'workflow_id' | 'workflow_version'> & {
+  readonly workflow_id: null
+  readonly workflow_version: null
+}
+
+const words = {
+  live: { status: 'running', reason: 'an agent session: its calls are in the receipt' },
+  ended: { status: 'completed', reason: 'the agent session has ended; its next call opens it again' },
+  revoked: { status: 'cancelled', reason: 'the agent session was revoked' },
+} as const
+
+/** The run record of an agent session (contract section 7), or null. What its calls were, the receipt tells. */
+export async function readSessionRun(
+  { db }: Context,
+  organizationId: string,
+  runId: string,
+): Promise<SessionRunView | null> {
+  const session = await db
+    .selectFrom('agent_sessions')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .where('organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (session === undefined) return null
+  const waiting = await db
+    .selectFrom('approvals')
+    .select(['id', 'tool', 'rule_name', 'created_at', 'expires_at'])
+    .where('session_id', '=', session.id)
+    .where('status', '=', 'pending')
+    .orderBy('id')
+    .execute()
+  const { status, reason } = words[session.status]
+  return {
+    id: runId,
+    execution_id: runId,
+    workflow_id: null,
+    workflow_version: null,
+    organization_id: organizationId,
+    status,
+    status_reason: reason,
+    waiting_for: waiting.map((approval) => ({
+      approval_id: approval.id,
+      step_id: null,
+      item_index: null,
+      tool: approval.tool,
+      rule_name: approval.rule_name,
+      since: approval.created_at.toISOString(),
+      expires_at: approval.expires_at?.toISOString() ?? null,
+    })),
+    requested_by: session.user_id,
+    inputs: {},
+    outputs: {},
+    result: null,
+    steps: [],
+    risk: { level: 'low', reasons: [] },
+    created_at: session.started_at.toISOString(),
+    started_at: session.started_at.toISOString(),
+    finished_at: session.ended_at?.toISOString() ?? null,
+    data_removed_at: null,
+    duration_ms: session.ended_at === null ? null : session.ended_at.getTime() - session.started_at.getTime(),
+    nodes_executed: session.allowed,
+    nodes_failed: session.denied,
+    cost: 0,
+  }
+}
