@@ -235,6 +235,18 @@ describe('label rules', () => {
     expect(added([...rules, add('i', { status: 'inactive' })])).toEqual(['a', 'z'])
   })
 
+  test('a rule that cannot be compared to its end adds its labels, and so do those after it', () => {
+    const is = (value: string) => ({ params: [{ param: '*', operator: 'equals' as const, value }] })
+    const rules = [add('first', is('none')), add('second', is('nothing'))]
+    const params = { list: Array.from({ length: 90_000 }, () => 'x') }
+    expect(added(rules, { ...sheets, params: { list: ['x'] } })).toEqual([])
+    expect(added(rules, { ...sheets, params })).toEqual(['second'])
+    expect(added(rules, { ...sheets, params: { list: [...params.list, ...params.list] } })).toEqual([
+      'first',
+      'second',
+    ])
+  })
+
   test('a list adds the label if any element matches', () => {
     const rule = add('secret', { params: [{ param: 'sheet', operator: 'equals', value: 'SHEET1' }] })
     expect(added([rule], { ...sheets, params: { sheet: ['SHEET0', 'SHEET1'] } })).toEqual(['secret'])

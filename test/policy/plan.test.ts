@@ -39,6 +39,20 @@ function analyze(steps: PlanStep[], rules: StoredRule[], more: Partial<Plan> & P
 const sent = (step: Partial<PlanStep>, rules: StoredRule[], more: Partial<Plan> = {}) =>
   analyze([read, { ...send, ...step }], rules, more).steps[1]
 
+test('of conditions that hold for certain and one that may, the rule only may match, in any order', () => {
+  const certain: ParamCondition = { param: 'to', operator: 'equals', value: 'a@acme.com' }
+  const open: ParamCondition = { param: 'text', operator: 'equals', value: 'x' }
+  for (const params of [
+    [certain, open],
+    [open, certain],
+  ])
+    expect(sent({}, [rule('both', 'deny', { params })])).toMatchObject({
+      verdict: 'deny',
+      certainty: 'possible',
+      definiteVerdict: 'allow',
+    })
+})
+
 describe('labels along the graph', () => {
   test('a step carries the labels of every step before it', () => {
     const middle: PlanStep = {
