@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Countersign's hook: a coding agent asks before each tool call, and what may not run is blocked.
 
-    service_hook.py pre|post|end [--dialect claude|codex|gemini|copilot|cursor|vscode]
+    service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode]
 
 `pre` reads the client's event on standard input and asks the service. Allowed: it prints nothing and exits 0, so that
 the client's own prompts run (Cursor wants a word, and gets it). Anything else: the reason on standard error, one JSON
 object in the client's dialect on standard output, exit code 2. A held call waits for an approver, but never as long as
 the client would wait for this process: a client that loses patience runs the call.
 `post` reports a finished call by name and arguments, `end` closes the session; neither ever blocks. Outputs of tools
-never leave this machine, and no value is ever written to a log.
+never leave this machine, and no value is ever written to a log. `install` writes a client's settings, `doctor` proves
+that they block; both explain themselves with --help.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
 SERVICE_APPROVAL_WAIT in seconds (55), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. With
@@ -28,15 +29,15 @@ VERSION = "0.1.0"
 
 MIB = 1024 * 1024
 MAX_BODY = 4 * MIB  # of an authorize request (contract section 7)
-MAX_INPUT = 48 * MIB  # of an event: escapes may make it six times as long as what is sent, and more is not read
+MAX_INPUT = 32 * MIB  # of an event: escapes may make it six times as long as what is sent, and more is not read
 MAX_ANSWER = MIB
 ASK_SECONDS = 20  # without an answer for this long the service counts as unreachable
 POLL_SECONDS = 30  # longest wait the service holds a poll for
 DEFAULT_WAIT = 55
-USAGE = "usage: service_hook.py pre|post|end [--dialect claude|codex|gemini|copilot|cursor|vscode]"
+USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode]"
 
-# Client time-outs in seconds that are assumed when the command line names none (--timeout): what the
-# documented settings say, or less where the client's own default is less. All clients run the call when they time out.
+# Client time-outs in seconds that are assumed when the command line names none (--timeout): what `install`
+# writes, or less where the client's own default is less. All clients run the call when they time out.
 CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30}
 UNKNOWN_TIMEOUT = 30
 
@@ -69,12 +70,6 @@ class Answer:
     """
 
     def __init__(self):
-        self.dialect = None
-        self.event = None
-        self.fail_open = False
-        self.deadline = time.monotonic() + 60
-        self.waiting_for = None  # the approval a held call waits for
-        self._claimed = allocate_lock()
         try:
             self._out = os.dup(1)
         except OSError:
@@ -83,6 +78,12 @@ class Answer:
             os.dup2(2, 1)
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        self._claimed = allocate_lock()
+        self.dialect = None
+        self.event = None
+        self.fail_open = False
+        self.deadline = time.monotonic() + 60
+        self.waiting_for = None  # settings and decision of a held call, while it waits for its approver
 
     def deny(self, reason, before_exit=None):
         """Blocks the call: the reason goes first, for clients that read an empty standard error as no objection."""
@@ -100,7 +101,7 @@ class Answer:
         if note is not None:
             write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
         if self.dialect == "cursor":
-            write_all(self._out, b'{"permission": "allow"}\n')
+            write_all(self._out, b'{"permission":"allow"}\n')
         os._exit(0)
 
     def _claim(self):
@@ -130,8 +131,6 @@ def plain(text, longest):
 
 def deny_line(dialect, event, reason):
     """The deny of a client as one line of ASCII JSON; all of them in one object when the client is not known."""
-    import json
-
     claude = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
     if dialect in ("claude", "codex", "vscode") or (dialect == "copilot" and event == "PreToolUse"):
         said = {"hookSpecificOutput": claude}
@@ -152,7 +151,7 @@ def deny_line(dialect, event, reason):
             "permissionDecisionReason": reason,
             "hookSpecificOutput": claude,
         }
-    return (json.dumps(said) + "\n").encode("ascii")
+    return to_json(said, True) + b"\n"
 
 
 # --- What the client says -------------------------------------------------------------------------------------------
@@ -403,11 +402,16 @@ def addresses(text):
     return found
 
 
-# Programs that read commands from their terminal. Codex types into a running one by `write_stdin`, which no hook sees.
-INTERPRETERS = frozenset(
-    "bash sh zsh dash ksh fish csh tcsh python python2 python3 ipython node deno bun ruby irb perl php lua R psql mysql "
-    "sqlite3 mongosh redis-cli ssh telnet nc ncat socat gdb tmux screen script su ftp sftp pwsh powershell".split()
+# Programs that read commands from their terminal when these many arguments, or fewer, follow them; Codex types into a
+# running program by `write_stdin`, which no hook sees.
+PROMPTS = dict(
+    [(name, 0) for name in "bash sh zsh dash ksh fish csh tcsh python python2 python3 ipython node deno bun".split()]
+    + [(name, 0) for name in "ruby irb perl php lua R redis-cli gdb tmux screen script pwsh powershell".split()]
+    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite3".split()]
+    + [(name, 99) for name in "psql mysql mongosh".split()]
 )
+PREFIXES = ("exec", "env", "sudo", "command", "nohup", "time", "nice")
+NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h")
 
 
 def opens_prompt(command):
@@ -416,41 +420,74 @@ def opens_prompt(command):
         command = command.replace(separator, "\0")
     for part in command.split("\0"):
         # Behind a pipe it reads what comes out of the pipe.
-        words = [word for word in part.split("|")[0].replace("&", " ").split() if not word.startswith("#")]
-        while words and ("=" in words[0] or words[0] in ("exec", "env", "sudo", "command", "nohup", "time", "nice")):
+        words = part.split("|")[0].replace("&", " ").split()
+        while words and ("=" in words[0] or words[0] in PREFIXES):
             words.pop(0)
-        if not words:
+        most = PROMPTS.get(words[0].strip("'\"\\").rsplit("/", 1)[-1]) if words else None
+        if most is None or any(word in NO_PROMPT or word.startswith(("<", "--eval=", "--command=")) for word in words):
             continue
-        program = words[0].strip("'\"\\").rsplit("/", 1)[-1]
-        takes_host = program in ("ssh", "telnet", "nc", "ncat", "psql", "mysql", "sqlite3", "su", "ftp", "sftp")
-        rest = [word for word in words[1:] if not word.startswith("-")]
-        if program in INTERPRETERS and len(rest) <= (1 if takes_host else 0):
-            if not any(word in ("-c", "-e", "--version", "--help", "-V", "-h") for word in words[1:]):
-                return True
+        if sum(not word.startswith("-") for word in words[1:]) <= most:
+            return True
     return False
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
 
+def once(pairs):
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return read
+
+
+def whole(digits):
+    # Long ones take time that grows with their square, and other threads get none of it.
+    if len(digits) > 400:
+        raise ValueError("a number has %d digits" % len(digits))
+    return int(digits)
+
+
+def constant(name):
+    raise ValueError("`%s` is not JSON" % name)
+
+
+try:
+    # The C halves of the module json. Its Python half loads regular expressions, which takes as long as asking the
+    # service; there is no other use for them here.
+    from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
+
+    class Reading:
+        """What json.JSONDecoder would tell the scanner."""
+
+        strict = True
+        object_hook = None
+        object_pairs_hook = staticmethod(once)
+        parse_float = float
+        parse_int = staticmethod(whole)
+        parse_constant = staticmethod(constant)
+        memo = {}
+
+    scan = make_scanner(Reading())
+    encoders = [
+        make_encoder(None, None, quote, None, ":", ",", False, False, False)
+        for quote in (encode_basestring, encode_basestring_ascii)
+    ]
+except (ImportError, TypeError, AttributeError):
+    scan = encoders = None
+
+
 def parse_json(text):
-    """Strict JSON: no repeated names, no NaN, no number so long that reading it would take longer than we have.
-    Raises ValueError."""
+    """Strict JSON: no repeated names, no NaN, no endless numbers. Raises ValueError."""
+    if scan is not None:
+        try:
+            stripped = text.strip(" \t\r\n")
+            value, end = scan(stripped, 0)
+            if end == len(stripped):
+                return value
+        except Exception:
+            pass  # the scanner alone cannot say what is wrong: it expects the module to be loaded
     import json
-
-    def once(pairs):
-        read = dict(pairs)
-        if len(read) != len(pairs):
-            raise ValueError("a name stands twice in one object")
-        return read
-
-    def whole(digits):
-        if len(digits) > 400:
-            raise ValueError("a number has %d digits" % len(digits))
-        return int(digits)
-
-    def constant(name):
-        raise ValueError("`%s` is not JSON" % name)
 
     try:
         return json.loads(text, object_pairs_hook=once, parse_int=whole, parse_constant=constant)
@@ -458,15 +495,19 @@ def parse_json(text):
         raise ValueError("nested too deeply")
 
 
-def to_json(value):
-    """Compact JSON as bytes; half a surrogate pair can only be sent as its escape. Raises ValueError."""
-    import json
-
+def to_json(value, ascii_only=False):
+    """Compact JSON as bytes, in UTF-8 or all of it in ASCII; half a surrogate pair can only be sent as its escape.
+    Raises ValueError."""
     try:
-        try:
-            return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
-        except UnicodeEncodeError:
-            return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
+        if encoders is None:
+            import json
+
+            text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":"))
+        else:
+            text = "".join(encoders[ascii_only](value, 0))
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return to_json(value, True)
     except RecursionError:
         raise ValueError("nested too deeply")
 
@@ -474,7 +515,7 @@ def to_json(value):
 def read_event():
     """The client's event from standard input; refuses what is not one JSON object in UTF-8."""
     if os.isatty(0):
-        raise Refused("a client's hook event is expected on standard input")
+        raise Refused("a client's hook event is expected on standard input; `doctor` tries one")
     chunks, size = [], 0
     while True:
         chunk = os.read(0, 1 << 20)
@@ -486,7 +527,7 @@ def read_event():
     if size > MAX_INPUT:
         raise Refused("this call's event is %s bytes long, over the %s that are read" % (size, MAX_INPUT))
     try:
-        event = parse_json(b"".join(chunks).decode("utf-8-sig"))
+        event = parse_json(b"".join(chunks).decode("utf-8").lstrip("\ufeff"))
     except ValueError as error:
         kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
         raise Refused("the client's event cannot be read: it is not %s" % kind)
@@ -902,8 +943,10 @@ def pre(answer, options):
     settings = Settings(options.config)
     settings.check()
     answer.fail_open = settings.fail_open
-    if options.timeout is None:
-        answer.deadline = max(answer.deadline, options.started + patience(answer.dialect, None))
+    if answer.dialect != options.dialect:
+        # Another client than the command line was written for waits as long as it likes.
+        limit = options.started + patience(answer.dialect, None)
+        answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     if call.dialect == "codex" and call.tool == "Bash" and opens_prompt(str(call.arguments.get("command"))):
         raise Refused(
             "this starts a program that waits for commands, and Codex types into it without asking: "
@@ -1073,11 +1116,14 @@ def send_end(settings, session_id, until):
 
 def spool():
     """The folder of ends that nobody has been told of yet: one file each, with a session's id and nothing else."""
+    return os.path.join(own_folder(), "ended-sessions")
+
+
+def own_folder():
+    """The user's folder of this program."""
     if os.name == "nt":
-        base = os.environ.get("LOCALAPPDATA") or home()
-    else:
-        base = os.environ.get("XDG_STATE_HOME") or os.path.join(home(), ".local", "state")
-    return os.path.join(base, "countersign", "ended-sessions")
+        return os.path.join(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~"), "Countersign")
+    return os.path.join(os.path.expanduser("~"), ".countersign")
 
 
 def end_file(settings_url, session_id):
@@ -1145,6 +1191,763 @@ def flush(answer, options):
         except FileNotFoundError:
             pass  # another process was faster
     answer.allow()
+
+
+# --- install --------------------------------------------------------------------------------------------------------
+
+SECONDS = {"pre": 90, "post": 15, "end": 2}
+
+# Each client's events, and which command they start.
+EVENTS = {
+    "claude": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("PostToolUseFailure", "post"), ("SessionEnd", "end")),
+    "codex": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("SessionEnd", "end")),
+    "gemini": (("BeforeTool", "pre"), ("AfterTool", "post"), ("SessionEnd", "end")),
+    "copilot": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
+    "cursor": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
+}
+
+# Where a client keeps its settings: below the user's home; on Linux, macOS and Windows for all users of the machine.
+SETTINGS_FILES = {
+    "claude": (
+        ".claude/settings.json",
+        "/etc/claude-code/managed-settings.json",
+        "/Library/Application Support/ClaudeCode/managed-settings.json",
+        "C:\\Program Files\\ClaudeCode\\managed-settings.json",
+    ),
+    "codex": (".codex/hooks.json", "/etc/codex/requirements.toml", "/etc/codex/requirements.toml", None),
+    "gemini": (
+        ".gemini/settings.json",
+        "/etc/gemini-cli/settings.json",
+        "/Library/Application Support/GeminiCli/settings.json",
+        "C:\\ProgramData\\gemini-cli\\settings.json",
+    ),
+    "copilot": (
+        ".copilot/hooks/countersign.json",
+        "/etc/github-copilot/policy.d/countersign.json",
+        "/etc/github-copilot/policy.d/countersign.json",
+        "C:\\ProgramData\\GitHub\\Copilot\\policy.d\\countersign.json",
+    ),
+    "cursor": (
+        ".cursor/hooks.json",
+        "/etc/cursor/hooks.json",
+        "/Library/Application Support/Cursor/hooks.json",
+        "C:\\ProgramData\\Cursor\\hooks.json",
+    ),
+}
+HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+
+# `onFailure` is read from this version on; an older Claude Code runs the call when a hook fails.
+CLAUDE_MINIMUM = "2.1.295"
+# The oldest versions that were seen to block.
+MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102"}
+PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot"}
+
+OUR_NAME = "service_hook"
+OUR_FILE = OUR_NAME + ".py"
+TOML_MARK = "  # countersign"
+
+
+class Place:
+    """The folders of one installation: a user's, or one for everybody on the machine (managed)."""
+
+    def __init__(self, managed, root=""):
+        self.managed = managed
+        self.root = root
+        if not managed:
+            self.folder = own_folder()
+        elif os.name == "nt":
+            self.folder = "C:\\Program Files\\Countersign"
+        else:
+            self.folder = "/Library/Application Support/Countersign" if sys.platform == "darwin" else "/opt/countersign"
+        self.hook = os.path.join(self.folder, OUR_FILE)
+        self.config = os.path.join(self.folder, "hook.json")
+        self.record = os.path.join(self.folder, "installed.json")
+
+    def at(self, path):
+        """A path below --root, where an image is being built."""
+        return self.root + path if self.root else path
+
+    def settings_file(self, client):
+        user, linux, mac, windows = SETTINGS_FILES[client]
+        if self.managed:
+            path = windows if os.name == "nt" else mac if sys.platform == "darwin" else linux
+            if path is None:
+                raise Refused("managed settings of %s on this system are not known" % client)
+            return path
+        folder = os.environ.get(HOME_VARIABLES.get(client, ""))
+        if folder:
+            return os.path.join(folder, os.path.basename(user))
+        return os.path.join(os.path.expanduser("~"), *user.split("/"))
+
+
+def command_words(place, python, client, command):
+    words = [python, "-I", "-S", place.hook, command, "--dialect", client]
+    if command == "pre":
+        words += ["--timeout", str(SECONDS["pre"])]
+    return words + ["--config", place.config]
+
+
+def shell_line(words, blocking):
+    """A command line for /bin/sh. Before a call it turns every failure, a missing Python too, into a deny: clients
+    let the call run for other exit codes than 2."""
+    import shlex
+
+    line = " ".join(shlex.quote(word) for word in words)
+    if not blocking:
+        return line
+    check = "rc=$?; [ $rc -eq 0 ] && exit 0; "
+    told = '[ $rc -eq 2 ] || echo "policy hook failed (rc=$rc); call refused" >&2; exit 2'
+    return "sh -c " + shlex.quote(line + "; " + check + told)
+
+
+def powershell_line(words, blocking):
+    line = "& " + " ".join("'" + word.replace("'", "''") + "'" for word in words)
+    return line + ("; if ($LASTEXITCODE -ne 0) { exit 2 }" if blocking else "")
+
+
+def hook_entry(place, python, client, event, command):
+    """The entry of one event in a client's settings, with its fail-closed options."""
+    words, blocking, limit = command_words(place, python, client, command), command == "pre", SECONDS[command]
+    if os.name == "nt":
+        import subprocess
+
+        line = subprocess.list2cmdline(words)
+    else:
+        line = shell_line(words, blocking)
+    if client == "copilot":
+        powershell = powershell_line(words, blocking)
+        return {"type": "command", "bash": shell_line(words, blocking), "powershell": powershell, "timeoutSec": limit}
+    if client == "cursor":
+        return dict({"command": line, "timeout": limit}, **({"failClosed": True} if blocking else {}))
+    one = {"type": "command", "command": line, "timeout": limit * 1000 if client == "gemini" else limit}
+    if client == "gemini":
+        one["name"] = "countersign"
+    if client == "claude" and os.name == "nt":
+        one.update({"command": words[0], "args": words[1:]})
+    if client == "claude" and blocking:
+        one["onFailure"] = "block"
+    return {"matcher": "*", "hooks": [one]}
+
+
+def is_ours(entry):
+    import json
+
+    return OUR_NAME in json.dumps(entry)
+
+
+def without_ours(settings):
+    """Settings without our hooks: of each event's list only our entries go, and lists and tables left empty by that."""
+    hooks = settings.get("hooks")
+    if not isinstance(hooks, dict):
+        return dict(settings)
+    kept = {}
+    for event, entries in hooks.items():
+        left = [entry for entry in entries if not is_ours(entry)] if isinstance(entries, list) else entries
+        if left or not entries:
+            kept[event] = left
+    found = {key: value for key, value in settings.items() if key != "hooks" or kept}
+    if kept:
+        found["hooks"] = kept
+    return found
+
+
+def options_of(place, client, settings):
+    """The options beside the hooks, by path, that keep them from being switched off."""
+    if client == "claude" and place.managed:
+        asked = settings.get("requiredMinimumVersion")
+        newer = isinstance(asked, str) and version_of(asked) > version_of(CLAUDE_MINIMUM)
+        return {
+            ("requiredMinimumVersion",): asked if newer else CLAUDE_MINIMUM,
+            ("allowManagedHooksOnly",): True,
+        }
+    if client == "gemini":
+        return {("hooksConfig", "enabled"): True}
+    if client in ("copilot", "cursor"):
+        return {("version",): settings.get("version", 1)}
+    return {}
+
+
+def look_up(settings, path):
+    for key in path:
+        settings = settings.get(key) if isinstance(settings, dict) else None
+    return settings
+
+
+def put(settings, path, value):
+    """A copy with the value at the path; None takes it away, and tables left empty by that."""
+    found = dict(settings)
+    if len(path) > 1:
+        below = put(settings.get(path[0]) or {}, path[1:], value)
+        value = below if below else None
+    if value is None:
+        found.pop(path[0], None)
+    else:
+        found[path[0]] = value
+    return found
+
+
+def with_ours(place, python, client, settings):
+    """Settings with our hooks behind the ones that are there."""
+    found = without_ours(settings)
+    for path, value in options_of(place, client, settings).items():
+        found = put(found, path, value)
+    hooks = dict(found.get("hooks", {}))
+    for event, command in EVENTS[client]:
+        entries = hooks.get(event, [])
+        if not isinstance(entries, list):
+            raise Refused("`hooks.%s` is not a list: put it right first" % event)
+        hooks[event] = entries + [hook_entry(place, python, client, event, command)]
+    found["hooks"] = hooks
+    return found
+
+
+def toml_without_ours(text):
+    return "".join(line for line in text.splitlines(True) if not line.rstrip().endswith(TOML_MARK.strip()))
+
+
+def toml_with_ours(place, python, text):
+    """Codex's requirements with our hooks. Line by line, since Python reads TOML only from 3.11 on and never writes it;
+    each line of ours carries a mark. Refuses forms it would have to take apart."""
+    import json
+
+    lines = toml_without_ours(text).splitlines()
+    table = ""
+    have = {}
+    for number, line in enumerate(lines):
+        bare = line.split("#")[0].strip()
+        if bare.startswith("["):
+            table = bare.strip("[]").strip()
+            have.setdefault((table,), number)
+        elif "=" in bare:
+            key, _, value = bare.partition("=")
+            have[(table, key.strip())] = value.strip()
+    for key in have:
+        if key[0] == "" and len(key) > 1 and key[1].split(".")[0] in ("features", "hooks"):
+            raise Refused("`%s` is written in one line: make it a table, `[%s]`" % (key[1], key[1].split(".")[0]))
+
+    wanted = (("", "allow_managed_hooks_only", True), ("features", "hooks", True), ("hooks", "managed_dir", place.folder))
+    above, behind, below = [], {}, []
+    for table, key, value in wanted:
+        written = json.dumps(value)
+        found = have.get((table, key))
+        if found is not None:
+            if found != written:
+                raise Refused("`%s` is %s, and must be %s" % (".".join(filter(None, (table, key))), found, written))
+        elif table == "":
+            above.append("%s = %s" % (key, written))
+        elif (table,) in have:
+            behind[have[(table,)]] = "%s = %s" % (key, written)
+        else:
+            below += ["[%s]" % table, "%s = %s" % (key, written)]
+    for event, command in EVENTS["codex"]:
+        entry = hook_entry(place, python, "codex", event, command)
+        one = entry["hooks"][0]
+        below += ["[[hooks.%s]]" % event, 'matcher = "*"', "[[hooks.%s.hooks]]" % event]
+        below += ["%s = %s" % (key, json.dumps(one[key])) for key in ("type", "command", "timeout")]
+
+    merged = [line + TOML_MARK for line in above]
+    for number, line in enumerate(lines):
+        merged.append(line)
+        if number in behind:
+            merged.append(behind[number] + TOML_MARK)
+    merged += [line + TOML_MARK for line in below]
+    result = "\n".join(merged) + "\n"
+    try:
+        import tomllib
+
+        tomllib.loads(result)
+    except ImportError:
+        pass
+    except ValueError as error:
+        raise Refused("the file cannot be merged with: %s" % error)
+    return result
+
+
+def version_of(text):
+    """The first dotted number in a text, as numbers."""
+    import re
+
+    found = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(int(part) for part in found.group().split(".")) if found else ()
+
+
+def read_text(path):
+    """A file's text, None if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("`%s` cannot be read: %s" % (path, error))
+
+
+def read_settings(path):
+    """A client's JSON settings; an empty object for none."""
+    text = read_text(path)
+    if text is None or not text.strip():
+        return {}
+    try:
+        found = parse_json(text.lstrip("\ufeff"))
+    except ValueError as error:
+        raise Refused("`%s` is not plain JSON (%s): comments would be lost, add the hooks by hand" % (path, error))
+    if not isinstance(found, dict):
+        raise Refused("`%s` is not a JSON object" % path)
+    if not isinstance(found.get("hooks", {}), dict):
+        raise Refused("`hooks` in `%s` is not an object" % path)
+    return found
+
+
+def pretty(value):
+    import json
+
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+class Change:
+    """One file as it is and as it should be; None stands for no file. A client's settings keep the mode they have, and
+    their first original; our own files have the mode that is given."""
+
+    def __init__(self, path, before, after, mode, ours=False):
+        self.path = path
+        self.before = before
+        self.after = after
+        self.mode = mode
+        self.ours = ours
+
+    def shown(self):
+        """The difference in words, without the key."""
+        import difflib
+
+        if os.path.basename(self.path) == OUR_FILE:
+            return "%s %s\n" % ("remove" if self.after is None else "write", self.path)
+        texts = [hidden(text or "").splitlines(True) for text in (self.before, self.after)]
+        names = [self.path if self.before is not None else "nothing", self.path if self.after is not None else "nothing"]
+        return "".join(line if line.endswith("\n") else line + "\n" for line in difflib.unified_diff(*texts, *names))
+
+    def apply(self, private):
+        """Writes a new file beside the old one and puts it in its place, or removes the old one."""
+        path = os.path.realpath(self.path)
+        copy = path + ".before-countersign"
+        os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
+        if not self.ours and self.before is not None and OUR_NAME not in self.before and not os.path.exists(copy):
+            self.write(copy, self.before)
+        if self.after is None:
+            os.unlink(path)
+        else:
+            self.write(path, self.after)
+        if not self.ours and os.path.exists(copy) and read_text(copy) == self.after:
+            os.unlink(copy)
+
+    def write(self, path, text):
+        try:
+            status = os.stat(os.path.realpath(self.path))
+        except OSError:
+            status = None
+        mode = self.mode if self.ours or status is None else status.st_mode & 0o777
+        draft = "%s.%d.new" % (path, os.getpid())
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(draft, mode)
+            if status is not None and not self.ours and hasattr(os, "chown") and os.geteuid() == 0:
+                os.chown(draft, status.st_uid, status.st_gid)
+            os.replace(draft, path)
+        except BaseException:
+            os.unlink(draft)
+            raise
+
+
+def hidden(text):
+    """Settings without what stands behind `api_key`."""
+    import re
+
+    return re.sub(r'("api_key": ")[^"]*', r"\1(not shown)", text)
+
+
+def arguments(words, name, about):
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="service_hook.py " + name, description=about)
+    parser.add_argument("--dialect", choices=sorted(AGENT_NAMES), help="the client", required=name == "install")
+    parser.add_argument("--managed", action="store_true", help="for every user of this machine; needs root")
+    if name == "install":
+        parser.add_argument("--uninstall", action="store_true", help="take out what `install` put in, and nothing else")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--root", default="", help="folder of an image: every file is written below it")
+        parser.add_argument("--python", default=base_python(), help="the Python that runs the hook (default: %(default)s)")
+    else:
+        parser.add_argument("--config", help="settings file to try (default: the installed one, else the environment)")
+    return parser.parse_args(words)
+
+
+def base_python():
+    """This Python, but not the one of a project's environment, which may be gone tomorrow."""
+    return getattr(sys, "_base_executable", None) or sys.executable
+
+
+def own_settings(place, before):
+    """Our own settings file: what the environment names now, over what was there. A managed one holds no key: each
+    user keeps one in a file of their own."""
+    found = parse_json(before) if before else {}
+    named = (("api_url", "SERVICE_API_URL"), ("fail_mode", "SERVICE_FAIL_MODE"), ("organization_id", "SERVICE_ORG_ID"))
+    for key, variable in named + (("approval_wait", "SERVICE_APPROVAL_WAIT"), ("allow_http", "SERVICE_ALLOW_HTTP")):
+        if os.environ.get(variable):
+            found[key] = os.environ[variable]
+    if place.managed:
+        found.pop("api_key", None)
+        found.setdefault("api_key_file", "~/.countersign/key")
+    elif os.environ.get("SERVICE_API_KEY"):
+        found["api_key"] = os.environ["SERVICE_API_KEY"].strip()
+    if sys.stdin.isatty():
+        if "api_url" not in found:
+            found["api_url"] = input("address of the service: ").strip()
+        if not place.managed and "api_key" not in found and "api_key_file" not in found:
+            import getpass
+
+            found["api_key"] = getpass.getpass("key (scope agents:authorize): ").strip()
+    checked = dict(found, api_key=found.get("api_key", "csk_" if "api_key_file" in found else ""))
+    settings = Settings.__new__(Settings)
+    settings.api_url, settings.key = checked.get("api_url"), checked["api_key"]
+    settings.allow_http = found.get("allow_http") in (True, "1", "true", "yes")
+    settings.check()
+    return found
+
+
+def read_record(place):
+    """What each installed client's settings held before: {client: {file, created, options: [[path, value]]}}."""
+    text = read_text(place.at(place.record))
+    found = parse_json(text) if text else {}
+    return found if isinstance(found, dict) else {}
+
+
+def client_change(place, python, client, record, uninstall):
+    """The change of a client's settings, and the record that undoes it."""
+    path = place.settings_file(client)
+    target = place.at(path)
+    text = read_text(target)
+    mode = 0o644 if place.managed else 0o600
+    noted = record.get(client, {"file": path, "created": text is None, "options": []})
+    if path.endswith(".toml"):
+        after = toml_without_ours(text or "") if uninstall else toml_with_ours(place, python, text or "")
+        after = None if uninstall and noted["created"] and not after.strip() else after
+        return Change(target, text, after, mode), noted
+    settings = read_settings(target)
+    if uninstall:
+        found = without_ours(settings)
+        for steps, before, ours in noted["options"]:
+            if look_up(found, steps) == ours:
+                found = put(found, steps, before)
+        after = None if noted["created"] and not found else pretty(found)
+        if text is None or found == settings:
+            after = text
+        return Change(target, text, after, mode), noted
+    found = with_ours(place, python, client, settings)
+    if client not in record:
+        for steps, ours in options_of(place, client, settings).items():
+            noted["options"].append([list(steps), look_up(settings, steps), ours])
+    return Change(target, text, text if found == settings else pretty(found), mode), noted
+
+
+def install(words):
+    """Writes a client's settings, after showing what changes; 0 when all is as wanted."""
+    options = arguments(words, "install", "Has a client ask before each tool call, and block when it cannot.")
+    client = "copilot" if options.dialect == "vscode" else options.dialect
+    try:
+        place = Place(options.managed, options.root)
+        if options.managed and not options.root and hasattr(os, "geteuid") and os.geteuid() != 0:
+            raise Refused("managed settings belong to root: run it as root, or without --managed for yourself")
+        record = read_record(place)
+        change, noted = client_change(place, options.python, client, record, options.uninstall)
+        record = dict(record)
+        if options.uninstall:
+            record.pop(client, None)
+        else:
+            record[client] = noted
+        changes = own_changes(place, record)
+        changes = [change] + changes if options.uninstall else changes + [change]
+        changes = [each for each in changes if each.before != each.after]
+        if not changes:
+            print("nothing to change")
+            return 0
+        for each in changes:
+            sys.stdout.write(each.shown())
+        sys.stdout.flush()
+        if not options.yes and not agreed():
+            print("nothing was changed")
+            return 1
+        for each in changes:
+            each.apply(not place.managed)
+    except (Refused, OSError) as error:
+        sys.stderr.write("install: %s\n" % error)
+        return 1
+    if not options.uninstall:
+        say_next(place, options)
+    return 0
+
+
+def own_changes(place, record):
+    """Our own files: the hook, its settings and the record; none of them while no client is left."""
+    mode = 0o644 if place.managed else 0o600
+    hook, config, noted = (place.at(path) for path in (place.hook, place.config, place.record))
+    before = read_text(config)
+    if not record:
+        return [Change(path, read_text(path), None, mode, True) for path in (noted, config, hook)]
+    # Read as it stands, also while it is the installed one itself.
+    own = read_text(os.path.abspath(__file__))
+    settings = own_settings(place, before)
+    return [
+        Change(hook, read_text(hook), own, 0o755, True),
+        Change(config, before, pretty(settings), mode, True),
+        Change(noted, read_text(noted), pretty(record), mode, True),
+    ]
+
+
+def agreed():
+    if not sys.stdin.isatty():
+        sys.stderr.write("install: nobody is there to ask: say --yes\n")
+        return False
+    return input("write this? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def say_next(place, options):
+    if options.dialect == "codex" and not place.managed:
+        print("next: open /hooks in Codex and trust them; until then Codex skips them without a word")
+    if place.managed:
+        print("next: each user keeps a key in ~/.countersign/key, readable by nobody else (chmod 600)")
+    print("next: python3 %s doctor --dialect %s%s" % (place.hook, options.dialect, " --managed" * place.managed))
+
+
+# --- doctor ---------------------------------------------------------------------------------------------------------
+
+
+class Findings:
+    """What was found, told line by line."""
+
+    def __init__(self):
+        self.failed = False
+
+    def ok(self, text):
+        print("ok    " + text)
+
+    def note(self, text):
+        print("note  " + text)
+
+    def fail(self, text):
+        self.failed = True
+        print("FAIL  " + text)
+
+
+def doctor(words):
+    """Tries on this machine that a denied call is blocked, and one that cannot be checked; 1 if anything would pass."""
+    about = "Proves on this machine that denied calls are blocked. Exits with 1 unless everything is."
+    options = arguments(words, "doctor", about)
+    findings = Findings()
+    if sys.version_info < (3, 8):
+        findings.fail("Python %d.%d runs this; 3.8 or newer is needed" % sys.version_info[:2])
+        return 1
+    chosen = "copilot" if options.dialect == "vscode" else options.dialect
+    places = [Place(True)] if options.managed else [Place(True), Place(False)]
+    installed = []
+    for client in [chosen] if chosen else sorted(EVENTS):
+        found = [(place, entries) for place in places for entries in [entries_of(place, client, findings)] if entries]
+        installed += [(client, place) for place, _ in found]
+        for place, entries in found:
+            try_entries(client, place, entries, findings)
+        if found:
+            try_version(client, findings)
+        elif chosen:
+            findings.fail("%s does not ask: run `install --dialect %s`" % (client, client))
+    if not installed and not chosen:
+        findings.fail("no client asks: run `install --dialect ...`")
+    config = options.config or (installed[0][1].config if installed else None)
+    try_service(config, findings)
+    print("protected" if not findings.failed else "NOT protected")
+    return 1 if findings.failed else 0
+
+
+def entries_of(place, client, findings):
+    """Our `pre` command lines in a client's settings: [words or line]; says what switches them off."""
+    try:
+        path = place.settings_file(client)
+        if path.endswith(".toml"):
+            text = read_text(path) or ""
+            marked = [line for line in text.splitlines() if OUR_FILE in line and line.startswith("command = ")]
+            lines = [parse_json(line[len("command = ") :].rsplit(TOML_MARK, 1)[0]) for line in marked]
+            return [line for line in lines if " pre " in line]
+        settings = read_settings(path)
+    except (Refused, ValueError) as error:
+        findings.fail(str(error))
+        return []
+    first = EVENTS[client][0][0]
+    ours = [entry for entry in settings.get("hooks", {}).get(first, []) if is_ours(entry)]
+    if client == "claude":
+        switched_off(place, settings, ours, findings)
+    if ours and client == "gemini" and look_up(settings, ("hooksConfig", "enabled")) is not True:
+        findings.fail("`hooksConfig.enabled` is not true in %s: run `install` again" % path)
+    found = []
+    for entry in ours:
+        one = entry["hooks"][0] if "hooks" in entry else entry
+        line = one.get("bash") or one.get("command")
+        found.append([line] + one["args"] if "args" in one else line)
+        limit = one.get("timeoutSec") or one.get("timeout")
+        if limit != SECONDS["pre"] * (1000 if client == "gemini" else 1):
+            findings.fail("the time-out of %s in %s is not what the hook was told: run `install` again" % (first, path))
+        if client == "claude" and one.get("onFailure") != "block":
+            findings.fail("`onFailure` is not `block` in %s: run `install` again" % path)
+        if client == "cursor" and one.get("failClosed") is not True:
+            findings.fail("`failClosed` is not true in %s: run `install` again" % path)
+    return found
+
+
+def switched_off(place, settings, ours, findings):
+    if place.managed:
+        if settings.get("allowManagedHooksOnly") is True and not ours:
+            findings.fail("managed settings allow managed hooks only, and ours is not among them: install --managed")
+    elif ours and settings.get("disableAllHooks") is True:
+        findings.fail("`disableAllHooks` switches the hook off: take it out, or install --managed")
+    elif ours:
+        findings.note("a user's hooks can be switched off (--bare, --safe-mode, disableAllHooks); managed ones cannot")
+
+
+def run_line(line, event):
+    """Starts a hook's command as its client would: exit code, standard output and error."""
+    import subprocess
+
+    pipe = subprocess.PIPE
+    try:
+        ran = subprocess.run(line, shell=isinstance(line, str), input=event, stdout=pipe, stderr=pipe, timeout=100)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, "", str(error)
+    return ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode("utf-8", "replace")
+
+
+def try_entries(client, place, entries, findings):
+    """Whether the installed command line itself blocks what it cannot read."""
+    if len(entries) > 1:
+        findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
+    for line in entries:
+        code, out, err = run_line(line, b"nonsense")
+        if code == 2 and err.strip() and is_json(out):
+            findings.ok("%s: the installed command blocks what it cannot read" % client)
+        else:
+            findings.fail("%s: the installed command does not block (exit code %s): run `install` again" % (client, code))
+
+
+def is_json(text):
+    try:
+        return isinstance(parse_json(text), dict)
+    except ValueError:
+        return False
+
+
+def try_version(client, findings):
+    """Whether the client on this machine is new enough to block."""
+    import shutil
+    import subprocess
+
+    program = shutil.which(PROGRAMS.get(client, ""))
+    least = MINIMUM_VERSIONS.get(client)
+    if program is None or least is None:
+        return findings.note("%s: its version is not known here" % client)
+    try:
+        ran = subprocess.run([program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+        found = version_of(ran.stdout.decode("utf-8", "replace"))
+    except (OSError, subprocess.TimeoutExpired):
+        found = ()
+    shown = ".".join(str(part) for part in found) or "of unknown version"
+    if not found or found < version_of(least):
+        return findings.fail("%s %s is too old: hooks are known to block from %s on, update it" % (client, shown, least))
+    findings.ok("%s %s blocks when its hook fails" % (client, shown))
+
+
+def try_service(config, findings):
+    """Denied calls and an unreachable service, each with the hook itself as a process."""
+    import tempfile
+
+    try:
+        settings = Settings(config)
+        settings.check()
+    except Refused as error:
+        return findings.fail(str(error))
+    if settings.secure:
+        import ssl
+
+        if not ssl.HAS_TLSv1_3:
+            return findings.fail("%s cannot speak TLS 1.3: use a newer Python" % ssl.OPENSSL_VERSION)
+    if not settings.fail_open:
+        findings.ok("fail mode is closed")
+    else:
+        findings.fail("fail mode is open: calls run while the service is unreachable; set it to closed")
+    with tempfile.TemporaryDirectory() as folder:
+        nobody = "org_00000000000000000000000000"
+        denied = try_call(folder, settings, {"organization_id": nobody})
+        if denied[0] == 2 and denied[2].startswith("blocked"):
+            findings.ok("%s denied a call, and it was blocked" % settings.api_url)
+        else:
+            findings.fail("a call that must be denied was not: %s" % (denied[2].strip() or "it was allowed"))
+        gone = try_call(folder, settings, {"api_url": "http://127.0.0.1:1"})
+        if gone[0] == 2:
+            findings.ok("a call is blocked while the service is unreachable")
+        elif not settings.fail_open:
+            findings.fail("a call runs while the service is unreachable")
+    try_broader(settings, findings)
+    try_checksum(settings, findings)
+
+
+def try_call(folder, settings, changed):
+    """Asks about a harmless call with changed settings: exit code, standard output and error."""
+    import subprocess
+
+    named = {
+        "api_url": settings.api_url,
+        "api_key": settings.key,
+        "fail_mode": "open" if settings.fail_open else "closed",
+        "approval_wait": 0,
+        "allow_http": settings.allow_http,
+    }
+    path = os.path.join(folder, "hook.json")
+    with open(path, "wb") as file:
+        os.chmod(path, 0o600)
+        file.write(to_json(dict(named, **changed)))
+    event = to_json(
+        {
+            "session_id": "doctor-%d-%d" % (os.getpid(), time.time()),
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": "true"},
+        }
+    )
+    line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "pre", "--dialect", "claude", "--config", path]
+    return run_line(line, event)
+
+
+def try_broader(settings, findings):
+    """A key on a machine of agents should be able to ask, and nothing else."""
+    try:
+        status, _ = request(settings, "GET", "/me", None, time.monotonic() + 10)
+    except (Refused, Unreachable):
+        return
+    if status == 200:
+        findings.note("this key can do more than ask: make one with the scope agents:authorize alone")
+
+
+def try_checksum(settings, findings):
+    """Whether this file is the one that the service hands out."""
+    import hashlib
+
+    try:
+        listed = ask(settings, "GET", "/integrations", None, time.monotonic() + 10).get("files", [])
+    except (Refused, Unreachable):
+        return
+    with open(os.path.abspath(__file__), "rb") as file:
+        own = hashlib.sha256(file.read()).hexdigest()
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, dict) and each.get("name") == OUR_FILE and each.get("sha256") != own:
+            findings.note("the service hands out another version of this file: download it and run `install` again")
 
 
 # --- The command line -----------------------------------------------------------------------------------------------
@@ -1225,7 +2028,7 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
-        time.sleep(max(0.0, answer.deadline - time.monotonic()))
+        time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))
     if answer.waiting_for is not None:
         finish(pending(answer.waiting_for[1]))
     finish("no decision within the time that the client waits")
@@ -1233,12 +2036,14 @@ def guarded(answer, work, options, blocking):
 
 def main(words):
     command = words[0] if words else ""
+    if command in ("install", "doctor"):
+        return install(words[1:]) if command == "install" else doctor(words[1:])
     answer = Answer()
     try:
         if sys.version_info < (3, 8):
             raise Refused("Python 3.8 or newer is needed, this is %d.%d" % sys.version_info[:2])
         options = Options(words[1:])
-        answer.dialect = options.dialect
+        answer.dialect = options.dialect if command == "pre" else None
     except Refused as error:
         if command in ("post", "end", "flush"):
             answer.allow("countersign: " + str(error))

@@ -90,7 +90,7 @@ describe.each(dialects)('%s', (dialect) => {
   test('allow: the client goes on, and the service was asked in its own words', async () => {
     service.script = (_asked, socket) => reply(socket, 200, allowed)
     const ended = await runHook({ args, env, event })
-    const stdout = dialect === 'cursor' ? '{"permission": "allow"}\n' : ''
+    const stdout = dialect === 'cursor' ? '{"permission":"allow"}\n' : ''
     expect(ended).toMatchObject({ code: 0, stdout, stderr: '' })
     expect(service.asked).toHaveLength(1)
     expect(service.asked[0]).toMatchObject({

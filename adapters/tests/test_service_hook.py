@@ -1,0 +1,350 @@
+"""The hook's own functions: names, arguments, addresses, JSON, settings that are merged.
+
+    python3 -m unittest discover adapters/tests
+
+What the whole process does stands in test/adapters, with a service behind it.
+"""
+
+import ast
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+HOOK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "service_hook.py")
+_spec = importlib.util.spec_from_file_location("service_hook", HOOK)
+hook = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(hook)
+
+
+class Grammar(unittest.TestCase):
+    def test_python_3_8_reads_it(self):
+        with open(HOOK, encoding="utf-8") as file:
+            ast.parse(file.read(), feature_version=(3, 8))
+
+    def test_it_imports_the_standard_library_alone(self):
+        known = getattr(sys, "stdlib_module_names", None)
+        if known is None:
+            return
+        with open(HOOK, encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        named = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                named.update(alias.name.split(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                named.add(node.module.split(".")[0])
+        self.assertGreater(len(named), 5)
+        self.assertEqual(set(), named - set(known))
+
+
+class Names(unittest.TestCase):
+    def test_tools(self):
+        for dialect, tool, canonical in (
+            ("claude", "Bash", "Bash"),
+            ("claude", "replace", "replace"),
+            ("claude", "mcp__rec__fast", "mcp__rec__fast"),
+            ("claude", "SomethingNew", "SomethingNew"),
+            (None, "write_file", "write_file"),
+            ("codex", "Bash", "Bash"),
+            ("codex", "apply_patch", "Edit"),
+            ("codex", "mcp__rec__fast", "mcp__rec__fast"),
+            ("gemini", "run_shell_command", "Bash"),
+            ("gemini", "read_file", "Read"),
+            ("gemini", "write_file", "Write"),
+            ("gemini", "replace", "Edit"),
+            ("gemini", "web_fetch", "WebFetch"),
+            ("gemini", "google_web_search", "WebSearch"),
+            ("gemini", "mcp_rec_fast", "mcp__rec__fast"),
+            ("gemini", "mcp_", "mcp_"),
+            ("copilot", "bash", "Bash"),
+            ("copilot", "view", "Read"),
+            ("copilot", "create", "Write"),
+            ("copilot", "edit", "Edit"),
+            ("copilot", "write_bash", "write_stdin"),
+            ("copilot", "rec-fast", "mcp__rec__fast"),
+            ("copilot", "github-mcp-server-get_me", "mcp__github-mcp-server__get_me"),
+            ("copilot", "notion-API-post-page", "mcp__notion__API-post-page"),
+            ("copilot", "Bash", "Bash"),
+            ("cursor", "Shell", "Bash"),
+            ("cursor", "Read", "Read"),
+            ("cursor", "MCP:send mail", "mcp__cursor__send_mail"),
+            ("vscode", "runTerminalCommand", "Bash"),
+            ("vscode", "create_file", "Write"),
+            ("vscode", "replace_string_in_file", "Edit"),
+            ("vscode", "mcp_rec_fast", "mcp__rec__fast"),
+        ):
+            with self.subTest(dialect=dialect, tool=tool):
+                self.assertEqual(canonical, hook.canonical_name(dialect, tool))
+
+    def test_gemini_says_which_server(self):
+        context = {"server_name": "my_srv.x", "tool_name": "read_file"}
+        self.assertEqual("mcp__my_srv_x__read_file", hook.canonical_name("gemini", "mcp_my_srv.x_read_file", context))
+        # A server's tool is never taken for one of the client's own.
+        self.assertEqual("mcp__s__read_file", hook.canonical_name("gemini", "read_file", dict(context, server_name="s")))
+
+    def test_dialects(self):
+        for given, event, dialect in (
+            ("claude", {"hook_event_name": "PreToolUse"}, "claude"),
+            ("claude", {"hookEventName": "PreToolUse", "sessionId": "s"}, "vscode"),
+            ("copilot", {"hookEventName": "PreToolUse", "sessionId": "s"}, "vscode"),
+            ("gemini", {"hook_event_name": "PreToolUse"}, "gemini"),
+            (None, {"hook_event_name": "PreToolUse", "session_id": "s"}, "claude"),
+            (None, {"hook_event_name": "PreToolUse", "session_id": "s", "turn_id": "t"}, "codex"),
+            (None, {"hook_event_name": "BeforeTool"}, "gemini"),
+            (None, {"conversation_id": "c", "hook_event_name": "preToolUse"}, "cursor"),
+            (None, {"sessionId": "s", "toolName": "bash"}, "copilot"),
+            (None, {"session_id": "s", "tool_name": "Bash"}, None),
+        ):
+            with self.subTest(given=given, event=event):
+                self.assertEqual(dialect, hook.detect(given, event))
+
+
+class Arguments(unittest.TestCase):
+    def read(self, dialect, **event):
+        call = hook.read_call(dialect, dict({"session_id": "s"}, **event))
+        return call.tool, call.arguments
+
+    def test_nothing_that_was_sent_is_left_out(self):
+        sent = {"path": "/w/a", "file_text": "x", "more": [1, None, {"a": True}]}
+        tool, found = self.read("copilot", toolName="create", toolArgs=sent)
+        self.assertEqual(("Write", dict(sent, file_path="/w/a", content="x")), (tool, found))
+
+    def test_claude_is_passed_on_as_it_is(self):
+        sent = {"path": "/w/a", "prompt": "https://a.example"}
+        self.assertEqual(("WebFetch", sent), self.read("claude", tool_name="WebFetch", tool_input=sent))
+
+    def test_a_name_that_is_there_is_not_written_over(self):
+        sent = {"file_path": "/w/a", "path": "/w/b"}
+        self.assertEqual(("Read", sent), self.read("gemini", tool_name="read_file", tool_input=sent))
+
+    def test_arguments_as_text(self):
+        for sent, found in (
+            ('{"command": "ls"}', {"command": "ls"}),
+            ('["ls"]', {"input": '["ls"]'}),
+            ("plain", {"input": "plain"}),
+            (["a"], {"input": ["a"]}),
+            (None, {}),
+        ):
+            self.assertEqual(("Bash", found), self.read("copilot", toolName="bash", toolArgs=sent))
+
+    def test_a_patch_names_its_files(self):
+        patch = "*** Begin Patch\n*** Update File: src/a.ts\n@@\n-x\n+y\n*** Add File: ../b\n+z\n*** End Patch"
+        tool, found = self.read("codex", tool_name="apply_patch", tool_input={"command": patch}, cwd="/w/repo")
+        self.assertEqual(("Edit", {"command": patch, "file_path": ["/w/repo/src/a.ts", "/w/b"]}), (tool, found))
+
+    def test_a_prompt_names_its_addresses(self):
+        prompt = "Read https://a.example/x, and (HTTP://b.example)."
+        _, found = self.read("gemini", tool_name="web_fetch", tool_input={"prompt": prompt})
+        self.assertEqual({"prompt": prompt, "url": ["https://a.example/x", "HTTP://b.example"]}, found)
+
+    def test_the_granular_events_of_cursor(self):
+        shell = {"hook_event_name": "beforeShellExecution", "command": "ls", "cwd": "/w"}
+        self.assertEqual(("Bash", {"command": "ls", "cwd": "/w"}), self.read("cursor", **shell))
+        read = {"hook_event_name": "beforeReadFile", "file_path": "/w/a", "content": "secret"}
+        self.assertEqual(("Read", {"file_path": "/w/a"}), self.read("cursor", **read))
+        mcp = {"hook_event_name": "beforeMCPExecution", "tool_name": "post", "tool_input": '{"a": 1}'}
+        self.assertEqual(("mcp__cursor__post", {"a": 1}), self.read("cursor", **mcp))
+
+    def test_programs_that_wait_for_commands(self):
+        for command in (
+            "bash", "/bin/bash -i", "cd /w && bash", "FOO=1 sh", "sudo bash", "python3", "python3 -i", "ssh host",
+            "exec zsh", "node", "psql -U me db", "(bash)", "ls; bash &", "'bash'", "\\bash", "env python3 -q",
+        ):  # fmt: skip
+            self.assertTrue(hook.opens_prompt(command), command)
+        for command in (
+            "bash -c ls", "bash script.sh", "python3 x.py", "python3 -c 'print(1)'", "ls bash", "ssh host ls",
+            "cat x | bash", "echo bash", "node --version", "psql -c 'select 1' db", "", "bashful",
+        ):  # fmt: skip
+            self.assertFalse(hook.opens_prompt(command), command)
+
+    def test_how_a_call_ended(self):
+        for event, outcome in (
+            ({"hook_event_name": "PostToolUse", "tool_response": {"stdout": "error"}}, "ok"),
+            ({"hook_event_name": "PostToolUseFailure", "error": "Exit code 3"}, "error"),
+            ({"hook_event_name": "AfterTool", "tool_response": {"error": {"message": "m"}}}, "error"),
+            ({"hook_event_name": "AfterTool", "tool_response": {"llmContent": "x", "error": None}}, "ok"),
+            ({"toolName": "bash", "error": "failed"}, "error"),
+            ({"toolName": "bash", "toolResult": {}}, "ok"),
+        ):
+            self.assertEqual(outcome, hook.outcome_of(event), event)
+
+
+class Json(unittest.TestCase):
+    ROWS = (
+        b'{"a": [1, -2.5, "\\u00e9\\ud83d\\ude00", true, null, {}]}',
+        b' {"a":"\xc3\xa9"} \n',
+        b'{"half": "\\ud83d"}',
+        b'{"big": 123456789012345678901234567890}',
+    )
+    BAD = (
+        "", " ", "{", "{}{}", "{} x", "nonsense", "NaN", '{"a": Infinity}', '{"a": 1, "a": 2}', "[1,]", "'a'",
+        "1" * 401, "[" * 100000, '{"a":' * 100000, '"\n"', '"\\x"', "{1: 2}",
+    )  # fmt: skip
+
+    def test_it_reads_what_the_module_reads(self):
+        for row in self.ROWS:
+            self.assertEqual(json.loads(row), hook.parse_json(row.decode("utf-8")))
+
+    def test_it_refuses_the_rest(self):
+        for row in self.BAD:
+            with self.assertRaises(ValueError, msg=row[:20]):
+                hook.parse_json(row)
+
+    def test_it_writes_what_the_module_reads(self):
+        for row in self.ROWS:
+            value = json.loads(row)
+            self.assertEqual(value, json.loads(hook.to_json(value)))
+            self.assertEqual(value, json.loads(hook.to_json(value, True).decode("ascii")))
+        self.assertEqual('{"a":"é"}'.encode("utf-8"), hook.to_json({"a": "é"}))
+        with self.assertRaises(ValueError):
+            hook.to_json(float("inf"))
+        deep = []
+        for _ in range(100000):
+            deep = [deep]
+        with self.assertRaises(ValueError):
+            hook.to_json(deep)
+
+    def test_other_pythons_have_the_module_alone(self):
+        kept = hook.scan, hook.encoders
+        hook.scan = hook.encoders = None
+        try:
+            self.test_it_reads_what_the_module_reads()
+            self.test_it_refuses_the_rest()
+            self.test_it_writes_what_the_module_reads()
+        finally:
+            hook.scan, hook.encoders = kept
+
+
+class Addresses(unittest.TestCase):
+    def test_base_addresses(self):
+        for url, read in (
+            ("http://127.0.0.1:8080", (False, "127.0.0.1", 8080, "")),
+            ("https://c.example", (True, "c.example", 443, "")),
+            ("https://c.example/gate/", (True, "c.example", 443, "/gate")),
+            ("https://c.example/api/v1/", (True, "c.example", 443, "")),
+            ("HTTPS://[::1]:8443/x/v1", (True, "::1", 8443, "/x")),
+        ):
+            self.assertEqual(read, hook.read_url(url), url)
+        for url in ("", "c.example", "ftp://c", "http://", "http://:80", "http://a:b", "http://u@c", "http://c?x", "http://c d"):
+            with self.assertRaises(hook.Refused, msg=url):
+                hook.read_url(url)
+
+    def test_this_machine(self):
+        for host in ("localhost", "::1", "127.0.0.1", "127.9.9.9"):
+            self.assertTrue(hook.is_loopback(host), host)
+        for host in ("127.0.0.1.example.com", "127.1", "0.0.0.0", "localhost.example.com", "127.0.0.256", "::2"):
+            self.assertFalse(hook.is_loopback(host), host)
+
+
+class Proxies(unittest.TestCase):
+    class Service:
+        secure = True
+        host = "c.example"
+
+    def setUp(self):
+        kept = dict(os.environ)
+        self.addCleanup(lambda: (os.environ.clear(), os.environ.update(kept)))
+        for name in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
+            os.environ.pop(name, None)
+
+    def test_only_what_is_sealed_goes_through_one(self):
+        os.environ["HTTPS_PROXY"] = "http://me:p%40ss@proxy.example:3128/"
+        header = "Proxy-Authorization: Basic bWU6cEBzcw=="
+        self.assertEqual(("proxy.example", 3128, [header]), hook.proxy_of(self.Service))
+        plain = type("Plain", (self.Service,), {"secure": False})
+        self.assertIsNone(hook.proxy_of(plain))
+        near = type("Near", (self.Service,), {"host": "127.0.0.1"})
+        self.assertIsNone(hook.proxy_of(near))
+
+    def test_exceptions(self):
+        os.environ["https_proxy"] = "proxy.example:3128"
+        for named, used in (("example", False), (".example", False), ("d.example", True), ("*", False), ("le", True)):
+            os.environ["NO_PROXY"] = "other.example, " + named
+            self.assertEqual(used, hook.proxy_of(self.Service) is not None, named)
+
+
+class Requirements(unittest.TestCase):
+    """Codex's managed settings, which are TOML."""
+
+    place = hook.Place(True)
+
+    def merged(self, text):
+        return hook.toml_with_ours(self.place, "/usr/bin/python3", text)
+
+    def read(self, text):
+        try:
+            import tomllib
+        except ImportError:
+            self.skipTest("this Python reads no TOML")
+        return tomllib.loads(text)
+
+    OTHERS = (
+        '# company rules\nallowed_sandbox_modes = ["read-only"]\n\n[features]\nweb_search = false\n\n'
+        '[hooks]\n\n[[hooks.PreToolUse]]\nmatcher = "Bash"\n[[hooks.PreToolUse.hooks]]\ntype = "command"\n'
+        'command = "mine"\n\n[mcp_servers.docs]\nurl = "https://docs.example"\n'
+    )
+
+    def test_into_nothing(self):
+        found = self.read(self.merged(""))
+        self.assertIs(True, found["allow_managed_hooks_only"])
+        self.assertEqual({"hooks": True}, found["features"])
+        self.assertEqual(self.place.folder, found["hooks"]["managed_dir"])
+        one = found["hooks"]["PreToolUse"][0]["hooks"][0]
+        self.assertEqual(90, one["timeout"])
+        self.assertIn(" pre --dialect codex --timeout 90 ", one["command"])
+        self.assertEqual(2, found["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"])
+
+    def test_what_was_there_stays(self):
+        found = self.read(self.merged(self.OTHERS))
+        self.assertEqual({"web_search": False, "hooks": True}, found["features"])
+        self.assertEqual("https://docs.example", found["mcp_servers"]["docs"]["url"])
+        self.assertEqual(["Bash", "*"], [entry["matcher"] for entry in found["hooks"]["PreToolUse"]])
+
+    def test_twice_is_once_and_back_is_as_before(self):
+        once = self.merged(self.OTHERS)
+        self.assertEqual(once, self.merged(once))
+        self.assertEqual(self.OTHERS, hook.toml_without_ours(once))
+
+    def test_forms_it_would_have_to_take_apart(self):
+        for text in (
+            "features = { hooks = false }\n",
+            "features.hooks = false\n",
+            "[features]\nhooks = false\n",
+            "allow_managed_hooks_only = false\n",
+            '[hooks]\nmanaged_dir = "/elsewhere"\n',
+        ):
+            with self.assertRaises(hook.Refused, msg=text):
+                self.merged(text)
+
+
+class Files(unittest.TestCase):
+    @unittest.skipUnless(os.name == "posix", "permissions of this kind")
+    def test_who_may_change_or_read_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "hook.json")
+            for text, mode, fine in (
+                ('{"api_key": "k"}', 0o600, True),
+                ('{"api_key": "k"}', 0o640, False),
+                ('{"api_key": "k"}', 0o604, False),
+                ('{"api_url": "u"}', 0o644, True),
+                ('{"api_url": "u"}', 0o664, False),
+                ('{"api_url": "u"}', 0o646, False),
+                ('{"api_uri": "u"}', 0o600, False),
+                ("[]", 0o600, False),
+                ("{", 0o600, False),
+            ):
+                with open(path, "w") as file:
+                    file.write(text)
+                os.chmod(path, mode)
+                with self.subTest(text=text, mode=oct(mode)):
+                    if fine:
+                        self.assertEqual(json.loads(text), hook.read_config(path))
+                    else:
+                        self.assertRaises(hook.Refused, hook.read_config, path)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,166 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Socket } from 'node:net'
+import { until } from '../stack/until.ts'
+import { runHook, startHook } from './run-hook.ts'
+import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
+
+/* A held call waits for its approver, never as long as its client would, and runs only by the service's own word. */
+
+const event = {
+  session_id: 's',
+  hook_event_name: 'PreToolUse',
+  tool_name: 'Bash',
+  tool_input: { command: 'git push' },
+  tool_use_id: 'toolu_1',
+}
+const args = ['pre', '--dialect', 'claude']
+const poll = '/api/v1/authorize/approvals/apr_1'
+const status = (word: string, comment: string | null = null): object => ({
+  approval_id: 'apr_1',
+  status: word,
+  comment,
+})
+
+type Answer = object | ((socket: Socket) => void)
+
+let service: ScriptedService
+beforeAll(async () => {
+  service = await scriptedService(() => {})
+})
+beforeEach(() => {
+  service.asked.length = 0
+})
+afterAll(() => service.close())
+
+/** Answers in turn: to authorize, to polls; the last one again. Withdrawals are taken. */
+function answers(decisions: readonly Answer[], polls: readonly Answer[]): void {
+  const [left, leftPolls] = [[...decisions], [...polls]]
+  service.script = (asked, socket) => {
+    if (asked.path.endsWith('/cancel')) return reply(socket, 200, status('cancelled'))
+    const queue = asked.path === '/api/v1/authorize' ? left : leftPolls
+    const answer = (queue.length > 1 ? queue.shift() : queue[0]) as Answer
+    if (typeof answer === 'function') answer(socket)
+    else reply(socket, 200, answer)
+  }
+}
+
+const settings = (mode = 'closed', wait = '60'): NodeJS.ProcessEnv => ({
+  SERVICE_API_URL: service.url,
+  SERVICE_API_KEY: 'csk_test',
+  SERVICE_FAIL_MODE: mode,
+  SERVICE_APPROVAL_WAIT: wait,
+})
+const asked = (): string[] => service.asked.map(({ method, path }) => `${method} ${path.split('?')[0]}`)
+const ask = 'POST /api/v1/authorize'
+const look = `GET ${poll}`
+const retry = 'have it approved, then retry the identical call after approval'
+
+test('approved in time: asked again, and only then does it run', async () => {
+  answers([held, allowed], [status('pending'), status('approved')])
+  expect(await runHook({ args, env: settings(), event })).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  expect(asked()).toEqual([ask, look, look, ask])
+  expect(service.asked[1]?.path).toBe(`${poll}?wait=30`)
+  expect(service.asked[0]?.body).toBe(service.asked[3]?.body)
+})
+
+test('a deny saved meanwhile wins', async () => {
+  answers([held, denied], [status('approved')])
+  const ended = await runHook({ args, env: settings('open'), event })
+  expect(ended).toMatchObject({
+    code: 2,
+    stderr: 'blocked by rule `no-egress`: the side effect is `egress`\n',
+  })
+})
+
+test('held anew, it waits for the new approval', async () => {
+  answers([held, { ...held, approval_id: 'apr_2' }, allowed], [status('approved')])
+  expect(await runHook({ args, env: settings(), event })).toMatchObject({ code: 0 })
+  expect(asked()).toEqual([ask, look, ask, look.replace('apr_1', 'apr_2'), ask])
+})
+
+test.each([
+  ['rejected', 'no pushes today', 'held by rule `ask-first`: approval apr_1 was rejected: no pushes today'],
+  ['cancelled', null, 'held by rule `ask-first`: approval apr_1 was cancelled'],
+  ['expired', null, 'held by rule `ask-first`: approval apr_1 has expired'],
+  ['maybe', null, 'held by rule `ask-first`: approval apr_1 has a status that cannot be read'],
+])('%s: blocked in both modes', async (word, comment, reason) => {
+  for (const mode of ['closed', 'open']) {
+    answers([held], [status(word, comment)])
+    const ended = await runHook({ args, env: settings(mode), event })
+    expect(ended).toMatchObject({ code: 2, stderr: `countersign: ${reason}\n` })
+  }
+})
+
+test.each<[string, Answer]>([
+  ['404', (socket) => reply(socket, 404, { error: { code: 'not_found', message: 'no approval `apr_1`' } })],
+  ['a page', (socket) => reply(socket, 200, '<html>')],
+  ['a list', (socket) => reply(socket, 200, [])],
+])('a poll that answers %s blocks', async (_name, answer) => {
+  answers([held, allowed], [answer])
+  expect(await runHook({ args, env: settings('open'), event })).toMatchObject({ code: 2 })
+  expect(asked()).toEqual([ask, look])
+})
+
+test('a service that goes away and comes back still has what it held', async () => {
+  const broken = (socket: Socket): void => void socket.destroy()
+  const starting = (socket: Socket): void => reply(socket, 503, {})
+  answers([held, allowed], [broken, starting, status('approved')])
+  expect(await runHook({ args, env: settings(), event })).toMatchObject({ code: 0, stdout: '' })
+})
+
+test('what was held stays held when the service goes away, in open mode too', async () => {
+  answers([held, (socket) => socket.destroy()], [status('approved')])
+  const ended = await runHook({ args, env: settings('open'), event })
+  expect(ended.code).toBe(2)
+  expect(ended.stderr).toContain('approval apr_1 is approved; the service is unreachable')
+})
+
+test('the wait is over: blocked with the approval and what to do', async () => {
+  answers([held], [status('pending')])
+  const ended = await runHook({ args, env: settings('closed', '2'), event })
+  expect(ended).toMatchObject({
+    code: 2,
+    stderr: `countersign: held by rule \`ask-first\`: approval apr_1 is still pending; ${retry}\n`,
+  })
+  // An answer that comes at once is not asked for again at once.
+  expect(asked().filter((each) => each === look).length).toBeLessThanOrEqual(3)
+})
+
+describe('whoever waits longest, the client is answered before it loses patience', () => {
+  test.each<[string, Answer, string]>([
+    ['no approver', status('pending'), retry],
+    ['a poll without an answer', () => {}, retry],
+    ['a poll without an end', (socket) => socket.write('HTTP/1.1 200 OK\r\n'), retry],
+  ])('%s', async (_name, answer, says) => {
+    answers([held], [answer])
+    const ended = await runHook({ args: [...args, '--timeout', '6'], env: settings('open', '600'), event })
+    expect(ended.code).toBe(2)
+    expect(ended.stderr).toContain(says)
+    expect(ended.seconds).toBeLessThan(6)
+  })
+})
+
+describe('a client that gives the call up', () => {
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    '%s while held: blocked, and withdrawn',
+    async (signal) => {
+      answers([held], [() => {}])
+      const { child, ended } = startHook({ args, env: settings('open'), event })
+      await until('the hook polls', () => asked().includes(look))
+      child.kill(signal)
+      const { code, stdout, stderr } = await ended
+      expect(code).toBe(2)
+      expect(stderr).toContain('approval apr_1 was given up with the call')
+      expect(JSON.parse(stdout)).toMatchObject({ hookSpecificOutput: { permissionDecision: 'deny' } })
+      expect(asked().at(-1)).toBe(`POST ${poll}/cancel`)
+    },
+  )
+
+  test.each(['SIGTERM', 'SIGINT'] as const)('%s before there is an answer: blocked', async (signal) => {
+    answers([() => {}], [])
+    const { child, ended } = startHook({ args, env: settings('open'), event })
+    await until('the hook asks', () => asked().includes(ask))
+    child.kill(signal)
+    expect(await ended).toMatchObject({ code: 2, signal: null })
+  })
+})

@@ -1,0 +1,341 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { hookFile, python, runHook, type Ended } from './run-hook.ts'
+import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
+
+/* `install` and `doctor`, for every client's settings: in a home of its own, and below the root of an image. */
+
+let service: ScriptedService
+let home: string
+let env: NodeJS.ProcessEnv
+beforeAll(async () => {
+  service = await scriptedService(() => {})
+})
+beforeEach(() => {
+  service.asked.length = 0
+  service.script = (asked, socket) => {
+    if (asked.path === '/api/v1/me') return reply(socket, 403, { error: { code: 'missing_scope' } })
+    if (asked.path !== '/api/v1/authorize') return reply(socket, 404, {})
+    const stranger = asked.body.includes('"organization_id":"org_0000')
+    reply(socket, 200, stranger ? { ...denied, rule_name: null, reason: 'another organization' } : allowed)
+  }
+  home = temporaryFolder()
+  env = { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_secret', HOME: home }
+})
+afterAll(() => service.close())
+
+const run = (...args: string[]): Promise<Ended> => runHook({ command: [python, hookFile], args, env })
+const install = (dialect: string, ...more: string[]): Promise<Ended> =>
+  run('install', '--dialect', dialect, '--yes', ...more)
+const files: Readonly<Record<string, string>> = {
+  claude: '.claude/settings.json',
+  codex: '.codex/hooks.json',
+  gemini: '.gemini/settings.json',
+  copilot: '.copilot/hooks/countersign.json',
+  cursor: '.cursor/hooks.json',
+}
+const managed: Readonly<Record<string, string>> = {
+  claude: '/etc/claude-code/managed-settings.json',
+  codex: '/etc/codex/requirements.toml',
+  gemini: '/etc/gemini-cli/settings.json',
+  copilot: '/etc/github-copilot/policy.d/countersign.json',
+  cursor: '/etc/cursor/hooks.json',
+}
+const clients = Object.keys(files)
+
+type Entry = Record<string, unknown> & { hooks?: Record<string, unknown>[] }
+type Settings = Record<string, unknown> & { hooks: Record<string, Entry[]> }
+const read = (path: string): Settings => JSON.parse(readFileSync(path, 'utf8')) as Settings
+const place = (path: string, settings: unknown): string => {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, typeof settings === 'string' ? settings : JSON.stringify(settings))
+  return path
+}
+/** Every file below a folder with its text, but for what compiling leaves. */
+function tree(folder: string): Record<string, string> {
+  const names = readdirSync(folder, { recursive: true, withFileTypes: true })
+  const paths = names.filter((each) => each.isFile()).map((each) => join(each.parentPath, each.name))
+  return Object.fromEntries(paths.map((path) => [path.slice(folder.length), readFileSync(path, 'utf8')]))
+}
+
+describe.each(clients)('%s', (client) => {
+  const file = (): string => join(home, files[client] as string)
+
+  test('the hook is written with its time-out and its fail-closed options', async () => {
+    const ended = await install(client)
+    expect(ended.code).toBe(0)
+    const { hooks } = read(file())
+    const [pre, post, end] = Object.values(hooks).map(([entry]) => entry?.hooks?.[0] ?? entry)
+    const last = Object.values(hooks).at(-1)?.[0]
+    const limit = (entry: Entry | undefined): unknown => entry?.['timeoutSec'] ?? entry?.['timeout']
+    const unit = client === 'gemini' ? 1000 : 1
+    expect([limit(pre), limit(post), limit(last?.hooks?.[0] ?? last)]).toEqual([
+      90 * unit,
+      15 * unit,
+      2 * unit,
+    ])
+    expect(end).toBeDefined()
+    const line = String(pre?.['bash'] ?? pre?.['command'])
+    expect(line).toContain(
+      `service_hook.py pre --dialect ${client} --timeout 90 --config ${home}/.countersign/hook.json`,
+    )
+    expect(pre?.['onFailure']).toBe(client === 'claude' ? 'block' : undefined)
+    expect(pre?.['failClosed']).toBe(client === 'cursor' ? true : undefined)
+    if (client === 'gemini') expect(read(file())['hooksConfig']).toEqual({ enabled: true })
+  })
+
+  test('what changes is shown first, and the key is not', async () => {
+    const ended = await install(client)
+    expect(ended.stdout).toContain(`+++ ${file()}`)
+    expect(ended.stdout).toContain('"api_key": "(not shown)"')
+    expect(ended.stdout + ended.stderr).not.toContain('csk_secret')
+  })
+
+  test('the key lies where its owner alone can read it', async () => {
+    await install(client)
+    const config = join(home, '.countersign', 'hook.json')
+    expect(read(config)).toEqual({ api_url: service.url, api_key: 'csk_secret' })
+    expect(statSync(config).mode & 0o777).toBe(0o600)
+    expect(statSync(dirname(config)).mode & 0o777).toBe(0o700)
+    expect(readFileSync(file(), 'utf8')).not.toContain('csk_secret')
+  })
+
+  test('a second time there is nothing to change', async () => {
+    await install(client)
+    const before = tree(home)
+    expect((await install(client)).stdout).toBe('nothing to change\n')
+    expect(tree(home)).toEqual(before)
+  })
+
+  test('taken out, nothing of it is left', async () => {
+    await install(client)
+    expect((await install(client, '--uninstall')).code).toBe(0)
+    expect(tree(home)).toEqual({})
+  })
+
+  test('the command as installed blocks, and lets through what is allowed', async () => {
+    await install(client)
+    const pre = Object.values(read(file()).hooks)[0]?.[0]
+    const line = String(pre?.hooks?.[0]?.['command'] ?? pre?.['bash'] ?? pre?.['command'])
+    const command = ['sh', '-c', line]
+    const event = {
+      session_id: 's',
+      conversation_id: 's',
+      sessionId: 's',
+      tool_name: 'Bash',
+      toolName: 'bash',
+    }
+    expect(await runHook({ command, env: {}, event })).toMatchObject({ code: 0, stderr: '' })
+    expect(await runHook({ command, env: {}, event: 'nonsense' })).toMatchObject({ code: 2 })
+  })
+
+  test('managed: below the root of an image, without a key', async () => {
+    const root = temporaryFolder()
+    expect((await install(client, '--managed', '--root', root)).code).toBe(0)
+    const settings = readFileSync(join(root, managed[client] as string), 'utf8')
+    expect(settings).toContain('/opt/countersign/service_hook.py pre')
+    expect(settings).not.toContain(root)
+    expect(read(join(root, '/opt/countersign/hook.json'))).toEqual({
+      api_url: service.url,
+      api_key_file: '~/.countersign/key',
+    })
+    if (client === 'claude') {
+      expect(JSON.parse(settings)).toMatchObject({
+        requiredMinimumVersion: '2.1.295',
+        allowManagedHooksOnly: true,
+      })
+    }
+    if (client === 'gemini') expect(JSON.parse(settings)).toMatchObject({ hooksConfig: { enabled: true } })
+    expect((await install(client, '--managed', '--root', root)).stdout).toBe('nothing to change\n')
+    expect((await install(client, '--managed', '--root', root, '--uninstall')).code).toBe(0)
+    expect(tree(root)).toEqual({})
+  })
+})
+
+describe('settings that are there already', () => {
+  const mine = { matcher: 'Bash', hooks: [{ type: 'command', command: 'mine' }] }
+  const settings = {
+    model: 'opus',
+    hooks: { PreToolUse: [mine], Stop: [mine] },
+    permissions: { deny: ['Read(.env)'] },
+    nothing: null,
+  }
+  const path = (): string => join(home, '.claude', 'settings.json')
+
+  test('keep their order, their hooks and their permissions; a copy is kept', async () => {
+    const text = JSON.stringify(settings)
+    chmodSync(place(path(), text), 0o640)
+    await install('claude')
+    const found = read(path())
+    expect(Object.keys(found)).toEqual(Object.keys(settings))
+    expect(found).toMatchObject({ ...settings, hooks: { Stop: [mine] } })
+    expect(found.hooks['PreToolUse']?.[0]).toEqual(mine)
+    expect(found.hooks['PreToolUse']).toHaveLength(2)
+    expect(statSync(path()).mode & 0o777).toBe(0o640)
+    expect(readFileSync(`${path()}.before-countersign`, 'utf8')).toBe(text)
+  })
+
+  test('are as they were when it is taken out, with what was added meanwhile', async () => {
+    place(path(), settings)
+    await install('claude')
+    const grown = read(path())
+    place(path(), { ...grown, added: 1 })
+    await install('claude', '--uninstall')
+    expect(read(path())).toEqual({ ...settings, added: 1 })
+  })
+
+  test('an older entry of ours is replaced, not joined', async () => {
+    const old = { matcher: '*', hooks: [{ type: 'command', command: 'python3 /old/service_hook.py pre' }] }
+    place(path(), { hooks: { PreToolUse: [old, mine] } })
+    await install('claude')
+    expect(read(path()).hooks['PreToolUse']).toHaveLength(2)
+    expect(readFileSync(path(), 'utf8')).not.toContain('/old/')
+  })
+
+  test('managed options go back to what they were, unless somebody else changed them since', async () => {
+    const root = temporaryFolder()
+    const file = join(root, managed['claude'] as string)
+    place(file, { requiredMinimumVersion: '2.0.0', allowManagedHooksOnly: false, model: 'opus' })
+    await install('claude', '--managed', '--root', root)
+    place(file, { ...read(file), allowManagedHooksOnly: 'changed' })
+    await install('claude', '--managed', '--root', root, '--uninstall')
+    expect(read(file)).toEqual({
+      requiredMinimumVersion: '2.0.0',
+      allowManagedHooksOnly: 'changed',
+      model: 'opus',
+    })
+  })
+
+  test('a newer minimum version stays', async () => {
+    const root = temporaryFolder()
+    const file = place(join(root, managed['claude'] as string), { requiredMinimumVersion: '2.1.300' })
+    await install('claude', '--managed', '--root', root)
+    expect(read(file)).toMatchObject({ requiredMinimumVersion: '2.1.300' })
+  })
+
+  test.each([
+    ['with comments', '{\n  // mine\n  "model": "opus"\n}'],
+    ['half written', '{"model": '],
+    ['a list', '[]'],
+    ['with hooks that are a list', '{"hooks": []}'],
+    ['with an event that is no list', '{"hooks": {"PreToolUse": {}}}'],
+  ])('%s are left alone', async (_name, text) => {
+    place(path(), text)
+    const ended = await install('claude')
+    expect(ended.code).toBe(1)
+    expect(ended.stderr).toContain('install: ')
+    expect(tree(home)).toEqual({ '/.claude/settings.json': text })
+  })
+
+  test('behind a symbolic link they are changed where they are', async () => {
+    const real = place(join(home, 'dotfiles', 'claude.json'), settings)
+    mkdirSync(join(home, '.claude'))
+    symlinkSync(real, path())
+    await install('claude')
+    expect(read(real).hooks['PreToolUse']).toHaveLength(2)
+  })
+})
+
+test('without --yes and nobody to ask nothing is written', async () => {
+  const ended = await run('install', '--dialect', 'claude')
+  expect(ended).toMatchObject({ code: 1 })
+  expect(ended.stderr).toContain('--yes')
+  expect(tree(home)).toEqual({})
+})
+
+test.each([
+  ['no address', { SERVICE_API_URL: '' }, 'SERVICE_API_URL'],
+  ['no key', { SERVICE_API_KEY: '' }, 'SERVICE_API_KEY'],
+  ['http to elsewhere', { SERVICE_API_URL: 'http://c.example' }, 'https'],
+])('%s: nothing is written', async (_name, wrong, says) => {
+  env = { ...env, ...wrong }
+  const ended = await install('claude')
+  expect(ended.code).toBe(1)
+  expect(ended.stderr).toContain(says)
+  expect(tree(home)).toEqual({})
+})
+
+test('two clients share the hook; the first that goes leaves it to the other', async () => {
+  await install('claude')
+  await install('gemini')
+  await install('claude', '--uninstall')
+  expect(existsSync(join(home, '.countersign', 'service_hook.py'))).toBe(true)
+  await install('gemini', '--uninstall')
+  expect(tree(home)).toEqual({})
+})
+
+describe('doctor', () => {
+  /** A client that is new enough, and nothing else, on the path. */
+  const client = (name: string, version: string): void => {
+    const bin = join(home, 'bin')
+    chmodSync(place(join(bin, name), `#!/bin/sh\necho ${version}\n`), 0o755)
+    env = { ...env, PATH: `${bin}:${process.env['PATH']}` }
+  }
+
+  test('protected: each thing was tried', async () => {
+    client('claude', '2.1.329')
+    await install('claude')
+    const ended = await run('doctor', '--dialect', 'claude')
+    expect(ended.stdout.split('\n').filter((line) => !line.startsWith('note'))).toEqual([
+      'ok    claude: the installed command blocks what it cannot read',
+      'ok    claude 2.1.329 blocks when its hook fails',
+      'ok    fail mode is closed',
+      `ok    ${service.url} denied a call, and it was blocked`,
+      'ok    a call is blocked while the service is unreachable',
+      'protected',
+      '',
+    ])
+    expect(ended.code).toBe(0)
+    expect(ended.stdout + ended.stderr).not.toContain('csk_secret')
+  })
+
+  const settings = (): string => join(home, '.claude', 'settings.json')
+  const edit = (from: string, to: string) => (): void => {
+    const text = readFileSync(settings(), 'utf8')
+    expect(text).toContain(from)
+    writeFileSync(settings(), text.replace(from, to))
+  }
+  test.each<[string, () => void, string]>([
+    ['nothing is installed', () => writeFileSync(settings(), '{}'), 'does not ask'],
+    ['the client is too old', () => client('claude', '2.1.294'), 'too old'],
+    ['hooks are switched off', edit('{', '{"disableAllHooks": true,'), 'disableAllHooks'],
+    ['a failed hook would let pass', edit('"block"', '"continue"'), 'onFailure'],
+    ['the client is impatient', edit('"timeout": 90', '"timeout": 9'), 'time-out'],
+    ['the hook is gone', edit('service_hook.py pre', 'service_hook.py.gone pre'), ''],
+    ['calls pass while it is unreachable', () => failMode('open'), 'fail mode is open'],
+    [
+      'everything is allowed',
+      () => void (service.script = (_asked, socket) => reply(socket, 200, allowed)),
+      'must be denied was not',
+    ],
+    ['nobody answers', () => void (service.script = (_asked, socket) => socket.destroy()), 'unreachable'],
+    [
+      'the key is refused',
+      () => void (service.script = (_asked, socket) => reply(socket, 401, {})),
+      'SERVICE_API_KEY',
+    ],
+  ])('not protected: %s', async (_name, breaks, says) => {
+    client('claude', '2.1.329')
+    await install('claude')
+    breaks()
+    const ended = await run('doctor', '--dialect', 'claude')
+    expect(ended.code).toBe(1)
+    expect(ended.stdout).toMatch(new RegExp(`^FAIL .*${says}`, 'm'))
+    expect(ended.stdout).toMatch(/NOT protected\n$/)
+  })
+  const failMode = (fail_mode: string): void => {
+    const path = join(home, '.countersign', 'hook.json')
+    writeFileSync(path, JSON.stringify({ ...read(path), fail_mode }))
+  }
+})
