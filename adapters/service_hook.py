@@ -83,6 +83,7 @@ class Answer:
         self.event = None
         self.fail_open = False
         self.deadline = time.monotonic() + 60
+        self.asking = False  # a decision is on its way
         self.waiting_for = None  # settings and decision of a held call, while it waits for its approver
 
     def deny(self, reason, before_exit=None):
@@ -954,11 +955,11 @@ def pre(answer, options):
         )
     body = authorize_body(call, settings)
     flush_ends(settings, call, options)
-    until = min(time.monotonic() + ASK_SECONDS, answer.deadline - 1)
-    decided = decision(settings, body, until)
+    answer.asking = True
+    decided = decision(settings, body, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
     give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
     while decided["decision"] == "require_approval":
-        answer.waiting_for = (settings, decided)
+        answer.waiting_for, answer.asking = (settings, decided), False
         wait_for_approval(answer, settings, decided, give_up)
         # Only the service's own `allow` lets the call run: what was approved is decided again when it is used.
         try:
@@ -966,6 +967,7 @@ def pre(answer, options):
         except Unreachable as error:
             raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
         answer.waiting_for = None
+    answer.asking = False
     if decided["decision"] == "allow":
         answer.allow()
     answer.deny(blocked(decided))
@@ -1045,8 +1047,15 @@ def pending(decided):
     return held(decided, "is still pending; have it approved, then retry the identical call after approval")
 
 
-def withdraw(settings, decided):
-    """Takes a held call's approval back when its client gives the call up."""
+def withdraw(answer):
+    """Takes a held call's approval back when its client gives the call up; waits a moment for an answer that may be
+    one."""
+    limit = time.monotonic() + 1.5
+    while answer.asking and time.monotonic() < limit:
+        time.sleep(0.02)
+    if answer.waiting_for is None:
+        return
+    settings, decided = answer.waiting_for
     try:
         path = "/authorize/approvals/%s/cancel" % decided["approval_id"]
         request(settings, "POST", path, b"{}", time.monotonic() + 1.5)
@@ -1928,10 +1937,12 @@ def try_call(folder, settings, changed):
 def try_broader(settings, findings):
     """A key on a machine of agents should be able to ask, and nothing else."""
     try:
-        status, _ = request(settings, "GET", "/me", None, time.monotonic() + 10)
+        scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):
         return
-    if status == 200:
+    # A map of scope to boolean, or a list (specification, "Authentication" 3).
+    held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
+    if any(scope != "agents:authorize" for scope in held):
         findings.note("this key can do more than ask: make one with the scope agents:authorize alone")
 
 
@@ -1994,7 +2005,10 @@ def guarded(answer, work, options, blocking):
 
     def run():
         try:
-            work(answer, options)
+            try:
+                work(answer, options)
+            finally:
+                answer.asking = False
         except Refused as error:
             finish(str(error))
         except Unreachable as error:
@@ -2012,14 +2026,12 @@ def guarded(answer, work, options, blocking):
         answer.allow("countersign: " + reason)
 
     def stopped(number, frame):
-        waiting = answer.waiting_for
         if not blocking:
             answer.allow()
-        if waiting is None:
-            answer.deny("countersign: the hook was stopped before there was a decision")
-        answer.deny(
-            "countersign: " + held(waiting[1], "was given up with the call"), lambda: withdraw(*waiting)
-        )
+        reason = "the hook was stopped before there was a decision"
+        if answer.waiting_for is not None:
+            reason = held(answer.waiting_for[1], "was given up with the call")
+        answer.deny("countersign: " + reason, lambda: withdraw(answer))
 
     import _signal
 

@@ -4,6 +4,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   verify: () => import('./verify.ts'),
   rules: () => import('./rules.ts'),
   runs: () => import('./runs.ts'),
+  hook: () => import('./hook.ts'),
   soak: () => import('./soak.ts'),
 }
 

@@ -37,7 +37,8 @@ class Grammar(unittest.TestCase):
             elif isinstance(node, ast.ImportFrom):
                 named.add(node.module.split(".")[0])
         self.assertGreater(len(named), 5)
-        self.assertEqual(set(), named - set(known))
+        # From 3.11 on; where it is missing, the hook does without.
+        self.assertEqual(set(), named - set(known) - {"tomllib"})
 
 
 class Names(unittest.TestCase):

@@ -156,6 +156,15 @@ describe('a client that gives the call up', () => {
     },
   )
 
+  test('SIGTERM while the answer is on its way: a hold is withdrawn all the same', async () => {
+    answers([(socket) => setTimeout(() => reply(socket, 200, held), 700)], [() => {}])
+    const { child, ended } = startHook({ args, env: settings('open'), event })
+    await until('the hook asks', () => asked().includes(ask))
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 2 })
+    expect(asked().at(-1)).toBe(`POST ${poll}/cancel`)
+  })
+
   test.each(['SIGTERM', 'SIGINT'] as const)('%s before there is an answer: blocked', async (signal) => {
     answers([() => {}], [])
     const { child, ended } = startHook({ args, env: settings('open'), event })

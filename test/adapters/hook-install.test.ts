@@ -25,7 +25,7 @@ beforeAll(async () => {
 beforeEach(() => {
   service.asked.length = 0
   service.script = (asked, socket) => {
-    if (asked.path === '/api/v1/me') return reply(socket, 403, { error: { code: 'missing_scope' } })
+    if (asked.path === '/api/v1/me') return reply(socket, 200, { scopes: { 'agents:authorize': true } })
     if (asked.path !== '/api/v1/authorize') return reply(socket, 404, {})
     const stranger = asked.body.includes('"organization_id":"org_0000')
     reply(socket, 200, stranger ? { ...denied, rule_name: null, reason: 'another organization' } : allowed)

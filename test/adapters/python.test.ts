@@ -6,14 +6,20 @@ import { hookFile } from './run-hook.ts'
 /* The adapters' own tests, with every Python of this machine that they promise to run on. */
 
 const folder = fileURLToPath(new URL('../../adapters/tests', import.meta.url))
-const versions = ['python3', 'python3.8', 'python3.9', 'python3.10', 'python3.11', 'python3.12', 'python3.13']
+const names = ['python3', ...Array.from({ length: 8 }, (_, minor) => `python3.${8 + minor}`)]
 
-/** The program behind a name, which may be a launcher that finds none of that version. */
-function real(name: string): string | undefined {
-  const { stdout, status } = spawnSync(name, ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' })
+/** The program behind a name: its launcher may find none of that version. */
+function real(name: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
+  const script =
+    'import os, sys; print(os.path.realpath(sys.executable)); sys.exit(sys.version_info < (3, 8))'
+  const { stdout, status } = spawnSync(name, ['-c', script], { env, encoding: 'utf8' })
   return status === 0 ? stdout.trim() : undefined
 }
-const pythons = [...new Set(versions.flatMap((name) => real(name) ?? []))]
+/** pyenv's launchers find what they are told to. */
+const everything =
+  spawnSync('pyenv', ['versions', '--bare'], { encoding: 'utf8' }).stdout?.trim().split('\n') ?? []
+const env = { ...process.env, PYENV_VERSION: everything.join(':') }
+const pythons = [...new Set(names.flatMap((name) => [real(name) ?? [], real(name, env) ?? []].flat()))]
 
 test('there is one', () => {
   expect(pythons).not.toEqual([])
@@ -23,7 +29,10 @@ describe.each(pythons)('%s', (program) => {
   test('its tests pass, without a warning', () => {
     const args = ['-B', '-W', 'error', '-m', 'unittest', 'discover', '-q', folder]
     const { status, stderr } = spawnSync(program, args, { encoding: 'utf8' })
-    expect({ status, stderr }).toEqual({ status: 0, stderr: expect.stringMatching(/Ran \d\d+ tests[^]*\nOK/) })
+    expect({ status, stderr }).toEqual({
+      status: 0,
+      stderr: expect.stringMatching(/Ran \d\d+ tests[^]*\nOK/),
+    })
   })
 
   test('a call that cannot be checked is blocked', () => {
@@ -33,4 +42,3 @@ describe.each(pythons)('%s', (program) => {
     expect(JSON.parse(stdout)).toMatchObject({ decision: 'deny' })
   })
 })
-

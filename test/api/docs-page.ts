@@ -7,7 +7,7 @@ import { startTestServer } from './server.ts'
 
 /**
  * Runs a page of docs as its reader would, against a server and bootstrap.json of its own: the shell blocks of `page`
- * after the README's first, which defines what they use. Answers what each of them printed.
+ * after the README's first, which defines what they use, in a home of the reader's own. Answers what each of them printed.
  */
 export async function readDocsPage(page: string): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'reader-'))
@@ -18,7 +18,7 @@ export async function readDocsPage(page: string): Promise<string[]> {
     const boot = { base_url: server.base, ...server.identities }
     writeFileSync(join(folder, '.data', 'bootstrap.json'), JSON.stringify(boot))
     const [setup = ''] = shellBlocks('README.md', 'A first workflow, with curl')
-    return await runBlocks([setup, ...shellBlocks(page)], folder)
+    return await runBlocks([`export HOME="$PWD"\n${setup}`, ...shellBlocks(page)], folder)
   } finally {
     await server.close()
     await mail.close()
