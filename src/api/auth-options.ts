@@ -12,7 +12,9 @@ import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
 import type { Services } from './route.ts'
 import type { ServiceMail } from './service-mail.ts'
 
-export const cookiePrefix = 'countersign'
+const cookiePrefix = 'countersign'
+/** With `__Secure-` before it where the public address is https. */
+export const sessionCookie = `${cookiePrefix}.session_token`
 /** Set by us alone, from the connection: whose request it is for rate limits and session lists. */
 export const addressHeader = 'x-countersign-address'
 

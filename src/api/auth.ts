@@ -3,7 +3,7 @@ import { betterAuth } from 'better-auth'
 import { publicBase, type Config } from '../config.ts'
 import type { Context } from '../context.ts'
 import { recordAccountEvents } from '../governance/people/account-events.ts'
-import { authOptions, addressHeader, cookiePrefix, ownOrigins } from './auth-options.ts'
+import { authOptions, addressHeader, ownOrigins, sessionCookie } from './auth-options.ts'
 import { ApiError } from './errors.ts'
 import { readJsonBody } from './json-body.ts'
 import type { Services } from './route.ts'
@@ -38,7 +38,7 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
   const library = betterAuth(authOptions(context, mail))
   return {
     async userOf(request) {
-      if (!(request.headers.cookie ?? '').includes(`${cookiePrefix}.session_token=`)) return null
+      if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
       // Renewal would need the answer to carry a new cookie: `GET /api/auth/get-session` does that.
       const found = await library.api.getSession({
         headers: new Headers({ cookie: request.headers.cookie ?? '' }),

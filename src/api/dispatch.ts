@@ -10,7 +10,7 @@ import { secondFactorPage } from './auth-pages.ts'
 import { ApiError, statusOf, toApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
 import { readJsonBody } from './json-body.ts'
-import { readQuery } from './query.ts'
+import { queryOf, readQuery } from './query.ts'
 import { countRequest } from './rate.ts'
 import type { Call, Mounted, Route } from './route.ts'
 import { sendAnswer } from './send.ts'
@@ -32,6 +32,7 @@ export async function dispatch(
 ): Promise<void> {
   const access = accessOf(route.key)
   if (access.public) {
+    validate(queryOf(route), readQuery(request), 'the query')
     const answer = await route.open?.(context, services, request, response)
     if (answer) sendAnswer(response, answer)
     return
@@ -59,7 +60,7 @@ export async function dispatch(
     identity,
     caller,
     params,
-    query: route.query === undefined ? undefined : validate(route.query, query, 'the query'),
+    query: validate(queryOf(route), query, 'the query'),
     body: route.body === undefined ? undefined : validate(route.body, rawBody, 'the body'),
     idempotencyKey: idempotencyKey(route, request),
     once: null,

@@ -1,7 +1,9 @@
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi'
 import { z } from 'zod'
 import { acts, accessOf, splitKey } from './access.ts'
+import { queryOf } from './query.ts'
 import type { Route } from './route.ts'
+import { sessionCookie } from './auth-options.ts'
 import { errorAnswer } from './schemas/common.ts'
 
 const json = (schema: z.ZodType) => ({ 'application/json': { schema } })
@@ -20,6 +22,12 @@ export function openApiDocument(routes: readonly Route[]): object {
     type: 'http',
     scheme: 'bearer',
     description: 'An API key, `csk_live_…`',
+  })
+  registry.registerComponent('securitySchemes', 'session', {
+    type: 'apiKey',
+    in: 'cookie',
+    name: sessionCookie,
+    description: `The cookie of a person who has signed in at \`/api/auth/sign-in/email\`; \`__Secure-${sessionCookie}\` where the public address is https. What changes something also needs \`Origin\` with the service’s own address. It has every scope of the person’s role; a Bearer key always wins over it.`,
   })
   for (const route of routes) addRoute(registry, route)
   return new OpenApiGeneratorV31(registry.definitions).generateDocument({
@@ -45,13 +53,14 @@ function addRoute(registry: OpenAPIRegistry, route: Route): void {
     summary: route.summary,
     tags: [route.tag],
     ...(route.description === undefined ? {} : { description: route.description }),
-    security: access.public ? [] : [{ apiKey: [] }],
+    // Either of them alone.
+    security: access.public ? [] : [{ apiKey: [] }, { session: [] }],
     ...(access.public ? {} : { 'x-scope': access.scope, 'x-minimum-role': access.role }),
     request: {
       ...(names.length === 0
         ? {}
         : { params: z.object(Object.fromEntries(names.map((name) => [name, z.string()]))) }),
-      ...(route.query === undefined ? {} : { query: route.query as z.ZodObject }),
+      query: queryOf(route),
       ...(route.body === undefined ? {} : { body: { content: json(route.body) } }),
       ...(acts(route.key)
         ? { headers: z.object({ 'Idempotency-Key': z.string().max(255).optional() }) }

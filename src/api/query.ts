@@ -1,6 +1,8 @@
 import type { Request } from 'express'
 import { z } from 'zod'
+import { accessOf } from './access.ts'
 import { ApiError } from './errors.ts'
+import type { Route } from './route.ts'
 
 /** Query parameters as text. 400 for what could not be stored or compared, 422 for one that is given twice. */
 export function readQuery(request: Request): Record<string, string> {
@@ -19,6 +21,26 @@ export function readQuery(request: Request): Record<string, string> {
     query[name] = value
   }
   return query
+}
+
+/**
+ * Every query parameter that a route takes; any other is an error, since a list whose filter is misspelt would list
+ * everything (docs/decisions/0021). A call whose organization nothing in the path names may name it: `organization_id`.
+ */
+export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
+  const schema = schemas.get(route.key) ?? strictQuery(route)
+  schemas.set(route.key, schema)
+  return schema
+}
+
+/** A schema is compiled once, at its first use. */
+const schemas = new Map<Route['key'], z.ZodObject>()
+
+function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
+  const declared = route.query ?? z.object({})
+  const access = accessOf(route.key)
+  const names = !access.public && access.subject === 'own'
+  return (names ? declared.extend(organizationQuery.shape) : declared).strict()
 }
 
 /** A whole number in a query. */

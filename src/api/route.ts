@@ -100,7 +100,7 @@ export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> exten
 /** A route that answers an agent's question by a decision. `body` describes what it reads itself. */
 export interface AskRoute<Key extends RouteKey = RouteKey> extends Described {
   readonly key: Key
-  readonly query?: z.ZodType
+  readonly query?: z.ZodObject
   readonly body: z.ZodType
   ask(question: Question, request: Request): Promise<Answer>
 }
@@ -114,7 +114,7 @@ export interface PublicRoute<Key extends RouteKey = RouteKey> extends Described 
 /** Any route, with its types forgotten: what the application mounts and the description lists. */
 export type Route = Described & {
   readonly key: RouteKey
-  readonly query?: z.ZodType
+  readonly query?: z.ZodObject
   readonly body?: z.ZodType
   readonly bodyLimit?: number
   ask?(question: Question, request: Request): Promise<Answer>

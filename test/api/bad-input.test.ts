@@ -2,7 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { accessOf, splitKey } from '../../src/api/access.ts'
+import { queryOf } from '../../src/api/query.ts'
 import { routes } from '../../src/api/routes/index.ts'
+import type { Route } from '../../src/api/route.ts'
 import { resourcesOf, type Resources } from './resources.ts'
 import { startTestServer, type Answer, type TestServer } from './server.ts'
 
@@ -17,7 +19,10 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-const withBody = routes.filter((route) => route.body !== undefined)
+/** What an agent asks is answered by a decision, whatever is wrong with it (test/api/agents). */
+const erring = routes.filter((route) => route.ask === undefined)
+const withBody = erring.filter((route) => route.body !== undefined)
+const routeOf = (key: (typeof routes)[number]['key']) => routes.find((each) => each.key === key) as Route
 const guarded = routes.filter((route) => !accessOf(route.key).public)
 
 /** The path of a route with ids of ours; `replace` stands for the last of them. */
@@ -29,6 +34,7 @@ function pathOf(key: (typeof routes)[number]['key'], replace?: string): string {
     run: ours.ids.run,
     approval: ours.ids.approval,
     api_key: ours.ids.key,
+    agent_session: ours.ids.session,
   }
   const names = [...splitKey(key).path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
   return names.reduce((path, name, index) => {
@@ -55,7 +61,7 @@ describe('bad bodies', () => {
     ['a list', '[]', [422]],
     ['text', '"x"', [422]],
     ['null', 'null', [422]],
-    ['too large', JSON.stringify({ name: 'x'.repeat(1024 * 1024) }), [413]],
+    ['too large', JSON.stringify({ name: 'x'.repeat(4 * 1024 * 1024) }), [413]],
   ]
   for (const [name, body, statuses] of bodies) {
     test.each(withBody.map((route) => [route.key]))(`${name}: %s`, async (key) => {
@@ -166,6 +172,28 @@ describe('bad paths and queries', () => {
     expect(answer.body.error.details).toEqual([
       { path: 'limit', message: 'is given more than once: give it once' },
     ])
+  })
+
+  test.each(erring.map((route) => [route.key]))('parameters that it does not take: %s', async (key) => {
+    const { method } = splitKey(key)
+    const known = Object.keys(queryOf(routeOf(key)).shape)
+    const body = method === 'GET' || method === 'DELETE' ? undefined : {}
+    const answer = await server.call(owner, method, `${pathOf(key)}?statsu=x&${known[0] ?? 'y'}s=1`, body)
+    expectRefused(answer, [422])
+    expect(answer.body.error.code).toBe('validation_error')
+    for (const path of ['statsu', `${known[0] ?? 'y'}s`])
+      expect(answer.body.error.details).toContainEqual({ path, message: 'unknown field' })
+    expect(answer.body.error.message).toContain('`statsu`')
+  })
+
+  test('an organization is named in the query where the path names none, and nowhere else', async () => {
+    const named = `organization_id=${ours.organizationId}`
+    const runs = await server.call(owner, 'GET', `/runs?${named}`)
+    expect(runs.status).toBe(200)
+    const key = await server.call(owner, 'POST', `/api-keys?${named}`, { name: 'k', scopes: [] })
+    expect(key.body.organization_id).toBe(ours.organizationId)
+    for (const path of [`/runs/${ours.ids.run}`, `/organizations/${ours.organizationId}/rules`])
+      expect((await server.call(owner, 'GET', `${path}?${named}`)).status).toBe(422)
   })
 
   test('an undecodable path is a bad request', async () => {

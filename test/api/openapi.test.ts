@@ -26,12 +26,12 @@ describe('openapi.json', () => {
     expect(described.sort()).toEqual(Object.keys(access).sort())
   })
 
-  test('says which operations need a key and which scope', () => {
+  test('says which operations need a key or a session, and which scope', () => {
     for (const key of Object.keys(access) as RouteKey[]) {
       const [method = '', path = ''] = key.split(' ')
       const operation = document.paths[path]?.[method.toLowerCase()]
       const entry = accessOf(key)
-      expect(operation?.security).toEqual(entry.public ? [] : [{ apiKey: [] }])
+      expect(operation?.security).toEqual(entry.public ? [] : [{ apiKey: [] }, { session: [] }])
       if (!entry.public) expect(operation?.['x-scope']).toBe(entry.scope)
     }
   })

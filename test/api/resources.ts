@@ -12,6 +12,7 @@ export interface Resources {
     readonly run: string
     readonly approval: string
     readonly key: string
+    readonly session: string
   }
 }
 
@@ -89,5 +90,24 @@ export async function resourcesOf(
       superseded_by: null,
     })
     .execute()
-  return { organizationId, ids: { workflow, rule, labelRule, run, approval, key } }
+  const [session, now] = [newId('session'), new Date()]
+  await context.db
+    .insertInto('agent_sessions')
+    .values({
+      id: session,
+      organization_id: organizationId,
+      user_id: userId,
+      session_id: session,
+      run_id: newId('run'),
+      agent_name: 'a',
+      agent_kind: 'hook',
+      status: 'live' as const,
+      started_at: now,
+      last_seen_at: now,
+      ended_at: null,
+      revoked_by: null,
+      revoke_reason: null,
+    })
+    .execute()
+  return { organizationId, ids: { workflow, rule, labelRule, run, approval, key, session } }
 }
