@@ -1,4 +1,5 @@
 import { hkdfSync, randomUUID } from 'node:crypto'
+import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { z } from 'zod'
 
@@ -20,6 +21,7 @@ const environment = z.object({
   PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
   HOST: z.string().default('127.0.0.1'),
   PUBLIC_URL: z.string().optional(),
+  TRUSTED_PROXY_HOSTS: z.string().default('').transform(proxyHosts),
   TLS_CERT_FILE: z.string().optional(),
   TLS_KEY_FILE: z.string().optional(),
   DATA_ENCRYPTION_KEY: z.string().min(1),
@@ -43,7 +45,7 @@ const environment = z.object({
 
 export interface Config {
   readonly env: 'development' | 'test' | 'staging' | 'production'
-  /** What production would refuse to start with; each process says it once (staging). */
+  /** What each process says once: what production would refuse to start with (staging), and what is recommended. */
   readonly warnings: readonly string[]
   /** Names this process in logs and heartbeats. */
   readonly processId: string
@@ -64,6 +66,8 @@ export interface Config {
     /** null: plain HTTP, for loopback or behind a proxy that does TLS. */
     readonly tls: { readonly certFile: string; readonly keyFile: string } | null
     readonly docs: boolean
+    /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. */
+    readonly trustedProxies: readonly string[]
   }
   readonly encryptionKey: Buffer
   /** Signs cookies and mailed tokens and seals second factors; the same in every process. */
@@ -105,7 +109,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const tls = tlsFiles(e)
   return {
     env: e.APP_ENV,
-    warnings: e.APP_ENV === 'staging' ? unfit : [],
+    warnings: warningsOf(e, unfit),
     processId: `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
     database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE, prepare: e.DATABASE_PREPARED_STATEMENTS },
     temporal: {
@@ -123,6 +127,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       publicUrl: e.PUBLIC_URL ?? null,
       tls,
       docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
+      trustedProxies: e.TRUSTED_PROXY_HOSTS,
     },
     encryptionKey,
     sessionSecret: e.SESSION_SECRET_KEY ?? derivedSecret(encryptionKey),
@@ -152,6 +157,31 @@ function tlsFiles(e: z.infer<typeof environment>): Config['http']['tls'] {
   if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile }
   if (certFile === undefined && keyFile === undefined) return null
   throw new Error('TLS_CERT_FILE and TLS_KEY_FILE belong together: set both, or neither')
+}
+
+function warningsOf(e: z.infer<typeof environment>, unfit: readonly string[]): string[] {
+  if (e.APP_ENV !== 'staging' && e.APP_ENV !== 'production') return []
+  const found = unfit.map((what) => `production would not start: ${what}`)
+  if (e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0)
+    found.push(
+      'TRUSTED_PROXY_HOSTS is not set: behind a proxy all clients have its address, in sign-in limits and in the audit log',
+    )
+  return found
+}
+
+/** Comma-separated addresses and CIDR ranges. Whoever trusts every address trusts every client: no range is that wide. */
+function proxyHosts(text: string, context: z.RefinementCtx): string[] {
+  const hosts = text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
+  for (const host of hosts) {
+    const [, address = '', prefix] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(host) ?? []
+    const bits = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
+    if (bits === 0 || (prefix !== undefined && (Number(prefix) < 1 || Number(prefix) > bits)))
+      context.addIssue({
+        code: 'custom',
+        message: `\`${host}\` is no address and no CIDR range: write e.g. \`10.0.0.7,10.1.0.0/16,fd00::/8\``,
+      })
+  }
+  return hosts
 }
 
 function unfitForProduction(e: z.infer<typeof environment>): string[] {

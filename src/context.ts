@@ -35,7 +35,7 @@ export function createContext(
   kind: ProcessKind,
   log = createProcessLog(config, kind),
 ): Context {
-  for (const warning of config.warnings) log.warn(`production would not start: ${warning}`)
+  for (const warning of config.warnings) log.warn(warning)
   const pool = createPool({
     url: config.database.url,
     appRole: config.database.appRole,

@@ -3,7 +3,12 @@ import { publicBase, readConfig } from '../src/config.ts'
 
 const key = Buffer.alloc(32, 7).toString('base64')
 const least = { DATABASE_URL: 'postgresql://db/countersign', DATA_ENCRYPTION_KEY: key }
-const production = { ...least, APP_ENV: 'production', SESSION_SECRET_KEY: 's'.repeat(32) }
+const production = {
+  ...least,
+  APP_ENV: 'production',
+  SESSION_SECRET_KEY: 's'.repeat(32),
+  TRUSTED_PROXY_HOSTS: '10.0.0.7',
+}
 
 describe('readConfig', () => {
   test('fills in defaults', () => {
@@ -50,6 +55,37 @@ describe('readConfig', () => {
     const { warnings } = readConfig({ ...production, ...change, APP_ENV: 'staging' })
     expect(warnings).toEqual([expect.stringContaining(named)])
     expect(readConfig({ ...production, ...change, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test('takes addresses and ranges of proxies, and nothing that trusts everybody', () => {
+    const proxies = (hosts: string) =>
+      readConfig({ ...least, TRUSTED_PROXY_HOSTS: hosts }).http.trustedProxies
+    expect(proxies('')).toEqual([])
+    expect(proxies('10.0.0.7, 10.1.0.0/16,fd00::/8,::1')).toEqual([
+      '10.0.0.7',
+      '10.1.0.0/16',
+      'fd00::/8',
+      '::1',
+    ])
+    for (const wrong of [
+      '*',
+      'proxy.internal',
+      '0.0.0.0/0',
+      '::/0',
+      '10.0.0.0/33',
+      '10.0.0',
+      '10.0.0.7/',
+      '10.0.0.7 10.0.0.8',
+    ])
+      expect(() => proxies(`10.0.0.7,${wrong}`)).toThrow(/TRUSTED_PROXY_HOSTS is wrong: .* is no address/)
+  })
+
+  test('recommends naming the proxies where TLS is left to one, in staging and production', () => {
+    const unnamed = { ...production, TRUSTED_PROXY_HOSTS: '' }
+    expect(readConfig(unnamed).warnings).toEqual([expect.stringContaining('TRUSTED_PROXY_HOSTS')])
+    expect(readConfig({ ...unnamed, TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: 'b.pem' }).warnings).toEqual([])
+    expect(readConfig(production).warnings).toEqual([])
+    expect(readConfig({ ...unnamed, APP_ENV: 'development' }).warnings).toEqual([])
   })
 
   test('hides the docs in production, and elsewhere when told so', () => {

@@ -19,6 +19,7 @@ export function createApp(context: Context, services: Services): Express {
   app.set('etag', false)
   app.set('query parser', false)
   app.set('case sensitive routing', true)
+  app.set('trust proxy', [...context.config.http.trustedProxies])
   app.use(withHeaders)
   app.use(pages(context))
   const auth = createAuth(context, services.mail)

@@ -15,7 +15,7 @@ import type { ServiceMail } from './service-mail.ts'
 const cookiePrefix = 'countersign'
 /** With `__Secure-` before it where the public address is https. */
 export const sessionCookie = `${cookiePrefix}.session_token`
-/** Set by us alone, from the connection: whose request it is for rate limits and session lists. */
+/** Set by us alone (client-address.ts): whose request it is for rate limits and session lists. */
 export const addressHeader = 'x-countersign-address'
 
 const day = 24 * 3600
@@ -128,7 +128,15 @@ export function authOptions(context: Context, mail: Services['mail']) {
         },
         update: { before: async (user) => requireModestUser(user) },
       },
-      session: { create: { before: (session) => healPersonalOrganization(context, session.userId) } },
+      session: {
+        create: {
+          before: async (session, endpoint) => {
+            await healPersonalOrganization(context, session.userId)
+            // The library counts IPv6 by networks of 64 bits, and would keep no more of the address.
+            return { data: { ...session, ipAddress: endpoint?.headers?.get(addressHeader) ?? null } }
+          },
+        },
+      },
     },
   } satisfies BetterAuthOptions
 }

@@ -4,6 +4,7 @@ import { publicBase, type Config } from '../config.ts'
 import type { Context } from '../context.ts'
 import { recordAccountEvents } from '../governance/people/account-events.ts'
 import { authOptions, addressHeader, ownOrigins, sessionCookie } from './auth-options.ts'
+import { addressOf, schemeOf } from './client-address.ts'
 import { ApiError } from './errors.ts'
 import { readJsonBody } from './json-body.ts'
 import type { Services } from './route.ts'
@@ -58,11 +59,6 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
   }
 }
 
-/** The client's address, as its connection has it. */
-export function addressOf(request: Request): string | null {
-  return request.socket.remoteAddress?.replace(/^::ffff:/, '') ?? null
-}
-
 /** A browser says where a request comes from, and another site cannot make it say ours. */
 function requireSameOrigin(config: Config, request: Request): void {
   const { origin } = request.headers
@@ -75,7 +71,7 @@ function requireSameOrigin(config: Config, request: Request): void {
 
 /** Scheme and host as the client addressed them; null where that is no address. */
 function ownOrigin(request: Request): string | null {
-  const url = `${request.protocol}://${request.headers.host ?? ''}`
+  const url = `${schemeOf(request)}://${request.headers.host ?? ''}`
   return URL.canParse(url) ? new URL(url).origin : null
 }
 

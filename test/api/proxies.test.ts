@@ -1,0 +1,235 @@
+import { createServer, request as httpRequest, type IncomingHttpHeaders, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { createApp } from '../../src/api/app.ts'
+import { sessionCookie } from './fixtures.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+/*
+ * A proxy in front of the API: real connections, each from a loopback address of its own. The API listens on IPv6 too,
+ * where IPv4 addresses arrive in IPv6 form.
+ */
+
+const [trusted, inner, stranger, ana, ben] = [
+  '127.0.0.3',
+  '127.0.0.4',
+  '127.0.0.5',
+  '127.0.0.11',
+  '127.0.0.12',
+]
+let server: TestServer
+let api: Server
+let port: number
+let proxies: Server[]
+beforeAll(async () => {
+  server = await startTestServer({ env: { TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/8` } })
+  const draining = new AbortController().signal
+  const services = { temporal: async () => true, draining, mail: async () => {} }
+  api = createServer(createApp(server.context, services))
+  port = await listening(api, '::')
+  proxies = []
+})
+afterAll(async () => {
+  for (const each of [api, ...proxies]) {
+    each.closeAllConnections()
+    await new Promise((resolve) => each.close(resolve))
+  }
+  await server.close()
+})
+beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
+
+async function listening(each: Server, host: string): Promise<number> {
+  await new Promise<void>((resolve) => each.listen(0, host, resolve))
+  return (each.address() as AddressInfo).port
+}
+
+/** One that appends whom it sees to `X-Forwarded-For`, as proxies do, and says that the client spoke TLS. */
+async function proxy(own: string, next: () => number): Promise<number> {
+  const each = createServer((incoming, answer) => {
+    const seen = incoming.socket.remoteAddress ?? ''
+    const before = incoming.headers['x-forwarded-for']
+    const headers = {
+      ...incoming.headers,
+      'x-forwarded-for': before === undefined ? seen : `${String(before)}, ${seen}`,
+      'x-forwarded-proto': 'https',
+    }
+    const { method = '', url = '' } = incoming
+    const passed = httpRequest({
+      port: next(),
+      host: '127.0.0.1',
+      localAddress: own,
+      method,
+      path: url,
+      headers,
+    })
+    passed.on('response', (response) => {
+      answer.writeHead(response.statusCode ?? 502, response.headers)
+      response.pipe(answer)
+    })
+    incoming.pipe(passed)
+  })
+  proxies.push(each)
+  return listening(each, '127.0.0.1')
+}
+
+interface Sent {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+}
+
+function send(
+  from: string,
+  to: number,
+  path: string,
+  {
+    body,
+    headers = {},
+    method = body === undefined ? 'GET' : 'POST',
+  }: { body?: unknown; headers?: object; method?: string },
+): Promise<Sent> {
+  return new Promise((resolve, reject) => {
+    const all = { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers }
+    const sent = httpRequest({ port: to, host: '127.0.0.1', localAddress: from, method, path, headers: all })
+    sent.on('error', reject)
+    sent.on('response', (response) => {
+      response
+        .resume()
+        .on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers }))
+    })
+    sent.end(body === undefined ? undefined : JSON.stringify(body))
+  })
+}
+
+/** How many of `count` requests for a new password are let through; the limit is 5 a minute and address. */
+async function letThrough(
+  from: string,
+  to: number,
+  count: number,
+  headers: (turn: number) => object = () => ({}),
+) {
+  let passed = 0
+  for (let turn = 0; turn < count; turn += 1) {
+    const body = { email: 'nobody@acme.test' }
+    const { status } = await send(from, to, '/api/auth/request-password-reset', {
+      body,
+      headers: headers(turn),
+    })
+    if (status === 200) passed += 1
+    else expect(status).toBe(429)
+  }
+  return passed
+}
+const spoofed = (turn: number) => ({
+  'x-forwarded-for': `198.51.100.${turn}`,
+  'x-real-ip': `198.51.100.${turn}`,
+})
+
+/** What the audit log says of an address after a change that `from` has made by way of `to`. */
+async function auditedAddress(from: string, to: number, headers: object = {}): Promise<string | null> {
+  const { organization_id: id, users } = server.identities
+  const { status } = await send(from, to, `/organizations/${id}/governance`, {
+    method: 'PATCH',
+    body: { approval_threshold: 1 + Math.floor(Math.random() * 9) },
+    headers: { authorization: `Bearer ${users.owner.api_key}`, ...headers },
+  })
+  expect(status).toBe(200)
+  const { rows } = await server.context.pool.query(
+    'select ip_address from audit_events where organization_id = $1 order by seq desc limit 1',
+    [id],
+  )
+  return rows[0].ip_address
+}
+
+describe('behind a trusted proxy', () => {
+  let front: number
+  beforeAll(async () => {
+    front = await proxy(trusted, () => port)
+  })
+
+  test('each client has limits of its own', async () => {
+    expect(await letThrough(ana, front, 7)).toBe(5)
+    expect(await letThrough(ben, front, 7)).toBe(5)
+  })
+
+  test('what a client says of itself before the proxy changes nothing', async () => {
+    expect(await letThrough(ana, front, 7, spoofed)).toBe(5)
+    expect(await auditedAddress(ana, front, { 'x-forwarded-for': '198.51.100.9' })).toBe(ana)
+    expect(await auditedAddress(ana, front, { 'x-forwarded-for': `198.51.100.9, ${inner}` })).toBe(ana)
+  })
+
+  test('the audit log names the client, through two proxies as well', async () => {
+    expect(await auditedAddress(ana, front)).toBe(ana)
+    const outer = await proxy(inner, () => front)
+    expect(await auditedAddress(ben, outer)).toBe(ben)
+    const untrusted = await proxy(stranger, () => front)
+    expect(await auditedAddress(ben, untrusted)).toBe(stranger)
+  })
+
+  test('a session’s page is at https, as the proxy says', async () => {
+    const cookie = await sessionCookie(server.context, server.identities.users.owner.user_id)
+    const make = (to: number, origin: string, headers: object = {}) =>
+      send(ana, to, '/organizations', {
+        body: { name: 'Acme' },
+        headers: { cookie, origin, host: 'countersign.example', ...headers },
+      }).then(({ status }) => status)
+    expect(await make(front, 'https://countersign.example')).toBe(201)
+    expect(await make(front, 'http://countersign.example')).toBe(401)
+    expect(await make(port, 'https://countersign.example', { 'x-forwarded-proto': 'https' })).toBe(401)
+    const strange = { 'x-forwarded-proto': 'strange', 'x-forwarded-for': ana }
+    const asProxy = await send(trusted, port, '/organizations', {
+      body: { name: 'Acme' },
+      headers: { cookie, origin: 'null', host: 'countersign.example', ...strange },
+    })
+    expect(asProxy.status).toBe(401)
+  })
+})
+
+describe('from anybody else', () => {
+  test('forwarded headers are not read', async () => {
+    expect(await letThrough(ana, port, 7, spoofed)).toBe(5)
+    expect(await auditedAddress(ana, port, { 'x-forwarded-for': '198.51.100.9' })).toBe(ana)
+    expect(await auditedAddress(ana, port, { forwarded: 'for=198.51.100.9' })).toBe(ana)
+    const untrusted = await proxy(stranger, () => port)
+    expect(await letThrough(ben, untrusted, 3)).toBe(3)
+    expect(await letThrough(ana, untrusted, 4)).toBe(2)
+    expect(await auditedAddress(ana, untrusted)).toBe(stranger)
+  })
+})
+
+describe('what a trusted proxy may say', () => {
+  const says = (value: string) => ({ 'x-forwarded-for': value })
+
+  test.each([
+    ['an IPv6 address', '2001:db8::1', '2001:db8::1'],
+    ['an IPv6 address in capitals', '2001:DB8::1', '2001:db8::1'],
+    ['an IPv4 address in IPv6 form', '::ffff:192.0.2.7', '192.0.2.7'],
+    ['an address with its port', '192.0.2.7:50123', '192.0.2.7'],
+    ['an IPv6 address with its port', '[2001:db8::1]:50123', '2001:db8::1'],
+    ['a client behind a trusted IPv6 proxy', '2001:db8::1, fd00::7', '2001:db8::1'],
+    ['no address', 'unknown', trusted],
+    ['nothing', '', trusted],
+    ['something long', 'x'.repeat(5000), trusted],
+  ])('%s', async (_, value, expected) => {
+    expect(await auditedAddress(trusted, port, says(value))).toBe(expected)
+  })
+
+  test('IPv6 clients of one network share limits, those of another do not', async () => {
+    expect(await letThrough(trusted, port, 7, (turn) => says(`2001:db8:0:1::${turn + 1}`))).toBe(5)
+    expect(await letThrough(trusted, port, 2, () => says('2001:db8:0:2::1'))).toBe(2)
+  })
+
+  test('a session keeps the whole address', async () => {
+    const { email, password, user_id: userId } = server.identities.users.viewer
+    const headers = { ...says('2001:db8::abcd'), origin: `http://127.0.0.1:${port}` }
+    const { status } = await send(trusted, port, '/api/auth/sign-in/email', {
+      body: { email, password },
+      headers,
+    })
+    expect(status).toBe(200)
+    const { rows } = await server.context.pool.query(
+      'select ip_address from auth_sessions where user_id = $1',
+      [userId],
+    )
+    expect(rows).toEqual([{ ip_address: '2001:db8::abcd' }])
+  })
+})
