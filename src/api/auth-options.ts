@@ -37,7 +37,7 @@ const disabledPaths = [
   '/two-factor/verify-otp',
 ]
 
-/** Per address; counted in the database, so that they hold across processes. */
+/** Per address; counted in the database, so that they hold across processes. By account: password-guesses.ts. */
 const rateLimits = {
   '/sign-in/email': { window: 60, max: 20 },
   '/sign-up/email': { window: 60, max: 10 },
@@ -55,7 +55,11 @@ export function ownOrigins(config: Config, own: string | null): string[] {
 }
 
 /** The sign-in library as this service uses it: our tables, our mails, our people. */
-export function authOptions(context: Context, mail: Services['mail']) {
+export function authOptions(
+  context: Context,
+  mail: Services['mail'],
+  onReset: (email: string, by: Request | undefined) => void,
+) {
   const { config } = context
   const base = publicBase(config)
   // Nobody waits for it: how long an answer takes must not tell whether there is such an account.
@@ -87,7 +91,8 @@ export function authOptions(context: Context, mail: Services['mail']) {
       resetPasswordTokenExpiresIn: 3600,
       sendResetPassword: ({ user, token }) => post(user.email, resetMail(base, token)),
       // A mailed token has set it: this proves the address too.
-      onPasswordReset: async ({ user }) => {
+      onPasswordReset: async ({ user }, by) => {
+        onReset(user.email, by)
         await proveAddress(context.db, user.id, null)
         await endHalfSignIns(context.db, user.id)
       },

@@ -7,6 +7,8 @@ import { authOptions, addressHeader, ownOrigins, sessionCookie } from './auth-op
 import { addressOf, schemeOf } from './client-address.ts'
 import { ApiError } from './errors.ts'
 import { readJsonBody } from './json-body.ts'
+import { knownBrowserCookie } from './known-browser.ts'
+import { accountOf, guarded } from './password-guesses.ts'
 import type { Services } from './route.ts'
 
 /** Sign-in for people (contract section 2): the sign-in library behind `/api/auth/*`, and its sessions. */
@@ -36,25 +38,40 @@ const passed = [
 const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 export function createAuth(context: Context, mail: Services['mail']): Auth {
-  const library = betterAuth(authOptions(context, mail))
+  /** Whose password a request has set anew, by a mailed token. */
+  const resets = new WeakMap<globalThis.Request, string>()
+  const library = betterAuth(
+    authOptions(context, mail, (email, by) => {
+      if (by !== undefined) resets.set(by, email)
+    }),
+  )
+  const signedIn = async (request: Request): Promise<string | null> => {
+    if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
+    // Renewal would need the answer to carry a new cookie: `GET /api/auth/get-session` does that.
+    const found = await library.api.getSession({
+      headers: new Headers({ cookie: request.headers.cookie ?? '' }),
+      query: { disableRefresh: true },
+    })
+    return found?.user.id ?? null
+  }
   return {
     async userOf(request) {
-      if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
-      // Renewal would need the answer to carry a new cookie: `GET /api/auth/get-session` does that.
-      const found = await library.api.getSession({
-        headers: new Headers({ cookie: request.headers.cookie ?? '' }),
-        query: { disableRefresh: true },
-      })
-      if (found === null) return null
-      if (!safe.has(request.method)) requireSameOrigin(context.config, request)
-      return found.user.id
+      const userId = await signedIn(request)
+      if (userId !== null && !safe.has(request.method)) requireSameOrigin(context.config, request)
+      return userId
     },
     async answer(request, response) {
       const body = safe.has(request.method) ? undefined : await readJsonBody(request, bodyLimit)
-      const answer = await library.handler(asWebRequest(context.config, request, body))
+      const passedOn = asWebRequest(context.config, request, body)
+      const { answer, cookies } = await guarded(context, request, body, signedIn, () =>
+        library.handler(passedOn),
+      )
+      // They have shown that the account's mail is theirs: no stranger's guesses hold them up.
+      const reset = resets.get(passedOn)
+      if (reset !== undefined) cookies.push(knownBrowserCookie(context.config, accountOf(reset)))
       if (!safe.has(request.method)) await recordAccountEvents(context).catch(recordLater(context))
       noteFailure(context, request, answer.status)
-      await send(response, answer)
+      await send(response, answer, cookies)
     },
   }
 }
@@ -103,10 +120,10 @@ function noteFailure(context: Context, request: Request, status: number): void {
   context.log.warn({ path, status, ip: addressOf(request) }, 'a sign-in or change of an account was refused')
 }
 
-async function send(response: Response, answer: globalThis.Response): Promise<void> {
+async function send(response: Response, answer: globalThis.Response, ours: readonly string[]): Promise<void> {
   response.status(answer.status)
   for (const [name, value] of answer.headers) if (name !== 'set-cookie') response.setHeader(name, value)
-  const cookies = answer.headers.getSetCookie()
+  const cookies = [...answer.headers.getSetCookie(), ...ours]
   if (cookies.length > 0) response.setHeader('Set-Cookie', cookies)
   response.setHeader('Cache-Control', 'no-store')
   const wait = answer.headers.get('x-retry-after')

@@ -38,6 +38,7 @@ const changeable = [
   'auth_verifications',
   'auth_two_factors',
   'auth_rate_limits',
+  'password_guesses',
   'invitations',
   'account_events',
   'agent_sessions',
@@ -57,6 +58,7 @@ const deletable = [
   'auth_verifications',
   'auth_two_factors',
   'auth_rate_limits',
+  'password_guesses',
   'account_events',
   'tool_policies',
 ]

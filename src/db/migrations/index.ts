@@ -7,6 +7,7 @@ import { policy } from './0003-policy.ts'
 import { registry } from './0008-registry.ts'
 import { provenPeople } from './0014-proven-people.ts'
 import { quotas } from './0010-quotas.ts'
+import { passwordGuesses } from './0011-password-guesses.ts'
 import { retention } from './0012-retention.ts'
 import { runs } from './0004-runs.ts'
 
@@ -20,6 +21,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0008-registry', sql: registry },
   { name: '0009-people', sql: people },
   { name: '0010-quotas', sql: quotas },
+  { name: '0011-password-guesses', sql: passwordGuesses },
   { name: '0012-retention', sql: retention },
   { name: '0013-agents', sql: agents },
   { name: '0014-proven-people', sql: provenPeople },

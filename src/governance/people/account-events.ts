@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
+import { forgetGuesses } from './guesses.ts'
 
 const atOnce = 200
 
@@ -24,12 +25,13 @@ export async function recordAccountEvents(context: Context): Promise<void> {
     )
 }
 
-/** Forgets what nobody can use any more: sessions and mailed tokens over their time. */
+/** Forgets what nobody can use any more: sessions and mailed tokens over their time, wrong passwords of long ago. */
 export async function forgetEndedSignIns(context: Context): Promise<void> {
   for (const table of ['auth_sessions', 'auth_verifications'])
     await sql`delete from ${sql.table(table)} where expires_at < clock_timestamp() - interval '1 hour'`.execute(
       context.db,
     )
+  await forgetGuesses(context.db)
 }
 
 async function recordIn(context: Context, organizationId: string, ids: readonly number[]): Promise<void> {
