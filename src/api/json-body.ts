@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from './errors.ts'
+import { repeatedKey } from './repeated-key.ts'
 
 export const defaultBodyLimit = 1024 * 1024
 const maxDepth = 64
@@ -28,13 +29,18 @@ export async function readJsonBody(request: IncomingMessage, limit = defaultBody
 
 /** Reads bytes as JSON. Throws 400 `bad_request`. */
 export function parseJson(bytes: Uint8Array): unknown {
+  let text: string
   let value: unknown
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    value = JSON.parse(text)
   } catch {
     throw new ApiError('bad_request', 'the body is not JSON in UTF-8')
   }
   checkJson(value, [])
+  const repeated = repeatedKey(text)
+  if (repeated !== null)
+    throw badValue(repeated, `\`${repeated.join('.').slice(0, 200)}\` is there more than once: give it once`)
   return value
 }
 

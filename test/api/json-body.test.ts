@@ -2,6 +2,7 @@ import { createServer, request as httpRequest, type IncomingMessage } from 'node
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { parseJson, readJsonBody } from '../../src/api/json-body.ts'
+import { repeatedKey } from '../../src/api/repeated-key.ts'
 import { listen } from './server.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8')
@@ -18,6 +19,42 @@ describe('parseJson', () => {
         expect(parseJson(bytes(JSON.stringify(value)))).toEqual(JSON.parse(JSON.stringify(value)))
       }),
     )
+  })
+
+  test('finds the one key that an object has twice, wherever it is', () => {
+    const key = fc.string().filter((text) => !/^(__proto__|constructor|prototype|0)$|[^ -~]/.test(text))
+    const leaf = fc.oneof(
+      fc.integer(),
+      fc.string(),
+      fc.constant(null),
+      fc.boolean(),
+      fc.constantFrom('"', '\\"', '}', '{"a":'),
+    )
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 4 },
+        leaf,
+        fc.array(tie('value'), { maxLength: 4 }),
+        fc.dictionary(key, tie('value'), { maxKeys: 4 }),
+      ),
+    }))
+    fc.assert(
+      fc.property(value, fc.array(key, { maxLength: 3 }), key, (inside, above, twice) => {
+        expect(repeatedKey(JSON.stringify(inside, null, 1))).toBeNull()
+        const pair = `{${JSON.stringify(twice)}:${JSON.stringify(inside)},${JSON.stringify(twice)}:1}`
+        const text = above.reduce(
+          (rest, name) => `{${JSON.stringify(name)}:[${JSON.stringify(inside)},${rest}]}`,
+          pair,
+        )
+        expect(repeatedKey(text)).toEqual([...above.toReversed().flatMap((name) => [name, 1]), twice])
+      }),
+    )
+  })
+
+  test('a megabyte of keys, or of one string, is looked through', () => {
+    const keys = Array.from({ length: 80_000 }, (_, index) => `"k${index}":1`).join(',')
+    expect(repeatedKey(`{${keys}}`)).toBeNull()
+    expect(repeatedKey(`["${'\\\\'.repeat(400_000)}"]`)).toBeNull()
   })
 
   test('64 levels are read, 65 are not, and 500,000 neither end the process', () => {
@@ -38,6 +75,12 @@ describe('parseJson', () => {
     ['__proto__', bytes('{"a":{"__proto__":{"admin":true}}}'), 'a.__proto__'],
     ['constructor', bytes('{"constructor":1}'), 'constructor'],
     ['prototype', bytes('[{"prototype":1}]'), '0.prototype'],
+    ['a key that is there twice', bytes('{"verdict":"deny","verdict":"allow"}'), 'verdict'],
+    ['a key that is there twice, the same value', bytes('{"a":1, "a" :1}'), 'a'],
+    ['a key that is there twice, once escaped', bytes('{"a":1,"\\u0061":2}'), 'a'],
+    ['a key that is there twice, deeper', bytes('{"x":[1,{"b":[]},{"c":{"d":1,"e":[],"d":2}}]}'), 'x.2.c.d'],
+    ['a key with quotes in it twice', bytes('{"q\\"{":1,"y":"\\\\","q\\"{":2}'), 'q"{'],
+    ['an empty key twice', bytes('[{"":1,"":2}]'), '0.'],
   ])('refuses %s, naming the place', (_, body, path) => {
     try {
       parseJson(body)
