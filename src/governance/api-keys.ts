@@ -5,7 +5,7 @@ import type { ApiKeysTable } from '../db/schema/identity.ts'
 import { DomainError, notFound, type ErrorDetail } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, newApiKey, type Caller } from './identity.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
+import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { requireProvenAddress } from './people/address-proof.ts'
 import { covers, hasRole, roleOfScope } from './scopes.ts'
 import type { ChainTx } from './chain-tx.ts'
@@ -77,23 +77,13 @@ export async function listApiKeys(
   caller: Caller,
   page: PageRequest,
 ): Promise<Page<KeyView>> {
-  const after = readCursor(page.cursor)
-  const rows = await context.db
+  const query = context.db
     .selectFrom('api_keys')
     .selectAll()
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', caller.organizationId)
-    .$if(!hasRole(caller.role, 'owner'), (query) => query.where('user_id', '=', caller.userId))
-    .$if(after !== null, (query) => query.where('id', '<', after as string))
-    .orderBy('id', 'desc')
-    .limit(page.limit + 1)
-    .execute()
-  return pageOf(
-    rows,
-    page.limit,
-    (row) => row.id,
-    (row) => viewOf(row, row.now),
-  )
+    .$if(!hasRole(caller.role, 'owner'), (own) => own.where('user_id', '=', caller.userId))
+  return viewPage(await readPage(query, 'id', page, (row) => row.id), (row) => viewOf(row, row.now))
 }
 
 /**

@@ -1,3 +1,4 @@
+import { sql, type SelectQueryBuilder } from 'kysely'
 import { DomainError } from './errors.ts'
 
 /** What part of a list is asked for (contract section 1, "Lists"). */
@@ -19,6 +20,31 @@ export function readCursor(cursor: string | null): string | null {
   if (/^[\x21-\x7e]{1,200}$/.test(text) && writeCursor(text) === cursor) return text
   const message = 'is not a cursor: take `next_cursor` of the page before'
   throw new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
+}
+
+/**
+ * One page of what `query` selects, by `column`, the greatest first: an id, whose order is that of time. `place` is what a
+ * row has there.
+ */
+export async function readPage<DB, TB extends keyof DB, Row>(
+  query: SelectQueryBuilder<DB, TB, Row>,
+  column: string,
+  page: PageRequest,
+  place: (row: Row) => string,
+): Promise<Page<Row>> {
+  const after = readCursor(page.cursor)
+  const by = sql.ref<string>(column)
+  const rest = after === null ? query : query.where(by, '<', after)
+  const rows = await rest
+    .orderBy(by, 'desc')
+    .limit(page.limit + 1)
+    .execute()
+  return pageOf(rows, page.limit, place, (row) => row)
+}
+
+/** The page with each row as callers see it. */
+export function viewPage<Row, T>(page: Page<Row>, view: (row: Row) => T): Page<T> {
+  return { data: page.data.map(view), next_cursor: page.next_cursor }
 }
 
 /** A page out of `limit + 1` rows: the one too many says whether there is a next one. */

@@ -10,7 +10,7 @@ import { violates } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
+import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
 
 /** A rule or label rule as answered: its body and what the service adds. */
@@ -67,16 +67,11 @@ export async function listRules(
   organizationId: string,
   page: PageRequest,
 ): Promise<Page<RuleView>> {
-  const after = readCursor(page.cursor)
-  const rows = await context.db
+  const query = context.db
     .selectFrom(ruleKinds[kind].table)
     .selectAll()
     .where('organization_id', '=', organizationId)
-    .$if(after !== null, (query) => query.where('id', '<', after as string))
-    .orderBy('id', 'desc')
-    .limit(page.limit + 1)
-    .execute()
-  return pageOf(rows, page.limit, (row) => row.id, viewOf)
+  return viewPage(await readPage(query, 'id', page, (row) => row.id), viewOf)
 }
 
 export async function readRule(

@@ -10,7 +10,7 @@ import { headline } from '../policy/issues.ts'
 import { DomainError, notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from './page.ts'
+import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { requireNoTemplate } from './registry/entry.ts'
 
 /** A workflow as listed. */
@@ -87,17 +87,12 @@ export async function listWorkflows(
   organizationId: string,
   page: PageRequest,
 ): Promise<Page<WorkflowSummary>> {
-  const after = readCursor(page.cursor)
-  const rows = await context.db
+  const query = context.db
     .selectFrom('workflows')
     .selectAll()
     .where('organization_id', '=', organizationId)
     .where('deleted_at', 'is', null)
-    .$if(after !== null, (query) => query.where('id', '<', after as string))
-    .orderBy('id', 'desc')
-    .limit(page.limit + 1)
-    .execute()
-  return pageOf(rows, page.limit, (row) => row.id, summaryOf)
+  return viewPage(await readPage(query, 'id', page, (row) => row.id), summaryOf)
 }
 
 export async function readWorkflow(context: Context, id: string): Promise<WorkflowView> {

@@ -5,7 +5,7 @@ import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { openParams } from '../runs/sealed-params.ts'
 import { mayDecide } from './requirement.ts'
 import { readVotes, type VoteView } from './votes.ts'
@@ -66,14 +66,12 @@ export async function listApprovals(
   filters: ApprovalFilters,
   page: PageRequest,
 ): Promise<Page<ApprovalView>> {
-  const after = readCursor(page.cursor)
   let query = shownColumns(context)
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', viewer.organizationId)
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)
   if (filters.kind !== undefined) query = query.where('kind', '=', filters.kind)
   if (filters.run_id !== undefined) query = query.where('run_id', '=', filters.run_id)
-  if (after !== null) query = query.where('id', '<', after)
   if (filters.mine === true) {
     const able = (['admin', 'owner'] as const).filter((approver) => mayDecide(viewer.role, approver))
     query =
@@ -81,20 +79,12 @@ export async function listApprovals(
         ? query.where(sql<boolean>`false`)
         : query.where('approver', 'in', able).where('requested_by', '<>', viewer.userId)
   }
-  const rows = await query
-    .orderBy('id', 'desc')
-    .limit(page.limit + 1)
-    .execute()
+  const rows = await readPage(query, 'id', page, (row) => row.id)
   const votes = await readVotes(
     context,
-    rows.map((row) => row.id),
+    rows.data.map((row) => row.id),
   )
-  return pageOf(
-    rows,
-    page.limit,
-    (row) => row.id,
-    (row) => show(context, viewer, row, votes),
-  )
+  return viewPage(rows, (row) => show(context, viewer, row, votes))
 }
 
 /** Throws `not_found` for an approval of another organization. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import type { Context } from '../../context.ts'
 import { newId } from '../../contract/ids.ts'
 import type { InvitationsTable } from '../../db/schema/identity.ts'
@@ -9,7 +9,7 @@ import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { addressNotProven, requireProvenAddress } from './address-proof.ts'
 import { requireRoleStill, roleUnderLock } from './members.ts'
 
@@ -79,22 +79,12 @@ export async function listInvitations(
   caller: Caller,
   page: PageRequest,
 ): Promise<Page<InvitationView>> {
-  const after = readCursor(page.cursor)
-  const rows = await context.db
+  const query = context.db
     .selectFrom('invitations')
     .selectAll()
+    .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', caller.organizationId)
-    .$if(after !== null, (query) => query.where('id', '<', after as string))
-    .orderBy('id', 'desc')
-    .limit(page.limit + 1)
-    .execute()
-  const now = new Date()
-  return pageOf(
-    rows,
-    page.limit,
-    (row) => row.id,
-    (row) => viewOf(row, now),
-  )
+  return viewPage(await readPage(query, 'id', page, (row) => row.id), (row) => viewOf(row, row.now))
 }
 
 /** Takes an open invitation back. One that was accepted is `conflict`: remove the member instead. */

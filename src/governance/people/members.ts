@@ -4,7 +4,7 @@ import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../identity.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { hasRole } from '../scopes.ts'
 
 export interface MemberView {
@@ -22,29 +22,19 @@ export async function listMembers(
   caller: Caller,
   page: PageRequest,
 ): Promise<Page<MemberView>> {
-  const after = readCursor(page.cursor)
-  const rows = await context.db
+  const query = context.db
     .selectFrom('memberships as m')
     .innerJoin('users as u', 'u.id', 'm.user_id')
     .select(['u.id', 'u.email', 'u.name', 'm.role', 'u.two_factor_enabled', 'm.created_at'])
     .where('m.organization_id', '=', caller.organizationId)
-    .$if(after !== null, (query) => query.where('u.id', '<', after as string))
-    .orderBy('u.id', 'desc')
-    .limit(page.limit + 1)
-    .execute()
-  return pageOf(
-    rows,
-    page.limit,
-    (row) => row.id,
-    (row) => ({
-      user_id: row.id,
-      email: row.email,
-      name: row.name,
-      role: row.role,
-      second_factor: row.two_factor_enabled,
-      joined_at: row.created_at.toISOString(),
-    }),
-  )
+  return viewPage(await readPage(query, 'u.id', page, (row) => row.id), (row) => ({
+    user_id: row.id,
+    email: row.email,
+    name: row.name,
+    role: row.role,
+    second_factor: row.two_factor_enabled,
+    joined_at: row.created_at.toISOString(),
+  }))
 }
 
 /**

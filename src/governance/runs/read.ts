@@ -4,7 +4,7 @@ import type { EffectState, RunStatus, StepStatus } from '../../contract/status.t
 import type { Risk, RunsTable, RunStepsTable, StepError } from '../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../policy/types.ts'
 import { DomainError, notFound } from '../errors.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 
 /** A run as the API shows it (contract section 4). Times are ISO 8601 UTC, durations milliseconds. */
 export interface RunView {
@@ -147,19 +147,13 @@ export async function listRuns(
   filters: RunFilters,
   page: PageRequest,
 ): Promise<Page<RunHead>> {
-  const after = readCursor(page.cursor)
   let query = context.db.selectFrom('runs').selectAll().where('organization_id', '=', organizationId)
   if (filters.workflow_id !== undefined) query = query.where('workflow_id', '=', filters.workflow_id)
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)
   if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
   if (filters.since !== undefined) query = query.where('created_at', '>=', filters.since)
   if (filters.until !== undefined) query = query.where('created_at', '<', filters.until)
-  if (after !== null) query = query.where('id', '<', after)
-  const rows = await query
-    .orderBy('id', 'desc')
-    .limit(page.limit + 1)
-    .execute()
-  return pageOf(rows, page.limit, (row) => row.id, head)
+  return viewPage(await readPage(query, 'id', page, (row) => row.id), head)
 }
 
 /** The whole output of a step, or of one item: what the templates of later steps see. */
