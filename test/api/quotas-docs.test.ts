@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from '@jest/globals'
+import { planLimits } from '../../src/governance/quotas/limits.ts'
+import { readDocsPage } from './docs-page.ts'
+
+const page = 'docs/quotas.md'
+
+test('the page’s commands do what it says', async () => {
+  expect(await readDocsPage(page)).toEqual([
+    '',
+    'free\n60',
+    '2\nat most 6000 on plan `free`, 100 times what it gives\nworkflow_runs_per_hour runs',
+    'workflow_runs_per_hour\n1\nquota_exceeded\nworkflow_runs_per_hour',
+    '2\n200 1\n200 0\n429 0\nrequests_per_day\n1',
+    '1000\n2',
+  ])
+})
+
+test('its table is that of the plans', () => {
+  const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+  const rows = [...text.matchAll(/^\| `(\w+)` +\| ([\d,]+) +\| ([\d,]+) +\| ([\d,]+) +\|/gm)]
+  const said = rows.map(([, name, ...values]) => [
+    name,
+    values.map((value) => Number(value.replaceAll(',', ''))),
+  ])
+  const { free, pro, enterprise } = planLimits
+  const names = Object.keys(free) as (keyof typeof free)[]
+  expect(said).toEqual(names.map((name) => [name, [free[name], pro[name], enterprise[name]]]))
+})
