@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { access, acts, type RouteKey } from '../../src/api/access.ts'
+import { idPrefixes, newId } from '../../src/contract/ids.ts'
+import { covers } from '../../src/governance/scopes.ts'
+import { requestOf, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
+import { addPlace, World, type Place } from './access-matrix/world.ts'
+import { addKey, addOrganization } from './fixtures.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+/* The contract's sections 1 and 2, sentence by sentence, where no test of a route's own holds it to them. */
+
+let server: TestServer
+let place: Place
+let world: World
+beforeAll(async () => {
+  server = await startTestServer()
+  const { id, owner } = await addOrganization(server.context)
+  place = await addPlace(server, id, owner)
+  world = new World(server, place, owner)
+})
+afterAll(() => server.close())
+
+const ask = (method: string, path: string, body?: unknown, headers?: Record<string, string>) =>
+  server.call(place.owner.key, method, path, body, headers)
+
+describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () => {
+  const here = (path: string) => () => `/organizations/${place.organizationId}/${path}`
+  const ruleBody = (path: string, extra: object) => () =>
+    world.make(here(path)(), { name: newId('rule'), tools: ['file_read'], ...extra })
+  type Listed = [string, () => string, () => Promise<unknown>, string, string]
+  const lists: Listed[] = [
+    ['workflows', () => '/workflows', () => world.workflow(), 'wf', 'created_at'],
+    ['templates', () => '/workflow-registry', () => world.template(), 'wf', 'approved_at'],
+    ['runs', () => '/runs', () => world.run(), 'run', 'created_at'],
+    ['executions', () => '/executions', () => world.run(), 'run', 'created_at'],
+    ['approvals', () => '/approvals', () => world.approval(), 'apr', 'created_at'],
+    ['rules', here('rules'), ruleBody('rules', { verdict: 'deny' }), 'rule', 'created_at'],
+    [
+      'label rules',
+      here('label-rules'),
+      ruleBody('label-rules', { add_labels: ['a'] }),
+      'lrule',
+      'created_at',
+    ],
+    ['members', here('members'), () => world.anotherMember(), 'usr', 'joined_at'],
+    ['invitations', here('invitations'), () => world.invitation(), 'inv', 'created_at'],
+    [
+      'keys',
+      () => '/api-keys',
+      () => ask('POST', '/api-keys', { name: 'k', scopes: [] }),
+      'key',
+      'created_at',
+    ],
+  ]
+  test.each(lists)('%s', async (_, pathOf, make, prefix, time) => {
+    for (let turn = 0; turn < 3; turn += 1) await make()
+    const path = pathOf()
+    const whole = (await ask('GET', `${path}?limit=200`)).body
+    expect(Object.keys(whole).sort()).toEqual(['data', 'next_cursor'])
+    expect(whole.next_cursor).toBeNull()
+    expect(whole.data.length).toBeGreaterThanOrEqual(3)
+    const walked: unknown[] = []
+    let cursor = ''
+    do {
+      const { body } = await ask('GET', `${path}?limit=2${cursor}`)
+      expect(body.data.length).toBeLessThanOrEqual(2)
+      walked.push(...body.data)
+      cursor = body.next_cursor === null ? '' : `&cursor=${body.next_cursor}`
+    } while (cursor !== '')
+    const idsOf = (rows: unknown[]) =>
+      (rows as Record<string, string>[]).map(
+        ({ id, user_id: userId }) => (prefix === 'usr' ? userId : id) as string,
+      )
+    expect(idsOf(walked)).toEqual(idsOf(whole.data))
+    for (const id of idsOf(walked)) expect(id).toMatch(new RegExp(`^${prefix}_[0-9A-HJKMNP-TV-Z]{26}$`))
+    const times = (whole.data as Record<string, string>[]).map((row) => row[time] as string)
+    expect(times).toEqual([...times].sort().reverse())
+    for (const each of times) expect(each).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  })
+
+  test('without a limit there are fifty', async () => {
+    for (let turn = 0; turn < 51; turn += 1) await ask('POST', '/api-keys', { name: 'k', scopes: [] })
+    const { body } = await ask('GET', '/api-keys')
+    expect(body.data).toHaveLength(50)
+    expect((await ask('GET', `/api-keys?cursor=${body.next_cursor}`)).body.data.length).toBeGreaterThan(0)
+  })
+})
+
+describe('an `Idempotency-Key` is taken by every POST that acts', () => {
+  test.each((Object.keys(access) as RouteKey[]).filter((key) => acts(key)) as GuardedKey[])(
+    '%s',
+    async (key) => {
+      const filling = await validRequests[key].prepare(world)
+      const { path, body } = requestOf(key, place.organizationId, filling)
+      const once = { 'idempotency-key': newId('event') }
+      const first = await ask('POST', path, body, once)
+      expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([
+        validRequests[key].status,
+        null,
+      ])
+      const again = await ask('POST', path, body, once)
+      expect([again.status, again.text, again.headers.get('idempotent-replayed')]).toEqual([
+        first.status,
+        first.text,
+        'true',
+      ])
+      expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'))
+    },
+  )
+})
+
+describe('API keys', () => {
+  test('are shown once, take scopes as map or list, and answer with a map', async () => {
+    const forms = [['runs:read', 'secrets:*'], { 'runs:read': true, 'secrets:*': true, 'runs:write': false }]
+    for (const scopes of forms) {
+      const expires = new Date(Date.now() + 3_600_000).toISOString()
+      const { body } = await ask('POST', '/api-keys', {
+        name: 'mine',
+        scopes,
+        organization_id: place.organizationId,
+        expires_at: expires,
+      })
+      expect(body.api_key).toMatch(/^csk_live_[0-9A-Za-z]{38}$/)
+      expect(body.scopes).toMatchObject({ 'runs:read': true, 'secrets:*': true })
+      expect(body.scopes['runs:write']).not.toBe(true)
+      expect(body.expires_at).toBe(expires)
+      expect((await server.call(body.api_key, 'GET', '/runs')).status).toBe(200)
+      const listed = await ask('GET', '/api-keys?limit=200')
+      const renamed = await ask('PATCH', `/api-keys/${body.id}`, { name: 'ours' })
+      for (const { text } of [listed, renamed]) expect(text).not.toContain(body.api_key)
+      expect(renamed.body).not.toHaveProperty('api_key')
+      const { rows } = await server.context.pool.query('select * from api_keys where id = $1', [body.id])
+      expect(JSON.stringify(rows)).not.toContain(body.api_key.slice(9))
+      expect((await ask('DELETE', `/api-keys/${body.id}`)).status).toBe(204)
+      expect((await server.call(body.api_key, 'GET', '/runs')).status).toBe(401)
+    }
+  })
+
+  test.each([
+    [['api_keys:*', 'runs:read'], ['runs:read'], 201],
+    [['api_keys:*', 'runs:*'], ['runs:read', 'runs:write'], 201],
+    [['api_keys:*', 'runs:*'], ['runs:*'], 201],
+    [['api_keys:*', 'runs:read'], ['runs:*'], 403],
+    [['api_keys:*', 'runs:read', 'runs:write'], ['runs:*'], 403],
+    [['api_keys:*'], ['runs:read'], 403],
+    [['api_keys:*', 'run:*', '*', 'runs:'], ['runs:read'], 403],
+  ])('one with %j makes one with %j: %i', async (own, wanted, status) => {
+    const { secret } = await addKey(server.context, place.organizationId, place.owner.userId, own)
+    const made = await server.call(secret, 'POST', '/api-keys', { name: 'made', scopes: wanted })
+    expect(made.status).toBe(status)
+    if (status === 403)
+      expect(made.body.error.details.map(({ path }: { path: string }) => path)).toEqual(wanted)
+  })
+
+  test('one that a narrower key cannot make, it cannot edit or reactivate either', async () => {
+    const wide = (await ask('POST', '/api-keys', { name: 'wide', scopes: ['runs:write'] })).body
+    const narrow = (await ask('POST', '/api-keys', { name: 'narrow', scopes: ['api_keys:*'] })).body.api_key
+    const change = (body: object) => server.call(narrow, 'PATCH', `/api-keys/${wide.id}`, body)
+    for (const body of [{ name: 'x' }, { scopes: ['runs:write'] }, { expires_at: null }, { active: true }])
+      expect([body, (await change(body)).body.error?.code]).toEqual([body, 'missing_scope'])
+    expect((await change({ active: false })).status).toBe(200)
+    expect((await change({ active: true })).body.error.code).toBe('missing_scope')
+    expect((await ask('PATCH', `/api-keys/${wide.id}`, { active: true })).body.active).toBe(true)
+  })
+})
+
+test('the scopes are those of the contract, and `x:*` covers every `x:y`', async () => {
+  const contract =
+    'workflows:read|write runs:read|write approvals:read|decide rules:read|write governance:read|write policies:read|write quota:read|write audit:read registry:write tools:read|connect memory:read|write files:write agents:authorize agents:read|revoke secrets:* api_keys:* organizations:*'
+  const all = contract.split(' ').flatMap((each) => {
+    const [area = '', verbs = ''] = each.split(':')
+    return verbs.split('|').map((verb) => `${area}:${verb}`)
+  })
+  const { body } = await ask('GET', '/scopes')
+  expect(body.scopes.map(({ name }: { name: string }) => name)).toEqual(all)
+  for (const scope of all) expect(covers([`${scope.split(':')[0]}:*`], scope)).toBe(true)
+})
+
+test('ids have the prefixes of the contract', () => {
+  const named = ['org', 'usr', 'wf', 'run', 'apr', 'dec', 'ses', 'rule', 'lrule', 'key', 'file', 'evt']
+  expect(Object.values(idPrefixes)).toEqual(expect.arrayContaining(named))
+})
