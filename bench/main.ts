@@ -5,6 +5,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   rules: () => import('./rules.ts'),
   runs: () => import('./runs.ts'),
   hook: () => import('./hook.ts'),
+  authorize: () => import('./authorize.ts'),
   soak: () => import('./soak.ts'),
 }
 
