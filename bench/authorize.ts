@@ -15,6 +15,7 @@ import {
 import { compare, count, machine, median, say } from './support/report.ts'
 
 const callers = 128
+const profile = process.env['BENCH_PROFILE']
 const rounds = 3
 const milliseconds = 4_000
 const rules = 1_000
@@ -173,7 +174,11 @@ async function withServers(
     LOG_LEVEL: 'error',
   }
   const children: ChildProcess[] = Array.from({ length: processes }, () =>
-    fork(new URL('./support/authorize-server.ts', import.meta.url), { env }),
+    fork(new URL('./support/authorize-server.ts', import.meta.url), {
+      env,
+      // For looking into: BENCH_PROFILE is a folder for the server's CPU profile.
+      execArgv: profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`],
+    }),
   )
   try {
     const ports = await Promise.all(children.map(async (child) => (await once(child, 'message'))[0] as Ports))

@@ -22,6 +22,7 @@ const ours = createHttpServer(
   }),
 )
 
+process.on('SIGTERM', () => process.exit())
 process.send?.({ ours: await listen(ours), theirs: await listen(createHttpServer(bareInsert(context))) })
 
 function bareInsert({ db, pool }: Context): express.Express {

@@ -5,6 +5,7 @@ import type { JsonObject } from '../../policy/types.ts'
 import { canonicalJson } from '../canonical.ts'
 import { violates } from '../database-errors.ts'
 import type { Identity } from '../identity.ts'
+import { heapBytes, Recent } from '../recent.ts'
 import { authorizeCalls, type AgentDecision } from './authorize.ts'
 import { readCall } from './classify.ts'
 import { callHash } from './same-call.ts'
@@ -67,9 +68,14 @@ export async function authorize(
     } catch (error) {
       // Opened at this moment in another organization: it belongs there.
       if (tries === mostTries || !violates(error, 'agent_sessions_name')) throw error
+      bound.delete(boundName(asker.identity, request.session_id))
     }
   }
 }
+
+/** Organizations of sessions, by person and session: a session never moves. */
+const bound = new Recent<string>(8 * 1024 * 1024)
+const boundName = (identity: Identity, sessionId: string): string => `${identity.user.id}\n${sessionId}`
 
 /**
  * Where a session belongs: the organization it started in; a new one to that which the request names, if the person is
@@ -80,13 +86,19 @@ export async function organizationOf(
   identity: Identity,
   { session_id, organization_id }: Pick<AgentRequest, 'session_id' | 'organization_id'>,
 ): Promise<string> {
+  const name = boundName(identity, session_id)
+  const known = bound.get(name)
+  if (known !== undefined) return known
   const session = await db
     .selectFrom('agent_sessions')
     .select('organization_id')
     .where('user_id', '=', identity.user.id)
     .where('session_id', '=', session_id)
     .executeTakeFirst()
-  if (session !== undefined) return session.organization_id
+  if (session !== undefined) {
+    bound.set(name, session.organization_id, heapBytes(name))
+    return session.organization_id
+  }
   if (organization_id === undefined || organization_id === identity.organizationId)
     return identity.organizationId
   const member = await db
