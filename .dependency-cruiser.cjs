@@ -42,6 +42,8 @@ module.exports = {
       inModules('zod', 'tldts'),
       'no Node, no network, no database: zod and the public suffix list',
     ),
+    only('shell-is-pure', '^src/shell/', [], 'a command is read from its text alone'),
+    packages('shell-packages', '^src/shell/', inModules('unbash'), 'the parser, and nothing that acts'),
     only('catalog-declares', '^src/catalog/', ['^src/policy/'], 'tools are declared in terms of the policy'),
     packages('catalog-packages', '^src/catalog/', inModules('zod'), 'declarations act on nothing'),
     only('contract-below', '^src/contract/', ['^src/policy/', '^src/catalog/'], 'shapes, not behaviour'),

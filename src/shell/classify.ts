@@ -1,0 +1,106 @@
+import { parse } from 'unbash'
+import { deepestRuns, longest, longestScan, perCode, perCommand, readable } from './limits.ts'
+import { asCode, isDynamic } from './marks.ts'
+import { runProgram } from './programs/run.ts'
+import { collect, unread } from './read/collect.ts'
+import { callFunction, evaluate, evaluateUncalled } from './read/evaluate.ts'
+import { withoutHeredocs } from './read/heredocs.ts'
+import { newState, type State, spend, Tangled } from './read/state.ts'
+import { readVariable } from './programs/environment.ts'
+import { scanForSenders } from './scan.ts'
+import { nothingFed, type Shell, type ShellKind, type ShellReading } from './types.ts'
+
+const weight: Readonly<Record<ShellKind, number>> = { write: 0, script: 1, egress: 2 }
+const nothing: ShellReading = { kind: 'write', because: 'nothing in it sends data out or runs a script' }
+
+/**
+ * What a Bash command does, at worst: `egress` sends data out, `script` runs code that cannot be judged from the command
+ * (egress once the session holds anything but web content), `write` is everything else. Reads the command as bash does;
+ * what it cannot read is a script, and egress where a word of it is a sender's name. Never throws, and takes less than
+ * 5 ms for any text. Specification, "Classification of agent tool calls"; the choices are in docs/decisions/0029.
+ */
+export function classifyCommand(command: string): ShellReading {
+  let found = nothing
+  const note: Shell['note'] = (kind, because) => {
+    if (weight[kind] > weight[found.kind]) found = { kind, because }
+  }
+  const attempt: Shell['attempt'] = (act) => {
+    const before = found
+    found = nothing
+    try {
+      act()
+      return found.kind
+    } finally {
+      found = before
+    }
+  }
+  const shell: Shell = {
+    note,
+    attempt,
+    run: (words, call = nothingFed) => run(words, call, state),
+    code: (text) => readCode(text, state),
+    environment: (name, value) => readVariable(name, value, shell),
+  }
+  const state = newState(shell)
+  const text = command.replaceAll('\0', '')
+  if (text.length < command.length) note('script', 'the command has a character that shells drop')
+  try {
+    readCode(text, state)
+    evaluateUncalled(state)
+  } catch {
+    // Out of fuel, or of stack: whichever it was, nothing more is known of the rest.
+    note('script', 'the command is too tangled to read')
+    unread(text, state)
+  }
+  return found
+}
+
+function readCode(text: string, state: State): void {
+  nested(state, () => {
+    if (isDynamic(text)) state.shell.note('script', 'it runs a text that is only known when it runs')
+    const code = asCode(text)
+    const { length, because } = readable(code)
+    const read = because === undefined || onlyTangledInHeredocs(code) ? code : code.slice(0, length)
+    if (read.length < code.length && because !== undefined) {
+      state.shell.note('script', because)
+      searchRest(code, state)
+    }
+    if (state.depth > 1) spend(state, read.length + perCode)
+    evaluate(collect(parse(read), read, state), state)
+  })
+}
+
+/** Whether a text of a length that can be read is only tangled in what the shell takes for data. */
+function onlyTangledInHeredocs(code: string): boolean {
+  if (code.length > longest) return false
+  const shorter = withoutHeredocs(code)
+  return shorter !== undefined && readable(shorter).because === undefined
+}
+
+/** In what is too long to read, words that name a sender count; but not those in files that the command only writes. */
+function searchRest(code: string, state: State): void {
+  const shorter = code.length > longest && code.length <= longestScan ? withoutHeredocs(code) : undefined
+  const writes =
+    shorter !== undefined &&
+    readable(shorter).because === undefined &&
+    state.shell.attempt(() => readCode(shorter, state)) === 'write'
+  const sender = scanForSenders(writes ? shorter : code)
+  if (sender !== undefined) state.shell.note('egress', `\`${sender}\` sends data out`)
+}
+
+function run(words: readonly string[], call: typeof nothingFed, state: State): void {
+  nested(state, () => {
+    spend(state, words.length + perCommand)
+    const body = state.functions.get(words[0] ?? '')
+    if (body !== undefined) callFunction(body, words.slice(1), state)
+    runProgram(words, state.shell, call)
+  })
+}
+
+/** Commands that run commands, and functions that call themselves, end somewhere. */
+function nested(state: State, act: () => void): void {
+  state.depth += 1
+  if (state.depth > deepestRuns) throw new Tangled()
+  act()
+  state.depth -= 1
+}

@@ -1,0 +1,35 @@
+import { scanForSenders } from './scan.ts'
+import type { ShellReading } from './types.ts'
+
+/** Cmdlets, aliases, classes and programs of Windows by which PowerShell sends data out, in lower case. */
+const senders: ReadonlySet<string> = new Set(
+  `invoke-webrequest iwr invoke-restmethod irm invoke-rest start-bitstransfer send-mailmessage new-pssession
+  enter-pssession invoke-command icm connect-pssession test-netconnection tnc resolve-dnsname publish-module publish-script
+  publish-psresource send-tailscalefile new-psdrive net.webclient system.net.webclient webclient net.http.httpclient
+  system.net.http.httpclient httpclient net.sockets.tcpclient system.net.sockets.tcpclient tcpclient udpclient
+  net.webrequest system.net.webrequest webrequest httpwebrequest smtpclient ftpwebrequest clientwebsocket
+  downloadstring downloadfile downloaddata uploadstring uploadfile uploaddata uploadvalues openread openwrite
+  getasync postasync putasync sendasync getstringasync getresponse msxml2.xmlhttp winhttp.winhttprequest.5.1
+  microsoft.xmlhttp internetexplorer.application bitsadmin certreq finger plink winscp psftp azcopy`.split(
+    /\s+/,
+  ),
+)
+
+/**
+ * A command for PowerShell. Its language is not read: it is a script, and egress where a word of it says so, whatever its
+ * case and whatever back-ticks, carets or quotes stand inside.
+ */
+export function classifyPowerShell(command: string): ShellReading {
+  const bare = command.slice(0, 1_000_000).replaceAll(/[`^'"]|\0/g, '')
+  for (const word of bare.toLowerCase().split(/[^a-z0-9_.-]+/)) {
+    const parts = [word, ...(word.includes('.') ? word.split('.') : [])]
+    const found = parts.find((part) => senders.has(part) || senders.has(part.replace(/\.exe$/, '')))
+    if (found !== undefined) return { kind: 'egress', because: `\`${found}\` sends data out` }
+  }
+  const sender = scanForSenders(bare.replaceAll(/\.exe\b/gi, ''))
+  if (sender !== undefined) return { kind: 'egress', because: `\`${sender}\` sends data out` }
+  // `certutil -urlcache` fetches an address.
+  if (/\bcertutil\b.*-(urlcache|verifyctl)\b/i.test(bare))
+    return { kind: 'egress', because: '`certutil` sends data out' }
+  return { kind: 'script', because: 'PowerShell runs a script' }
+}

@@ -1,0 +1,121 @@
+import { isDynamic, unknown } from '../marks.ts'
+import { runsWhenEvaluated } from '../read/guards.ts'
+import { scanForSenders } from '../scan.ts'
+import type { Program, Shell } from '../types.ts'
+import { fed } from './interpreters.ts'
+import { readOptions, valueOf } from './options.ts'
+
+/** Arguments that a builtin reads again as expressions or names. */
+function evaluated(args: readonly string[], shell: Shell): void {
+  const text = args.find((arg) => runsWhenEvaluated(arg))
+  if (text === undefined) return
+  shell.note('script', 'a text is read again as an expression')
+  const sender = scanForSenders(text)
+  if (sender !== undefined) shell.note('egress', `\`${sender}\` sends data out`)
+}
+
+/** `export`, `declare` and the rest, for the assignments that only are words once quotes are gone. */
+const declares: Program = (args, shell) => {
+  evaluated(args, shell)
+  if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg)))
+    shell.note('script', 'a variable names the variable that is read')
+  for (const arg of args) {
+    const [, name, value] = /^(\w+)\+?=(.*)$/s.exec(arg) ?? []
+    if (name !== undefined) shell.environment(name, value ?? '')
+    else if (/^[^-]/.test(arg) && isDynamic(arg) && (arg.split('=')[0] ?? '').match(/[\uFFF0\uFFF1]/))
+      shell.note('script', 'it sets variables whose names are only known when it runs')
+  }
+}
+
+const assignsTo = (names: readonly string[], shell: Shell): void => {
+  evaluated(names, shell)
+  for (const name of names) if (/^\w+$/.test(name)) shell.environment(name, unknown)
+}
+
+const program =
+  (because: string): Program =>
+  (_, shell) =>
+    shell.note('script', because)
+
+/** Builtins that run, read again or change what names mean. */
+export const builtins: Readonly<Record<string, Program>> = {
+  eval: (args, shell) => shell.code(args.join(' ')),
+  trap: (args, shell) => {
+    const [action = '', ...signals] = args[0] === '--' ? args.slice(1) : args
+    if (signals.length > 0 && action !== '-') shell.code(action)
+  },
+  alias: (args, shell) => {
+    for (const arg of args) if (arg.includes('=')) shell.code(arg.slice(arg.indexOf('=') + 1))
+  },
+  mapfile: (args, shell) => {
+    const code = valueOf(readOptions(args, { flags: 't', values: 'dnOsuCc' }), 'C')
+    if (code !== undefined) shell.code(code)
+    assignsTo(args.slice(-1), shell)
+  },
+  compgen: (args, shell) => completes(args, shell),
+  complete: (args, shell) => completes(args, shell),
+  hash: (args, shell) => {
+    if (args.some((arg) => /^-\w*p/.test(arg))) shell.note('script', 'it changes what a name runs')
+  },
+  enable: (args, shell) => {
+    if (args.some((arg) => /^-\w*f/.test(arg))) shell.note('script', 'it loads code into the shell')
+  },
+  zmodload: program('it loads code into the shell'),
+  autoload: program('it loads code into the shell'),
+  bind: program('it makes keys run commands'),
+  fc: (args, shell) => {
+    if (!args.some((arg) => /^-\w*l/.test(arg))) shell.note('script', 'it runs an earlier command again')
+  },
+  let: (args, shell) => {
+    const text = args.join(' ')
+    if (!/\$\(|`/.test(text)) return
+    shell.note('script', 'a text is read again as an expression')
+    shell.code(`: ${/(?:\$\(|`).*/s.exec(text)?.[0] ?? ''}`)
+  },
+  test: (args, shell) => evaluated(args, shell),
+  '[': (args, shell) => evaluated(args, shell),
+  export: declares,
+  declare: declares,
+  typeset: declares,
+  local: declares,
+  readonly: declares,
+  read: (args, shell) =>
+    assignsTo(
+      args.filter((arg) => !arg.startsWith('-')),
+      shell,
+    ),
+  unset: (args, shell) => evaluated(args, shell),
+  getopts: (args, shell) => assignsTo(args.slice(1, 2), shell),
+  wait: (args, shell) => evaluated(args, shell),
+  printf: (args, shell) => {
+    if (args[0] === '-v') assignsTo(args.slice(1, 2), shell)
+    else if (args[0]?.startsWith('-v') === true) assignsTo([args[0].slice(2)], shell)
+  },
+  // zsh: `repeat 3 command`, and `print -z`, which types for the person
+  repeat: (args, shell, call) => shell.run(args.slice(1), call),
+  zmv: (args, shell) => evaluated(args, shell),
+  // what runs later runs all the same
+  crontab: (args, shell, call) => {
+    if (args.length > 0 && args.every((arg) => /^-[lrV]+$/.test(arg))) return
+    shell.note('script', '`crontab` lets commands run later')
+    for (const text of fed(call)) shell.code(text.replaceAll(/^\s*(?:\S+\s+){5}/gm, ''))
+  },
+  at: later,
+  batch: later,
+}
+
+function later(args: readonly string[], shell: Shell, call: Parameters<Program>[2]): void {
+  if (args.some((arg) => /^-[lrdcV]$/.test(arg))) return
+  shell.note('script', 'it lets commands run later')
+  for (const text of fed(call)) shell.code(text)
+}
+
+function completes(args: readonly string[], shell: Shell): void {
+  const read = readOptions(args, { flags: 'abcdefgjksuvDEIpr', values: 'oAGWFCXPSV' })
+  const code = valueOf(read, 'C')
+  if (code !== undefined) shell.code(code)
+  // The words of -W are expanded as in a command.
+  const words = valueOf(read, 'W')
+  if (words !== undefined && /\$\(|`/.test(words)) shell.code(`: ${words}`)
+  if (valueOf(read, 'F') !== undefined) shell.run([valueOf(read, 'F') ?? ''])
+}

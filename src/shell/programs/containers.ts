@@ -1,0 +1,63 @@
+import type { Call, Program, Shell } from '../types.ts'
+import { type OptionTable, readOptions } from './options.ts'
+import { sendingPath, starts } from './paths.ts'
+
+const valued =
+  /^(-H|--host|-c|--context|--config|-l|--log-level|-f|--file|-p|--project-name|--profile|--env-file|--project-directory|-n|--namespace|--kubeconfig|--cluster|--user|-s|--server)$/
+
+const inContainer: OptionTable = {
+  flags: 'ditPqT',
+  values: 'aceghklmpuvwnfs',
+  long: 'add-host annotation attach blkio-weight cap-add cap-drop cgroup-parent cidfile cpu-shares cpus cpuset-cpus detach-keys device dns entrypoint env env-file expose gpus group-add health-cmd hostname ip ipc isolation label label-file link log-driver log-opt mac-address memory memory-swap mount name network network-alias net oom-score-adj pid pids-limit platform publish pull restart runtime security-opt shm-size stop-signal stop-timeout storage-opt sysctl tmpfs ulimit user userns uts volume volume-driver volumes-from workdir index container namespace context filename pod-running-timeout',
+  longFlags:
+    'detach init interactive tty privileged publish-all read-only rm quiet no-healthcheck oom-kill-disable sig-proxy no-deps build service-ports use-aliases no-TTY stdin disable-content-trust',
+}
+
+const starting = /^(run|exec|create|up|start|attach)$/
+
+/** docker and its like: what runs in a container is a script, and what it is told to run there is read. */
+export const container: Program = (args, shell, call, name) => {
+  const path = sendingPath(name, args, valued)
+  if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` sends data out`)
+  for (const at of starts(args, valued)) {
+    let rest = args.slice(at)
+    const compose = rest[0] === 'compose' || name === 'docker-compose'
+    if (/^(container|compose|pod|sandbox)$/.test(rest[0] ?? ''))
+      rest = rest.slice((starts(rest.slice(1), valued)[0] ?? 0) + 1)
+    const verb = rest[0] ?? ''
+    if (verb === 'run' || verb === 'exec') return inside(rest.slice(1), shell, call, name)
+    if ((compose && starting.test(verb)) || /^(service|stack|swarm)$/.test(verb))
+      return shell.note('script', `\`${name}\` starts containers`)
+    if (verb === 'debug' || verb === 'attach')
+      return shell.note('script', `\`${name}\` runs something in a container`)
+    if (
+      /^(build|buildx|bake)$/.test(verb) &&
+      rest.some((word) => /^--push(=true)?$|type=registry|push=true/.test(word))
+    )
+      return shell.note('egress', `\`${name}\` pushes what it builds`)
+  }
+}
+
+/** Behind the container's or image's name stands a command. */
+function inside(args: readonly string[], shell: Shell, call: Call, name: string): void {
+  shell.note('script', `\`${name}\` runs something in a container`)
+  const { rest } = readOptions(args, inContainer)
+  const words = rest.slice(1)
+  const command = words[0] === '--' ? words.slice(1) : words
+  if (shell.attempt(() => shell.run(command, call)) === 'egress')
+    shell.note('egress', 'what runs in the container sends data out')
+}
+
+/** kubectl and oc. */
+export const cluster: Program = (args, shell, call, name) => {
+  const path = sendingPath(name, args, valued)
+  if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` sends data out`)
+  for (const at of starts(args, valued)) {
+    const [verb = '', ...rest] = args.slice(at)
+    if (!/^(exec|run|attach|debug|rsh|proxy|krew|plugin)$/.test(verb)) continue
+    const end = rest.indexOf('--')
+    if (end >= 0) inside(['pod', ...rest.slice(end + 1)], shell, call, name)
+    else if (verb === 'exec') inside(rest, shell, call, name)
+    shell.note('script', `\`${name}\` runs something in a container`)
+  }
+}

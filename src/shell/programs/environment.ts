@@ -1,0 +1,42 @@
+import { asCode, isDynamic, isPlain, unknown } from '../marks.ts'
+import { harmless, optionsFor, runsCode, runsProgram, searched } from '../tables/environment.ts'
+import type { Shell } from '../types.ts'
+
+/** A variable that is set: whether it makes programs run code (design.md section 5, "exporting `GIT_SSH_COMMAND` ..."). */
+export function readVariable(variable: string, value: string, shell: Shell): void {
+  const name = variable.toUpperCase()
+  const options = Object.hasOwn(optionsFor, name) ? optionsFor[name] : undefined
+  // tar takes its archive, and options, from these as well.
+  if (name === 'TAPE') shell.run(['tar', '-f', value])
+  if (name === 'TAR_OPTIONS') shell.run(['tar', ...value.split(/\s+/)])
+  if (runsCode.has(name) || /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_)/.test(name)) {
+    shell.note('script', 'it sets a variable by which programs run code')
+    code(value, shell)
+  } else if (runsProgram.has(name)) {
+    if (harmless.has(value.trim())) return
+    shell.note('script', 'it sets the program that shows or edits texts')
+    code(value, shell)
+  } else if (options !== undefined) {
+    if (!options.test(value)) return
+    shell.note('script', 'it sets options by which programs run code')
+    if (name.startsWith('PS')) shell.code(value)
+  } else if (searched.has(variable) && value.split(':').some(isAnywhere)) {
+    shell.note('script', 'it changes where programs are looked for')
+  }
+}
+
+/** An ssh with a key is how one fetches; everything else is read as the command it is. */
+function code(value: string, shell: Shell): void {
+  const fetches =
+    /^ssh(\s|$)/.test(value.trim()) && !/proxy|command|`|\$\(|[;&|]/i.test(value) && isPlain(value)
+  if (!fetches && shell.attempt(() => shell.code(asCode(value))) === 'egress')
+    shell.note('egress', 'a variable makes programs run a command that sends data out')
+}
+
+/** Folders that anybody, or this very command, can write to: relative ones and those for temporary files. */
+function isAnywhere(folder: string): boolean {
+  if (folder === unknown || (isDynamic(folder) && folder.startsWith('/'))) return false
+  return !folder.startsWith('/') && !folder.startsWith('~')
+    ? !isDynamic(folder)
+    : /^\/(tmp|var\/tmp|dev\/shm)(\/|$)/.test(folder)
+}

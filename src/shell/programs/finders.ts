@@ -1,0 +1,50 @@
+import { isDynamic, unknown } from '../marks.ts'
+import type { Program, Shell } from '../types.ts'
+
+const executes = /^-(exec|execdir|ok|okdir)$/
+
+/** find: every command it runs for what it finds. */
+export const find: Program = (args, shell) => {
+  for (let at = 0; at < args.length; at += 1) {
+    if (!executes.test(args[at] ?? '')) continue
+    let end = at + 1
+    while (end < args.length && args[end] !== ';' && !(args[end] === '+' && args[end - 1] === '{}')) end += 1
+    perFile(args.slice(at + 1, end), shell)
+    at = end
+  }
+}
+
+/** fd runs everything behind `-x` or `-X`. */
+export const fd: Program = (args, shell) => {
+  const at = args.findIndex((arg) => /^(-[a-zA-Z]*[xX]|--exec(-batch)?)$/.test(arg))
+  const attached = args.find((arg) => /^--exec(-batch)?=/.test(arg))
+  if (attached !== undefined) perFile([attached.slice(attached.indexOf('=') + 1)], shell)
+  if (at < 0) return
+  const words = args.slice(at + 1)
+  const end = words.indexOf(';')
+  perFile(end < 0 ? words : words.slice(0, end), shell)
+}
+
+/** A file's name stands where the braces are, and what a file's name makes of a command nobody knows. */
+const perFile = (words: readonly string[], shell: Shell): void =>
+  shell.run(words.map((word) => word.replaceAll(/\{[/.]{0,2}\}/g, unknown)))
+
+/** ripgrep can filter files through a program. */
+export const rg: Program = (args, shell) => {
+  for (const [at, arg] of args.entries()) {
+    const value =
+      /^--(?:pre|hostname-bin)=(.*)$/s.exec(arg)?.[1] ??
+      (/^--(pre|hostname-bin)$/.test(arg) ? args[at + 1] : undefined)
+    if (value === undefined || value === '') continue
+    shell.note('script', '`rg` runs a program for every file')
+    shell.code(value)
+  }
+}
+
+/** Names that are looked up reach a server: egress when what is asked is not written in the command. */
+export const lookup: Program = (args, shell, _, name) => {
+  if (args.some(isDynamic))
+    shell.note('egress', `\`${name}\` asks for a name that is only known when it runs`)
+  else if ((name === 'dig' && args.includes('-f')) || (name === 'fping' && args.includes('-f')))
+    shell.note('egress', `\`${name}\` asks for names from a file`)
+}

@@ -1,0 +1,70 @@
+import { unknown } from '../marks.ts'
+import type { Program } from '../types.ts'
+import { has, readOptions, valueOf } from './options.ts'
+import { starts } from './paths.ts'
+
+/** What GitHub's client only reads, or keeps on this machine. */
+const reads: Readonly<Record<string, RegExp>> = {
+  alias: /^(list|set|delete|import)$/,
+  attestation: /^(verify|download|trusted-root)$/,
+  auth: /./,
+  browse: /./,
+  cache: /^list$/,
+  completion: /./,
+  config: /./,
+  extension: /^(list|install|search|upgrade|remove|browse)$/,
+  gist: /^(list|view|clone)$/,
+  'gpg-key': /^list$/,
+  help: /./,
+  issue: /^(list|ls|view|status|develop)$/,
+  label: /^list$/,
+  org: /^list$/,
+  pr: /^(list|ls|view|status|diff|checks|checkout|co)$/,
+  project: /^(list|view|field-list|item-list)$/,
+  release: /^(list|ls|view|download|verify|verify-asset)$/,
+  repo: /^(list|ls|view|clone|set-default|gitignore|license|read-file)$/,
+  ruleset: /./,
+  run: /^(list|ls|view|watch|download)$/,
+  search: /./,
+  secret: /^(list|ls)$/,
+  'ssh-key': /^list$/,
+  status: /./,
+  variable: /^(list|ls|get)$/,
+  version: /./,
+  workflow: /^(list|ls|view)$/,
+}
+const bare = new Set(['browse', 'status', 'version', 'completion', 'help', 'auth', 'search', 'config'])
+
+/** GitHub's client: reading is a write to us, everything that changes something there is egress. */
+export const gh: Program = (args, shell) => {
+  if (args.includes('--help') || args.length === 0 || args[0] === '--version') return
+  const at = starts(args, /^(-R|--repo|--hostname)$/)[0] ?? args.length
+  const [group = '', ...rest] = args.slice(at)
+  if (group === 'api') return api(rest, shell)
+  if (group === 'codespace' || group === 'cs')
+    return shell.note('egress', '`gh codespace` works on another machine')
+  const pattern = Object.hasOwn(reads, group) ? reads[group] : undefined
+  // An extension, or an alias for anything.
+  if (pattern === undefined)
+    return shell.note('script', '`gh` may have an extension or alias that runs anything')
+  const words = starts(rest, /^(-R|--repo|--hostname)$/).map((index) => rest[index] ?? '')
+  const verb = words[0] ?? ''
+  if (bare.has(group) || verb === '' || words.some((word) => pattern.test(word))) return
+  shell.note('egress', verb.includes(unknown) ? '`gh` may send data out' : '`gh` sends data out')
+}
+
+/** `gh api` is a GET until a field, an input or another method is given. */
+const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
+  const read = readOptions(args, {
+    flags: 'i',
+    values: 'fFXHqtp',
+    long: 'field raw-field method header jq template input cache hostname preview',
+    longFlags: 'include paginate silent slurp verbose',
+    anywhere: true,
+  })
+  const method = valueOf(read, 'X', 'method')
+  const sends = has(read, 'f', 'F', 'field', 'raw-field', 'input')
+  if (method === undefined ? sends : method.toUpperCase() !== 'GET')
+    shell.note('egress', '`gh api` sends data out')
+  else if (method !== undefined && has(read, 'input')) shell.note('egress', '`gh api` sends data out')
+}

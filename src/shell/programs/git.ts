@@ -1,0 +1,119 @@
+import { asCode, output } from '../marks.ts'
+import type { Program, Shell } from '../types.ts'
+import { has, readOptions, valueOf } from './options.ts'
+import { sendingPath } from './paths.ts'
+
+/** Subcommands that ship with git. Anything else is an alias or a program of somebody's. */
+const known = new Set(
+  `add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
+  check-ref-format checkout checkout-index cherry cherry-pick citool clean clone column commit commit-graph commit-tree config
+  count-objects credential credential-cache credential-store describe diagnose diff diff-files diff-index diff-pairs diff-tree
+  difftool fast-export fast-import fetch fetch-pack filter-branch fmt-merge-msg for-each-ref for-each-repo format-patch fsck
+  gc get-tar-commit-id grep gui hash-object help hook index-pack init init-db interpret-trailers last-modified lfs log ls-files
+  ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-index merge-one-file merge-tree mergetool
+  mktag mktree multi-pack-index mv name-rev notes p4 pack-objects pack-redundant pack-refs patch-id prune prune-packed pull
+  push quiltimport range-diff read-tree rebase receive-pack reflog refs remote repack replace replay request-pull rerere reset
+  restore rev-list rev-parse revert rm send-email send-pack shortlog show show-branch show-index show-ref sparse-checkout
+  stage stash status stripspace submodule subtree svn switch symbolic-ref tag unpack-file unpack-objects update-index
+  update-ref update-server-info upload-archive upload-pack var verify-commit verify-pack verify-tag version whatchanged
+  worktree write-tree`.split(/\s+/),
+)
+
+/** Settings that `-c` may set without git running anything for them. */
+const quietSetting =
+  /^(user\.|author\.|committer\.|color\.|advice\.|column\.|init\.defaultbranch|core\.(quotepath|autocrlf|eol|safecrlf|filemode|abbrev|longpaths|ignorecase|symlinks|precomposeunicode|compression|bigfilethreshold|preloadindex)|commit\.(gpgsign|verbose|status|cleanup)|tag\.(gpgsign|sort)|push\.|pull\.|fetch\.(prune|parallel|recursesubmodules)|merge\.(conflictstyle|ff|renames|renamelimit)|rebase\.(autosquash|autostash|updaterefs)|diff\.(renames|renamelimit|algorithm|context|colormoved|mnemonicprefix|noprefix|wserrorhighlight|submodule)|log\.|blame\.|status\.|http\.(postbuffer|version|lowspeedlimit|lowspeedtime|sslverify|extraheader)|gc\.|pack\.|index\.|protocol\.(version|file\.allow)|clean\.safe\.directory|transfer\.|versionsort\.|grep\.|format\.|branch\.|feature\.|submodule\.recurse|lfs\.(activitytimeout|concurrenttransfers|locksverify)|interactive\.singlekey)/i
+
+const global = {
+  flags: 'pPhv',
+  values: 'Cc',
+  long: 'git-dir work-tree namespace super-prefix config-env exec-path attr-source list-cmds',
+  longFlags:
+    'paginate no-pager bare no-replace-objects no-lazy-fetch no-optional-locks no-advice literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs version help html-path man-path info-path',
+}
+
+/** Options of subcommands whose value git runs. */
+const commands: readonly (readonly [subcommand: RegExp, option: RegExp])[] = [
+  [/^(clone|fetch|pull|ls-remote|fetch-pack|archive|submodule|remote)$/, /^--(upload-pack|exec)$/],
+  [/^(clone|ls-remote)$/, /^-u$/],
+  [/^(push|send-pack)$/, /^--(receive-pack|exec)$/],
+  [/^rebase$/, /^(-x|--exec)$/],
+  [/^(difftool|mergetool)$/, /^(-x|--extcmd)$/],
+  [/^filter-branch$/, /^--(env|tree|index|parent|msg|commit|tag-name|subdirectory)-filter$/],
+  [/^grep$/, /^(-O|--open-files-in-pager)$/],
+]
+
+/** git: what leaves the machine, and every place where it runs a text. */
+export const git: Program = (args, shell, call) => {
+  const read = readOptions(args, global)
+  for (const [name, value] of read.options)
+    if (name === 'c' || name === 'config-env') setting(value ?? '', name, shell)
+  if (has(read, 'exec-path') && valueOf(read, 'exec-path') !== undefined)
+    shell.note('script', '`git` looks for its programs elsewhere')
+  const [subcommand = '', ...rest] = read.rest
+  const path = sendingPath('git', read.unsure ? args : read.rest)
+  if (path !== undefined) shell.note('egress', `\`git ${path}\` sends data out`)
+  if (subcommand === '') return
+  if (!known.has(subcommand)) shell.note('script', '`git` may have an alias that runs anything')
+  runs(subcommand, rest, shell)
+  if (/^(clone|fetch|pull|ls-remote|submodule|remote|archive)$/.test(subcommand)) addresses(rest, shell)
+  if (subcommand === 'submodule' && rest.includes('foreach'))
+    shell.code(afterFlags(rest.slice(rest.indexOf('foreach') + 1)).join(' '))
+  if (subcommand === 'bisect' && rest[0] === 'run') shell.run(rest.slice(1), call)
+  if (subcommand === 'hook' && rest.includes('run')) shell.note('script', '`git` runs a hook')
+  if (subcommand === 'for-each-repo') shell.note('script', '`git` runs a command in every repository')
+}
+
+const afterFlags = (words: readonly string[]): readonly string[] =>
+  words.slice(words.findIndex((word) => !word.startsWith('-')))
+
+/** `-c name=value`, which can name a program for git to run. */
+function setting(text: string, option: string, shell: Shell): void {
+  const equals = text.indexOf('=')
+  const [name, value] = equals < 0 ? [text, ''] : [text.slice(0, equals), text.slice(equals + 1)]
+  if (quietSetting.test(name) && option === 'c') return
+  const harmless =
+    /^(core\.(pager|editor)|pager\.\w+|sequence\.editor)$/i.test(name) && /^(cat|true|:|false|)$/.test(value)
+  if (harmless || (/^credential\.helper$/i.test(name) && value === '')) return
+  shell.note('script', '`git` is given a setting that can run code')
+  const alias = /^alias\./i.test(name)
+  const code = alias ? (value.startsWith('!') ? value.slice(1) : '') : value.replace(/^!/, '')
+  if (code !== '' && !/^ssh(\s|$)/.test(code)) sendsWhenRun(code, shell)
+}
+
+function sendsWhenRun(code: string, shell: Shell): void {
+  if (shell.attempt(() => shell.code(asCode(code))) === 'egress')
+    shell.note('egress', '`git` runs a command that sends data out')
+}
+
+function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
+  for (const [at, word] of rest.entries()) {
+    if (word === '--') return
+    const [, option = word, value] = /^(--[\w-]+)=(.*)$/s.exec(word) ?? []
+    if (!commands.some(([names, options]) => names.test(subcommand) && options.test(option))) {
+      // `-c` behind `git clone` is a setting too, and `-O` of grep has its pager attached.
+      if (subcommand === 'clone' && /^(-c|--config)$/.test(option))
+        setting(value ?? rest[at + 1] ?? '', 'c', shell)
+      else if (subcommand === 'grep' && /^-O./.test(word)) ranBy(word.slice(2), shell)
+      continue
+    }
+    ranBy(value ?? rest[at + 1] ?? '', shell, subcommand === 'rebase')
+  }
+}
+
+/** `rebase --exec` is for tests; what else git is told to run is code it never was given. */
+function ranBy(code: string, shell: Shell, only = false): void {
+  if (!only) shell.note('script', '`git` is told which program to run')
+  shell.code(code)
+}
+
+/** Addresses can be programs (`ext::sh -c ...`), or carry out what a command printed. */
+function addresses(rest: readonly string[], shell: Shell): void {
+  for (const word of rest) {
+    if (word.startsWith('ext::')) {
+      shell.note('script', '`git` is told which program to run')
+      shell.code(word.slice(5).replaceAll(/%./g, ' '))
+    }
+    if (/:\/\//.test(word) && word.includes(output))
+      shell.note('egress', 'an address is made of what a command prints')
+  }
+}

@@ -1,0 +1,91 @@
+import { isPlain } from '../marks.ts'
+import { sendingPath } from './paths.ts'
+import { testModules } from '../tables/tools.ts'
+import { interpreters } from '../tables/interpreters.ts'
+import type { Call, Program, Shell } from '../types.ts'
+
+const prints = ['--version', '--help']
+
+/** A shell runs its `-c` text, a file, or what it is fed: always a script, and whatever that text does. */
+export const shellProgram: Program = (args, shell, call, name) => {
+  if (args.length === 1 && prints.includes(args[0] ?? '')) return
+  // `bash -n file` checks the syntax and runs nothing.
+  if (args[0] === '-n' && args.length === 2 && /^[^-]/.test(args[1] ?? '')) return
+  shell.note('script', `\`${name}\` runs a script`)
+  const code = codeArgument(args)
+  if (code !== undefined) shell.code(code)
+  for (const text of fed(call)) shell.code(text)
+}
+
+/** The text after `-c`, however options are bundled: `-lc`, `-o pipefail -c`, `-c -- text`. */
+function codeArgument(args: readonly string[]): string | undefined {
+  let wanted = false
+  for (let at = 0; at < args.length; at += 1) {
+    const arg = args[at] ?? ''
+    if (/^--(rcfile|init-file)$/.test(arg)) at += 1
+    else if (arg === '--command') wanted = true
+    else if (/^--?$/.test(arg) || /^--\w/.test(arg)) continue
+    else if (/^[-+]./.test(arg)) {
+      if (arg.startsWith('-') && arg.includes('c')) wanted = true
+      if (/[oO]$/.test(arg)) at += 1
+    } else return wanted ? arg : undefined
+  }
+  return undefined
+}
+
+export const fed = ({ input, files }: Call): string[] =>
+  input === undefined ? [...files] : [input, ...files]
+
+/** Interpreters of other languages: a script, but for printing their version and for tests and builds. */
+export const interpreter: Program = (args, shell, call, name) => {
+  if (args.length === 1 && interpreters.get(name)?.includes(args[0] ?? '') === true) return
+  const path = sendingPath(name, args)
+  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  if (isHarmless(name, args, shell, call)) return
+  shell.note('script', `\`${name}\` runs code`)
+}
+
+function isHarmless(name: string, args: readonly string[], shell: Shell, call: Call): boolean {
+  const [first = '', second = ''] = args
+  if (name === 'python' || name === 'pypy') return pythonModule(args, shell, call)
+  if (name === 'node' || name === 'nodejs')
+    return first === '--test' || ((first === '--check' || first === '-c') && isPlain(second))
+  if (name === 'deno') return deno(args)
+  if (name === 'bun') return bun(first)
+  if (name === 'php') return first === '-l'
+  if (name === 'rails') return first === 'test'
+  return false
+}
+
+/** `python -m pytest`, with options before; other modules that are programs are read as those programs. */
+function pythonModule(args: readonly string[], shell: Shell, call: Call): boolean {
+  const at = args.findIndex((arg) => !/^-[bBdEiIOPqsSuvx]+$/.test(arg))
+  const joined = /^-[bBdEIOPqsSuvx]*m(.*)$/.exec(args[at] ?? '')
+  if (joined === null) return false
+  const module = joined[1] === '' ? (args[at + 1] ?? '') : (joined[1] ?? '')
+  const rest = args.slice(at + (joined[1] === '' ? 2 : 1))
+  const sends = shell.attempt(() => shell.run([module, ...rest], call)) === 'egress'
+  if (sends) shell.note('egress', 'a Python module sends data out')
+  return testModules.has(module) || testModules.has(module.split('.')[0] ?? '')
+}
+
+function deno([first = '', second = '']: readonly string[]): boolean {
+  if (first === 'task') return false
+  return (
+    /^(test|lint|fmt|check|bench|doc|info|cache|install|add|remove|outdated|upgrade|types|compile|completions|coverage|publish|deploy|clean|uninstall|help)$/.test(
+      first,
+    ) && isPlain(second)
+  )
+}
+
+function bun(first: string): boolean {
+  return /^(test|build|install|i|add|remove|rm|update|outdated|link|unlink|pm|upgrade|audit|info|why|patch|publish|ci)$/.test(
+    first,
+  )
+}
+
+/** `source` and `.` run what they read; `<(...)` and the terminal's own input among it. */
+export const sourced: Program = (_, shell, call) => {
+  shell.note('script', 'it runs a local script')
+  for (const text of fed(call)) shell.code(text)
+}

@@ -1,0 +1,88 @@
+import type { Program, Shell } from '../types.ts'
+import { sendingPath, starts } from './paths.ts'
+
+/**
+ * Tool chains: what they build and test is not counted, what they start is a script. `runs` are the subcommands that
+ * start code; where `quiet` is given, every other subcommand is one of somebody's and a script too.
+ */
+interface Chain {
+  readonly runs: RegExp
+  readonly quiet?: RegExp
+  readonly valued?: RegExp
+  /** Options by which a build runs a program. */
+  readonly option?: RegExp
+}
+
+const chains: Readonly<Record<string, Chain>> = {
+  cargo: {
+    runs: /^(run|r|xtask|script)$/,
+    quiet:
+      /^(build|b|check|c|clean|doc|d|new|init|add|remove|rm|test|t|bench|update|search|install|uninstall|fmt|clippy|fix|tree|metadata|fetch|vendor|generate-lockfile|locate-project|package|login|logout|verify-project|version|help|nextest|audit|deny|outdated|machete|udeps|llvm-cov|tarpaulin|miri|expand|pkgid|rustc|rustdoc|info|report|config|hack|insta|edit|upgrade|binstall|criterion|about|sort|publish|yank|owner|release|binutils|criterion|zigbuild|ndk|component|wasi)$/,
+    valued: /^(-C|-Z|--config|--color|--manifest-path|--target-dir)$/,
+    option: /^--config=?.*(runner|rustc|wrapper|linker)/,
+  },
+  go: { runs: /^(run|generate)$/, valued: /^-C$/, option: /^--?(exec|toolexec|vettool|overlay)(=|$)/ },
+  dotnet: { runs: /^(run|watch|exec|script|fsi|tool-run|.*\.dll)$/ },
+  swift: { runs: /^(run|repl|.*\.swift)$/ },
+  zig: { runs: /^run$/ },
+  nim: { runs: /^(r|e|secret)$/, option: /^(-r|--run)$/ },
+  crystal: { runs: /^(run|eval|play|i|.*\.cr)$/ },
+  dart: { runs: /^(run|.*\.dart)$/ },
+  flutter: { runs: /^(run|drive)$/ },
+  v: { runs: /^(run|crun|.*\.vsh?)$/ },
+  stack: { runs: /^(run|exec|script|runghc|runhaskell|ghci|repl|eval)$/ },
+  cabal: { runs: /^(run|v2-run|exec|repl)$/ },
+  mix: { runs: /^(run|phx\.server|ecto\..*|cmd|escript\.\w+)$/ },
+  sbt: { runs: /^~?(run|runMain.*|console|shell)$/ },
+  lein: { runs: /^(run|repl|exec|trampoline)$/ },
+  rebar3: { runs: /^(shell|escriptize|run)$/ },
+  foundry: { runs: /^script$/ },
+  forge: { runs: /^script$/ },
+  bazel: { runs: /^(run|mobile-install)$/ },
+  bazelisk: { runs: /^(run|mobile-install)$/ },
+  buck2: { runs: /^run$/ },
+  mise: { runs: /^(run|r|x|exec|en|tasks|watch)$/ },
+  asdf: { runs: /^(exec|cmd)$/ },
+  nix: { runs: /^(run|develop|shell|repl|eval)$/ },
+  'nix-shell': { runs: /./ },
+  conda: { runs: /^run$/ },
+  mamba: { runs: /^run$/ },
+  micromamba: { runs: /^run$/ },
+  composer: { runs: /^(run|run-script|exec)$/ },
+  heroku: { runs: /^(run|local)$/ },
+  vagrant: { runs: /^(ssh|provision|winrm|up|reload)$/ },
+  terraform: { runs: /^(console)$/ },
+  fastlane: { runs: /./ },
+  'docker-machine': { runs: /^(ssh|scp)$/ },
+  multipass: { runs: /^(exec|shell)$/ },
+  lxc: { runs: /^(exec|shell|console)$/ },
+  adb: { runs: /^shell$/ },
+  luarocks: { runs: /^(test|make)$/ },
+}
+
+export const chainNames: readonly string[] = Object.keys(chains)
+
+export const chain: Program = (args, shell, call, name) => {
+  const path = sendingPath(name, args)
+  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  const { runs, quiet, valued, option } = chains[name] ?? { runs: /$^/ }
+  if (args.length === 1 && /^(--?(version|help)|-V|-h)$/.test(args[0] ?? '')) return
+  const words = name === 'cargo' ? args.filter((arg) => !arg.startsWith('+')) : args
+  if (option !== undefined && words.some((arg) => option.test(arg)))
+    shell.note('script', `\`${name}\` is told which program to run`)
+  const from = starts(words, valued)
+  for (const at of from) if (runs.test(words[at] ?? '')) started(words.slice(at + 1), shell, call, name)
+  const first = words[from[0] ?? words.length]
+  if (quiet !== undefined && first !== undefined && !quiet.test(first))
+    shell.note('script', `\`${name}\` runs a program of another name`)
+}
+
+/** What is started is a script, and whatever the words behind it say when they are a command (`conda run -n env curl`). */
+function started(rest: readonly string[], shell: Shell, call: Parameters<Program>[2], name: string): void {
+  const sends = rest
+    .slice(0, 12)
+    .some((_, at) => shell.attempt(() => shell.run(rest.slice(at), call)) === 'egress')
+  if (sends && !/^(go|cargo|swift|dart|flutter|bazel)$/.test(name))
+    shell.note('egress', `\`${name}\` starts a program that sends data out`)
+  shell.note('script', `\`${name}\` runs code`)
+}

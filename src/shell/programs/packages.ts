@@ -1,0 +1,127 @@
+import { isTestOrBuild, testSubcommands, testTools } from '../tables/tools.ts'
+import type { Call, Program, Shell } from '../types.ts'
+import { readOptions, type OptionTable } from './options.ts'
+import { sendingPath, starts } from './paths.ts'
+
+const valued =
+  /^(--(prefix|workspace|filter|dir|cwd|registry|userconfig|globalconfig|cache|loglevel|otp|tag|access|mutex|use-yarnrc|modules-folder|reporter|package|node-options|script-shell|store-dir)|-w|-C|-F)$/
+
+/** What each package manager of JavaScript does itself. Publishing has been seen before: here it is only explained. */
+const own: Readonly<Record<string, RegExp>> = {
+  npm: /^(publish|unpublish|deprecate|install|i|in|ins|add|ci|clean-install|install-test|it|cit|uninstall|un|remove|rm|r|unlink|update|up|upgrade|udpate|outdated|ls|list|ll|la|view|v|info|show|audit|pack|version|verison|config|c|get|set|cache|prune|dedupe|ddp|find-dupes|why|explain|search|s|find|doctor|root|prefix|bin|help|help-search|fund|query|pkg|ping|whoami|profile|repo|docs|home|bugs|issues|edit|link|ln|login|logout|adduser|add-user|token|team|org|hook|star|unstar|stars|completion|shrinkwrap|sbom|diff|dist-tag|dist-tags|owner|access|undeprecate|rebuild|rb|llms?)$/,
+  yarn: /^(publish|install|add|remove|upgrade|upgrade-interactive|up|outdated|list|info|why|cache|config|audit|autoclean|check|global|import|init|licenses|link|unlink|login|logout|owner|pack|policies|set|tag|team|version|versions|workspaces|help|bin|dedupe|explain|constraints|plugin|rebuild|patch|patch-commit|search|stage|unplug|sdks|npm)$/,
+  pnpm: /^(publish|install|i|add|remove|rm|uninstall|un|update|up|upgrade|outdated|list|ls|ll|la|why|audit|import|init|link|ln|unlink|dislink|fetch|prune|rebuild|rb|root|bin|store|cache|config|c|get|set|setup|env|licenses|patch|patch-commit|patch-remove|pack|dedupe|server|self-update|doctor|completion|help|approve-builds|ignored-builds|cat-file|cat-index|find-hash|deploy|install-test|it|catalog|view|info|search|login|whoami)$/,
+}
+
+/** npm, yarn and pnpm: publishing is egress, their own work and tests are not, every other script is one. */
+export const packageManager: Program = (args, shell, call, name) => {
+  const path = sendingPath(name, args, valued)
+  if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` publishes a package`)
+  const at = starts(args, valued)[0]
+  if (at === undefined) return
+  const [subcommand = '', ...rest] = args.slice(at)
+  if (name === 'yarn' && subcommand === 'workspace') return packageManager(rest.slice(1), shell, call, name)
+  if (name === 'yarn' && subcommand === 'workspaces' && /^(run|foreach)$/.test(rest[0] ?? '')) {
+    const inner = rest.slice(1).filter((word) => !word.startsWith('-'))
+    return packageManager(
+      inner[0] === 'run' || rest[0] === 'foreach' ? inner : ['run', ...inner],
+      shell,
+      call,
+      name,
+    )
+  }
+  if (name === 'pnpm' && /^(recursive|multi|m)$/.test(subcommand))
+    return packageManager(rest, shell, call, name)
+  if (/^(test|t|tst|install-test|it)$/.test(subcommand)) return
+  if (/^(exec|x|dlx)$/.test(subcommand) && !(name === 'yarn' && subcommand === 'x'))
+    return runner(rest, shell, call, name)
+  if (/^(run|run-script|rum|urn)$/.test(subcommand)) return packageScript(rest, shell, name)
+  if (subcommand === 'node') return shell.note('script', `\`${name}\` runs code`)
+  if (/^(create|init|innit)$/.test(subcommand)) {
+    if (rest.some((word) => !word.startsWith('-'))) shell.note('script', `\`${name}\` runs a package`)
+    return
+  }
+  if (own[name]?.test(subcommand) === true) return
+  if (name === 'npm') shell.note('script', '`npm` runs a package script')
+  else packageScript([subcommand, ...rest], shell, name, call)
+}
+
+/** A script of the package by its name; yarn and pnpm also start installed tools so. */
+function packageScript(rest: readonly string[], shell: Shell, name: string, call?: Call): void {
+  const at = starts(rest, valued)[0]
+  const script = at === undefined ? undefined : rest[at]
+  if (script === undefined) return
+  if (isTestOrBuild(script)) return
+  if (call !== undefined && at !== undefined) return runner(rest.slice(at), shell, call, name)
+  shell.note('script', `\`${name}\` runs a package script`)
+}
+
+const runnerOptions: OptionTable = {
+  flags: 'yqsv',
+  values: 'pcn',
+  long: 'package call shell-auto-fallback workspace spec from python with with-requirements index-url pip-args node-arg group extra env-file name directory project refresh-package verbose-level bundle',
+  longFlags:
+    'yes no no-install quiet silent ignore-existing prefer-online prefer-offline offline no-project isolated refresh bun verbose frozen locked no-sync all-extras no-dev dev',
+}
+
+/**
+ * What starts a tool out of a package: tests and builds by name, everything else is a script, and what that is itself
+ * (`npx` of a publishing tool, `poetry run python`) is read as well.
+ */
+export const runner: Program = (args, shell, call) => {
+  if (args.length === 1 && /^--(version|help)$/.test(args[0] ?? '')) return
+  const read = readOptions(args, runnerOptions)
+  const code = read.options.find(([name]) => name === 'c' || name === 'call')?.[1]
+  if (code !== undefined) {
+    shell.note('script', 'a package runner runs a text')
+    return shell.code(code)
+  }
+  const [tool = '', ...rest] = read.rest
+  if (tool === '') return
+  // `npx jest@29`, `npx @scope/name@1`
+  const name = tool.replace(/(?<=.)@[^/@]*$/, '')
+  const sends = shell.attempt(() => shell.run([name.replace(/^@[^/]*\//, ''), ...rest], call)) === 'egress'
+  if (sends) shell.note('egress', 'a package runner starts a program that sends data out')
+  if (!read.unsure && isTestTool(name, rest)) return
+  shell.note('script', 'a package runner starts a program')
+}
+
+function isTestTool(name: string, rest: readonly string[]): boolean {
+  const subcommand = rest.find((word) => !word.startsWith('-')) ?? ''
+  return testTools.has(name) || testSubcommands.get(name)?.test(subcommand) === true
+}
+
+/** `uv run`, `poetry run`, `bundle exec` ...: a runner behind a subcommand; what else these do is by the tables. */
+export const runnerBehind =
+  (subcommands: readonly string[]): Program =>
+  (args, shell, call, name) => {
+    const path = sendingPath(name, args, valued)
+    if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+    for (const at of starts(args, valued)) {
+      const rest = args.slice(at)
+      const found = subcommands.find((subcommand) =>
+        subcommand.split(' ').every((word, index) => rest[index] === word),
+      )
+      if (found !== undefined) return runner(rest.slice(found.split(' ').length), shell, call, name)
+    }
+  }
+
+/** pip and its like, by `-m` or alone: they install. `pipx run` starts a program. */
+export const tasks: Program = (args, shell, _, name) => {
+  const path = sendingPath(name, args)
+  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  const names = args.filter((arg) => !arg.startsWith('-') && !arg.includes('='))
+  if (names.some((task) => /publish|upload|deploy/i.test(task)))
+    return shell.note('egress', `\`${name}\` publishes`)
+  if (names.length === 0) {
+    if (!args.some((arg) => /^(-T|-l|-t|--list|--tasks|--help|--version|-version|-v|--summary)$/.test(arg)))
+      shell.note('script', `\`${name}\` runs a task`)
+    return
+  }
+  const named = names.every(
+    (task) => isTestOrBuild(task.split(':').at(-1) ?? '') || isTestOrBuild(task) || quietTasks.test(task),
+  )
+  if (!named) shell.note('script', `\`${name}\` runs a task`)
+}
+const quietTasks =
+  /^:?([\w-]+:)*(clean|assemble\w*|compile\w*|package|verify|install|validate|initialize|process-\w+|site|dependencies|dependency:[\w-]+|tasks|help|properties|projects|wrapper|classes|testClasses|jar|bundle\w*|lint\w*|ktlint\w*|detekt|spotless\w*|test\w*|build\w*|check\w*|connected\w*Test|versions:[\w-]+|surefire:test|checkstyle:\w+|fmt|format)$/

@@ -1,0 +1,83 @@
+import { withoutUnknowns } from '../marks.ts'
+import type { Program, Shell } from '../types.ts'
+import { has, readOptions } from './options.ts'
+
+/** sed: a script where its program has the command `e`, the flag `e`, or comes from a file that nobody has read. */
+export const sed: Program = (args, shell) => {
+  const read = readOptions(args, {
+    flags: 'nrEsuz',
+    values: 'eflI',
+    long: 'expression file line-length',
+    longFlags:
+      'quiet silent debug posix regexp-extended separate sandbox unbuffered null-data zero-terminated follow-symlinks in-place help version',
+    anywhere: true,
+  })
+  if (has(read, 'sandbox')) return
+  const programs = read.options.flatMap(([name, value]) =>
+    name === 'e' || name === 'expression' ? [value ?? ''] : [],
+  )
+  if (has(read, 'f', 'file')) shell.note('script', '`sed` runs a program from a file')
+  else if (programs.length === 0 && read.rest[0] !== undefined) programs.push(read.rest[0])
+  for (const program of programs) readProgram(withoutUnknowns(program), shell)
+}
+
+/** Steps over addresses and commands as sed does. What it cannot step over is a script. */
+function readProgram(program: string, shell: Shell): void {
+  let at = 0
+  const char = (): string => program[at] ?? ''
+  /** Over `/regex/`, `s/a/b/` ...: to behind the next delimiter that is neither escaped nor in brackets. */
+  const over = (delimiter: string): string => {
+    const from = at
+    for (let bracket = false; at < program.length; at += 1) {
+      if (char() === '\\') at += 1
+      else if (char() === '[' && !bracket && delimiter !== '[') bracket = program.indexOf(']', at + 2) > 0
+      else if (char() === ']') bracket = false
+      else if (char() === delimiter && !bracket) break
+    }
+    at += 1
+    return program.slice(from, at - 1)
+  }
+  const line = (): string => {
+    const end = program.indexOf('\n', at)
+    const text = program.slice(at, end < 0 ? undefined : end)
+    at = end < 0 ? program.length : end
+    return text
+  }
+  while (at < program.length) {
+    if (/[\s;{}!,~+\d$]/.test(char())) at += 1
+    else if (char() === '/') {
+      at += 1
+      over('/')
+      while (/[IM]/.test(char())) at += 1
+    } else if (char() === '\\') {
+      const delimiter = program[at + 1] ?? ''
+      at += 2
+      over(delimiter)
+      while (/[IM]/.test(char())) at += 1
+    } else if (char() === 's' || char() === 'y') {
+      const command = char()
+      const delimiter = program[at + 1] ?? ''
+      at += 2
+      over(delimiter)
+      const replacement = over(delimiter)
+      if (command === 's') {
+        const flags = /^[gpiImMe\d]*/.exec(program.slice(at))?.[0] ?? ''
+        at += flags.length
+        if (flags.includes('e')) {
+          shell.note('script', '`sed` runs what it has put together')
+          shell.code(replacement)
+        }
+        if (char() === 'w') line()
+      }
+    } else if (char() === 'e') {
+      at += 1
+      shell.note('script', '`sed` runs a command')
+      shell.code(line())
+    } else if (/[aicrRwW:btT#]/.test(char())) {
+      // Labels end at a semicolon, texts and file names at the line's end, unless the line goes on.
+      if (/[:btT]/.test(char())) while (at < program.length && !/[;\n}]/.test(char())) at += 1
+      else while (line().endsWith('\\') && at < program.length) at += 1
+    } else if (/[dDgGhHlnNpPqQxzFv=]/.test(char())) at += 1
+    else return shell.note('script', "`sed`'s program cannot be read")
+  }
+}

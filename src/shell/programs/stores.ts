@@ -1,0 +1,150 @@
+import { isPlain, output, unknown } from '../marks.ts'
+import type { Program, Shell } from '../types.ts'
+import { readOptions } from './options.ts'
+import { sendingPath, starts } from './paths.ts'
+
+/** Addresses of buckets, whatever the store. */
+const bucket = /^(s3|s3a|gs|b2|az|abfss?|wasbs?|oss|cos|obs|https?|r2|swift|hf):\/\//i
+
+/**
+ * A copy to a bucket is egress, one from it is a write. A target that is only known when it runs may be a bucket, unless
+ * the source is the bucket: then it is a script, as nobody can say.
+ */
+function copies(
+  operands: readonly string[],
+  shell: Shell,
+  name: string,
+  isRemote = (word: string): boolean => bucket.test(word),
+): void {
+  const target = operands.at(-1) ?? ''
+  const sources = operands.slice(0, -1)
+  if (isRemote(target)) return shell.note('egress', `\`${name}\` copies to a bucket`)
+  if (target !== '' && isPlain(target.slice(0, 1))) return
+  // xargs puts more behind what is written.
+  if (sources.slice(1).some(isRemote)) return shell.note('egress', `\`${name}\` copies to a bucket`)
+  if (sources.some(isRemote) || sources.some((word) => !isPlain(word.slice(0, 1))))
+    shell.note('script', `where \`${name}\` copies to is only known when it runs`)
+  else if (operands.length > 1) shell.note('egress', `\`${name}\` copies to a bucket`)
+}
+
+const globals =
+  /^--(profile|region|output|endpoint-url|query|color|ca-bundle|cli-read-timeout|cli-connect-timeout|project|account|configuration|format|subscription|impersonate-service-account|verbosity)$/
+
+const awsCopy = {
+  anywhere: true,
+  long: 'include exclude acl storage-class grants sse sse-c sse-c-key sse-kms-key-id website-redirect content-type cache-control content-disposition content-encoding content-language expires metadata metadata-directive page-size expected-size profile region output endpoint-url query request-payer source-region',
+  longFlags:
+    'recursive dryrun quiet only-show-errors no-progress delete size-only exact-timestamps follow-symlinks no-follow-symlinks no-guess-mime-type force-glacier-transfer ignore-glacier-warnings no-sign-request no-verify-ssl debug',
+}
+
+export const aws: Program = (args, shell) => {
+  for (const at of starts(args, globals)) {
+    const [service = '', ...rest] = args.slice(at)
+    const from = starts(rest, globals)[0] ?? rest.length
+    const [verb = '', ...more] = rest.slice(from)
+    if (service === 's3' && /^(cp|mv|sync)$/.test(verb)) copies(readOptions(more, awsCopy).rest, shell, 'aws')
+    else if (service === 's3' && verb === 'presign')
+      shell.note('egress', '`aws s3 presign` opens a file to whoever has the address')
+    else if (
+      /^(put-|send-|publish|upload-|invoke|copy-object|complete-multipart|update-function-code|start-session|execute-command)/.test(
+        verb,
+      )
+    )
+      shell.note('egress', '`aws` sends data out')
+  }
+}
+
+export const gcloud: Program = (args, shell) => {
+  const path = sendingPath('gcloud', args, globals)
+  if (path !== undefined) shell.note('egress', `\`gcloud ${path}\` sends data out`)
+  const storage = args.indexOf('storage')
+  const verb = args[storage + 1] ?? ''
+  if (storage >= 0 && /^(cp|mv|rsync)$/.test(verb))
+    copies(
+      args.slice(storage + 2).filter((word) => !word.startsWith('-')),
+      shell,
+      'gcloud',
+    )
+}
+
+/** gsutil, s5cmd, azcopy's kin: a verb, then sources and a target. */
+export const copier: Program = (args, shell, _, name) => {
+  const path = sendingPath(name, args)
+  if (path !== undefined && name !== 's3cmd' && name !== 'b2')
+    return shell.note('egress', `\`${name} ${path}\` sends data out`)
+  const verb = args.findIndex((word) =>
+    /^(cp|mv|rsync|sync|copy|copyto|move|moveto|mirror|pipe|put|signurl|presign|bisync|upload-file|upload-unbound-stream|file|share)$/.test(
+      word,
+    ),
+  )
+  if (verb < 0) return
+  const operands = args.slice(verb + 1).filter((word) => !word.startsWith('-'))
+  if (/^(signurl|presign|put|pipe|upload|share)/.test(args[verb] ?? ''))
+    return shell.note('egress', `\`${name}\` sends data out`)
+  if (name === 'rclone')
+    copies(operands, shell, name, (word) => bucket.test(word) || /^:?[\w. -]+:/.test(word))
+  // `mc` names a store like a folder.
+  else if (name === 'mc' || name === 'mcli')
+    copies(operands, shell, name, (word) => !/^[./~]/.test(word) && word.includes('/'))
+  else if (name === 'b2' && args[verb] === 'file') shell.note('egress', '`b2` sends data out')
+  else copies(operands, shell, name)
+}
+
+/** A host in front of a path, as rsync, tar and borg read it: a colon before the first slash. */
+const hasHost = (word: string): boolean =>
+  /^[^/:\s]+:(?!\\)/.test(word) || /^(rsync|ssh|sftp|rclone):\/\//.test(word)
+
+/** rsync: a host on either side is egress, whatever `-e` runs is read. */
+export const rsync: Program = (args, shell) => {
+  const read = readOptions(args, {
+    anywhere: true,
+    flags: 'vqcarRubdlLkKHpEXAogDtUNJOSnWxmhiPsyzC048F6',
+    values: 'eBTMf@',
+    long: 'rsh rsync-path suffix backup-dir block-size max-size min-size timeout port exclude exclude-from include include-from files-from filter chmod chown usermap groupmap temp-dir partial-dir compare-dest copy-dest link-dest bwlimit log-file log-file-format out-format password-file sockopts address modify-window max-delete info debug skip-compress compress-level compress-choice checksum-choice iconv stop-after stop-at remote-option early-input write-batch read-batch only-write-batch protocol',
+    longFlags:
+      'verbose quiet no-motd checksum archive recursive relative no-relative no-implied-dirs backup update inplace append append-verify dirs mkpath links copy-links copy-unsafe-links safe-links copy-dirlinks keep-dirlinks hard-links perms executability acls xattrs owner group devices specials times atimes crtimes omit-dir-times omit-link-times super fake-super sparse preallocate dry-run whole-file one-file-system existing ignore-existing remove-source-files delete delete-before delete-during delete-delay delete-after delete-excluded ignore-errors force partial delay-updates prune-empty-dirs numeric-ids ignore-times size-only fuzzy compress old-compress new-compress cvs-exclude from0 protect-args secluded-args blocking-io stats human-readable progress itemize-changes list-only ipv4 ipv6 version help daemon no-perms no-owner no-group no-times no-whole-file fsync trust-sender open-noatime noatime munge-links no-o no-g no-p',
+  })
+  for (const [name, value] of read.options) {
+    if (name !== 'e' && name !== 'rsh' && name !== 'rsync-path') continue
+    if (/^ssh(\s|$)/.test(value ?? '')) continue
+    shell.note('script', '`rsync` is told which program to run')
+    if (value !== undefined) shell.code(value)
+  }
+  if (read.rest.some(hasHost)) return shell.note('egress', '`rsync` copies to or from another machine')
+  if (read.rest.some((word) => [unknown, output].includes(word.slice(0, 1))))
+    shell.note('script', 'where `rsync` copies is only known when it runs')
+}
+
+/** Backups to another machine, by the repository's address. */
+export const backup: Program = (args, shell, _, name) => {
+  if (
+    args.some((word) => hasHost(word) && !word.includes('=')) &&
+    /^(create|init|check|compact|prune)$/.test(args.find((word) => !word.startsWith('-')) ?? '')
+  )
+    shell.note('egress', `\`${name}\` copies to another machine`)
+}
+
+/** tar: its options that run programs, and archives on another machine. */
+export const tar: Program = (args, shell) => {
+  const words =
+    args[0] !== undefined && /^[A-Za-z]+$/.test(args[0]) ? [`-${args[0]}`, ...args.slice(1)] : args
+  const local = words.includes('--force-local')
+  for (const [at, word] of words.entries()) {
+    const [, option = word, attached] = /^(--[\w-]+)=(.*)$/s.exec(word) ?? []
+    const value = attached ?? words[at + 1] ?? ''
+    if (option.startsWith('--checkpoint-a')) {
+      if (value.startsWith('exec=')) ran(value.slice(5), shell)
+    } else if (/^--(to-command|info-script|new-volume-script|rsh-command|rmt-command)$/.test(option))
+      ran(value, shell)
+    else if (option.startsWith('--use-compress-prog')) shell.code(value)
+    else if (/^-[^-]*I/.test(word)) shell.code(word.replace(/^-[^I]*I/, '') || (words[at + 1] ?? ''))
+    else if (/^-[^-]*F$/.test(word)) ran(words[at + 1] ?? '', shell)
+    const archive = /^--file$/.test(option) ? value : /^-[^-]*f$/.test(word) ? (words[at + 1] ?? '') : ''
+    if (!local && hasHost(archive)) shell.note('egress', '`tar` writes to or reads from another machine')
+  }
+}
+
+function ran(code: string, shell: Shell): void {
+  shell.note('script', '`tar` runs a command')
+  shell.code(code)
+}

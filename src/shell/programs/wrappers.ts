@@ -1,0 +1,118 @@
+import { unknown } from '../marks.ts'
+import { wrappers } from '../tables/wrappers.ts'
+import type { Program, Shell } from '../types.ts'
+import { has, readOptions, valueOf } from './options.ts'
+
+const tellsItself = /^--(help|version)$/
+
+/** Reads what a wrapper of the table runs. */
+export const wrapper: Program = (args, shell, call, name) => {
+  const table = wrappers[name]
+  if (table === undefined || (args.length === 1 && tellsItself.test(args[0] ?? ''))) return
+  const read = readOptions(args, table)
+  if (table.shows !== undefined && has(read, ...table.shows.split(' '))) return
+  if (read.unsure) suspectEverything(args, shell)
+  const splits = name === 'env' ? splitString(args, args.length - read.rest.length) : undefined
+  if (splits !== undefined) return shell.run(splits, call)
+  let rest = read.rest
+  const assign = (): void => {
+    // To env everything with an equals sign is a variable, whatever its name: bash takes functions that way.
+    while (table.assignments === true && /^[^=]+=/.test(rest[0] ?? '')) {
+      const [, key = '', value = ''] = /^([^=]+)=(.*)$/s.exec(rest[0] ?? '') ?? []
+      shell.environment(key, value)
+      rest = rest.slice(1)
+    }
+    // `env -i - name`: a lone dash is an option to it.
+    if (name === 'env' && rest[0] === '-') rest = rest.slice(1)
+  }
+  assign()
+  rest = rest.slice(table.skip ?? 0)
+  if (rest[0] === '--') rest = rest.slice(1)
+  assign()
+  const options = table.code?.split(' ') ?? []
+  const code = valueOf(read, ...options) ?? trailingCode(rest, options)
+  if (code !== undefined) shell.code(code)
+  else if (table.joined === true) shell.code(rest.join(' '))
+  else if (rest.length > 0) shell.run(rest, call)
+  else if (table.shell === true || (name === 'sudo' && has(read, 'i', 's', 'login', 'shell')))
+    shell.note('script', `\`${name}\` starts a shell`)
+}
+
+/** `flock file -c code`: the option stands behind the operand. */
+function trailingCode(rest: readonly string[], options: readonly string[]): string | undefined {
+  const option = /^--?(\w+)$/.exec(rest[0] ?? '')?.[1]
+  return option !== undefined && options.includes(option) ? rest[1] : undefined
+}
+
+/** Where the command begins is not certain: any of the words may be its first. */
+export function suspectEverything(args: readonly string[], shell: Shell): void {
+  shell.note('script', 'an option in front of the command is not known')
+  const sends = args.slice(0, 40).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress')
+  if (sends) shell.note('egress', 'it sends data out, behind options that are not known')
+}
+
+/** `env -S 'program arguments'` takes its text apart at white space; `own` words are env's, the rest the command's. */
+function splitString(args: readonly string[], own: number): string[] | undefined {
+  const at = args.findIndex((arg) => /^-[iv0]*S|^--split-string/.test(arg))
+  if (at < 0 || at >= own) return undefined
+  const attached = (args[at] ?? '').replace(/^-[iv0]*S|^--split-string=?/, '')
+  const text = attached === '' ? (args[at + 1] ?? '') : attached
+  const rest = args.slice(attached === '' ? at + 2 : at + 1)
+  return ['env', ...text.replaceAll(/["'\\]/g, '').split(/\s+/), ...rest].filter((word) => word !== '')
+}
+
+/** `xargs` adds what it reads to the command; with `-I` it replaces a word of it. */
+export const xargs: Program = (args, shell) => {
+  const read = readOptions(args, {
+    flags: '0rtpxoei',
+    values: 'adEILnPsJRS',
+    long: 'arg-file delimiter max-args max-procs max-chars process-slot-var max-lines replace eof',
+    longFlags: 'null no-run-if-empty verbose interactive exit open-tty show-limits help version',
+  })
+  if (read.unsure) suspectEverything(args, shell)
+  const mark = valueOf(read, 'I', 'J', 'replace') ?? (has(read, 'i', 'I') ? '{}' : undefined)
+  const command = mark === undefined ? read.rest : read.rest.map((word) => word.replaceAll(mark, unknown))
+  if (command.length > 0) shell.run(mark === undefined ? [...command, unknown] : command)
+}
+
+/** `su`, and `runuser` without `-u`: a shell of somebody, with code or without. */
+export const su: Program = (args, shell, call, name) => {
+  const read = readOptions(args, {
+    flags: 'flmpP-',
+    values: 'sgGwcu',
+    long: 'shell group supp-group whitelist-environment command session-command user',
+    longFlags: 'login preserve-environment pty help version',
+    anywhere: true,
+  })
+  const code = valueOf(read, 'c', 'command', 'session-command')
+  if (read.unsure) suspectEverything(args, shell)
+  if (code !== undefined) return shell.code(code)
+  const user = valueOf(read, 'u', 'user')
+  if (user !== undefined && name === 'runuser') {
+    const at = args.findIndex((arg) => arg === user || arg.endsWith(`=${user}`) || arg === `-u${user}`)
+    return shell.run(
+      args.slice(at + 1).filter((arg, index) => index > 0 || arg !== '--'),
+      call,
+    )
+  }
+  shell.note('script', `\`${name}\` starts a shell`)
+}
+
+/** GNU parallel runs its words as a shell would, before `:::`; without any it runs the lines it reads. */
+export const parallel: Program = (args, shell, call) => {
+  const read = readOptions(args, {
+    flags: '0XmqktuvVr',
+    values: 'jnNPLIsaCdEiSp',
+    long: 'jobs max-args max-replace-args max-procs joblog results delay timeout retries colsep arg-file delimiter tmpdir workdir load memfree basefile sshlogin sshloginfile return tagstring halt pipepart block recstart recend profile env tempdir',
+    longFlags:
+      'bar progress eta dry-run dryrun keep-order ungroup group line-buffer lb tag verbose no-run-if-empty null plain pipe will-cite citation bg fg wait semaphore resume resume-failed shuf silent quote xargs link ctrlc onall nonall help version halt-on-error cleanup transfer round-robin',
+  })
+  if (has(read, 'S', 'sshlogin', 'sshloginfile')) shell.note('egress', '`parallel` runs it on other machines')
+  if (read.unsure) suspectEverything(args, shell)
+  const end = read.rest.findIndex((word) => word.startsWith(':::'))
+  const words = end < 0 ? read.rest : read.rest.slice(0, end)
+  if (words.length > 0) return shell.code(words.join(' ').replaceAll(/\{[^{}]*\}/g, unknown))
+  const lines = end < 0 ? call.input : read.rest.slice(end + 1).join('\n')
+  shell.note('script', '`parallel` runs the lines it is given')
+  if (lines !== undefined) shell.code(lines)
+}

@@ -1,0 +1,168 @@
+import { type Command, forEachChild, type ParsedScript, type SyntaxNode } from 'unbash'
+import { deepest } from '../limits.ts'
+import { scanForSenders } from '../scan.ts'
+import { literalOf, runsBetweenQuotes, runsWhenEvaluated } from './guards.ts'
+import { defineByBuiltin } from './reads.ts'
+import { type Body, define, newBody, type Source, spend, type State, Tangled, type Value } from './state.ts'
+import { valuesOf } from './variables.ts'
+import { assignedValues, expandWords } from './words.ts'
+
+interface Place {
+  readonly body: Body
+  readonly source: Source | undefined
+  /** The text that positions of nodes count in. */
+  readonly text: string
+  readonly depth: number
+  readonly inHeredoc: boolean
+}
+
+/**
+ * Goes once through every node of a piece of code, substitutions included, and sorts what it finds: commands,
+ * assignments, redirections, functions. What cannot be understood is noted at once.
+ */
+export function collect(script: ParsedScript, text: string, state: State): Body {
+  const body = newBody()
+  visit(script, { body, source: undefined, text, depth: 0, inHeredoc: false }, state)
+  return body
+}
+
+function visit(node: SyntaxNode, at: Place, state: State): void {
+  spend(state, 2)
+  if (at.depth > deepest) throw new Tangled()
+  const place = { ...at, depth: at.depth + 1 }
+  const inside = (child: SyntaxNode): void => visit(child, place, state)
+  switch (node.type) {
+    case 'Script':
+      if (node.errors !== undefined && node.errors.length > 0) unread(place.text, state)
+      if (node.source !== undefined) place.text = node.source
+      break
+    case 'Command':
+      place.body.sites.push({ command: node, source: place.source })
+      defineByBuiltin(node, place.source, state)
+      break
+    case 'Pipeline':
+      node.commands.forEach((command, index) => {
+        const before = node.commands[index - 1]
+        const source = before && { redirects: [], before: simple(before), outer: undefined }
+        visit(command, { ...place, source: source ?? place.source }, state)
+      })
+      return
+    case 'Redirected': {
+      const source = { redirects: node.redirects, before: undefined, outer: place.source }
+      visit(node.command, { ...place, source }, state)
+      node.redirects.forEach(inside)
+      return
+    }
+    case 'Function': {
+      const body = newBody()
+      state.functions.set(node.name.value, body)
+      visit(node.body, { ...place, body, source: undefined }, state)
+      return
+    }
+    case 'Assignment': {
+      const { value } = node
+      place.body.assignments.push({ name: node.name, value })
+      define(state, node.name, { append: node.append === true, values: () => assignedValues(value, state) })
+      const texts = value.type === 'Word' ? [value] : value.elements
+      if (node.index !== undefined && runsBetweenQuotes(node.index.text)) unread(node.text, state)
+      if (
+        texts.some(
+          (word) =>
+            runsWhenEvaluated(literalOf(word)) || (word.text.startsWith('[') && runsBetweenQuotes(word.text)),
+        )
+      )
+        unread(node.text, state)
+      // zsh keeps its functions and aliases in arrays of these names.
+      if (node.index !== undefined && /^(functions|g?aliases|saliases|commands)$/.test(node.name))
+        unread(node.text, state)
+      break
+    }
+    case 'For':
+    case 'Select': {
+      const words = node.wordlist
+      const each = (): readonly Value[] =>
+        words === undefined
+          ? valuesOf('@', state)
+          : words.flatMap((word) =>
+              expandWords([word], state)
+                .flat()
+                .map((field) => [field]),
+            )
+      define(state, node.name.value, { append: false, values: each })
+      break
+    }
+    case 'ArithmeticFor':
+      if (runsBetweenQuotes(place.text.slice(node.pos, node.body.pos))) unread(place.text, state)
+      break
+    case 'ArithmeticExpansion':
+    case 'ArithmeticCommand': {
+      const raw = node.type === 'ArithmeticCommand' ? node.body : node.text.replace(/^\$(\(\(|\[)/, '')
+      if (runsBetweenQuotes(raw)) unread(raw, state)
+      spend(state, raw.length)
+      break
+    }
+    case 'ParameterExpansion':
+      parameterGuards(node, place, state)
+      break
+    case 'TestUnary':
+    case 'TestBinary':
+      for (const word of node.type === 'TestUnary' ? [node.operand] : [node.left, node.right])
+        if (runsWhenEvaluated(literalOf(word))) unread(word.text, state)
+      break
+    case 'ExtendedGlob':
+      // `*(e:code:)` and `*(+name)` run code in zsh.
+      if (/^(e.|\+)/.test(node.pattern)) unread(node.pattern, state)
+      break
+    case 'HereDocBody':
+      spend(state, node.parts === undefined ? 0 : node.text.length)
+      visitChildren(node, { ...place, inHeredoc: true }, state)
+      return
+    case 'Redirect':
+      if (node.target !== undefined) place.body.targets.push(node.target)
+      break
+    case 'CommandExpansion':
+    case 'ProcessSubstitution':
+    case 'ArithmeticCommandExpansion': {
+      // Only now is this part of the text parsed, and its levels each again.
+      spend(state, node.end - node.pos)
+      if (node.script === undefined) unread(node.text, state)
+      visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
+      return
+    }
+    case 'Word':
+      spend(state, node.parts === undefined ? 0 : node.end - node.pos)
+      break
+    default:
+  }
+  visitChildren(node, place, state)
+}
+
+function visitChildren(node: SyntaxNode, place: Place, state: State): void {
+  forEachChild(node, (child) => visit(child, place, state))
+}
+
+function parameterGuards(
+  node: Extract<SyntaxNode, { type: 'ParameterExpansion' }>,
+  place: Place,
+  state: State,
+): void {
+  const { operation, index, text } = node
+  const parts = [index?.text ?? '']
+  if (operation?.type === 'Slice') parts.push(operation.offset.text, operation.length?.text ?? '')
+  if (parts.some(runsBetweenQuotes) || (place.inHeredoc && runsBetweenQuotes(text))) unread(text, state)
+  const keys = operation?.type === 'Names' || index?.value === '@' || index?.value === '*'
+  if (node.prefix === '!' && !keys) state.shell.note('script', 'a variable names the variable that is read')
+  if (operation?.type === 'Unknown') unread(text, state)
+  if (operation?.type === 'Transform' && /P/.test(operation.operand.value))
+    state.shell.note('script', "a variable's value is read as shell code")
+}
+
+/** What the parser, or we, cannot read as bash would: a script, and egress where a word in it says so. */
+export function unread(text: string, state: State): void {
+  state.shell.note('script', 'part of the command cannot be read with certainty')
+  const sender = scanForSenders(text)
+  if (sender !== undefined)
+    state.shell.note('egress', `\`${sender}\` sends data out, in a part that cannot be read`)
+}
+
+const simple = (node: SyntaxNode): Command | undefined => (node.type === 'Command' ? node : undefined)

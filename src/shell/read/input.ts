@@ -1,0 +1,55 @@
+import type { Command, Redirection } from 'unbash'
+import { outputOf } from './output.ts'
+import type { Source, State } from './state.ts'
+import { expandWords, heredocText, textsOf } from './words.ts'
+
+/** What a command reads from its standard input, when the text of the command says so; else undefined. */
+export function inputOf(command: Command, source: Source | undefined, state: State): string | undefined {
+  return redirected(command.redirects, state) ?? from(source, state)
+}
+
+function from(source: Source | undefined, state: State): string | undefined {
+  if (source === undefined) return undefined
+  const text = redirected(source.redirects, state)
+  if (text !== undefined) return text
+  if (source.before !== undefined) return printedBy(source.before, state)
+  return from(source.outer, state)
+}
+
+function printedBy(command: Command, state: State): string | undefined {
+  return outputOf(
+    command,
+    (words) => expandWords(words, state)[0] ?? [],
+    (each) => redirected(each.redirects, state),
+  )
+}
+
+function redirected(redirects: readonly Redirection[], state: State): string | undefined {
+  const last = redirects.findLast(({ operator, descriptor }) => {
+    const standard =
+      descriptor === undefined || (descriptor.type === 'FileDescriptor' && descriptor.value === 0)
+    return standard && operator.startsWith('<')
+  })
+  if (last?.type === 'HereString') return last.target && textsOf(last.target, state)[0]
+  if (last?.type === 'HereDoc') {
+    const { parts, text } = last.body
+    return parts === undefined ? text : heredocText(parts, state)
+  }
+  const part = last?.target?.parts?.find((each) => each.type === 'ProcessSubstitution')
+  return part?.type === 'ProcessSubstitution' && part.script ? filePrinted(part.script, state) : undefined
+}
+
+/** What a `<(...)` of the command holds. */
+export function filePrinted(script: Parameters<typeof outputOf>[0], state: State): string | undefined {
+  return outputOf(script, (words) => expandWords(words, state)[0] ?? [])
+}
+
+/** What the `<(...)` among a command's words hold, as far as it is known. */
+export function filesOf(command: Command, state: State): string[] {
+  const words = command.suffix.flatMap((word) => (word.type === 'Word' ? (word.parts ?? []) : []))
+  return words.flatMap((part) => {
+    const text =
+      part.type === 'ProcessSubstitution' && part.script ? filePrinted(part.script, state) : undefined
+    return text === undefined ? [] : [text]
+  })
+}

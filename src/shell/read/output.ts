@@ -1,0 +1,53 @@
+import type { Command, ParsedScript, Word } from 'unbash'
+import { isPlain } from '../marks.ts'
+
+/** Expands a command's words to the first of their readings. */
+export type Expand = (words: readonly Word[]) => readonly string[]
+
+/**
+ * What a command prints, when its text says so: `echo curl`, `printf '%s' curl`, `which curl`, and `cat` of a heredoc
+ * through `input`. Anything else is undefined: printed by a program, so only known when it runs.
+ */
+export function outputOf(
+  from: ParsedScript | Command,
+  expand: Expand,
+  input?: (command: Command) => string | undefined,
+): string | undefined {
+  const command = from.type === 'Command' ? from : onlyCommand(from)
+  if (command?.name === undefined) return undefined
+  const [name = '', ...args] = expand([command.name, ...command.args.filter((arg) => arg.type === 'Word')])
+  if (!args.every(isPlain)) return undefined
+  if (name === 'echo') return echoed(args)
+  if (name === 'printf') return printed(args)
+  if (name === 'cat' || name === 'tee')
+    return args.every((arg) => arg === '-') || name === 'tee' ? input?.(command) : undefined
+  if (name === 'which' || name === 'whence') return args.findLast((arg) => !arg.startsWith('-'))
+  if (name === 'type') return /^-[pP]$/.test(args[0] ?? '') ? args[1] : undefined
+  return name === 'command' && args[0] === '-v' ? args[1] : undefined
+}
+
+function onlyCommand(script: ParsedScript): Command | undefined {
+  const [first, second] = script.commands
+  return second === undefined && first?.command.type === 'Command' ? first.command : undefined
+}
+
+function echoed(args: readonly string[]): string {
+  const flags = args.findIndex((arg) => !/^-[neE]+$/.test(arg))
+  const words = args.slice(flags < 0 ? args.length : flags)
+  const text = words.join(' ')
+  return args.slice(0, flags).some((flag) => flag.includes('e')) ? unescaped(text) : text
+}
+
+/** Only what prints its arguments as they are: a format that puts text together is as good as a program. */
+function printed([format = '', ...args]: readonly string[]): string | undefined {
+  if (/^(?:%[sb](?: |\\n)?)+$/.test(format)) return args.join(format.includes('\\n') ? '\n' : ' ')
+  return format.includes('%') ? undefined : unescaped(format)
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll(/\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3})|(.))/g, (_, hex, octal, char: string) => {
+    if (hex !== undefined) return String.fromCharCode(parseInt(String(hex), 16))
+    if (octal !== undefined) return String.fromCharCode(parseInt(String(octal), 8))
+    return { n: '\n', t: '\t', '\\': '\\' }[char] ?? `\\${char}`
+  })
+}

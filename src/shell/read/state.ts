@@ -1,0 +1,92 @@
+import type { ArrayValue, Command, Redirection, Word } from 'unbash'
+import { fuel } from '../limits.ts'
+import type { Shell } from '../types.ts'
+
+/** One value that a variable may have: the elements of an array, or the one of a plain variable. */
+export type Value = readonly string[]
+
+/** An assignment: what it can assign, and whether it adds to what was there (`+=`). */
+export interface Definition {
+  readonly append: boolean
+  readonly values: () => readonly Value[]
+}
+
+/** Where a command's standard input comes from: redirections around it, and the command before it in the pipe. */
+export interface Source {
+  readonly redirects: readonly Redirection[]
+  readonly before: Command | undefined
+  readonly outer: Source | undefined
+}
+
+/** A command found in the text, and where. */
+export interface Site {
+  readonly command: Command
+  readonly source: Source | undefined
+}
+
+export interface AssignmentSite {
+  readonly name: string
+  readonly value: Word | ArrayValue
+}
+
+/** What one piece of code holds that acts: filled by `collect`, read by `evaluate`. */
+export interface Body {
+  readonly sites: Site[]
+  readonly assignments: AssignmentSite[]
+  readonly targets: Word[]
+}
+
+export interface FunctionBody extends Body {
+  called: boolean
+  /** How many of its calls are being read, one inside of the other. */
+  active: number
+}
+
+/** Everything about one classification. Variables hold what is assigned anywhere in it, whatever the order. */
+export interface State {
+  readonly shell: Shell
+  readonly definitions: Map<string, Definition[]>
+  readonly functions: Map<string, FunctionBody>
+  /** Names whose value is being worked out, and how many of their definitions may be used for it. */
+  readonly resolving: Map<string, number>
+  /** `$1`, `$2` ...: known inside of a function whose call was seen. */
+  positional: readonly string[] | undefined
+  shifts: boolean
+  depth: number
+  left: number
+}
+
+/** Thrown when reading on would take too long; the command then counts as too tangled. */
+export class Tangled extends Error {}
+
+export function spend(state: State, amount: number): void {
+  state.left -= amount
+  if (state.left < 0) throw new Tangled()
+}
+
+export function newState(shell: Shell): State {
+  return {
+    shell,
+    definitions: new Map(),
+    functions: new Map(),
+    resolving: new Map(),
+    positional: undefined,
+    shifts: false,
+    depth: 0,
+    left: fuel,
+  }
+}
+
+export const newBody = (): FunctionBody => ({
+  sites: [],
+  assignments: [],
+  targets: [],
+  called: false,
+  active: 0,
+})
+
+export function define(state: State, name: string, definition: Definition): void {
+  const known = state.definitions.get(name)
+  if (known === undefined) state.definitions.set(name, [definition])
+  else known.push(definition)
+}

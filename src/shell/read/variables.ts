@@ -1,0 +1,62 @@
+import { mostAlternatives } from '../limits.ts'
+import { isPlain, unknown } from '../marks.ts'
+import { type State, spend, type Value } from './state.ts'
+
+/** What variables hold that every shell sets. Folders are unknown, but paths all the same. */
+const preset: Readonly<Record<string, string>> = {
+  '0': 'bash',
+  BASH: 'bash',
+  SHELL: 'bash',
+  IFS: ' ',
+  HOME: `/${unknown}`,
+  PWD: `/${unknown}`,
+  OLDPWD: `/${unknown}`,
+  TMPDIR: `/${unknown}`,
+}
+
+/** Every value a variable may have, by the assignments of the whole command; what it does not set is unknown. */
+export function valuesOf(name: string, state: State): readonly Value[] {
+  spend(state, 2)
+  if (/^[@*]$|^[1-9]\d*$/.test(name)) return positionals(name, state)
+  const definitions = state.definitions.get(name) ?? []
+  const usable = state.resolving.get(name) ?? definitions.length
+  if (usable === 0) return [[preset[name] ?? unknown]]
+  const values: Value[] = []
+  const before = state.resolving.get(name)
+  for (let at = 0; at < usable && values.length <= mostAlternatives; at += 1) {
+    const definition = definitions[at]
+    if (definition === undefined) break
+    // Its own value, inside of it, is what the assignments before it made.
+    state.resolving.set(name, at)
+    const assigned = definition.values()
+    if (!definition.append) values.push(...assigned)
+    else values.push(...longer(values, assigned))
+  }
+  if (before === undefined) state.resolving.delete(name)
+  else state.resolving.set(name, before)
+  return values.length > mostAlternatives ? [[unknown]] : values
+}
+
+/** `x+=text` adds to the text, `a+=(b)` to the elements: either way every value before it grows. */
+function longer(values: readonly Value[], added: readonly Value[]): Value[] {
+  const starts = values.length === 0 ? [['']] : values
+  return starts
+    .flatMap((start) => added.flatMap((more) => [[(start[0] ?? '') + (more[0] ?? '')], [...start, ...more]]))
+    .slice(0, mostAlternatives)
+}
+
+function positionals(name: string, state: State): readonly Value[] {
+  const set = state.definitions.get('@')?.flatMap((definition) => definition.values()) ?? []
+  const known = state.positional === undefined ? set : [state.positional, ...set]
+  if (known.length === 0) return [[unknown]]
+  const lists = state.shifts ? known.flatMap((list) => list.map((_, at) => list.slice(at))) : known
+  if (lists.length > mostAlternatives) return [[unknown]]
+  if (name === '@' || name === '*') return lists
+  return lists.map((list) => [list[Number(name) - 1] ?? ''])
+}
+
+/** What splits unquoted values into fields: white space, and whatever the command sets `IFS` to. */
+export function separators(state: State): RegExp {
+  const set = state.definitions.has('IFS') ? valuesOf('IFS', state).flat().filter(isPlain).join('') : ''
+  return set === '' ? /[ \t\n]+/ : new RegExp(`[ \\t\\n${set.replaceAll(/[\\\]^-]/g, '\\$&')}]+`)
+}

@@ -1,0 +1,234 @@
+import { type ArrayValue, type DoubleQuotedChild, parse, type Word, type WordPart } from 'unbash'
+import { longestWord, mostAlternatives } from '../limits.ts'
+import { isDynamic, one, output, star, unknown, withoutUnknowns } from '../marks.ts'
+import { splitBraces } from './braces.ts'
+import { outputOf } from './output.ts'
+import { changed } from './parameters.ts'
+import { type State, spend, type Value } from './state.ts'
+import { separators, valuesOf } from './variables.ts'
+
+/*
+ * A word as the shell makes it: quotes gone, variables filled in where the command sets them, split into fields. One
+ * word can read several ways when a variable has several values, so everything here deals in alternatives.
+ */
+
+/** A stretch of a word. `split`: unquoted, so white space in it makes fields. `cut`: a new field begins before it. */
+interface Piece {
+  readonly text: string
+  readonly quoted: boolean
+  readonly split: boolean
+  readonly cut: boolean
+}
+type Pieces = readonly Piece[]
+type Part = WordPart | DoubleQuotedChild
+
+const stretch = (text: string, quoted: boolean, split = false, cut = false): Piece => ({
+  text,
+  quoted,
+  split,
+  cut,
+})
+
+/** All readings of a list of words as fields, and again with everything unknown left out: `$SUDO curl`, `cu$@rl`. */
+export function expandWords(words: readonly Word[], state: State): string[][] {
+  const read = words.map((word) => piecesOf(word, state))
+  const ifs = separators(state)
+  const full = product(
+    read.map((readings) => readings.map((pieces) => fieldsOf(pieces, ifs))),
+    [unknown],
+  )
+  if (!read.flat(2).some(({ text }) => isDynamic(text))) return full
+  const emptied = read.map((readings) =>
+    readings.map((pieces) => fieldsOf(pieces.map(withoutWhatIsUnknown), ifs)),
+  )
+  return [...full, ...product(emptied, [])]
+}
+
+/** A word as one text, as in an assignment or after `<<<`, where nothing is split. */
+export function textsOf(word: Word, state: State): string[] {
+  return joined(piecesOf(word, state))
+}
+
+/** The parts of an unquoted heredoc as one text. */
+export function heredocText(parts: readonly WordPart[], state: State): string {
+  return joined(partsOf(parts, true, state))[0] ?? unknown
+}
+
+/** What an assignment can set: one text, or an array's elements. */
+export function assignedValues(value: Word | ArrayValue, state: State): readonly Value[] {
+  if (value.type === 'Word') return textsOf(value, state).map((text) => [text])
+  return product(
+    value.elements.map((element) =>
+      piecesOf(element, state).map((pieces) => fieldsOf(pieces, separators(state))),
+    ),
+    [unknown],
+  )
+}
+
+const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUnknowns(part.text) })
+const joined = (readings: readonly Pieces[]): string[] =>
+  readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
+
+/** Every combination of one reading each; what there are too many of becomes `instead`. */
+function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
+  let all: T[][] = [[]]
+  for (const readings of columns) all = extended(all, readings, instead)
+  return all
+}
+
+/** In place where there is one way to go on, as nearly always: words can have thousands of parts. */
+function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: readonly T[]): T[][] {
+  const kept = readings.length * all.length > mostAlternatives ? [instead] : readings
+  const [only] = kept
+  if (kept.length !== 1 || only === undefined)
+    return all.flatMap((before) => kept.map((next) => [...before, ...next]))
+  for (const each of all) for (const next of only) each.push(next)
+  return all
+}
+
+function fieldsOf(pieces: Pieces, ifs: RegExp): string[] {
+  const fields: string[] = []
+  let field: string | undefined
+  const end = (): void => {
+    if (field !== undefined) fields.push(field)
+    field = undefined
+  }
+  for (const { text, quoted, split, cut } of pieces) {
+    if (cut) end()
+    if (!split) {
+      if (quoted || text !== '') field = (field ?? '') + text
+      continue
+    }
+    for (const [at, bit] of text.split(ifs).entries()) {
+      if (at > 0) end()
+      if (bit !== '') field = (field ?? '') + bit
+    }
+  }
+  end()
+  return fields
+}
+
+function piecesOf(word: Word, state: State): Pieces[] {
+  const { parts } = word
+  spend(state, 1)
+  if (parts === undefined) return [[stretch(word.value, false)]]
+  spend(state, word.end - word.pos)
+  const brace = parts.findIndex(({ type }) => type === 'BraceExpansion')
+  return brace < 0 ? partsOf(parts, false, state) : bracesOf(parts, brace, state)
+}
+
+/** Brace expansion comes before everything else and only looks at text: each outcome is read as a word of its own. */
+function bracesOf(parts: readonly WordPart[], at: number, state: State): Pieces[] {
+  const text = (some: readonly WordPart[]): string => some.map((part) => part.text).join('')
+  const choices = splitBraces(parts[at]?.text ?? '')
+  if (choices === undefined) return [[stretch(unknown, false)]]
+  const [before, after] = [text(parts.slice(0, at)), text(parts.slice(at + 1))]
+  const code = `: ${choices.map((choice) => before + choice + after).join(' ')}`
+  spend(state, code.length * 2)
+  const [first] = parse(code).commands
+  if (first?.command.type !== 'Command') return [[stretch(unknown, false)]]
+  const words = first.command.suffix.filter((part) => part.type === 'Word')
+  return product(
+    words.map((each) => piecesOf(each, state).map((pieces) => [stretch('', false, false, true), ...pieces])),
+    [stretch(unknown, false, false, true)],
+  )
+}
+
+function partsOf(parts: readonly Part[], quoted: boolean, state: State): Piece[][] {
+  let all: Piece[][] = [[]]
+  let length = 0
+  const instead = [stretch(unknown, quoted, !quoted)]
+  for (const part of parts) {
+    const readings = partReadings(part, quoted, state)
+    for (const pieces of readings) for (const { text } of pieces) length += text.length
+    if (length > longestWord) return [instead]
+    all = extended(all, readings, instead)
+    spend(state, all.length)
+  }
+  return all
+}
+
+function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
+  switch (part.type) {
+    case 'Literal':
+      return [[stretch(part.value, quoted)]]
+    case 'SingleQuoted':
+    case 'AnsiCQuoted':
+      return [[stretch(part.value, true)]]
+    case 'DoubleQuoted':
+    case 'LocaleString':
+      return partsOf(part.parts, true, state).map((pieces) => [stretch('', true), ...pieces])
+    case 'Glob':
+      return [[stretch(part.kind === 'star' ? star : one, false)]]
+    case 'ExtendedGlob':
+      return [[stretch(star, false)]]
+    case 'ProcessSubstitution':
+      return [[stretch('/dev/fd/63', false)]]
+    case 'SimpleExpansion':
+      return filled(part.text.slice(1), valuesOf(part.text.slice(1), state), quoted)
+    case 'ParameterExpansion':
+      return parameterReadings(part, quoted, state)
+    case 'CommandExpansion': {
+      const printed = part.script && outputOf(part.script, (words) => expandWords(words, state)[0] ?? [])
+      return [[stretch(printed?.replace(/\n+$/, '') ?? output, quoted, !quoted)]]
+    }
+    default:
+      // arithmetic, and braces that were not expanded
+      return [[stretch(unknown, quoted, !quoted)]]
+  }
+}
+
+function parameterReadings(
+  part: Extract<WordPart, { type: 'ParameterExpansion' }>,
+  quoted: boolean,
+  state: State,
+): Pieces[] {
+  const { operation, prefix } = part
+  const nothing = [[stretch(unknown, quoted, !quoted)]]
+  if (prefix === '#' || operation?.type === 'Names' || operation?.type === 'Unknown') return nothing
+  let values = valuesOf(part.parameter, state)
+  if (prefix === '!') values = values.flatMap(([name = '']) => valuesOf(name, state))
+  const index = part.index?.value
+  if (index !== undefined) values = elements(values, index)
+  if (operation === undefined) return filled(index ?? part.parameter, values, quoted)
+  if (operation.type === 'Default') {
+    const operand = partsOf(operation.operand.parts ?? [], quoted, state)
+    const plain =
+      operation.operand.parts === undefined ? [[stretch(operation.operand.value, quoted, !quoted)]] : operand
+    const own = operation.operator.endsWith('+') ? [] : filled(index ?? part.parameter, values, quoted)
+    return operation.operator.endsWith('?') ? own : [...own, ...plain]
+  }
+  const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
+  return filled(
+    index ?? part.parameter,
+    values.map((value) => value.map((text) => changed(text, operation.operator, first, second))),
+    quoted,
+  )
+}
+
+type Operation = NonNullable<Extract<WordPart, { type: 'ParameterExpansion' }>['operation']>
+
+function operandsOf(operation: Operation): Word[] {
+  if (operation.type === 'Slice')
+    return operation.length ? [operation.offset, operation.length] : [operation.offset]
+  if (operation.type === 'Replace') return [operation.pattern, operation.replacement]
+  if (operation.type === 'Remove' || operation.type === 'Transform') return [operation.operand]
+  return operation.type === 'CaseModification' && operation.operand ? [operation.operand] : []
+}
+
+function elements(values: readonly Value[], index: string): readonly Value[] {
+  if (index === '@' || index === '*') return values
+  if (/^\d+$/.test(index)) return values.map((value) => [value[Number(index)] ?? ''])
+  return values.flatMap((value) => value.map((text) => [text]))
+}
+
+/** Values put into a word. `$@` and `${a[@]}` keep their elements apart, even between double quotes. */
+function filled(which: string, values: readonly Value[], quoted: boolean): Pieces[] {
+  if (values.length > mostAlternatives) return [[stretch(unknown, quoted, !quoted)]]
+  return values.map((value) => {
+    if (which !== '@' && which !== '*') return [stretch(value[0] ?? '', quoted, !quoted)]
+    if (quoted && which === '*') return [stretch(value.join(' '), true)]
+    // Between quotes too, what is not known of `"$@"` can be no word at all.
+    return value.map((text, at) => stretch(text, quoted && text !== unknown, !quoted, at > 0))
+  })
+}

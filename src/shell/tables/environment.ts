@@ -1,0 +1,64 @@
+/*
+ * Variables by which a program is told to run something else, or to read code from somewhere. Setting one makes the
+ * command a script, for what runs then is not what the command says.
+ */
+const list = (text: string): string[] => text.trim().split(/\s+/)
+
+/** The value is a command, a library or a file of code, whatever it is. */
+export const runsCode: ReadonlySet<string> = new Set(
+  list(`
+    BASH_ENV ENV ZDOTDIR PROMPT_COMMAND SHELLOPTS BASHOPTS BASH_LOADABLES_PATH
+    LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES DYLD_FORCE_FLAT_NAMESPACE GCONV_PATH
+    GIT_SSH GIT_SSH_COMMAND GIT_PROXY_COMMAND GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS GIT_EXEC_PATH
+    GIT_TEMPLATE_DIR GIT_CONFIG GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM
+    GIT_ALTERNATE_OBJECT_DIRECTORIES
+    RSYNC_RSH RSYNC_CONNECT_PROG CVS_RSH SVN_SSH HGRCPATH HG_SSH TAR_OPTIONS RIPGREP_CONFIG_PATH LESSOPEN LESSCLOSE
+    FZF_DEFAULT_COMMAND FZF_CTRL_T_COMMAND PERL5OPT PERL5DB RUBYOPT PYTHONSTARTUP PYTHONBREAKPOINT
+    RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CARGO_BUILD_RUSTC_WRAPPER CARGO_BUILD_RUSTC
+    NPM_CONFIG_SCRIPT_SHELL NPM_CONFIG_NODE_OPTIONS NPM_CONFIG_GIT NPM_CONFIG_ONLOAD_SCRIPT
+    DOCKER_HOST_COMMAND PIP_CONFIG_FILE CURL_HOME WGETRC COMMAND_NOT_FOUND_HANDLE`),
+)
+
+/** The value is a program that shows or edits text. */
+export const runsProgram: ReadonlySet<string> = new Set(
+  list(`
+    PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER AWS_PAGER GH_PAGER BAT_PAGER DELTA_PAGER PSQL_PAGER GLAB_PAGER
+    EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR SVN_EDITOR HGEDITOR FCEDIT GH_EDITOR
+    BROWSER GH_BROWSER GIT_MERGE_AUTOEDIT_COMMAND`),
+)
+/** Values of these that agents set all the time, to get a text printed or to keep an editor from waiting. */
+export const harmless: ReadonlySet<string> = new Set([
+  '',
+  'cat',
+  'true',
+  ':',
+  'vi',
+  'vim',
+  'nvim',
+  'nano',
+  'emacs',
+])
+
+/** Options of a run time: a script where they load code. */
+export const optionsFor: Readonly<Record<string, RegExp>> = {
+  NODE_OPTIONS:
+    /(^|\s)(-r|--(require|import|loader|experimental-loader|eval|env-file|inspect|snapshot-blob))\b/,
+  JAVA_TOOL_OPTIONS: /-agent|-javaagent|-Xbootclasspath|@/,
+  _JAVA_OPTIONS: /-agent|-javaagent|-Xbootclasspath|@/,
+  JDK_JAVA_OPTIONS: /-agent|-javaagent|-Xbootclasspath|@/,
+  MAVEN_OPTS: /-agent|-javaagent|-Xbootclasspath/,
+  GRADLE_OPTS: /-agent|-javaagent|-Xbootclasspath/,
+  GOFLAGS: /-(toolexec|exec|vettool|overlay)/,
+  MAKEFLAGS: /eval|SHELL|-f/,
+  GNUMAKEFLAGS: /eval|SHELL|-f/,
+  // Prompts are expanded each time they are shown; `set -x` shows PS4.
+  PS0: /\$\(|`|\$\{/,
+  PS1: /\$\(|`/,
+  PS2: /\$\(|`/,
+  PS4: /\$\(|`/,
+  LESS: /\+!|\+&|--lesskey/,
+  MANOPT: /-P|--pager/,
+}
+
+/** Folders in which programs or libraries are looked for. */
+export const searched: ReadonlySet<string> = new Set(list('PATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH'))

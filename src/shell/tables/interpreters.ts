@@ -1,0 +1,33 @@
+/*
+ * Programs that run code: given as a file, an argument, standard input or typed in. `versions` are the arguments that,
+ * alone, only print a text; they differ (`python -v` runs, `node -v` does not).
+ */
+const list = (text: string): string[] => text.trim().split(/\s+/)
+
+/** Read with `-c`: their code is ours to read. */
+export const shells: ReadonlySet<string> = new Set(
+  list('sh bash dash zsh ksh ksh93 mksh ash rbash yash posh fish csh tcsh osh'),
+)
+/** Shells of another language: code in them is not read. */
+const otherShells = list('pwsh powershell cmd nu elvish xonsh')
+
+const common = list('--version --help -V')
+export const interpreters: ReadonlyMap<string, readonly string[]> = new Map([
+  ...list('node nodejs bun deno ruby php perl lua luajit java').map((name): [string, string[]] => [
+    name,
+    [...common, '-v', '-h', '-version', 'version', 'help'],
+  ]),
+  ...otherShells.map((name): [string, string[]] => [name, [...common, '-h']]),
+  ...list(`
+    python pypy ipython bpython jupyter perl6 raku irb rscript r julia octave matlab tclsh wish expect groovy scala
+    kotlin jshell clojure clj bb elixir iex erl escript ghci runghc runhaskell ocaml ocamlrun utop racket guile sbcl clisp ecl
+    chicken-csi csi gosh ts-node tsx esno vite-node zx nodemon osascript qjs d8 jsc
+    psql mysql mariadb sqlite3 sqlite mongosh mongo cqlsh clickhouse-client isql sqlcmd sqlplus usql duckdb pgcli mycli litecli
+    gdb lldb m4 wasmtime wasmer wine mono ansible ansible-playbook ansible-console
+    rails streamlit uvicorn gunicorn flask celery hypercorn pm2 forever supervisord
+    wolframscript maxima sage tmuxinator
+    vbscript cscript wscript mshta rundll32 regsvr32 autoit ahk`).map((name): [string, string[]] => [
+    name,
+    [...common, '-h'],
+  ]),
+])

@@ -1,0 +1,172 @@
+/*
+ * Programs that send data out, whatever their arguments: the specification's "URL fetch/upload tools, version-control
+ * push, pull-request creation, secure copy, package publish, object-store copy to a bucket URL", with what else in
+ * common use does the same.
+ */
+
+/** Found as a word in a text that cannot be read, these say enough. */
+const unmistakable = `
+  curl wget wget2 aria2c axel httpie xh xhs curlie lynx w3m elinks lwp-request lwp-download yt-dlp youtube-dl
+  scp sftp pscp psftp rcp ssh slogin autossh rsh rlogin mosh sshfs ssh-copy-id parallel-scp pssh pscp.pssh
+  nc ncat netcat nc.openbsd nc.traditional socat telnet ftp tftp lftp ncftp ncftpput ncftpget ftpput ftpget smbclient
+  croc wormhole magic-wormhole ngrok cloudflared localtunnel frpc chisel
+  sendmail mailx s-nail mutt neomutt msmtp ssmtp swaks mpack pastebinit
+  websocat wscat grpcurl kcat kafkacat mosquitto_pub whois gh-pages gnutls-cli ztcp azcopy
+  semantic-release release-it surge git-push git-send-email`
+
+/** These are words of other languages, or of addresses, as well. */
+const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
+
+const list = (text: string): string[] => text.trim().split(/\s+/)
+const certain = list(unmistakable)
+export const senders: ReadonlySet<string> = new Set(certain)
+/** Every program of this table, as a command. */
+export const sendingPrograms: readonly string[] = [...certain, ...list(ambiguous)]
+
+/**
+ * Subcommands that send data out; a path is what stands before the operands, options left aside. Programs whose answer
+ * depends on operands or options (git, gh, aws, npm ...) have readers of their own, which use these lines too.
+ */
+const sending: Readonly<Record<string, string>> = {
+  // version control
+  git: 'push|send-email|send-pack|http-push|imap-send|svn dcommit|svn commit|lfs push|subtree push|p4 submit|review|annex sync|annex copy|cl upload',
+  hg: 'push|email',
+  svn: 'commit|ci|import',
+  bzr: 'push|send',
+  brz: 'push|send',
+  jj: 'git push',
+  sl: 'push|pr submit|ghstack|submit',
+  fossil: 'push|sync',
+  darcs: 'push|send',
+  p4: 'submit|shelve',
+  cvs: 'commit|ci|import',
+  gt: 'submit|stack submit',
+  arc: 'diff|land',
+  repo: 'upload',
+  dvc: 'push',
+  'git-lfs': 'push',
+  // pull requests and what else goes to a forge
+  hub: 'push|pull-request|release create|release edit|issue create|gist create|create|fork|sync',
+  glab: 'mr create|mr new|mr note|mr update|mr merge|mr approve|issue create|issue new|issue note|issue update|release create|release upload|snippet create|repo create|variable set',
+  tea: 'pr create|pulls create|issue create|issues create|release create|releases create|comment',
+  // packages and images
+  npm: 'publish|unpublish|deprecate|dist-tag add|dist-tags add|owner add|access set|access grant|stage publish',
+  yarn: 'publish|npm publish|npm tag add',
+  pnpm: 'publish',
+  bun: 'publish',
+  deno: 'publish|deploy',
+  jsr: 'publish',
+  lerna: 'publish',
+  changeset: 'publish',
+  rush: 'publish',
+  nx: 'release publish|release',
+  twine: 'upload',
+  poetry: 'publish',
+  uv: 'publish',
+  hatch: 'publish',
+  flit: 'publish',
+  pdm: 'publish',
+  rye: 'publish',
+  maturin: 'publish|upload',
+  anaconda: 'upload',
+  cargo: 'publish|yank|owner|release',
+  gem: 'push|yank|owner',
+  mvn: 'deploy|release:perform|deploy:deploy-file|site-deploy',
+  mvnw: 'deploy|release:perform',
+  sbt: 'publish|publishsigned|+publish',
+  lein: 'deploy',
+  vsce: 'publish',
+  ovsx: 'publish',
+  pod: 'trunk push|repo push',
+  mix: 'hex.publish',
+  dotnet: 'nuget push',
+  nuget: 'push',
+  luarocks: 'upload',
+  dart: 'pub publish|pub lish',
+  flutter: 'pub publish|pub lish',
+  stack: 'upload',
+  cabal: 'upload',
+  conan: 'upload',
+  snapcraft: 'upload|push|release',
+  goreleaser: 'release|publish',
+  helm: 'push|cm-push',
+  oras: 'push|copy|cp|attach',
+  crane: 'push|copy|cp|append',
+  skopeo: 'copy|sync',
+  buildah: 'push',
+  docker: 'push|image push|manifest push|plugin push|compose push|trust sign|buildx imagetools create',
+  podman: 'push|image push|manifest push|scp|image scp',
+  nerdctl: 'push|image push|compose push',
+  'docker-compose': 'push',
+  jf: 'rt upload|rt u|rt dp|rt docker-push',
+  jfrog: 'rt upload|rt u|rt dp|rt docker-push',
+  cachix: 'push',
+  'huggingface-cli': 'upload|upload-large-folder',
+  hf: 'upload|upload-large-folder',
+  kaggle: 'datasets create|datasets version|kernels push|competitions submit',
+  wandb: 'sync|artifact put',
+  mkdocs: 'gh-deploy',
+  mike: 'deploy',
+  // deployments upload what is deployed
+  vercel: 'deploy|--prod',
+  netlify: 'deploy',
+  wrangler: 'deploy|publish|pages deploy|r2 object put|kv key put|kv bulk put|secret put',
+  firebase: 'deploy|hosting:channel:deploy|appdistribution:distribute',
+  fly: 'deploy',
+  flyctl: 'deploy',
+  railway: 'up',
+  eb: 'deploy',
+  sam: 'deploy|publish',
+  cdk: 'deploy',
+  serverless: 'deploy',
+  sls: 'deploy',
+  modal: 'deploy',
+  expo: 'publish',
+  eas: 'update|submit|build',
+  cf: 'push',
+  // object stores and clouds (tables/stores.ts reads copies by their operands)
+  az: 'storage blob upload|storage blob upload-batch|storage blob sync|storage blob copy start|storage file upload|storage file upload-batch|storage fs file upload|storage fs directory upload|storage copy|repos pr create|artifacts universal publish|webapp deploy|webapp up|functionapp deploy|acr build|acr import',
+  gcloud:
+    'app deploy|functions deploy|run deploy|builds submit|compute scp|compute ssh|pubsub topics publish|storage sign-url',
+  bq: 'load|insert',
+  s3cmd: 'put|sync|cp|mv|signurl|modify',
+  b2: 'upload-file|upload-unbound-stream|file upload|sync|get-download-url-with-auth',
+  restic: 'backup|copy',
+  duplicity: 'full|incremental|backup',
+  coscmd: 'upload',
+  rclone: 'rcat|serve|link|copyurl|mount',
+  swift: 'upload',
+  tailscale: 'file cp|serve|funnel',
+  kubectl: 'cp',
+  oc: 'cp|rsync|start-build',
+  heroku: 'container:push|builds:create|run|ps:exec',
+  openssl: 's_client|s_server|ocsp',
+  adb: 'push|sync',
+  codecov: 'upload|do-upload|upload-process',
+  'sentry-cli': 'upload-dif|sourcemaps upload|releases files|send-event|debug-files upload',
+}
+
+/** Of these, whose operands decide as a rule, the words that say enough in a text that cannot be read. */
+const telling: Readonly<Record<string, string>> = {
+  gh: 'pr create|pr new|pr comment|pr review|issue create|issue comment|gist create|release create|release upload|api post|workflow run',
+  aws: 's3 cp|s3 mv|s3 sync|s3 presign|s3api put-object|sns publish|sqs send-message|lambda invoke',
+  gsutil: 'cp|mv|rsync',
+  s5cmd: 'cp|mv|sync',
+  gcloud: 'storage cp|storage mv|storage rsync',
+  rclone: 'copy|sync|move|copyto',
+}
+
+const taken = (table: Readonly<Record<string, string>>): [string, readonly (readonly string[])[]][] =>
+  Object.entries(table).map(([program, paths]) => [program, paths.split('|').map((path) => path.split(' '))])
+
+/** Programs and their sending subcommands, each as its words. */
+export const sendingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map(taken(sending))
+
+/** The same and more, for a text of which only the words can be looked at. */
+export const tellingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map([
+  ...taken(sending),
+  ...taken(telling).map(([program, paths]): [string, readonly (readonly string[])[]] => [
+    program,
+    [...paths, ...(sendingPaths.get(program) ?? [])],
+  ]),
+])

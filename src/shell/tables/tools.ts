@@ -1,0 +1,59 @@
+/*
+ * Tests and builds are not counted as scripts (specification, "Classification of agent tool calls", remark 3). These
+ * tables say what is a test or a build where a name alone stands for it.
+ */
+const list = (text: string): string[] => text.trim().split(/\s+/)
+
+/** Tools that package runners (`npx`, `uvx`, `bundle exec` ...) may start without it being a script. */
+export const testTools: ReadonlySet<string> = new Set(
+  list(`
+    jest vitest mocha ava tap nyc c8 karma jasmine qunit uvu cypress playwright wtr
+    eslint tslint stylelint prettier biome oxlint oxfmt dprint standard xo knip depcheck markdownlint markdownlint-cli2
+    commitlint cspell publint attw tsd htmlhint
+    tsc vue-tsc svelte-check tsup esbuild rollup webpack swc babel rspack unbuild ncc microbundle
+    pytest py.test unittest tox nox coverage mypy ruff black flake8 pylint isort pyright basedpyright bandit pycodestyle
+    pydocstyle pyflakes codespell yamllint vulture sphinx-build doctest pre-commit ty
+    rspec rubocop minitest cucumber standardrb
+    phpunit pest phpstan psalm php-cs-fixer phpcs pint paratest
+    ctest golangci-lint staticcheck gotestsum`),
+)
+
+/** Of these tools only the subcommand named is a test or a build. */
+export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
+  ...list(
+    'vite next nuxt astro remix ng vue-cli-service react-scripts parcel gatsby expo-doctor storybook',
+  ).map((name): [string, RegExp] => [name, /^(build|test|lint|check|typecheck)$/]),
+  ['hardhat', /^(test|compile)$/],
+  ['mkdocs', /^build$/],
+  ['truffle', /^(test|compile)$/],
+  ['rake', /^(test|spec|build|lint|rubocop)$/],
+  ['rails', /^test$/],
+])
+
+/** Python modules that are tools of this kind, or install packages. */
+export const testModules: ReadonlySet<string> = new Set([
+  ...testTools,
+  ...list(
+    'build compileall py_compile pip venv virtualenv json.tool pipdeptree piptools ensurepip tabnanny timeit',
+  ),
+])
+
+const wanted = new Set(
+  list(`test tests spec specs unit integration e2e coverage cov jest vitest mocha cypress playwright pytest
+    build rebuild compile bundle tsc lint eslint typecheck typechecks types type check checks pretest prebuild posttest postbuild`),
+)
+/** With one of these in its name a script does more than build or test. */
+const more = new Set(
+  list(`deploy publish release push upload send start serve server dev seed migrate migration run exec sync
+    notify report install import export generate gen data db preview ship promote`),
+)
+
+/** Whether a package script's or a task's name says test, build, lint or type check: `test:unit`, `type-check`. */
+export function isTestOrBuild(name: string): boolean {
+  const words = name
+    .replaceAll(/([a-z])([A-Z])/g, '$1-$2')
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((word) => word !== '')
+  return wanted.has(words[0] ?? '') && !words.some((word) => more.has(word)) && words[0] !== 'check-in'
+}

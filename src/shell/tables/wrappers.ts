@@ -1,0 +1,210 @@
+import type { OptionTable } from '../programs/options.ts'
+
+/** A program that runs the command which follows its own options. */
+export interface Wrapper extends OptionTable {
+  /** Operands before the command: `timeout 5 command`. */
+  readonly skip?: number
+  /** `NAME=value` words before the command. */
+  readonly assignments?: boolean
+  /** Options whose value is shell code. */
+  readonly code?: string
+  /** The operands are put together and run by a shell. */
+  readonly joined?: boolean
+  /** Without a command it starts a shell. */
+  readonly shell?: boolean
+  /** Options that make it show something instead of running the command. */
+  readonly shows?: string
+}
+
+const plain: Wrapper = {}
+
+/** Letters and names from the programs' manuals (coreutils, util-linux, moreutils, BSD where it differs). */
+export const wrappers: Readonly<Record<string, Wrapper>> = {
+  // the shell's own
+  command: { flags: 'pvV', shows: 'v V' },
+  builtin: plain,
+  exec: { flags: 'cl', values: 'a' },
+  nocorrect: plain,
+  noglob: plain,
+  '-': plain,
+  // coreutils
+  env: {
+    flags: 'i0v',
+    values: 'uCaPS',
+    long: 'unset chdir argv0 split-string',
+    longFlags:
+      'ignore-environment null debug block-signal default-signal ignore-signal list-signal-handling help version',
+    assignments: true,
+  },
+  nice: { values: 'n', long: 'adjustment', longFlags: 'help version' },
+  nohup: { longFlags: 'help version' },
+  timeout: {
+    flags: 'fpv',
+    values: 'ks',
+    long: 'kill-after signal',
+    longFlags: 'foreground preserve-status verbose help version',
+    skip: 1,
+  },
+  stdbuf: { values: 'ioe', long: 'input output error', longFlags: 'help version' },
+  chroot: { long: 'groups userspec', longFlags: 'skip-chdir help version', skip: 1, shell: true },
+  runcon: { values: 'turl', flags: 'c', skip: 1 },
+  time: {
+    flags: 'apvVqlh',
+    values: 'fo',
+    long: 'format output',
+    longFlags: 'append portability verbose quiet help version',
+  },
+  // other users
+  sudo: {
+    flags: 'AbBEeHiKklNnPSsVv',
+    values: 'aCcDghpRrTtUu',
+    long: 'user group host prompt chdir chroot role type close-from other-user command-timeout login-class auth-type',
+    longFlags:
+      'preserve-env askpass bell background edit set-home login list non-interactive stdin shell validate version help reset-timestamp remove-timestamp preserve-groups no-update',
+    assignments: true,
+    shows: 'e edit l list v validate K k V version h help',
+  },
+  doas: { flags: 'Lns', values: 'Cu', shell: true, shows: 'L' },
+  pkexec: { long: 'user', longFlags: 'disable-internal-agent keep-cwd', shell: true },
+  run0: {
+    values: 'ugD',
+    long: 'user group chdir nice unit property description slice setenv background machine',
+    longFlags: 'no-ask-password slice-inherit pipe pty',
+    shell: true,
+  },
+  gosu: { skip: 1 },
+  'su-exec': { skip: 1 },
+  sg: { code: 'c', values: 'c', skip: 1 },
+  setuidgid: { skip: 1 },
+  envuidgid: { skip: 1 },
+  envdir: { skip: 1 },
+  softlimit: { values: 'madfslcroptm' },
+  chpst: { values: 'ubUemdofplcrtn/', flags: 'vP012' },
+  setpriv: {
+    flags: 'dh',
+    long: 'reuid regid groups securebits selinux-label apparmor-profile ambient-caps inh-caps bounding-set ruid euid rgid egid ptracer pdeathsig landlock-access landlock-rule',
+    longFlags: 'dump nnp no-new-privs clear-groups keep-groups init-groups reset-env help version',
+  },
+  // util-linux and neighbours
+  ionice: { flags: 't', values: 'cnpPu', long: 'class classdata pid pgid uid', longFlags: 'ignore' },
+  chrt: {
+    flags: 'abdfimorvR',
+    values: 'TPDp',
+    long: 'sched-runtime sched-period sched-deadline pid',
+    longFlags: 'all-tasks batch deadline fifo idle max other rr reset-on-fork verbose',
+    skip: 1,
+  },
+  taskset: { flags: 'ac', values: 'p', long: 'pid', longFlags: 'all-tasks cpu-list', skip: 1 },
+  setsid: { flags: 'cfw', longFlags: 'ctty fork wait help version' },
+  flock: {
+    flags: 'snxuoFev',
+    values: 'wEc',
+    long: 'timeout wait conflict-exit-code command',
+    longFlags: 'shared exclusive unlock nonblock nb close no-fork verbose',
+    code: 'c command',
+    skip: 1,
+  },
+  prlimit: { flags: 'v', values: 'po', long: 'pid output' },
+  choom: { values: 'np', long: 'adjust pid' },
+  uclampset: { flags: 'asRv', values: 'mMp', long: 'util-min util-max pid' },
+  setarch: { flags: 'BFILRSTXZv3', skip: 1 },
+  linux32: { flags: 'BFILRSTXZv3' },
+  linux64: { flags: 'BFILRSTXZv3' },
+  i386: plain,
+  x86_64: plain,
+  arch: { flags: 'x86_4arme', values: 'de' },
+  unshare: {
+    flags: 'fimnpuUCTrc',
+    values: 'SGRwl',
+    long: 'setuid setgid root wd propagation map-user map-group map-users map-groups setgroups monotonic boottime load-interp',
+    longFlags:
+      'mount uts ipc net pid user cgroup time fork mount-proc map-root-user map-current-user map-auto kill-child keep-caps',
+    shell: true,
+  },
+  nsenter: {
+    flags: 'amuinpCUTrwZFe',
+    values: 'tSGW',
+    long: 'target setuid setgid wdns',
+    longFlags:
+      'all mount uts ipc net pid cgroup user time root wd no-fork preserve-credentials follow-context env join-cgroup user-parent',
+    shell: true,
+  },
+  watch: {
+    flags: 'bcdegtwxprC',
+    values: 'nq',
+    long: 'interval equexit shotsdir',
+    longFlags:
+      'beep color no-color differences errexit chgexit exec precise no-title no-wrap no-rerun follow help version',
+    joined: true,
+  },
+  cgexec: { values: 'g', longFlags: 'sticky' },
+  numactl: {
+    flags: 'sHla',
+    values: 'iNmCp',
+    long: 'interleave preferred membind cpunodebind physcpubind',
+    longFlags: 'localalloc all balancing',
+  },
+  // tracing and measuring
+  strace: { flags: 'cCdDfFhikqrtTvVwxyYzZn', values: 'abeEIoOpPsSuUX' },
+  ltrace: { flags: 'bcCfhiLrStTV', values: 'aADeFlnopsuwx' },
+  valgrind: plain,
+  catchsegv: plain,
+  hyperfine: {
+    flags: 'iN',
+    values: 'wmMrspcnu',
+    long: 'warmup min-runs max-runs runs setup prepare conclude cleanup shell export-json export-markdown export-csv style command-name time-unit output input parameter-scan parameter-list',
+    longFlags: 'ignore-failure show-output',
+    code: 's p c setup prepare conclude cleanup',
+    joined: true,
+  },
+  // sessions, screens, files
+  'dbus-run-session': { long: 'config-file dbus-daemon' },
+  'ssh-agent': { flags: 'csDdk', values: 'aEOPt' },
+  'xvfb-run': {
+    flags: 'al',
+    values: 'efnpsw',
+    long: 'error-file auth-file server-num listen-tcp xauth-protocol server-args wait',
+    longFlags: 'auto-servernum',
+  },
+  unbuffer: { flags: 'p' },
+  fakeroot: { flags: 'uhv', values: 'lsib', long: 'lib faked' },
+  caffeinate: { flags: 'dimsu', values: 'tw' },
+  chronic: { flags: 've' },
+  ifne: { flags: 'n' },
+  rlwrap: { values: 'bcCDfgHlmMpPqsStwz', flags: 'aAeiInNorRuvWX' },
+  tini: { flags: 'sgvw', values: 'pe' },
+  'dumb-init': { flags: 'cv', values: 'r' },
+  firejail: plain,
+  bwrap: plain,
+  proot: { values: 'rbqwkmvpiRS0' },
+  eatmydata: plain,
+  busybox: { longFlags: 'list list-full help install' },
+  toybox: plain,
+  torify: { flags: 'v' },
+  torsocks: { flags: 'iqd', values: 'aPup' },
+  proxychains: { flags: 'q', values: 'f' },
+  proxychains4: { flags: 'q', values: 'f' },
+  sshpass: { flags: 'ev', values: 'fdpP' },
+  'cross-env': { assignments: true },
+  'cross-env-shell': { assignments: true, joined: true },
+  dotenv: { flags: 'co', values: 'efvp' },
+  dotenvx: { values: 'ef', skip: 1 },
+  'env-cmd': { values: 'fre', longFlags: 'silent verbose no-override use-shell', long: 'file environments' },
+  direnv: { skip: 2 },
+  doppler: { skip: 1, values: 'pc', long: 'project config command', code: 'command' },
+  op: { skip: 1, long: 'env-file account' },
+  'aws-vault': { skip: 2 },
+  entr: { flags: 'acdnprsz' },
+  retry: { values: 'tds', long: 'times delay' },
+  mpirun: { values: 'nHx', long: 'np host hostfile', flags: 'v' },
+  mpiexec: { values: 'nHx', long: 'np host hostfile', flags: 'v' },
+  srun: { values: 'nNpctJowAqw' },
+  // processor, memory, folders
+  'systemd-run': {
+    flags: 'rtPqGdSv',
+    values: 'puEHM',
+    long: 'unit property description slice service-type uid gid nice working-directory setenv host machine on-active on-boot on-startup on-unit-active on-unit-inactive on-calendar timer-property path-property socket-property background',
+    longFlags:
+      'scope user system wait pty pipe quiet collect no-block remain-after-exit same-dir send-sighup shell no-ask-password slice-inherit expand-environment no-pager',
+  },
+}

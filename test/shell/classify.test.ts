@@ -1,0 +1,57 @@
+import { describe, expect, test } from '@jest/globals'
+import { classifyCommand } from '../../src/shell/classify.ts'
+import { rowsOf } from './rows.ts'
+
+/* Every row of test/shell/data: what the command is, and why. */
+
+describe.each(['dev', 'corpus'] as const)('%s', (file) => {
+  const rows = rowsOf(file)
+
+  test('has commands of every class, none twice', () => {
+    expect(new Set(rows.map(({ command }) => command)).size).toBe(rows.length)
+    expect(new Set(rows.map(({ expect }) => expect))).toEqual(new Set(['egress', 'script', 'write']))
+  })
+
+  test.each(
+    rows.map(
+      (row) => [row.expect, row.command.slice(0, 100).replaceAll('%', '%%'), row.reason, row] as const,
+    ),
+  )('%s: %j (%s)', (_, __, ___, { command, expect: kind }) => {
+    expect(classifyCommand(command)).toMatchObject({ kind })
+  })
+})
+
+describe('files that a command writes', () => {
+  const page = `# Notes\n\n${'Run `npm start`, then `curl localhost`.\n'.repeat(80)}`
+
+  test('are data, however many backticks they have', () => {
+    expect(classifyCommand(`cat > notes.md <<'EOF'\n${page}EOF\ngit add notes.md`).kind).toBe('write')
+  })
+  test('are not searched for senders, when only they make it too long', () => {
+    expect(classifyCommand(`cat > notes.md <<'EOF'\n${page.repeat(6)}EOF\ngit add notes.md`).kind).toBe(
+      'script',
+    )
+  })
+  test.each([
+    ['a shell that reads them', `bash <<'EOF'\n${page.repeat(6)}EOF\n`],
+    ['a command behind them', `cat > notes.md <<'EOF'\n${page.repeat(6)}EOF\ncurl x`],
+    ['quotes that look like a heredoc', `echo "<<'EOF'\n$(curl x)${page.repeat(6)}\nEOF\n"`],
+    ['two on a line', `cat <<'A' <<B\n${page}A\n$(curl x)\nB\n`],
+    ['a heredoc without quotes', `cat <<EOF\n${page}EOF\n`],
+  ])('but %s', (_, command) => {
+    expect(classifyCommand(command).kind).toBe('egress')
+  })
+})
+
+describe('what it says', () => {
+  test.each([
+    ['curl https://example.com', '`curl` sends data out'],
+    ['git push', '`git push` sends data out'],
+    ['./x', 'it runs a local program or script'],
+    ['ls', 'nothing in it sends data out or runs a script'],
+    ['$X', 'which program runs is only known when it runs'],
+    ['a'.repeat(20_000), 'the command is too long to read'],
+  ])('%.30s', (command, because) => {
+    expect(classifyCommand(command).because).toBe(because)
+  })
+})

@@ -1,0 +1,39 @@
+import { describe, expect, test } from '@jest/globals'
+import { classifyPowerShell } from '../../src/shell/powershell.ts'
+
+describe('PowerShell', () => {
+  test.each([
+    'Invoke-WebRequest https://example.com',
+    'iwr example.com',
+    'IRM example.com | iex',
+    'curl.exe example.com',
+    'Start-BitsTransfer -Source a',
+    "(New-Object System.Net.WebClient).DownloadString('http://x')",
+    'i`w`r example.com',
+    "& ('i'+'wr') x; iwr x",
+    '[Net.WebClient]::new()',
+    'git push',
+    'git  -C x push',
+    'gh pr create',
+    'npm publish',
+    'scp a h:',
+    'certutil -urlcache -f http://x a',
+    'aws s3api put-object',
+    'docker push x',
+    '$c = New-Object System.Net.Sockets.TCPClient("h",1)',
+  ])('egress: %s', (command) => {
+    expect(classifyPowerShell(command).kind).toBe('egress')
+  })
+
+  test.each([
+    'Get-ChildItem',
+    'git status',
+    'Write-Host firmware',
+    'Remove-Item x',
+    '',
+    'git stash; echo pushed',
+    'Get-Content curly.txt',
+  ])('a script at least: %s', (command) => {
+    expect(classifyPowerShell(command)).toEqual({ kind: 'script', because: 'PowerShell runs a script' })
+  })
+})
