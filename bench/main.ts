@@ -6,6 +6,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   runs: () => import('./runs.ts'),
   hook: () => import('./hook.ts'),
   authorize: () => import('./authorize.ts'),
+  shell: () => import('./shell.ts'),
   soak: () => import('./soak.ts'),
 }
 

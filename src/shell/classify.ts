@@ -38,7 +38,7 @@ export function classifyCommand(command: string): ShellReading {
     note,
     attempt,
     run: (words, call = nothingFed) => run(words, call, state),
-    code: (text) => readCode(text, state),
+    code: (text, words) => readWith(words, state, () => readCode(text, state)),
     environment: (name, value) => readVariable(name, value, shell),
   }
   const state = newState(shell)
@@ -53,6 +53,18 @@ export function classifyCommand(command: string): ShellReading {
     unread(text, state)
   }
   return found
+}
+
+/** `sh -c text name a b`: the text finds its words as `$0`, `$1`, `$2`. */
+function readWith(words: readonly string[] | undefined, state: State, act: () => void): void {
+  const { positional, zero } = state
+  if (words !== undefined) {
+    state.zero = words[0]
+    state.positional = words.slice(1)
+  }
+  act()
+  state.positional = positional
+  state.zero = zero
 }
 
 function readCode(text: string, state: State): void {

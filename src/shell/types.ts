@@ -18,8 +18,8 @@ export interface Shell {
   note(kind: 'script' | 'egress', because: string): void
   /** Reads words as a command of their own: what a wrapper runs. */
   run(words: readonly string[], call?: Call): void
-  /** Reads a text as shell code: what `sh -c` runs. */
-  code(text: string): void
+  /** Reads a text as shell code: what `sh -c` runs, with `$0`, `$1` ... if they are known. */
+  code(text: string, words?: readonly string[]): void
   /** A variable that programs will find in their environment. */
   environment(name: string, value: string): void
   /** What an act finds, without noting it. */

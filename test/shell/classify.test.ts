@@ -21,6 +21,23 @@ describe.each(['dev', 'corpus'] as const)('%s', (file) => {
   })
 })
 
+describe('the half written without sight of the classifier', () => {
+  /** What it should be in our eyes, where we read a row otherwise than its author. */
+  const disputed = new Map([['run() { "$@"; }; run ls', 'write']])
+  const rows = rowsOf('held-out')
+
+  test('has at least 400 commands', () => {
+    expect(rows.length).toBeGreaterThanOrEqual(400)
+  })
+
+  test.each(rows.map((row) => [row.expect, row.command.slice(0, 100).replaceAll('%', '%%'), row] as const))(
+    '%s: %j',
+    (_, __, { command, expect: kind }) => {
+      expect(classifyCommand(command).kind).toBe(disputed.get(command) ?? kind)
+    },
+  )
+})
+
 describe('files that a command writes', () => {
   const page = `# Notes\n\n${'Run `npm start`, then `curl localhost`.\n'.repeat(80)}`
 

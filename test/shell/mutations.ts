@@ -17,7 +17,7 @@ const place = fc.nat(400)
 
 /** Commands as people and agents write them, bent out of shape: joined, nested, cut, with signs put in. */
 export const mutated: fc.Arbitrary<string> = fc.oneof(
-  { weight: 3, arbitrary: fc.tuple(command, place, sign).map(([text, at, put]) => put_(text, at, put)) },
+  { weight: 3, arbitrary: fc.tuple(command, place, sign).map(([text, at, put]) => inserted(text, at, put)) },
   { weight: 2, arbitrary: fc.tuple(command, place, place).map(([text, a, b]) => cut(text, a, b)) },
   {
     weight: 3,
@@ -27,7 +27,7 @@ export const mutated: fc.Arbitrary<string> = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.tuple(command, place, command).map(([text, at, other]) => put_(text, at, other)),
+    arbitrary: fc.tuple(command, place, command).map(([text, at, other]) => inserted(text, at, other)),
   },
   {
     weight: 2,
@@ -42,7 +42,7 @@ export const mutated: fc.Arbitrary<string> = fc.oneof(
     weight: 2,
     arbitrary: fc
       .tuple(command, fc.array(fc.tuple(place, sign), { minLength: 2, maxLength: 6 }))
-      .map(([text, all]) => all.reduce((bent, [at, put]) => put_(bent, at, put), text)),
+      .map(([text, all]) => all.reduce((bent, [at, put]) => inserted(bent, at, put), text)),
   },
   { weight: 1, arbitrary: fc.array(sign, { maxLength: 40 }).map((all) => all.join(' ')) },
   { weight: 1, arbitrary: fc.array(sign, { maxLength: 40 }).map((all) => all.join('')) },
@@ -53,7 +53,7 @@ export const mutated: fc.Arbitrary<string> = fc.oneof(
   },
 )
 
-const put_ = (text: string, at: number, put: string): string => {
+const inserted = (text: string, at: number, put: string): string => {
   const where = at % (text.length + 1)
   return text.slice(0, where) + put + text.slice(where)
 }

@@ -12,13 +12,13 @@ export const shellProgram: Program = (args, shell, call, name) => {
   // `bash -n file` checks the syntax and runs nothing.
   if (args[0] === '-n' && args.length === 2 && /^[^-]/.test(args[1] ?? '')) return
   shell.note('script', `\`${name}\` runs a script`)
-  const code = codeArgument(args)
-  if (code !== undefined) shell.code(code)
+  const at = codeArgument(args)
+  if (at !== undefined) shell.code(args[at] ?? '', args.length > at + 1 ? args.slice(at + 1) : undefined)
   for (const text of fed(call)) shell.code(text)
 }
 
-/** The text after `-c`, however options are bundled: `-lc`, `-o pipefail -c`, `-c -- text`. */
-function codeArgument(args: readonly string[]): string | undefined {
+/** Where the text of `-c` is, however options are bundled: `-lc`, `-o pipefail -c`, `-c -- text`. */
+function codeArgument(args: readonly string[]): number | undefined {
   let wanted = false
   for (let at = 0; at < args.length; at += 1) {
     const arg = args[at] ?? ''
@@ -28,7 +28,7 @@ function codeArgument(args: readonly string[]): string | undefined {
     else if (/^[-+]./.test(arg)) {
       if (arg.startsWith('-') && arg.includes('c')) wanted = true
       if (/[oO]$/.test(arg)) at += 1
-    } else return wanted ? arg : undefined
+    } else return wanted ? at : undefined
   }
   return undefined
 }

@@ -106,11 +106,18 @@ export const runnerBehind =
     }
   }
 
-/** pip and its like, by `-m` or alone: they install. `pipx run` starts a program. */
+/** Options of Maven and Gradle with a value of their own: `--tests '*UploadTest'` names no task. */
+const taskOptions =
+  /^(--tests|-x|--exclude-task|-p|--project-dir|-b|--build-file|-c|--settings-file|-I|--init-script|-g|--gradle-user-home|--console|--max-workers|-pl|--projects|-f|--file|-s|--settings|-t|-rf|--resume-from|-T|--threads|-P|--activate-profiles|-D|--define|-l|--log-file|-gs|-b)$/
+
+/** Maven and Gradle: tasks by their names; tests and builds alone are not counted. */
 export const tasks: Program = (args, shell, _, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
-  const names = args.filter((arg) => !arg.startsWith('-') && !arg.includes('='))
+  const names = args.filter(
+    (arg, at) => !arg.startsWith('-') && !arg.includes('=') && !taskOptions.test(args[at - 1] ?? ''),
+  )
+  if (args.some((arg) => /^(-I|--init-script)/.test(arg))) shell.note('script', `\`${name}\` runs a script`)
   if (names.some((task) => /publish|upload|deploy/i.test(task)))
     return shell.note('egress', `\`${name}\` publishes`)
   if (names.length === 0) {

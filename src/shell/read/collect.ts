@@ -1,6 +1,7 @@
 import { type Command, forEachChild, type ParsedScript, type SyntaxNode } from 'unbash'
 import { deepest } from '../limits.ts'
 import { scanForSenders } from '../scan.ts'
+import { redirected } from './input.ts'
 import { literalOf, runsBetweenQuotes, runsWhenEvaluated } from './guards.ts'
 import { defineByBuiltin } from './reads.ts'
 import { type Body, define, newBody, type Source, spend, type State, Tangled, type Value } from './state.ts'
@@ -117,6 +118,10 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       spend(state, node.parts === undefined ? 0 : node.text.length)
       visitChildren(node, { ...place, inHeredoc: true }, state)
       return
+    case 'HereString':
+    case 'HereDoc':
+      state.texts.push(() => redirected([node], state, true))
+      break
     case 'Redirect':
       if (node.target !== undefined) place.body.targets.push(node.target)
       break

@@ -27,7 +27,10 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   )
   for (const reading of expandWords(words, state)) {
     spend(state, reading.length)
-    shell.run([...reading, ...texts], call)
+    // `. /dev/fd/9` reads what some redirection has put there.
+    const opens = state.texts.length > 0 && reading.some((word) => /^\/(dev|proc)\//.test(word))
+    const files = opens ? [...call.files, ...state.texts.flatMap((text) => text() ?? [])] : call.files
+    shell.run([...reading, ...texts], { ...call, files })
   }
 }
 

@@ -24,11 +24,12 @@ function printedBy(command: Command, state: State): string | undefined {
   )
 }
 
-function redirected(redirects: readonly Redirection[], state: State): string | undefined {
+/** What the last redirection of standard input holds, or of any descriptor. */
+export function redirected(redirects: readonly Redirection[], state: State, any = false): string | undefined {
   const last = redirects.findLast(({ operator, descriptor }) => {
     const standard =
       descriptor === undefined || (descriptor.type === 'FileDescriptor' && descriptor.value === 0)
-    return standard && operator.startsWith('<')
+    return (standard || any) && operator.startsWith('<')
   })
   if (last?.type === 'HereString') return last.target && textsOf(last.target, state)[0]
   if (last?.type === 'HereDoc') {

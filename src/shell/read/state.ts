@@ -47,10 +47,16 @@ export interface State {
   readonly shell: Shell
   readonly definitions: Map<string, Definition[]>
   readonly functions: Map<string, FunctionBody>
+  /** Values that were worked out, while nothing more is assigned. */
+  readonly values: Map<string, readonly Value[]>
   /** Names whose value is being worked out, and how many of their definitions may be used for it. */
   readonly resolving: Map<string, number>
   /** `$1`, `$2` ...: known inside of a function whose call was seen. */
   positional: readonly string[] | undefined
+  /** `$0`, where `sh -c` gives one. */
+  zero: string | undefined
+  /** What heredocs and `<<<` hold, wherever they are: a file descriptor can lead to each. */
+  readonly texts: (() => string | undefined)[]
   shifts: boolean
   depth: number
   left: number
@@ -69,8 +75,11 @@ export function newState(shell: Shell): State {
     shell,
     definitions: new Map(),
     functions: new Map(),
+    values: new Map(),
     resolving: new Map(),
     positional: undefined,
+    zero: undefined,
+    texts: [],
     shifts: false,
     depth: 0,
     left: fuel,
@@ -86,6 +95,7 @@ export const newBody = (): FunctionBody => ({
 })
 
 export function define(state: State, name: string, definition: Definition): void {
+  state.values.clear()
   const known = state.definitions.get(name)
   if (known === undefined) state.definitions.set(name, [definition])
   else known.push(definition)

@@ -17,6 +17,17 @@ const preset: Readonly<Record<string, string>> = {
 /** Every value a variable may have, by the assignments of the whole command; what it does not set is unknown. */
 export function valuesOf(name: string, state: State): readonly Value[] {
   spend(state, 2)
+  // Inside of a function, and while another value is worked out, the same name can mean something else.
+  const settled = state.resolving.size === 0 && state.positional === undefined && state.zero === undefined
+  const known = settled ? state.values.get(name) : undefined
+  if (known !== undefined) return known
+  const values = assigned(name, state)
+  if (settled) state.values.set(name, values)
+  return values
+}
+
+function assigned(name: string, state: State): readonly Value[] {
+  if (name === '0' && state.zero !== undefined) return [[state.zero]]
   if (/^[@*]$|^[1-9]\d*$/.test(name)) return positionals(name, state)
   const definitions = state.definitions.get(name) ?? []
   const usable = state.resolving.get(name) ?? definitions.length
@@ -28,9 +39,9 @@ export function valuesOf(name: string, state: State): readonly Value[] {
     if (definition === undefined) break
     // Its own value, inside of it, is what the assignments before it made.
     state.resolving.set(name, at)
-    const assigned = definition.values()
-    if (!definition.append) values.push(...assigned)
-    else values.push(...longer(values, assigned))
+    const found = definition.values()
+    if (!definition.append) values.push(...found)
+    else values.push(...longer(values, found))
   }
   if (before === undefined) state.resolving.delete(name)
   else state.resolving.set(name, before)

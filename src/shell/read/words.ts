@@ -1,6 +1,6 @@
 import { type ArrayValue, type DoubleQuotedChild, parse, type Word, type WordPart } from 'unbash'
-import { longestWord, mostAlternatives } from '../limits.ts'
-import { isDynamic, one, output, star, unknown, withoutUnknowns } from '../marks.ts'
+import { longestWord, mostAlternatives, perCode } from '../limits.ts'
+import { isDynamic, isPlain, one, output, star, unknown, withoutUnknowns } from '../marks.ts'
 import { splitBraces } from './braces.ts'
 import { outputOf } from './output.ts'
 import { changed } from './parameters.ts'
@@ -112,7 +112,7 @@ function piecesOf(word: Word, state: State): Pieces[] {
   const { parts } = word
   spend(state, 1)
   if (parts === undefined) return [[stretch(word.value, false)]]
-  spend(state, word.end - word.pos)
+  spend(state, parts.length)
   const brace = parts.findIndex(({ type }) => type === 'BraceExpansion')
   return brace < 0 ? partsOf(parts, false, state) : bracesOf(parts, brace, state)
 }
@@ -124,7 +124,7 @@ function bracesOf(parts: readonly WordPart[], at: number, state: State): Pieces[
   if (choices === undefined) return [[stretch(unknown, false)]]
   const [before, after] = [text(parts.slice(0, at)), text(parts.slice(at + 1))]
   const code = `: ${choices.map((choice) => before + choice + after).join(' ')}`
-  spend(state, code.length * 2)
+  spend(state, code.length * 2 + perCode / 3)
   const [first] = parse(code).commands
   if (first?.command.type !== 'Command') return [[stretch(unknown, false)]]
   const words = first.command.suffix.filter((part) => part.type === 'Word')
@@ -157,6 +157,8 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
       return [[stretch(part.value, true)]]
     case 'DoubleQuoted':
     case 'LocaleString':
+      // `"$@"` of nothing is no word at all, where other quotes make an empty one.
+      if (part.parts.length > 0 && part.parts.every(isList)) return partsOf(part.parts, true, state)
       return partsOf(part.parts, true, state).map((pieces) => [stretch('', true), ...pieces])
     case 'Glob':
       return [[stretch(part.kind === 'star' ? star : one, false)]]
@@ -195,15 +197,29 @@ function parameterReadings(
     const operand = partsOf(operation.operand.parts ?? [], quoted, state)
     const plain =
       operation.operand.parts === undefined ? [[stretch(operation.operand.value, quoted, !quoted)]] : operand
-    const own = operation.operator.endsWith('+') ? [] : filled(index ?? part.parameter, values, quoted)
+    // `${x+word}` is the word or nothing, whatever is known of x.
+    const own = operation.operator.endsWith('+')
+      ? [[stretch('', quoted, !quoted)]]
+      : filled(index ?? part.parameter, values, quoted)
     return operation.operator.endsWith('?') ? own : [...own, ...plain]
   }
+  if (operation.type === 'Transform' && operation.operand.value.includes('P')) prompts(values, state)
   const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
   return filled(
     index ?? part.parameter,
     values.map((value) => value.map((text) => changed(text, operation.operator, first, second))),
     quoted,
   )
+}
+
+const isList = (part: Part): boolean =>
+  part.type === 'SimpleExpansion'
+    ? part.text === '$@'
+    : part.type === 'ParameterExpansion' && part.index?.value === '@'
+
+/** `${x@P}` runs the substitutions in the value. */
+function prompts(values: readonly Value[], state: State): void {
+  for (const text of values.flat()) if (isPlain(text) && /\$\(|`/.test(text)) state.shell.code(`: ${text}`)
 }
 
 type Operation = NonNullable<Extract<WordPart, { type: 'ParameterExpansion' }>['operation']>

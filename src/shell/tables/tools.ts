@@ -33,9 +33,7 @@ export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
 /** Python modules that are tools of this kind, or install packages. */
 export const testModules: ReadonlySet<string> = new Set([
   ...testTools,
-  ...list(
-    'build compileall py_compile pip venv virtualenv json.tool pipdeptree piptools ensurepip tabnanny timeit',
-  ),
+  ...list('build pip venv virtualenv json.tool pipdeptree piptools ensurepip '),
 ])
 
 const wanted = new Set(

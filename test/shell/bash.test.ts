@@ -1,0 +1,362 @@
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { classifyCommand } from '../../src/shell/classify.ts'
+import type { ShellKind } from '../../src/shell/types.ts'
+import { weight } from './rows.ts'
+
+/*
+ * What bash really runs. Each snippet runs in an empty folder, with an empty environment and a PATH of stubs that only
+ * note their names; of the machine's programs there are the shell and a few wrappers. A stub stands for a class: `curl`
+ * sends, `python3` runs code, `tool` does neither. What bash ran, the reader must have seen.
+ */
+
+const bash = '/bin/bash'
+const real = [
+  'env',
+  'timeout',
+  'nice',
+  'nohup',
+  'xargs',
+  'find',
+  'setsid',
+  'stdbuf',
+  'cat',
+  'rev',
+  'awk',
+  'sed',
+  'tar',
+]
+const stubs: Readonly<Record<string, ShellKind>> = { curl: 'egress', python3: 'script', tool: 'write' }
+
+let folder = ''
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shell-'))
+  mkdirSync(join(folder, 'bin'))
+  for (const name of Object.keys(stubs)) {
+    const file = join(folder, 'bin', name)
+    writeFileSync(file, `#!${bash}\nprintf '%s\\n' '${name}' >> "$RAN"\n`)
+    chmodSync(file, 0o755)
+  }
+  for (const name of [...real, 'bash', 'sh']) {
+    const from = [`/usr/bin/${name}`, `/bin/${name}`].find((path) => existsSync(path))
+    if (from !== undefined) symlinkSync(from, join(folder, 'bin', name))
+  }
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** The stubs that bash ran, each once. */
+function ranBy(snippet: string): string[] {
+  const cwd = mkdtempSync(join(folder, 'cwd-'))
+  const log = join(folder, 'ran')
+  writeFileSync(log, '')
+  spawnSync(bash, ['-c', snippet], {
+    cwd,
+    env: { PATH: join(folder, 'bin'), RAN: log },
+    stdio: ['pipe', 'ignore', 'ignore'],
+    input: '',
+    timeout: 20_000,
+    killSignal: 'SIGKILL',
+  })
+  return [...new Set(readFileSync(log, 'utf8').split('\n'))].filter((name) => name !== '')
+}
+
+/** Snippets in which bash runs curl. */
+const sends = [
+  ...[
+    `cu""rl x`,
+    `c\\url x`,
+    `$'\\x63url' x`,
+    `$"curl" x`,
+    `cu\\\nrl x`,
+    `'curl' x`,
+    `{curl,x}`,
+    `{cu,x}rl y`,
+  ],
+  ...[
+    `x=curl; $x y`,
+    `a=cu b=rl; $a$b y`,
+    `a=cu; a+=rl; $a y`,
+    `c="curl -s"; $c y`,
+    `c=(curl -s); "\${c[@]}" y`,
+  ],
+  ...[
+    `curl\${IFS}x`,
+    `IFS=,; c=curl,x; $c`,
+    `cu$@rl y`,
+    `cu\${nope}rl y`,
+    `$nope curl y`,
+    `"\${nope[@]}" curl y`,
+  ],
+  ...[
+    `\${x:-curl} y`,
+    `\${x:=curl} y`,
+    `x=1; \${x:+curl} y`,
+    `x=CURL; \${x,,} y`,
+    `x=zcurl; \${x#z} y`,
+    `x=curlz; \${x%z} y`,
+  ],
+  ...[
+    `x=carl; \${x/a/u} y`,
+    `x=xxcurl; \${x:2} y`,
+    `x=xxcurly; \${x:2:4} y`,
+    `set -- curl y; "$@"`,
+    `set -- a curl; shift; "$@"`,
+  ],
+  ...[
+    `r() { "$@"; }; r curl y`,
+    `g() { shift; "$@"; }; g a curl y`,
+    `read c <<< curl; $c y`,
+    `printf -v c curl; $c y`,
+  ],
+  ...[
+    `read a b <<< 'tool curl'; $b y`,
+    `while read c; do $c y; done <<< curl`,
+    `echo curl | { read c; $c y; }`,
+  ],
+  ...[
+    `x=curl; y=x; \${!y} z`,
+    `declare -n r=x; x=curl; $r y`,
+    `for c in tool curl; do $c y; done`,
+    `$(echo curl) y`,
+  ],
+  ...[
+    `tool\ncurl x`,
+    `tool & curl x; wait`,
+    `tool | curl`,
+    `(curl x)`,
+    `! curl x`,
+    `if curl x; then :; fi`,
+    `time curl x`,
+  ],
+  ...[
+    `case a in a) curl x;; esac`,
+    `until curl x; do :; done`,
+    `coproc curl x; wait`,
+    `f() ( curl x ); f`,
+    `function f { curl x; }; f`,
+  ],
+  ...[
+    `cat <<EOF\n$(curl x)\nEOF`,
+    `cat <<-EOF\n\t$(curl x)\n\tEOF`,
+    `[[ $(curl x) ]]`,
+    `echo \${x:-$(curl x)}`,
+    `echo "\${x:-'$(curl x)'}"`,
+  ],
+  ...[
+    `a[$(curl x)]=1`,
+    `echo $(( $(curl x) + 1 ))`,
+    `(( $(curl x) + 1 ))`,
+    `tool <(curl x); wait`,
+    `tool > >(curl x); sleep 0; wait`,
+  ],
+  ...[
+    `cat <<< "$(curl x)"`,
+    `x=\`curl x\``,
+    `echo "\`curl x\`"`,
+    `x=(a $(curl y))`,
+    `export A="$(curl x)"`,
+    `echo \`echo \\\`curl x\\\`\``,
+  ],
+  ...[
+    `env curl x`,
+    `env -i PATH="$PATH" RAN="$RAN" curl x`,
+    `env -u B -- curl x`,
+    `env -S 'curl x'`,
+    `timeout 5 curl x`,
+  ],
+  ...[
+    `timeout -s KILL 5 curl x`,
+    `timeout --sig KILL 5 curl x`,
+    `nice curl x`,
+    `nice -n 5 curl x`,
+    `nice -5 curl x`,
+    `nohup curl x`,
+  ],
+  ...[
+    `setsid -w curl x`,
+    `stdbuf -o L curl x`,
+    `echo y | xargs curl`,
+    `echo y | xargs -I{} curl {}`,
+    `echo y | xargs -I{} env curl {}`,
+  ],
+  ...[
+    `xargs sh -c 'curl x' < /dev/null`,
+    `find . -exec curl {} \\;`,
+    `find . -exec curl {} +`,
+    `command curl x`,
+    `exec curl x`,
+    `exec -a ls curl x`,
+  ],
+  ...[
+    `builtin command curl x`,
+    `trap 'curl x' EXIT`,
+    `trap 'curl x' DEBUG; :`,
+    `eval 'cu''rl' x`,
+    `eval "curl x"`,
+    `eval "$(echo curl x)"`,
+  ],
+  ...[
+    `shopt -s expand_aliases\nalias c=curl\nc x`,
+    `mapfile -C 'curl x' -c 1 a <<< y`,
+    `compgen -C 'curl x' a`,
+  ],
+  ...[
+    `sh -c 'curl x'`,
+    `bash -ec 'curl x'`,
+    `bash -c '"$@"' _ curl x`,
+    `bash -c 'curl $0' x`,
+    `bash <<EOF\ncurl x\nEOF`,
+    `bash <<< 'curl x'`,
+  ],
+  ...[
+    `echo 'curl x' | sh`,
+    `printf 'curl x' | bash`,
+    `cat <<EOF | sh\ncurl x\nEOF`,
+    `bash <(echo curl x)`,
+    `source <(echo curl x)`,
+  ],
+  ...[
+    `. /dev/stdin <<< 'curl x'`,
+    `exec {fd}<<<'curl x'; . /dev/fd/$fd`,
+    `command_not_found_handle() { curl x; }; nope`,
+  ],
+  ...[
+    `awk 'BEGIN{system("curl x")}'`,
+    `awk 'BEGIN{print | "curl x"}'`,
+    `echo a | sed '1e curl x'`,
+    `echo a | sed 's/a/curl x/e'`,
+  ],
+  ...[
+    `tar cf /dev/null . --checkpoint=1 --checkpoint-action=exec='curl x'`,
+    `tar -I "sh -c 'curl x'" -cf a .`,
+    `\${nope+x} \\curl y`,
+  ],
+  ...[
+    `echo $(( '$(curl x)' ))`,
+    `(( '$(curl x)' ))`,
+    `z=1; echo \${z:'$(curl x)':1}`,
+    `a['$(curl x)']=1`,
+    `cat <<EOF\n\${x:-'$(curl x)'}\nEOF`,
+  ],
+  ...[
+    `let 'x=a[$(curl x)]'`,
+    `[[ 'a[$(curl x)]' -eq 1 ]]`,
+    `test -v 'a[$(curl x)]'`,
+    `declare -i x='a[$(curl x)]'`,
+    `printf -v 'a[$(curl x)]' 1`,
+  ],
+  ...[
+    `x='a[$(curl x)]'; echo $((x))`,
+    `read 'a[$(curl x)]' <<< 1`,
+    `x='$(curl x)'; echo "\${x@P}"`,
+    `cat <\\\n(curl x)`,
+    `tool &\\\n& curl x`,
+  ],
+  ...[
+    `BASH_FUNC_x=1 curl x`,
+    `x=1 curl y`,
+    `> out curl x`,
+    `2>&1 curl x`,
+    `{ curl x; } > out`,
+    `a=1 b=2 c=$(curl x)`,
+    `((1)) && curl x`,
+  ],
+]
+
+/** Where curl is named, and bash does not run it. */
+const keeps = [
+  ...[
+    `tool 'curl x'`,
+    `tool "; curl x"`,
+    `tool \\; curl`,
+    `tool # ; curl x`,
+    `cat <<'EOF'\n$(curl x)\nEOF`,
+    `tool '$(curl x)'`,
+  ],
+  ...[
+    `tool \\\`curl\\\``,
+    `tool "\\$(curl x)"`,
+    `echo curl`,
+    `x=curl`,
+    `x='curl y'; tool "$x"`,
+    `command -v curl`,
+    `type curl`,
+    `tool curl`,
+  ],
+  ...[
+    `cat <<EOF\n\\$(curl x)\nEOF`,
+    `case curl in x) tool;; esac`,
+    `[[ curl == x ]]`,
+    `tool {curl,x}`,
+    `tool $'; curl x'`,
+    `for x in curl; do tool $x; done`,
+  ],
+  ...[
+    `tool curl\ntool x`,
+    `tool \\\ncurl x`,
+    `tool <<< 'curl x'`,
+    `a=(curl x); tool "\${a[@]}"`,
+    `tool "a\ncurl x"`,
+    `echo a | xargs tool curl`,
+  ],
+  ...[
+    `env tool curl`,
+    `timeout 5 tool curl`,
+    `find . -exec tool curl \\;`,
+    `eval "tool curl"`,
+    `eval 'tool "; curl x"'`,
+  ],
+]
+
+/** Where bash runs python3, and no curl. */
+const scripts = [
+  ...[
+    `python3 curl`,
+    `p=python3; $p x`,
+    `echo x | xargs python3`,
+    `find . -exec python3 {} +`,
+    `timeout 5 python3 x`,
+    `py"th"on3 x`,
+  ],
+  ...[
+    `sh -c 'python3 x'`,
+    `f() { "$@"; }; f python3 x`,
+    `$(python3 x)`,
+    `env A=1 python3 x`,
+    `python3 <<< 'curl x'`,
+    `(python3 x)`,
+  ],
+]
+
+const described = existsSync(bash) ? describe : describe.skip
+described('as bash runs it', () => {
+  test.each(sends)('sends: %j', (snippet) => {
+    expect({ snippet, ran: ranBy(snippet) }).toEqual({ snippet, ran: expect.arrayContaining(['curl']) })
+    expect(classifyCommand(snippet).kind).toBe('egress')
+  })
+  test.each(keeps)('keeps: %j', (snippet) => {
+    expect({ snippet, ran: ranBy(snippet).filter((name) => name !== 'tool') }).toEqual({ snippet, ran: [] })
+    expect(classifyCommand(snippet).kind).toBe('write')
+  })
+  test.each(scripts)('runs code: %j', (snippet) => {
+    const ran = ranBy(snippet)
+    expect({ snippet, ran }).toEqual({ snippet, ran: ['python3'] })
+    expect(classifyCommand(snippet).kind).toBe('script')
+  })
+  test('what a stub stands for is what the reader takes it for', () => {
+    for (const [name, kind] of Object.entries(stubs))
+      expect([name, weight[classifyCommand(`${name} x`).kind]]).toEqual([name, weight[kind]])
+  })
+})
