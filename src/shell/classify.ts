@@ -42,8 +42,10 @@ export function classifyCommand(command: string): ShellReading {
     environment: (name, value) => readVariable(name, value, shell),
   }
   const state = newState(shell)
-  const text = command.replaceAll('\0', '')
-  if (text.length < command.length) note('script', 'the command has a character that shells drop')
+  // Nothing starts with a longer one, and what is not looked at cannot take long.
+  const start = command.slice(0, longestScan)
+  const text = start.replaceAll('\0', '')
+  if (text.length < start.length) note('script', 'the command has a character that shells drop')
   try {
     readCode(text, state)
     evaluateUncalled(state)

@@ -35,8 +35,9 @@ export function readable(text: string): { readonly length: number; readonly beca
     because = why
   }
   if (length > longest) cut(longest, 'the command is too long to read')
-  nth(text, openers, mostOpeners + 1, (at) => cut(at, 'the command is too tangled to read'))
-  nth(text, /<<(?!<)/g, mostHeredocs + 1, (at) => cut(at, 'the command is too tangled to read'))
+  const start = text.slice(0, longest)
+  nth(start, openers, mostOpeners + 1, (at) => cut(at, 'the command is too tangled to read'))
+  nth(start, /<<(?!<)/g, mostHeredocs + 1, (at) => cut(at, 'the command is too tangled to read'))
   return { length, because }
 }
 
