@@ -937,30 +937,25 @@ def authorize_body(call, settings):
 
 def pre(answer, options):
     """Asks about one call, waits for its approver if it is held, and answers the client."""
-    event = read_event()
-    answer.dialect = detect(options.dialect, event)
-    call = read_call(answer.dialect, event)
-    answer.event = call.event
-    settings = Settings(options.config)
-    settings.check()
+    try:
+        call, settings, body = question(answer, options)
+    except Refused:
+        raise
+    except Exception as error:
+        # What the model has written must not be able to end the hook in open mode.
+        raise Refused("the call cannot be read (%s)" % type(error).__name__)
     answer.fail_open = settings.fail_open
-    if answer.dialect != options.dialect:
-        # Another client than the command line was written for waits as long as it likes.
-        limit = options.started + patience(answer.dialect, None)
-        answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
-    if call.dialect == "codex" and call.tool == "Bash" and opens_prompt(str(call.arguments.get("command"))):
-        raise Refused(
-            "this starts a program that waits for commands, and Codex types into it without asking: "
-            "give it its commands as arguments"
-        )
-    body = authorize_body(call, settings)
     flush_ends(settings, call, options)
     answer.asking = True
     decided = decision(settings, body, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
     give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
+    approved = None
     while decided["decision"] == "require_approval":
         answer.waiting_for, answer.asking = (settings, decided), False
+        if decided["approval_id"] == approved:
+            raise Refused(held(decided, "is approved, and does not allow the call"))
         wait_for_approval(answer, settings, decided, give_up)
+        approved = decided["approval_id"]
         # Only the service's own `allow` lets the call run: what was approved is decided again when it is used.
         try:
             decided = decision(settings, body, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
@@ -971,6 +966,27 @@ def pre(answer, options):
     if decided["decision"] == "allow":
         answer.allow()
     answer.deny(blocked(decided))
+
+
+def question(answer, options):
+    """The call, the settings and the request's body."""
+    event = read_event()
+    answer.dialect = detect(options.dialect, event)
+    call = read_call(answer.dialect, event)
+    answer.event = call.event
+    if answer.dialect != options.dialect:
+        # Another client than the command line was written for waits as long as it likes.
+        limit = options.started + patience(answer.dialect, None)
+        answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
+    settings = Settings(options.config)
+    settings.check()
+    command = call.arguments.get("command")
+    if call.dialect == "codex" and call.tool == "Bash" and isinstance(command, str) and opens_prompt(command):
+        raise Refused(
+            "this starts a program that waits for commands, and Codex types into it without asking: "
+            "give it its commands as arguments"
+        )
+    return call, settings, authorize_body(call, settings)
 
 
 def decision(settings, body, until):

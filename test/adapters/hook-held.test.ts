@@ -78,6 +78,14 @@ test('held anew, it waits for the new approval', async () => {
   expect(asked()).toEqual([ask, look, ask, look.replace('apr_1', 'apr_2'), ask])
 })
 
+test('an approval that allows nothing is not asked about for ever', async () => {
+  answers([held], [status('approved')])
+  const ended = await runHook({ args, env: settings('open'), event })
+  expect(ended.code).toBe(2)
+  expect(ended.stderr).toContain('approval apr_1 is approved, and does not allow the call')
+  expect(asked()).toEqual([ask, look, ask])
+})
+
 test.each([
   ['rejected', 'no pushes today', 'held by rule `ask-first`: approval apr_1 was rejected: no pushes today'],
   ['cancelled', null, 'held by rule `ask-first`: approval apr_1 was cancelled'],

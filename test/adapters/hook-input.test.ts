@@ -126,7 +126,8 @@ describe('with its streams', () => {
   ])('%s, an allowed call ends with its own exit code', async (_name, closed, code) => {
     const shell = `exec ${closed}${closed === 0 ? '<' : '>'}&-; exec "$@"`
     const command = ['sh', '-c', shell, 'sh', python, '-I', '-S', hookFile]
-    expect(await runHook({ command, args, env, event: event({}) })).toMatchObject({ code })
+    const open = { ...env, SERVICE_FAIL_MODE: 'open' }
+    expect(await runHook({ command, args, env: open, event: event({}) })).toMatchObject({ code })
   })
 
   test.each([
