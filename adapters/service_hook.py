@@ -71,6 +71,10 @@ class Answer:
 
     def __init__(self):
         try:
+            os.fstat(0)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # or the copy below would take its place
+        try:
             self._out = os.dup(1)
         except OSError:
             self._out = None
@@ -937,13 +941,8 @@ def authorize_body(call, settings):
 
 def pre(answer, options):
     """Asks about one call, waits for its approver if it is held, and answers the client."""
-    try:
-        call, settings, body = question(answer, options)
-    except Refused:
-        raise
-    except Exception as error:
-        # What the model has written must not be able to end the hook in open mode.
-        raise Refused("the call cannot be read (%s)" % type(error).__name__)
+    call, settings, body = question(answer, options)
+    # Not before: what the model has written must not be able to end the hook in open mode.
     answer.fail_open = settings.fail_open
     flush_ends(settings, call, options)
     answer.asking = True

@@ -120,15 +120,18 @@ test('a client that never ends its event is answered before it loses patience, i
 
 describe('with its streams', () => {
   test.each([
-    ['no standard input', 0, 2],
-    ['no standard output', 1, 0],
-    ['no standard error', 2, 0],
-  ])('%s, an allowed call ends with its own exit code', async (_name, closed, code) => {
-    const shell = `exec ${closed}${closed === 0 ? '<' : '>'}&-; exec "$@"`
-    const command = ['sh', '-c', shell, 'sh', python, '-I', '-S', hookFile]
-    const open = { ...env, SERVICE_FAIL_MODE: 'open' }
-    expect(await runHook({ command, args, env: open, event: event({}) })).toMatchObject({ code })
-  })
+    ['no standard input', '<&-', 2],
+    ['one that cannot be read', '0>/dev/null', 2],
+    ['no standard output', '>&-', 0],
+    ['no standard error', '2>&-', 0],
+  ])(
+    '%s: an allowed call passes, one that cannot be read does not, in open mode either',
+    async (_name, redirection, code) => {
+      const command = ['sh', '-c', `exec "$@" ${redirection}`, 'sh', python, '-I', '-S', hookFile]
+      const open = { ...env, SERVICE_FAIL_MODE: 'open' }
+      expect(await runHook({ command, args, env: open, event: event({}) })).toMatchObject({ code })
+    },
+  )
 
   test.each([
     ['output nobody reads', 1],

@@ -138,6 +138,11 @@ describe.each(clients)('%s', (client) => {
     }
     expect(await runHook({ command, env: {}, event })).toMatchObject({ code: 0, stderr: '' })
     expect(await runHook({ command, env: {}, event: 'nonsense' })).toMatchObject({ code: 2 })
+    // Python ends with 1 after a syntax error, which no client takes for a deny.
+    writeFileSync(join(home, '.countersign', 'service_hook.py'), 'def main(:')
+    const broken = await runHook({ command, env: {}, event })
+    expect(broken.code).toBe(2)
+    expect(broken.stderr).toContain('policy hook failed (rc=1); call refused')
   })
 
   test('managed: below the root of an image, without a key', async () => {
