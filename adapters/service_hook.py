@@ -2010,8 +2010,10 @@ class Options:
 
 
 def patience(dialect, timeout):
-    """How long this process may take, in seconds: less than the client waits, by a ninth of it."""
-    return (timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)) * 8 / 9
+    """How long this process may take, in seconds: less than the client waits, by a ninth of it and at least a second and
+    a half, since Python has started before it can look at the clock."""
+    limit = timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)
+    return limit - max(limit / 9, min(1.5, limit / 2))
 
 
 def guarded(answer, work, options, blocking):

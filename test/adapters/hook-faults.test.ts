@@ -112,7 +112,7 @@ const settings = (mode: string): NodeJS.ProcessEnv => ({
   SERVICE_API_KEY: 'csk_test',
   SERVICE_FAIL_MODE: mode,
 })
-// As of a client that waits nine seconds: the hook gives up a second before its own limit of eight.
+// As of a client that waits nine seconds: the hook gives up a second before its own limit of 7.5.
 const hasty = [...args, '--timeout', '9']
 
 const blocked = (ended: Awaited<ReturnType<typeof runHook>>): void => {
