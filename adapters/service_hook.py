@@ -109,6 +109,16 @@ class Answer:
             write_all(self._out, b'{"permission":"allow"}\n')
         os._exit(0)
 
+    def is_unheard(self):
+        """Whether nobody is left to read standard output: the client has ended, whoever stands in between."""
+        import select
+
+        if self._out is None or not hasattr(select, "poll"):
+            return False
+        watch = select.poll()
+        watch.register(self._out, 0)
+        return any(happened & (select.POLLERR | select.POLLHUP) for _, happened in watch.poll(0))
+
     def _claim(self):
         if not self._claimed.acquire(False):
             # Another thread is answering, and ends the process; unless nobody reads what it writes.
@@ -2057,6 +2067,9 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
+        # A client that was killed signals nothing to the hooks that it has started.
+        if answer.waiting_for is not None and answer.is_unheard():
+            stopped(None, None)
         time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))
     if answer.waiting_for is not None:
         finish(pending(answer.waiting_for[1]))

@@ -35,6 +35,7 @@ export const claude: AgentClient = {
     const { permission_denials: denials = [] } = JSON.parse(stdout) as { permission_denials?: unknown[] }
     return denials.length
   },
+  sessionId: (stdout) => (JSON.parse(stdout) as { session_id: string }).session_id,
   shell: (command) => ({ tool: 'Bash', input: { command, description: 'a step of the test' } }),
   write: (path, content) => ({ tool: 'Write', input: { file_path: path, content } }),
   delegate: (script) => [

@@ -43,6 +43,8 @@ export interface AgentClient {
   env(url: string): Readonly<Record<string, string>>
   /** Calls that the client refused, as it tells on standard output; null when it does not tell. */
   denials(stdout: string): number | null
+  /** The client's id of its session, as it tells on standard output. */
+  sessionId(stdout: string): string
   shell(command: string): ToolCall
   write(path: string, text: string): ToolCall
   /** Turns that start a subagent, which follows the script of this name, and wait for it. */

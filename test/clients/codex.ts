@@ -33,6 +33,7 @@ export const codex: AgentClient = {
   ],
   env: () => ({}),
   denials: () => null,
+  sessionId: (stdout) => (JSON.parse(stdout.split('\n')[0] ?? '') as { thread_id: string }).thread_id,
   shell: (command) => ({ tool: 'exec_command', input: { cmd: command, login: false } }),
   // It reads the patch itself and starts no program, which could not be given so much.
   write: (path, text) => {

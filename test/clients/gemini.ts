@@ -40,6 +40,7 @@ export const gemini: AgentClient = {
     GEMINI_CLI_NO_RELAUNCH: 'true',
   }),
   denials: () => null,
+  sessionId: (stdout) => (JSON.parse(stdout) as { session_id: string }).session_id,
   shell: (command) => ({ tool: 'run_shell_command', input: { command } }),
   write: (path, content) => ({ tool: 'write_file', input: { file_path: path, content } }),
   delegate: (script) => [
