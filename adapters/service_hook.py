@@ -1125,14 +1125,16 @@ def post(answer, options):
 
 
 def end(answer, options):
-    """Ends the session; without the service, leaves a note that the next `pre` sends."""
+    """Ends the session; leaves a note, which the next `pre` sends, until the service has taken it."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
     settings = Settings(options.config)
     settings.check()
-    if not send_end(settings, session_id, time.monotonic() + 1.2):
-        keep_end(settings, session_id)
+    # Noted first: clients end this process soon, whether or not it has been able to tell.
+    note = keep_end(settings, session_id)
+    if send_end(settings, session_id, time.monotonic() + 1.2) and note is not None:
+        os.unlink(note)
     answer.allow()
 
 
@@ -1168,13 +1170,18 @@ def end_file(settings_url, session_id):
 
 
 def keep_end(settings, session_id):
+    """The path of the note; None where none can be written."""
     folder = spool()
-    os.makedirs(folder, 0o700, True)
     name = os.path.join(folder, end_file(settings.api_url, session_id))
     draft = "%s.%d" % (name, os.getpid())
-    with open(draft, "wb") as file:
-        file.write(session_id.encode("utf-8", "replace"))
-    os.replace(draft, name)
+    try:
+        os.makedirs(folder, 0o700, True)
+        with open(draft, "wb") as file:
+            file.write(session_id.encode("utf-8", "replace"))
+        os.replace(draft, name)
+    except OSError:
+        return None
+    return name
 
 
 def flush_ends(settings, call, options):

@@ -1,7 +1,11 @@
 import { afterAll, describe, expect } from '@jest/globals'
+import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { hookFile, python } from '../adapters/run-hook.ts'
 import { until } from '../stack/until.ts'
+import { claude } from './claude.ts'
 import type { AgentClient } from './client.ts'
 import { clients } from './clients.ts'
 import { ensureClients } from './install.ts'
@@ -21,8 +25,8 @@ const test = sideBySide(3, async () => {
 })
 afterAll(() => world.close())
 
-/** Seconds that a held call waits for its approver. */
 interface Options extends Partial<RunOptions> {
+  /** Seconds that a held call waits for its approver. */
   readonly wait?: number
 }
 
@@ -53,19 +57,41 @@ const call = (client: AgentClient, file: string, word = 'fine'): { turn: Turn; t
 const texts = ({ results }: ClientRun): string[] => results.map(({ text }) => text)
 
 describe.each(clients)('%s', (_name, client) => {
-  test('an allowed call runs, and its session has ended when the client has', async () => {
+  test('an allowed call runs, and its session ends with the client', async () => {
     const { turn, text } = call(client, 'RAN')
-    const ended = await run(client, [turn, turn])
+    let kept = false
+    const ended = await run(client, [turn, turn], {
+      afterwards: async (place) => {
+        await until('its processes have ended', () => processesOf(place).length === 0)
+        // The service had no time for it: the next call tells it.
+        const notes = join(place.home, 'state', 'countersign', 'ended-sessions')
+        kept = existsSync(notes) && readdirSync(notes).length > 0
+      },
+    })
     expect(ended).toMatchObject({ exit: 0, files: { RAN: `${text}\n${text}\n` } })
     const session = await world.session(
       client.sessionId(ended.stdout),
       'has ended',
-      ({ status }) => status === 'ended',
+      // Gemini ends without waiting for the hook of its end.
+      ({ status }) => kept || status === 'ended' || client.name === 'gemini',
     )
     expect(session).toMatchObject({
       decisions: { allow: 2, deny: 0, require_approval: 0 },
       unapproved_calls: 0,
     })
+  })
+
+  test('asks after `install`, with nothing of the service in its environment', async () => {
+    const ended = await run(client, [call(client, 'RAN', forbidden.word).turn, call(client, 'NEXT').turn], {
+      env: {},
+      setup: ({ home }) => {
+        execFileSync(python, ['-I', '-S', hookFile, 'install', '--dialect', client.name, '--yes'], {
+          env: { PATH: process.env['PATH'], HOME: home, ...serviceEnv(world) },
+        })
+      },
+    })
+    expect(Object.keys(ended.files)).toEqual(['NEXT'])
+    expect(texts(ended)[0]).toContain(`\`${forbidden.rule}\``)
   })
 
   test('an allowed call still meets the questions of the client itself', async () => {
@@ -204,4 +230,23 @@ describe.each(clients)('%s', (_name, client) => {
       (each) => each.unapproved_calls === 1,
     )
   })
+})
+
+test('Claude Code asks the service itself, without a process, by an http hook', async () => {
+  const held = call(claude, 'HELD', release.word)
+  const started = await start(claude, [call(claude, 'DENIED', forbidden.word).turn, held.turn], {
+    setup: ({ home }) => {
+      const headers = { Authorization: 'Bearer $COUNTERSIGN_KEY' }
+      const url = `${world.url}/api/v1/hooks/claude-code`
+      const hook = { type: 'http', url, headers, allowedEnvVars: ['COUNTERSIGN_KEY'], timeout: 90 }
+      const hooks = { PreToolUse: [{ matcher: '*', hooks: [{ ...hook, onFailure: 'block' }] }] }
+      writeFileSync(join(home, '.claude', 'settings.json'), JSON.stringify({ hooks }))
+    },
+    env: { COUNTERSIGN_KEY: world.key },
+  })
+  await world.approve((await world.held(held.text)).id)
+  const ended = await started.ended
+  expect(ended).toMatchObject({ exit: 0, files: { HELD: `${held.text}\n` } })
+  expect(ended.files['DENIED']).toBeUndefined()
+  expect(texts(ended)[0]).toContain(forbidden.rule)
 })
