@@ -14,10 +14,10 @@ import type { Services } from './route.ts'
 /** Sign-in for people (contract section 2): the sign-in library behind `/api/auth/*`, and its sessions. */
 export interface Auth {
   /**
-   * Who is signed in, by the session cookie; null for nobody. Asks the database every time, so that a session that
-   * ends, ends everywhere. Throws `unauthenticated` for what would change something and comes from another origin.
+   * Who is signed in, and by which session, as its cookie says; null for nobody. Asks the database every time, so that a
+   * session that ends, ends everywhere. Throws `unauthenticated` for what would change something and comes from another origin.
    */
-  userOf(request: Request): Promise<string | null>
+  userOf(request: Request): Promise<{ readonly userId: string; readonly sessionId: string } | null>
   /** Answers a request below `/api/auth/`, in the library's own form. */
   answer(request: Request, response: Response): Promise<void>
 }
@@ -45,25 +45,26 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
       if (by !== undefined) resets.set(by, email)
     }),
   )
-  const signedIn = async (request: Request): Promise<string | null> => {
+  const signedIn = async (request: Request): ReturnType<Auth['userOf']> => {
     if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
     // Renewal would need the answer to carry a new cookie: `GET /api/auth/get-session` does that.
     const found = await library.api.getSession({
       headers: new Headers({ cookie: request.headers.cookie ?? '' }),
       query: { disableRefresh: true },
     })
-    return found?.user.id ?? null
+    return found === null ? null : { userId: found.user.id, sessionId: found.session.id }
   }
   return {
     async userOf(request) {
-      const userId = await signedIn(request)
-      if (userId !== null && !safe.has(request.method)) requireSameOrigin(context.config, request)
-      return userId
+      const session = await signedIn(request)
+      if (session !== null && !safe.has(request.method)) requireSameOrigin(context.config, request)
+      return session
     },
     async answer(request, response) {
       const body = safe.has(request.method) ? undefined : await readJsonBody(request, bodyLimit)
       const passedOn = asWebRequest(context.config, request, body)
-      const { answer, cookies } = await guarded(context, request, body, signedIn, () =>
+      const userOf = async () => (await signedIn(request))?.userId ?? null
+      const { answer, cookies } = await guarded(context, request, body, userOf, () =>
         library.handler(passedOn),
       )
       // They have shown that the account's mail is theirs: no stranger's guesses hold them up.

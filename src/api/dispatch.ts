@@ -2,8 +2,8 @@ import type { Request, Response } from 'express'
 import { publicBase } from '../config.ts'
 import type { Context } from '../context.ts'
 import { authenticate, identityOfSession, type Caller, type Identity } from '../governance/identity.ts'
-import { covers, hasRole, scopesOfRole } from '../governance/scopes.ts'
-import type { Role } from '../policy/types.ts'
+import { scopesOfRole } from '../governance/scopes.ts'
+import { requireRole, requireScope } from '../governance/standing.ts'
 import { acts, accessOf, splitKey, type Access } from './access.ts'
 import type { Auth } from './auth.ts'
 import { secondFactorPage } from './auth-pages.ts'
@@ -40,7 +40,7 @@ export async function dispatch(
   }
   const identity = await known(context, services.auth, request)
   await countRequest(context, response, identity, access.scope)
-  requireScope(identity, access)
+  requireScope(identity.scopes, access.scope)
   if (route.ask !== undefined) {
     const asker = { identity, ip: addressOf(request) }
     const signal = goneSignal(response, services)
@@ -69,7 +69,7 @@ export async function dispatch(
     stillAllowed: async () => {
       try {
         const now = await known(context, services.auth, request)
-        requireScope(now, access)
+        requireScope(now.scopes, access.scope)
         await standIn(context, now, access, request, naming)
         return true
       } catch (error) {
@@ -110,24 +110,10 @@ async function known(context: Context, auth: Auth, request: Request): Promise<Id
 async function identify(context: Context, auth: Auth, request: Request): Promise<Identity | null> {
   if (request.headers.authorization !== undefined)
     return authenticate(context.db, request.headers.authorization)
-  const userId = await auth.userOf(request)
-  if (userId === null) return null
+  const session = await auth.userOf(request)
+  if (session === null) return null
   const wanted = request.headers['x-organization-id']
-  return identityOfSession(context.db, userId, typeof wanted === 'string' ? wanted : null)
-}
-
-function requireScope(identity: Identity, { scope }: Guarded): void {
-  if (scope === null || covers(identity.scopes, scope)) return
-  const message = `the key lacks the scope \`${scope}\`: use one that has it`
-  throw new ApiError('missing_scope', message, [{ path: scope, message: `needs the scope \`${scope}\`` }])
-}
-
-function requireRole(role: Role, minimum: Role): void {
-  if (hasRole(role, minimum)) return
-  const message = `this needs the role \`${minimum}\` in the organization, yours is \`${role}\``
-  throw new ApiError('insufficient_role', message, [
-    { path: minimum, message: `needs the role \`${minimum}\`` },
-  ])
+  return identityOfSession(context.db, session, typeof wanted === 'string' ? wanted : null)
 }
 
 /** The caller in the subject's organization, where their role suffices. */
@@ -156,7 +142,9 @@ async function standIn(
     organizationId: standing.organizationId,
     role: standing.role,
     keyId: identity.keyId,
+    sessionId: identity.sessionId,
     scopes: identity.keyId === null ? scopesOfRole(standing.role) : identity.scopes,
+    needs: { scope, role },
     ip: addressOf(request),
   }
 }

@@ -4,7 +4,7 @@ import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governan
 
 /** Codes that only a transport can give rise to. */
 export type ApiErrorCode =
-  'unauthenticated' | 'mfa_required' | 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
+  'mfa_required' | 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
 /** The HTTP status of every code (contract section 1, "Errors"): the one place that knows. */

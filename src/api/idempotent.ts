@@ -9,7 +9,7 @@ type Handle = NonNullable<Route['handle']>
 type TextAnswer = Answer & { readonly text?: string | null; readonly replayed?: boolean }
 
 /** What is not final: the same call may well end otherwise a moment later. */
-const passing = new Set<number>([statusOf.rate_limited])
+const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
 
 /**
  * The handler's answer, made once per `Idempotency-Key` (contract section 1). Answers below 500 are kept, refusals of

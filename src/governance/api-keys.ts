@@ -9,6 +9,7 @@ import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { requireProvenAddress } from './people/address-proof.ts'
 import { covers, hasRole, roleOfScope } from './scopes.ts'
 import type { ChainTx } from './chain-tx.ts'
+import { runAs } from './standing.ts'
 
 /** An API key as answered: never the key itself, of which only a hash is kept. */
 export interface KeyView {
@@ -45,9 +46,9 @@ export async function createApiKey(
   input: { readonly name: string; readonly scopes: readonly string[]; readonly expiresAt: Date | null },
   once: Once | null = null,
 ): Promise<KeyView & { readonly secret: string }> {
-  requireWithin(caller, input.scopes)
   const { secret, hash, last4 } = newApiKey()
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    requireWithin(await now(), input.scopes)
     await requireProvenAddress(tx, caller.userId)
     const row = {
       id: newId('key'),
@@ -97,12 +98,13 @@ export async function changeApiKey(
   id: string,
   change: KeyChange,
 ): Promise<KeyView> {
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
-    const row = await lockKey(tx, caller, id)
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    const present = await now()
+    const row = await lockKey(tx, present, id)
     const scopes = change.scopes === undefined ? row.scopes : [...new Set(change.scopes)].sort()
     const onlyRevokes =
       change.active === false && Object.values(change).filter((value) => value !== undefined).length === 1
-    if (!onlyRevokes) requireWithin(caller, scopes)
+    if (!onlyRevokes) requireWithin(present, scopes)
     if (row.user_id !== caller.userId) requireNoMore(row, change)
     const next = {
       ...row,

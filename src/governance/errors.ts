@@ -1,6 +1,7 @@
 /** What a caller did that the domain refuses. Only `api/` knows the HTTP status of each code (contract section 1). */
 export type DomainErrorCode =
   | 'bad_request'
+  | 'unauthenticated'
   | 'personal_workflow'
   | 'not_found'
   | 'insufficient_role'

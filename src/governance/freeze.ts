@@ -1,5 +1,6 @@
 import type { Context } from '../context.ts'
 import { actorOf, type Caller } from './identity.ts'
+import { runAs } from './standing.ts'
 
 export interface Freeze {
   readonly frozen: boolean
@@ -38,7 +39,7 @@ function change(
   reason: string,
   askedAt: number,
 ): Promise<Freeze> {
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx) => {
     const durationMs = Math.round(performance.now() - askedAt)
     await tx.trx
       .updateTable('chain_head')

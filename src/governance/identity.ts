@@ -8,13 +8,23 @@ import { allScopes } from './scopes.ts'
 
 export { newApiKey } from './key-format.ts'
 
+/** By what word a request is a person's. */
+export interface Sender {
+  readonly userId: string
+  /** null: the person has signed in themselves. */
+  readonly keyId: string | null
+  /** null: they use a key. */
+  readonly sessionId: string | null
+}
+
+/** The id of the key or session. */
+export const senderOf = ({ keyId, sessionId }: Sender): string => keyId ?? sessionId ?? ''
+
 /** Who sends a request, by key or by session. The role is looked up per organization, at each call. */
-export interface Identity {
+export interface Identity extends Sender {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
   /** The key's or session's organization: meant where a call names none. */
   readonly organizationId: string
-  /** null: the person has signed in themselves. */
-  readonly keyId: string | null
   /** Of a session: all there are; its caller gets those of the role. */
   readonly scopes: readonly string[]
   /**
@@ -25,14 +35,13 @@ export interface Identity {
 }
 
 /** A person acting in one organization, in which they have a role. */
-export interface Caller {
-  readonly userId: string
+export interface Caller extends Sender {
   readonly email: string
   readonly organizationId: string
   readonly role: Role
-  /** null: the person has signed in themselves. */
-  readonly keyId: string | null
   readonly scopes: readonly string[]
+  /** What the call needs at the least, by the access table: asked again under the lock (standing.ts). */
+  readonly needs: { readonly scope: string | null; readonly role: Role }
   readonly ip: string | null
 }
 
@@ -76,7 +85,9 @@ export async function authenticate(
   return {
     user: { id: row.user_id, email: row.email, name: row.name },
     organizationId: row.organization_id,
+    userId: row.user_id,
     keyId: row.id,
+    sessionId: null,
     scopes: row.scopes,
     charged: {
       organizationId: row.organization_id,
@@ -91,7 +102,7 @@ export async function authenticate(
  */
 export async function identityOfSession(
   db: Kysely<Database>,
-  userId: string,
+  { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
   wanted: string | null,
 ): Promise<Identity | null> {
   const row = await db
@@ -109,7 +120,9 @@ export async function identityOfSession(
   return {
     user: { id, email, name },
     organizationId: wanted ?? first ?? '',
+    userId: id,
     keyId: null,
+    sessionId,
     scopes: allScopes,
     charged:
       first === null || row.plan === null

@@ -6,6 +6,7 @@ import { DomainError, notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { memoryOver } from './quotas/memory-room.ts'
 import { exceededEntry, quotaExceeded } from './quotas/run-quota.ts'
+import { runAs } from './standing.ts'
 
 /** A remembered value with the labels that stay with it (contract section 8). */
 export interface MemoryView {
@@ -37,7 +38,7 @@ export async function setMemory(
   entry: { readonly key: string; readonly value: Json; readonly labels: readonly Label[] | null },
 ): Promise<MemoryView> {
   const text = JSON.stringify(entry.value)
-  const kept = await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  const kept = await runAs(context, caller, 'org.change', async (tx) => {
     const over = await memoryOver(
       tx.trx,
       caller.organizationId,
@@ -80,7 +81,7 @@ async function labelsOf(tx: ChainTx, key: string): Promise<Label[]> {
 }
 
 export async function deleteMemory(context: Context, caller: Caller, key: string): Promise<void> {
-  await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  await runAs(context, caller, 'org.change', async (tx) => {
     const { numDeletedRows } = await tx.trx
       .deleteFrom('memory')
       .where('organization_id', '=', caller.organizationId)

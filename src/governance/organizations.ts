@@ -4,7 +4,8 @@ import type { Plan } from '../db/schema/identity.ts'
 import type { Role } from '../policy/types.ts'
 import type { Actor } from './audit.ts'
 import type { Once } from './idempotency.ts'
-import { actorOf, type Caller } from './identity.ts'
+import { actorOf, type Caller, type Sender } from './identity.ts'
+import { requireStillValid } from './standing.ts'
 
 /** An organization as its member sees it. */
 export interface OrganizationView {
@@ -24,7 +25,14 @@ export async function createOrganization(
 ): Promise<OrganizationView> {
   const id = newId('organization')
   await insert(context, { id, name, personalOf: null })
-  return fill(context, id, { name, personal: false, userId: caller.userId, actor: actorOf(caller), once })
+  return fill(context, id, {
+    name,
+    personal: false,
+    userId: caller.userId,
+    sender: caller,
+    actor: actorOf(caller),
+    once,
+  })
 }
 
 /** The organization that comes with a sign-up; whoever has it already keeps it. */
@@ -35,7 +43,7 @@ export async function createPersonalOrganization(
   const name = user.name.trim() || (user.email.split('@', 1)[0] as string)
   const id = await insert(context, { id: newId('organization'), name, personalOf: user.id })
   const actor: Actor = { type: 'user', id: user.id }
-  await fill(context, id, { name, personal: true, userId: user.id, actor, once: null })
+  await fill(context, id, { name, personal: true, userId: user.id, sender: null, actor, once: null })
 }
 
 /** For a person whose sign-up was cut off before their organization was there. */
@@ -82,17 +90,21 @@ async function fill(
     name,
     personal,
     userId,
+    sender,
     actor,
     once,
   }: {
     readonly name: string
     readonly personal: boolean
     readonly userId: string
+    /** null: the service itself. */
+    readonly sender: Sender | null
     readonly actor: Actor
     readonly once: Once | null
   },
 ): Promise<OrganizationView> {
   return context.combiner.run(id, 'org.change', async (tx) => {
+    if (sender !== null) await requireStillValid(tx, sender)
     const { numInsertedOrUpdatedRows } = await tx.trx
       .insertInto('memberships')
       .values({ organization_id: id, user_id: userId, role: 'owner' })

@@ -12,6 +12,7 @@ import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
+import { runAs } from './standing.ts'
 
 /** A rule or label rule as answered: its body and what the service adds. */
 export type RuleView = AnyBody & {
@@ -131,7 +132,7 @@ export async function deleteRule(
   id: string,
 ): Promise<void> {
   const { table, noun } = ruleKinds[kind]
-  await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  await runAs(context, caller, 'org.change', async (tx) => {
     const body = await lockBody(tx, kind, id)
     await tx.trx.deleteFrom(table).where('id', '=', id).execute()
     tx.policyChanged()
@@ -151,7 +152,7 @@ async function change(
 ): Promise<RuleView> {
   const { table, noun, word, nameConstraint } = ruleKinds[kind]
   try {
-    return await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    return await runAs(context, caller, 'org.change', async (tx) => {
       const { id, body } = await work(tx)
       tx.policyChanged()
       record(tx, caller, noun, verb, id, body)

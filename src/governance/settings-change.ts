@@ -3,6 +3,7 @@ import type { Json } from '../policy/types.ts'
 import { notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readSettings, type GovernancePatch, type GovernanceSettings } from './settings.ts'
+import { runAs } from './standing.ts'
 
 /** The organization's settings, defaults filled in (specification, "Organization governance settings"). */
 export async function readGovernance(context: Context, organizationId: string): Promise<GovernanceSettings> {
@@ -24,7 +25,7 @@ export async function changeGovernance(
   caller: Caller,
   patch: GovernancePatch,
 ): Promise<GovernanceSettings> {
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx) => {
     const { settings: stored } = await tx.trx
       .selectFrom('organizations')
       .select('settings')

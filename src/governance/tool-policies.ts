@@ -10,6 +10,7 @@ import { violates } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
+import { runAs } from './standing.ts'
 
 const role = z.enum(['viewer', 'member', 'admin', 'owner'])
 
@@ -75,7 +76,7 @@ export async function createToolPolicy(
   once: Once | null,
 ): Promise<ToolPolicyView> {
   try {
-    return await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+    return await runAs(context, caller, 'org.change', async (tx) => {
       const row = await tx.trx
         .insertInto('tool_policies')
         .values({
@@ -105,7 +106,7 @@ export async function changeToolPolicy(
   tool: string,
   patch: z.output<typeof toolPolicyPatch>,
 ): Promise<ToolPolicyView> {
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
       .updateTable('tool_policies')
       .set({
@@ -129,7 +130,7 @@ export async function deleteToolPolicy(
   tool: string,
   ofRole: Role | undefined,
 ): Promise<void> {
-  await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  await runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
       .deleteFrom('tool_policies')
       .where('organization_id', '=', caller.organizationId)

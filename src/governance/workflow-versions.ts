@@ -4,6 +4,7 @@ import { notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import type { Caller } from './identity.ts'
 import { deploy, lockWorkflow, requireSound } from './workflows.ts'
+import { runAs } from './standing.ts'
 
 /** A frozen version as listed (specification, "Workflow version"). */
 export interface VersionSummary {
@@ -67,7 +68,7 @@ export async function rollBack(
 ): Promise<{ new_version: number; rolled_back_from: number; deployed_at: string }> {
   const target = await inspectVersion(context, workflowId, version)
   requireSound(target.definition)
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx) => {
     const { current_version: current } = await lockWorkflow(tx, workflowId)
     const next = current + 1
     await tx.trx

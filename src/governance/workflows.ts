@@ -12,6 +12,7 @@ import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { requireNoTemplate } from './registry/entry.ts'
+import { runAs } from './standing.ts'
 
 /** A workflow as listed. */
 export interface WorkflowSummary {
@@ -50,7 +51,7 @@ export async function createWorkflow(
 ): Promise<WorkflowView> {
   requireSound(input.definition)
   const id = newId('workflow')
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx) => {
     const view = await insertWorkflow(tx, caller, id, input)
     await once?.markActed(tx.trx, view)
     return view
@@ -118,7 +119,7 @@ export async function changeWorkflow(
   change: WorkflowChange,
 ): Promise<WorkflowView> {
   if (change.definition !== undefined) requireSound(change.definition)
-  await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  await runAs(context, caller, 'org.change', async (tx) => {
     const row = await lockWorkflow(tx, id)
     const version = change.definition === undefined ? row.current_version : row.current_version + 1
     await tx.trx
@@ -140,7 +141,7 @@ export async function changeWorkflow(
 
 /** Runs in flight go on: they hold a frozen version. `conflict` while it is a template that can be used. */
 export async function deleteWorkflow(context: Context, caller: Caller, id: string): Promise<void> {
-  await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  await runAs(context, caller, 'org.change', async (tx) => {
     await lockWorkflow(tx, id)
     await requireNoTemplate(tx, id)
     await tx.trx.updateTable('workflows').set({ deleted_at: tx.now }).where('id', '=', id).execute()

@@ -59,7 +59,7 @@ export async function addPerson(
   context: Context,
   organizationId: string,
   role: Role,
-): Promise<{ userId: string; key: string }> {
+): Promise<{ userId: string; key: string; keyId: string }> {
   const userId = newId('user')
   await context.db
     .insertInto('users')
@@ -69,7 +69,8 @@ export async function addPerson(
     .insertInto('memberships')
     .values({ organization_id: organizationId, user_id: userId, role })
     .execute()
-  return { userId, key: (await addKey(context, organizationId, userId, everyScope)).secret }
+  const { id: keyId, secret: key } = await addKey(context, organizationId, userId, everyScope)
+  return { userId, key, keyId }
 }
 
 /** A test asks more in a minute than people do in a day. */
@@ -78,7 +79,7 @@ export const unthrottled = JSON.stringify({ requests_per_minute: 100_000, reques
 /** Another organization with an owner. */
 export async function addOrganization(
   context: Context,
-): Promise<{ id: string; owner: { userId: string; key: string } }> {
+): Promise<{ id: string; owner: { userId: string; key: string; keyId: string } }> {
   const id = newId('organization')
   await context.db
     .insertInto('organizations')

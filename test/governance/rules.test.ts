@@ -55,7 +55,7 @@ describe('rules', () => {
     expect(versions).toEqual([versions[0], (versions[0] ?? 0) + 1, (versions[0] ?? 0) + 2])
     for (const entry of entries) {
       expect(entry).toMatchObject({ user_id: admin.userId, ip_address: '127.0.0.1', status: 'success' })
-      expect(entry.metadata).toMatchObject({ rule_id: id, verdict: 'deny', api_key_id: 'key_test' })
+      expect(entry.metadata).toMatchObject({ rule_id: id, verdict: 'deny', api_key_id: admin.keyId })
       expect(entry.canonical).not.toContain(secret)
     }
   })

@@ -63,13 +63,20 @@ export async function withPeople(context: Context): Promise<{
   caller: (name: BootstrapName) => Caller
 }> {
   const identities = (await bootstrapIdentities(context)) as BootstrapIdentities
+  const keys = await context.db
+    .selectFrom('api_keys')
+    .select(['id', 'user_id'])
+    .where('name', '=', 'bootstrap')
+    .execute()
   const caller = (name: BootstrapName): Caller => ({
     userId: identities.users[name].user_id,
     email: identities.users[name].email,
     organizationId: identities.organization_id,
     role: bootstrapRoles[name],
-    keyId: 'key_test',
+    keyId: keys.find((key) => key.user_id === identities.users[name].user_id)?.id ?? null,
+    sessionId: null,
     scopes: scopesOfRole(bootstrapRoles[name]),
+    needs: { scope: null, role: 'viewer' },
     ip: '127.0.0.1',
   })
   return { identities, caller }

@@ -4,7 +4,7 @@ import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { canonicalJson } from '../canonical.ts'
 import { violates } from '../database-errors.ts'
-import type { Identity } from '../identity.ts'
+import { senderOf, type Identity } from '../identity.ts'
 import { heapBytes, Recent } from '../recent.ts'
 import { authorizeCalls, type AgentDecision } from './authorize.ts'
 import { readCall } from './classify.ts'
@@ -56,6 +56,7 @@ export async function authorize(
           sessionId: request.session_id,
           paramsHash,
           toolUseId: request.tool_use_id ?? null,
+          by: senderOf(asker.identity),
         },
         agent: request.agent,
         actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip },

@@ -117,6 +117,11 @@ function refusalOf(
       params: {},
       labels: [],
     })
+  if (!ledger.valid.has(op.key.by))
+    return refused(
+      'key ended',
+      'The key or session that asks has ended or lost its scope: nothing it asks for is allowed any more.',
+    )
   if (session.status === 'revoked')
     return refused(
       'session revoked',

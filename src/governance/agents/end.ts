@@ -4,6 +4,7 @@ import type { ChainTx } from '../chain-tx.ts'
 import { notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import type { Asker } from './ask.ts'
+import { requireStillValid, runAs } from '../standing.ts'
 
 export interface EndedSession {
   readonly session_run_id: string
@@ -27,6 +28,7 @@ export async function endSession(
     .executeTakeFirst()
   if (known === undefined) throw notFound('agent session', sessionId)
   return context.combiner.run(known.organization_id, 'agent.session', async (tx) => {
+    await requireStillValid(tx, identity)
     await tx.trx
       .updateTable('agent_sessions')
       .set({ status: 'ended', ended_at: tx.now })
@@ -56,7 +58,7 @@ export async function revokeSession(
   id: string,
   reason: string,
 ): Promise<void> {
-  await context.combiner.run(caller.organizationId, 'agent.session', async (tx) => {
+  await runAs(context, caller, 'agent.session', async (tx) => {
     const revoked = await tx.trx
       .updateTable('agent_sessions')
       .set((eb) => ({

@@ -21,6 +21,8 @@ export interface CallKey {
   /** Over `{tool, params}`. */
   readonly paramsHash: string
   readonly toolUseId: string | null
+  /** By whose word: the id of the key or session. */
+  readonly by: string
 }
 
 export interface SessionRecord extends Pick<
@@ -65,6 +67,8 @@ const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\
 /** The rows that agents' calls of one batch share, read in one statement and written back multi-row. */
 export class AgentLedger {
   readonly roles = new Map<string, Role>()
+  /** Keys and sessions that may still ask. */
+  readonly valid = new Set<string>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
@@ -156,14 +160,21 @@ interface LoadedRows {
   priors: PriorDecision[] | null
   approvals: ApprovalRecord[] | null
   roles: { user_id: string; role: Role }[] | null
+  valid: string[]
 }
+
+const askingScopes = ['agents:authorize', 'agents:*']
 
 /** How long a lost answer is given again. */
 export const replayMinutes = 10
 
-/** Reads sessions, earlier decisions on the same calls, their approvals, and the present roles of askers and voters. */
+/**
+ * Reads sessions, earlier decisions on the same calls, their approvals, the present roles of askers and voters, and which of the
+ * askers' keys and sessions still hold.
+ */
 export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {
   const { organizationId } = reader
+  const senders = keys.map((key) => key.by)
   const uses = keys.flatMap((key) => key.toolUseId ?? [])
   const rows = await reader.send(sql<LoadedRows>`
     with k as (
@@ -201,12 +212,19 @@ export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKe
     select (select json_agg(s) from s) as sessions,
            (select json_agg(p order by p.decided_at desc, p.id desc) from p) as priors,
            (select json_agg(x) from (select * from a union all select * from b) as x) as approvals,
-           (select json_agg(m) from m) as roles`)
+           (select json_agg(m) from m) as roles,
+           array(select id from api_keys
+                 where id = any(${senders}::text[]) and revoked_at is null and scopes && ${askingScopes}::text[]
+                   and coalesce(expires_at > clock_timestamp(), true)
+                 union all
+                 select id from auth_sessions
+                 where id = any(${senders}::text[]) and expires_at > clock_timestamp()) as valid`)
   const loaded = rows[0] as LoadedRows
   const ledger = new AgentLedger()
   for (const session of loaded.sessions ?? []) ledger.addSession(session)
   for (const prior of [...(loaded.priors ?? [])].reverse()) ledger.addPrior(prior)
   for (const approval of loaded.approvals ?? []) ledger.keepApproval(approval)
+  for (const id of loaded.valid) ledger.valid.add(id)
   for (const { user_id, role } of loaded.roles ?? []) ledger.roles.set(user_id, role)
   return ledger
 }

@@ -3,6 +3,7 @@ import type { Context } from '../../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import { addedLabels } from '../../policy/decide.ts'
 import { unionLabels, type JsonObject } from '../../policy/types.ts'
+import { senderOf } from '../identity.ts'
 import { organizationOf, type Asker } from './ask.ts'
 import { classifyIn, readCall } from './classify.ts'
 import { loadAgentLedger } from './ledger.ts'
@@ -66,7 +67,13 @@ async function raise(
   const read = readCall(finished.tool_name, finished.tool_input, finished.annotations ?? {})
   const organizationId = await organizationOf(context, identity, finished)
   return context.combiner.run(organizationId, 'agent.session', async (tx) => {
-    const key = { userId: identity.user.id, sessionId: finished.session_id, paramsHash, toolUseId: null }
+    const key = {
+      userId: identity.user.id,
+      sessionId: finished.session_id,
+      paramsHash,
+      toolUseId: null,
+      by: senderOf(identity),
+    }
     const ledger = await loadAgentLedger(tx, [key])
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)

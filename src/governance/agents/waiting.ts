@@ -6,6 +6,7 @@ import { expireIfDue } from '../approvals/expire.ts'
 import { readVotes } from '../approvals/votes.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Asker } from './ask.ts'
+import { requireStillValid } from '../standing.ts'
 
 /** What an agent learns of the approval it waits for. */
 export interface AgentApproval {
@@ -42,6 +43,7 @@ export async function readAgentApproval(
 export async function withdrawOwn(context: Context, asker: Asker, approvalId: string): Promise<void> {
   const { organization_id } = await own(context, asker, approvalId)
   await context.combiner.run(organization_id, 'agent.session', async (tx) => {
+    await requireStillValid(tx, asker.identity)
     const row = await tx.trx
       .updateTable('approvals')
       .set({ status: 'cancelled', decided_at: tx.now })

@@ -5,9 +5,10 @@ import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf, roleIn, type Caller } from '../identity.ts'
+import { actorOf, type Caller } from '../identity.ts'
 import { expireNow, wakeOf } from './expire.ts'
 import { countingVotes, mayDecide } from './requirement.ts'
+import { runAs, type PresentCaller } from '../standing.ts'
 
 export interface VoteRequest {
   readonly caller: Caller
@@ -29,7 +30,7 @@ type Approval = Selectable<ApprovalsTable>
  */
 export async function vote(context: Context, request: VoteRequest): Promise<void> {
   const { caller, approvalId } = request
-  const refused = await context.combiner.run(caller.organizationId, 'approval.vote', async (tx) => {
+  const refused = await runAs(context, caller, 'approval.vote', async (tx, now) => {
     const approval = await tx.trx
       .selectFrom('approvals')
       .selectAll()
@@ -45,7 +46,7 @@ export async function vote(context: Context, request: VoteRequest): Promise<void
       await expireNow(tx, approval)
       return expired(approval)
     }
-    await refuseWrongVoter(tx, request, approval)
+    await refuseWrongVoter(tx, await now(), approval)
     await countVote(tx, request, approval)
     await request.once?.markActed(tx.trx)
     return null
@@ -59,10 +60,8 @@ const expired = ({ kind }: Approval): DomainError =>
     `the approval has expired: ${kind === 'agent_call' ? 'the agent must ask again' : 'run the workflow again'}`,
   )
 
-async function refuseWrongVoter(tx: ChainTx, { caller }: VoteRequest, approval: Approval): Promise<void> {
-  // The role as of now, under the lock: a person demoted a moment ago decides nothing.
-  const role = await roleIn(tx.trx, caller.userId, caller.organizationId)
-  if (!mayDecide(role, approval.approver))
+async function refuseWrongVoter(tx: ChainTx, caller: PresentCaller, approval: Approval): Promise<void> {
+  if (!mayDecide(caller.role, approval.approver))
     throw new DomainError('not_an_approver', `this approval needs the role \`${approval.approver}\``)
   if (approval.requested_by === caller.userId && !tx.policy.settings.allow_self_approval)
     throw new DomainError('self_approval', await whoElse(tx, caller, approval.approver))

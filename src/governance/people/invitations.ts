@@ -11,7 +11,8 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { addressNotProven, requireProvenAddress } from './address-proof.ts'
-import { requireRoleStill, roleUnderLock } from './members.ts'
+import { roleUnderLock } from './members.ts'
+import { requireRole, requireStillValid, runAs } from '../standing.ts'
 
 /** An invitation as owners see it: never its token, of which only a hash is kept. */
 export interface InvitationView {
@@ -38,9 +39,10 @@ export async function invite(
 ): Promise<InvitationView & { readonly token: string; readonly organization_name: string }> {
   const token = randomBytes(32).toString('base64url')
   const email = input.email.toLowerCase()
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
-    await requireRoleStill(tx, caller, 'owner')
-    await requireRoleStill(tx, caller, input.role)
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    const { role } = await now()
+    requireRole(role, 'owner')
+    requireRole(role, input.role)
     await requireProvenAddress(tx, caller.userId)
     const name = await requireShared(tx)
     await requireNoMember(tx, email)
@@ -89,7 +91,7 @@ export async function listInvitations(
 
 /** Takes an open invitation back. One that was accepted is `conflict`: remove the member instead. */
 export async function revokeInvitation(context: Context, caller: Caller, id: string): Promise<void> {
-  await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  await runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
       .selectFrom('invitations')
       .selectAll()
@@ -124,6 +126,7 @@ export async function acceptInvitation(
   if (found === undefined || found.own.toLowerCase() !== found.email) throw noInvitation()
   if (!found.email_verified) throw addressNotProven()
   return context.combiner.run(found.organization_id, 'org.change', async (tx) => {
+    await requireStillValid(tx, caller)
     const row = await tx.trx
       .selectFrom('invitations')
       .selectAll()

@@ -5,7 +5,7 @@ import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
-import { hasRole } from '../scopes.ts'
+import { requireRole, runAs } from '../standing.ts'
 
 export interface MemberView {
   readonly user_id: string
@@ -47,8 +47,8 @@ export async function changeRole(
   userId: string,
   role: Role,
 ): Promise<{ readonly user_id: string; readonly role: Role }> {
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
-    await requireRoleStill(tx, caller, 'owner')
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    requireRole((await now()).role, 'owner')
     const before = await memberIn(tx, userId)
     if (before === 'owner' && role !== 'owner') await requireAnotherOwner(tx, userId)
     if (before !== role) {
@@ -69,8 +69,8 @@ export async function changeRole(
  * who is no owner and means another. Their keys stay theirs and open nothing here any more (docs/decisions/0012).
  */
 export async function removeMember(context: Context, caller: Caller, userId: string): Promise<void> {
-  await context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
-    if (userId !== caller.userId) await requireRoleStill(tx, caller, 'owner')
+  await runAs(context, caller, 'org.change', async (tx, now) => {
+    if (userId !== caller.userId) requireRole((await now()).role, 'owner')
     if ((await memberIn(tx, userId)) === 'owner') await requireAnotherOwner(tx, userId)
     await tx.trx
       .deleteFrom('memberships')
@@ -80,16 +80,6 @@ export async function removeMember(context: Context, caller: Caller, userId: str
     const type = userId === caller.userId ? 'member.left' : 'member.removed'
     append(tx, caller, type, { member_id: userId })
   })
-}
-
-/** The caller's role may have been taken away since it was looked up: `insufficient_role` then. */
-export async function requireRoleStill(tx: ChainTx, caller: Caller, minimum: Role): Promise<void> {
-  const role = await roleUnderLock(tx, caller.userId)
-  if (role !== null && hasRole(role, minimum)) return
-  const message = `this needs the role \`${minimum}\` in the organization`
-  throw new DomainError('insufficient_role', message, [
-    { path: minimum, message: `needs the role \`${minimum}\`` },
-  ])
 }
 
 /** The user's role, or null for who is no member; nobody can change it before this transaction ends. */

@@ -14,6 +14,7 @@ import {
   type Overrides,
 } from './limits.ts'
 import { grantSlots } from './slots.ts'
+import { runAs } from '../standing.ts'
 
 /** Specification, "Quota". */
 export interface QuotaView {
@@ -51,7 +52,7 @@ export async function changeQuota(
   caller: Caller,
   patch: { readonly [name: string]: number | undefined },
 ): Promise<QuotaView> {
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx) => {
     const before = await readForUpdate(tx)
     refuseOverCeiling(before.plan, patch)
     const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))

@@ -5,9 +5,10 @@ import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf, roleIn, type Caller } from '../identity.ts'
+import { actorOf, type Caller } from '../identity.ts'
 import { lockWorkflow } from '../workflows.ts'
 import { entryOf, templateView, type EntryRow, type TemplateView } from './entry.ts'
+import { requireRole, runAs } from '../standing.ts'
 
 /** What an owner says when approving (specification, "Registry entry (template)"). */
 export interface TemplateInput {
@@ -105,8 +106,8 @@ async function move(
   once: Once | null,
   work: (tx: ChainTx, workflow: Selectable<WorkflowsTable>) => Promise<Record<string, Json>>,
 ): Promise<TemplateView> {
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
-    await requireOwner(tx, caller)
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    requireRole((await now()).role, 'owner')
     const workflow = await lockWorkflow(tx, workflowId)
     requireState(await entryOf(tx, workflowId), name)
     const metadata = await work(tx, workflow)
@@ -122,14 +123,6 @@ async function move(
     await once?.markActed(tx.trx, view)
     return view
   })
-}
-
-/** The role as of now, under the lock: a person demoted a moment ago moves nothing. */
-async function requireOwner(tx: ChainTx, caller: Caller): Promise<void> {
-  if ((await roleIn(tx.trx, caller.userId, tx.organizationId)) === 'owner') return
-  throw new DomainError('insufficient_role', 'this needs the role `owner` in the organization', [
-    { path: 'owner', message: 'needs the role `owner`' },
-  ])
 }
 
 function requireState(entry: EntryRow | undefined, name: Move): void {

@@ -7,6 +7,7 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { insertWorkflow, requireSound, type WorkflowView } from '../workflows.ts'
 import { entryOf, type EntryRow } from './entry.ts'
+import { runAs } from '../standing.ts'
 
 /** A workflow made out of a template, and what to know about that. */
 export interface UsedTemplate extends WorkflowView {
@@ -30,7 +31,7 @@ export async function useTemplate(
   once: Once | null = null,
 ): Promise<UsedTemplate> {
   const id = newId('workflow')
-  return context.combiner.run(caller.organizationId, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx) => {
     const entry = await usableEntry(tx, templateId)
     const definition = await frozenDefinition(tx, entry)
     requireSound(definition)

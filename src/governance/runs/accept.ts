@@ -20,6 +20,7 @@ import { actorOf, type Caller } from '../identity.ts'
 import { waitsForSlot } from '../quotas/slots.ts'
 import { exceededEntry, quotaExceeded, roomForRun, type Exceeded } from '../quotas/run-quota.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
+import { runAs } from '../standing.ts'
 
 export interface AcceptRequest {
   readonly caller: Caller
@@ -69,9 +70,7 @@ export async function acceptRun(context: Context, request: AcceptRequest): Promi
     timeZone: validTimeZone(request.timeZone ?? 'UTC'),
   }
   try {
-    const denied = await context.combiner.run(caller.organizationId, 'run.accept', (tx) =>
-      acceptUnderLock(context, tx, prepared),
-    )
+    const denied = await runAs(context, caller, 'run.accept', (tx) => acceptUnderLock(context, tx, prepared))
     if (denied !== null) throw denied
     return { runId: prepared.runId }
   } catch (error) {

@@ -4,7 +4,9 @@ import type { AuditDraft } from '../audit.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
+import { hasRole } from '../scopes.ts'
 import { endRun } from './finish.ts'
+import { runAs } from '../standing.ts'
 
 /**
  * Cancels a run (commit point `run.cancel`): from the commit on no new call starts, waiting approvals are withdrawn;
@@ -16,7 +18,7 @@ export async function cancelRun(
   request: { caller: Caller; runId: string; once?: Once | null },
 ): Promise<void> {
   const { caller, runId } = request
-  await context.combiner.run(caller.organizationId, 'run.cancel', async (tx) => {
+  await runAs(context, caller, 'run.cancel', async (tx, now) => {
     const run = await tx.trx
       .selectFrom('runs')
       .selectAll()
@@ -24,7 +26,7 @@ export async function cancelRun(
       .where('organization_id', '=', caller.organizationId)
       .executeTakeFirst()
     if (run === undefined) throw notFound('run', runId)
-    if (run.requested_by !== caller.userId && caller.role !== 'admin' && caller.role !== 'owner')
+    if (run.requested_by !== caller.userId && !hasRole((await now()).role, 'admin'))
       throw new DomainError('insufficient_role', 'cancelling the run of someone else needs the role `admin`')
     if (runEnded(run.status))
       throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)

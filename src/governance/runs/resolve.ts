@@ -9,10 +9,11 @@ import { canonicalJson } from '../canonical.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf, roleIn, type Caller } from '../identity.ts'
+import { actorOf, type Caller } from '../identity.ts'
 import { effectId, loadLedger, type EffectKey, type EffectRecord } from './ledger.ts'
 import { settle, type Settlement } from './ledger-moves.ts'
 import { effectiveParams, openParams } from './sealed-params.ts'
+import { runAs } from '../standing.ts'
 
 export interface ResolveRequest {
   readonly caller: Caller
@@ -34,12 +35,11 @@ export interface ResolveRequest {
 export async function resolveStep(context: Context, request: ResolveRequest): Promise<void> {
   const { caller, runId, stepId, outcome } = request
   const key = { runId, stepId, itemIndex: request.itemIndex ?? -1 }
-  await context.combiner.run(caller.organizationId, 'effect.resolve', async (tx) => {
+  await runAs(context, caller, 'effect.resolve', async (tx, now) => {
     const ledger = await loadLedger(tx, [key])
     const run = ledger.runs.get(runId)
     if (run === undefined) throw notFound('run', runId)
-    const role = await roleIn(tx.trx, caller.userId, caller.organizationId)
-    if (!mayDecide(role, 'admin'))
+    if (!mayDecide((await now()).role, 'admin'))
       throw new DomainError('insufficient_role', 'resolving an unknown outcome needs the role `admin`')
     const step = ledger.step(runId, stepId)
     if (step === undefined) throw notFound('step', stepId)

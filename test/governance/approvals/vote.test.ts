@@ -149,7 +149,7 @@ describe('a vote', () => {
     const it = await held()
     const { id, owner } = await addOrganization(engine.context)
     const before = await stateOf(it)
-    const caller = { ...engine.caller('owner'), userId: owner.userId, organizationId: id }
+    const caller = { ...engine.caller('owner'), ...owner, organizationId: id }
     expect(await outcome(vote(engine.context, { caller, approvalId: it.id, decision: 'approve', comment: '' }))).toBe('not_found') // prettier-ignore
     expect(await outcome(engine.vote('apr_none', 'admin'))).toBe('not_found')
     expect(await stateOf(it)).toEqual(before)

@@ -136,7 +136,7 @@ describe('what is approved', () => {
 
   test('is never a personal workflow', async () => {
     const elsewhere = await addOrganization(running.context)
-    const personal = { ...owner, userId: elsewhere.owner.userId, organizationId: elsewhere.id }
+    const personal = { ...owner, ...elsewhere.owner, organizationId: elsewhere.id }
     const id = await aWorkflow(running.context, personal)
     await running.context.db
       .updateTable('organizations')
@@ -205,7 +205,7 @@ describe('a replacement', () => {
 
   test('of another organization is refused in the words for an unknown one', async () => {
     const elsewhere = await addOrganization(running.context)
-    const theirs = { ...owner, userId: elsewhere.owner.userId, organizationId: elsewhere.id }
+    const theirs = { ...owner, ...elsewhere.owner, organizationId: elsewhere.id }
     const foreign = await aWorkflow(running.context, theirs)
     const id = await states.active()
     const messageOf = (replacement: string) =>

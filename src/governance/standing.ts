@@ -1,0 +1,94 @@
+import { sql } from 'kysely'
+import type { Context } from '../context.ts'
+import type { Role } from '../policy/types.ts'
+import type { ChainTx } from './chain-tx.ts'
+import type { CommitPoint } from './commit-points.ts'
+import { DomainError, notFound } from './errors.ts'
+import type { Caller, Sender } from './identity.ts'
+import { covers, hasRole, scopesOfRole } from './scopes.ts'
+
+/** The caller as they are under the lock. */
+export interface PresentCaller extends Caller {
+  /** When the caller's key ends; null for never, and for a session. */
+  readonly keyExpiresAt: Date | null
+}
+
+/**
+ * Runs one operation of a caller under the lock of their organization's chain: the one way to do so. What dispatch found
+ * out about them may be over by then, so it is asked again in the transaction itself, before anything that `work` reads:
+ * nobody acts after the entry that took their role or key away. The question is sent along with the first of `work`
+ * and answered before the commit; who needs the answer in order to decide asks `now`. Throws `unauthenticated` for a key or
+ * session that has ended, `not_found` for who is no member any more, `missing_scope`, `insufficient_role`.
+ */
+export function runAs<R>(
+  context: Context,
+  caller: Caller,
+  point: CommitPoint,
+  work: (tx: ChainTx, now: () => Promise<PresentCaller>) => Promise<R>,
+): Promise<R> {
+  return context.combiner.run(caller.organizationId, point, async (tx) => {
+    const present = presentCaller(tx, caller)
+    present.catch(() => undefined)
+    try {
+      const result = await work(tx, () => present)
+      await present
+      return result
+    } catch (error) {
+      // Whoever may not ask learns nothing of what the answer would have been.
+      await present
+      throw error
+    }
+  })
+}
+
+/** For acts where no role counts: throws `unauthenticated` when the sender's key or session has ended. */
+export async function requireStillValid(tx: ChainTx, sender: Sender): Promise<void> {
+  const [row] = await tx.send(sql<{ valid: boolean }>`select ${validity(sender)} as valid`)
+  if (row?.valid !== true) throw ended(sender)
+}
+
+export function requireScope(held: readonly string[], scope: string | null): void {
+  if (scope === null || covers(held, scope)) return
+  const message = `the key lacks the scope \`${scope}\`: use one that has it`
+  throw new DomainError('missing_scope', message, [{ path: scope, message: `needs the scope \`${scope}\`` }])
+}
+
+export function requireRole(role: Role, minimum: Role): void {
+  if (hasRole(role, minimum)) return
+  const message = `this needs the role \`${minimum}\` in the organization, yours is \`${role}\``
+  throw new DomainError('insufficient_role', message, [
+    { path: minimum, message: `needs the role \`${minimum}\`` },
+  ])
+}
+
+interface Row {
+  readonly role: Role | null
+  readonly valid: boolean
+  readonly scopes: string[] | null
+  readonly expires_at: Date | null
+}
+
+async function presentCaller(tx: ChainTx, caller: Caller): Promise<PresentCaller> {
+  const [row] = await tx.send(sql<Row>`
+    select m.role, ${validity(caller)} as valid, k.scopes, k.expires_at
+    from (select) as one
+    left join memberships m on m.organization_id = ${tx.organizationId} and m.user_id = ${caller.userId}
+    left join api_keys k on k.id = ${caller.keyId}`)
+  const { role, valid, scopes, expires_at: keyExpiresAt } = row as Row
+  if (!valid) throw ended(caller)
+  if (role === null) throw notFound('organization', tx.organizationId)
+  const held = scopes ?? scopesOfRole(role)
+  requireScope(held, caller.needs.scope)
+  requireRole(role, caller.needs.role)
+  return { ...caller, role, scopes: held, keyExpiresAt }
+}
+
+/** A sender with neither is nobody's. */
+const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
+  exists (select from api_keys where id = ${keyId} and user_id = ${userId}
+          and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))
+  or exists (select from auth_sessions where id = ${sessionId} and user_id = ${userId}
+             and expires_at > clock_timestamp()))`
+
+const ended = ({ keyId }: Sender): DomainError =>
+  new DomainError('unauthenticated', `the ${keyId === null ? 'session' : 'key'} has ended: send a valid one`)

@@ -1,0 +1,212 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { acts, splitKey } from '../../../src/api/access.ts'
+import type { Scope } from '../../../src/governance/scopes.ts'
+import { until } from '../../stack/until.ts'
+import { addKey, addOrganization, addPerson, sessionCookie } from '../fixtures.ts'
+import { startTestServer, type Answer, type TestServer } from '../server.ts'
+import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
+import { addPlace, World, type Place } from './world.ts'
+
+/* Nobody acts after the moment when their key, session or role was taken away, however far their request had come. */
+
+let server: TestServer
+let place: Place
+beforeAll(async () => {
+  server = await startTestServer()
+  const { id, owner } = await addOrganization(server.context)
+  place = await addPlace(server, id, owner)
+})
+afterAll(() => server.close())
+
+/** Answers under the lock of the organization that is given here: agents' ways and what has no organization are below. */
+const acting = (Object.keys(validRequests) as GuardedKey[]).filter(
+  (key) =>
+    splitKey(key).method !== 'GET' &&
+    (splitKey(key).method !== 'POST' || acts(key)) &&
+    accessTo(key).subject !== 'nothing',
+)
+
+/** What `ask` answers when `take` happens while it waits for the organization's lock. */
+async function whileItWaits<T>(organizationId: string, ask: () => Promise<T>, take: string): Promise<T> {
+  const { pool } = server.context
+  const holder = await pool.connect()
+  try {
+    await holder.query('begin')
+    await holder.query('select 1 from chain_head where organization_id = $1 for update', [organizationId])
+    const answer = ask()
+    await until('the request waits for the lock', async () => {
+      const { rowCount } = await pool.query(
+        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      return rowCount !== 0
+    })
+    await holder.query(take)
+    await holder.query('commit')
+    return await answer
+  } finally {
+    holder.release(true)
+  }
+}
+
+const entriesOf = async (organizationId: string): Promise<number> => {
+  const { rows } = await server.context.pool.query(
+    'select count(*)::int as n from audit_events where organization_id = $1',
+    [organizationId],
+  )
+  return rows[0].n
+}
+
+type Sender = { userId: string; keyId: string; scope: Scope | null }
+const ways: Record<string, { take: (sender: Sender) => string; told: [number, string] }> = {
+  'the key is revoked': {
+    take: ({ keyId }) => `update api_keys set revoked_at = now() where id = '${keyId}'`,
+    told: [401, 'unauthenticated'],
+  },
+  'the key runs out': {
+    take: ({ keyId }) => `update api_keys set expires_at = now() where id = '${keyId}'`,
+    told: [401, 'unauthenticated'],
+  },
+  'the key loses the scope': {
+    take: ({ keyId }) => `update api_keys set scopes = '{tools:read}' where id = '${keyId}'`,
+    told: [403, 'missing_scope'],
+  },
+  'the person is removed': {
+    take: ({ userId }) => `delete from memberships where user_id = '${userId}'`,
+    told: [404, 'not_found'],
+  },
+}
+const demoted = {
+  take: ({ userId }: Sender) => `update memberships set role = 'viewer' where user_id = '${userId}'`,
+  told: [403, 'insufficient_role'] as [number, string],
+}
+
+test('there are many acts', () => {
+  expect(acting.length).toBeGreaterThan(30)
+})
+
+describe.each(acting)('%s does nothing once', (key) => {
+  const { role, scope } = accessTo(key)
+  test.each(Object.entries(role === 'viewer' ? ways : { ...ways, 'the person is a viewer': demoted }))(
+    '%s',
+    async (_, { take, told }) => {
+      const { context } = server
+      const { organizationId } = place
+      const person = await addPerson(context, organizationId, role)
+      const world = new World(server, place, person)
+      const filling = await validRequests[key].prepare(world)
+      // Of a removal of oneself there is nothing to see.
+      const { path, body } = requestOf(key, organizationId, filling)
+      const { id, secret } = await addKey(
+        context,
+        organizationId,
+        person.userId,
+        scope === null ? [] : [scope],
+      )
+      const before = await entriesOf(organizationId)
+      const answer = await whileItWaits(
+        organizationId,
+        () => server.call(secret, splitKey(key).method, path, body),
+        take({ userId: person.userId, keyId: id, scope }),
+      )
+      expect([answer.status, answer.body.error.code]).toEqual(told)
+      expect(await entriesOf(organizationId)).toBe(before)
+    },
+  )
+})
+
+describe('the same holds', () => {
+  const rules = () => `/organizations/${place.organizationId}/rules`
+  const aRule = { name: 'No mail', verdict: 'deny', tools: ['mail_send'] }
+
+  test('of a session that ends', async () => {
+    const { userId } = await addPerson(server.context, place.organizationId, 'admin')
+    const headers = { cookie: await sessionCookie(server.context, userId), origin: server.base }
+    const answer = await whileItWaits(
+      place.organizationId,
+      () => server.call(null, 'POST', rules(), aRule, headers),
+      `delete from auth_sessions where user_id = '${userId}'`,
+    )
+    expect([answer.status, answer.body.error.code]).toEqual([401, 'unauthenticated'])
+  })
+
+  test('of joining by an invitation', async () => {
+    const { context } = server
+    const { id } = await addOrganization(context)
+    const { userId } = await addPerson(context, id, 'viewer')
+    const email = `${userId}@elsewhere.test`
+    const { body } = await server.call(
+      place.owner.key,
+      'POST',
+      `/organizations/${place.organizationId}/invitations`,
+      {
+        email,
+        send_mail: false,
+      },
+    )
+    const key = await addKey(context, id, userId, ['organizations:*'])
+    const answer = await whileItWaits(
+      place.organizationId,
+      () => server.call(key.secret, 'POST', '/invitations/accept', { token: body.token }),
+      `update api_keys set revoked_at = now() where id = '${key.id}'`,
+    )
+    expect([answer.status, answer.body.error.code]).toEqual([401, 'unauthenticated'])
+    const { rowCount } = await context.pool.query(
+      'select 1 from memberships where user_id = $1 and organization_id = $2',
+      [userId, place.organizationId],
+    )
+    expect(rowCount).toBe(0)
+  })
+
+  test('of a refusal, which an idempotency key must not keep for a sender who is back', async () => {
+    const { userId } = await addPerson(server.context, place.organizationId, 'admin')
+    const { id, secret } = await addKey(server.context, place.organizationId, userId, ['rules:write'])
+    const ask = () =>
+      server.call(secret, 'POST', rules(), { ...aRule, name: 'Once' }, { 'idempotency-key': 'once' })
+    const refused = await whileItWaits(
+      place.organizationId,
+      ask,
+      `update api_keys set revoked_at = now() where id = '${id}'`,
+    )
+    expect(refused.status).toBe(401)
+    await server.context.pool.query('update api_keys set revoked_at = null where id = $1', [id])
+    expect((await ask()).status).toBe(201)
+  })
+})
+
+describe('an agent whose key is revoked meanwhile', () => {
+  const agentKeys = ['POST /authorize', 'POST /hooks/claude-code'] as const
+  const ended: Record<string, (keyId: string) => string> = {
+    revoked: (keyId) => `update api_keys set revoked_at = now() where id = '${keyId}'`,
+    'run out': (keyId) => `update api_keys set expires_at = now() where id = '${keyId}'`,
+    'without the scope': (keyId) => `update api_keys set scopes = '{}' where id = '${keyId}'`,
+  }
+  async function asked(key: GuardedKey, take: (keyId: string) => string): Promise<Answer> {
+    const { context } = server
+    const person = await addPerson(context, place.organizationId, 'member')
+    const { path, body } = requestOf(
+      key,
+      place.organizationId,
+      await validRequests[key].prepare(new World(server, place, person)),
+    )
+    const { id, secret } = await addKey(context, place.organizationId, person.userId, ['agents:authorize'])
+    return whileItWaits(place.organizationId, () => server.call(secret, 'POST', path, body), take(id))
+  }
+
+  test.each(agentKeys.flatMap((key) => Object.keys(ended).map((how) => [key, how] as const)))(
+    '%s: denied, %s',
+    async (key, how) => {
+      const { status, text } = await asked(key, ended[how] as (keyId: string) => string)
+      expect(status).toBe(200)
+      expect(text).toMatch(/"(decision|permissionDecision)":"deny"/)
+      expect(text).toContain('has ended')
+    },
+  )
+
+  test.each(['POST /authorize/sessions/end', 'POST /authorize/approvals/{id}/cancel'] as const)(
+    '%s: refused',
+    async (key) => {
+      const { status, body } = await asked(key, ended['revoked'] as (keyId: string) => string)
+      expect([status, body.error.code]).toEqual([401, 'unauthenticated'])
+    },
+  )
+})
