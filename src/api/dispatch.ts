@@ -51,7 +51,10 @@ export async function dispatch(
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
   const rawBody = takesBody ? await bodyOf(request, route.bodyLimit) : undefined
-  const naming = { params, organizationId: organizationNamed(query, rawBody) ?? identity.organizationId }
+  const naming = {
+    params,
+    organizationId: organizationNamed(query, rawBody) ?? identity.wanted ?? identity.organizationId,
+  }
   const caller = await standIn(context, identity, access, request, naming)
   if (access.subject === 'own') requireOneOrganization(query, rawBody)
 

@@ -1,12 +1,18 @@
 import type { Request } from 'express'
 import { hashOf } from '../governance/canonical.ts'
 import { openKey, type Claim } from '../governance/idempotency.ts'
+import { accessOf } from './access.ts'
 import { errorBody, statusOf, toApiError } from './errors.ts'
 import type { Answer, Call, Route } from './route.ts'
 import { jsonText } from './send.ts'
 
 type Handle = NonNullable<Route['handle']>
 type TextAnswer = Answer & { readonly text?: string | null; readonly replayed?: boolean }
+
+const isAboutCaller = (route: Route): boolean => {
+  const access = accessOf(route.key)
+  return !access.public && access.subject === 'nothing'
+}
 
 /** What is not final: the same call may well end otherwise a moment later. */
 const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
@@ -25,7 +31,8 @@ export async function answerOnce(
   const { idempotencyKey: key, caller, context } = call
   if (key === null) return handle(call)
   const opening = await openKey(context, {
-    organizationId: caller.organizationId,
+    // What is about the caller alone is in no organization, and names none that would have to be theirs.
+    organizationId: isAboutCaller(route) ? '' : caller.organizationId,
     userId: caller.userId,
     // Keys begin with `key_`; all sessions of a person can do the same.
     apiKeyId: caller.keyId ?? 'session',

@@ -8,6 +8,7 @@ import { DomainError } from './errors.ts'
  * another API key of the same person too: it may be narrower, and would be handed what it could not have asked for.
  */
 export interface KeyUse {
+  /** Empty for a call about the caller alone. */
   readonly organizationId: string
   readonly userId: string
   readonly apiKeyId: string

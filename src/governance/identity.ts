@@ -23,8 +23,13 @@ export const senderOf = ({ keyId, sessionId }: Sender): string => keyId ?? sessi
 /** Who sends a request, by key or by session. The role is looked up per organization, at each call. */
 export interface Identity extends Sender {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
-  /** The key's or session's organization: meant where a call names none. */
+  /**
+   * Meant where a call names none: of a key the one it was made in, of a session one that its person belongs to. Empty for
+   * the session of a person without any.
+   */
   readonly organizationId: string
+  /** What a session asks to act in, which may be no organization of theirs: where one counts it is looked up. */
+  readonly wanted: string | null
   /** Of a session: all there are; its caller gets those of the role. */
   readonly scopes: readonly string[]
   /**
@@ -85,6 +90,7 @@ export async function authenticate(
   return {
     user: { id: row.user_id, email: row.email, name: row.name },
     organizationId: row.organization_id,
+    wanted: null,
     userId: row.user_id,
     keyId: row.id,
     sessionId: null,
@@ -119,7 +125,8 @@ export async function identityOfSession(
   const { id, email, name, organization_id: first } = row
   return {
     user: { id, email, name },
-    organizationId: wanted ?? first ?? '',
+    organizationId: first ?? '',
+    wanted,
     userId: id,
     keyId: null,
     sessionId,
