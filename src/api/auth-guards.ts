@@ -1,14 +1,29 @@
 import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
 import { confirmFirst } from '../governance/people/address-proof.ts'
 
+/** Endpoints with a parameter in the path, which its option to switch some off does not know. */
+const switchedOff = new Set(['/reset-password/:token', '/callback/:id'])
+
 /** What the sign-in library would do and the service does not let it, whatever the spelling of the path. */
 export const authGuards = createAuthMiddleware(async (ctx) => {
+  if (switchedOff.has(ctx.path))
+    throw new APIError('NOT_FOUND', { code: 'NOT_FOUND', message: 'there is no such endpoint' })
+  const body = Object(ctx.body) as Record<string, unknown>
+  // It would skip the second factor for ever, past resets, and nobody could end it.
+  if (body['trustDevice'])
+    throw new APIError('BAD_REQUEST', {
+      code: 'TRUST_DEVICE_NOT_OFFERED',
+      message: '`trustDevice` is not offered: every sign-in takes the second factor, leave it out',
+    })
   if (ctx.path === '/two-factor/enable') {
     const session = await getSessionFromCtx(ctx)
     // The factor of whoever signed up with somebody else's address would lock its owner out.
     if (session !== null && !session.user.emailVerified)
       throw new APIError('FORBIDDEN', { code: 'EMAIL_NOT_VERIFIED', message: confirmFirst })
   }
+  // Who changes a password wants nobody else to be in.
+  if (ctx.path === '/change-password') return { context: { body: { ...body, revokeOtherSessions: true } } }
+  return undefined
 })
 
 /** The session token in a `Cookie` header, its signature unread; null for none. */

@@ -33,6 +33,10 @@ const disabledPaths = [
   '/delete-user',
   '/delete-user/callback',
   '/update-session',
+  // With a session it would let a password be guessed.
+  '/verify-password',
+  '/error',
+  '/ok',
   '/two-factor/send-otp',
   '/two-factor/verify-otp',
 ]

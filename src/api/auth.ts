@@ -54,6 +54,7 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
     })
     return found === null ? null : { userId: found.user.id, sessionId: found.session.id }
   }
+  const endpoints = new Set(Object.values(library.api).map(({ path }) => `/api/auth${path}`))
   return {
     async userOf(request) {
       const session = await signedIn(request)
@@ -71,7 +72,7 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
       const reset = resets.get(passedOn)
       if (reset !== undefined) cookies.push(knownBrowserCookie(context.config, accountOf(reset)))
       if (!safe.has(request.method)) await recordAccountEvents(context).catch(recordLater(context))
-      noteFailure(context, request, answer.status)
+      noteFailure(context, request, answer.status, endpoints)
       await send(response, answer, cookies)
     },
   }
@@ -115,9 +116,16 @@ const recordLater = (context: Context) => (error: Error) =>
   context.log.warn({ err: error.message }, 'what happened to an account is not in the audit log yet')
 
 /** Failures are not audited: anybody can cause them, and nobody's chain may grow by what a stranger does. */
-function noteFailure(context: Context, request: Request, status: number): void {
+function noteFailure(
+  context: Context,
+  request: Request,
+  status: number,
+  endpoints: ReadonlySet<string>,
+): void {
   if (status !== 401 && status !== 403 && status !== 429) return
-  const path = request.originalUrl.split('?', 1)[0]
+  const [sent = ''] = request.originalUrl.split('?', 1)
+  // What is not an endpoint's own path may hold a token.
+  const path = endpoints.has(sent) ? sent : '/api/auth/...'
   context.log.warn({ path, status, ip: addressOf(request) }, 'a sign-in or change of an account was refused')
 }
 

@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { newId } from '../../src/contract/ids.ts'
+import { Browser, totp } from './browser.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+/* What the sign-in library offers and the service does not. */
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startTestServer()
+})
+afterAll(() => server.close())
+beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
+
+const password = 'correct horse battery'
+async function person() {
+  const email = `${newId('user').toLowerCase()}@acme.test`
+  const at = new Browser(server)
+  const { body } = await at.auth('sign-up/email', { name: 'Ana', email, password })
+  await server.context.pool.query('update users set email_verified = true where id = $1', [body.user.id])
+  expect((await at.signIn(email, password)).status).toBe(200)
+  return { email, at, id: body.user.id as string }
+}
+
+describe('a trusted device', () => {
+  test('is not offered: every sign-in takes the second factor', async () => {
+    const { email, at, id } = await person()
+    const { key, backupCodes } = await at.enrol(password)
+    const half = new Browser(server)
+    await half.signIn(email, password)
+    for (const [path, code] of [
+      ['verify-totp', totp(key, Date.now() + 30_000)],
+      ['verify-backup-code', backupCodes[0]],
+    ]) {
+      const answer = await half.auth(`two-factor/${path}`, { code, trustDevice: true })
+      expect([path, answer.status, answer.body.code]).toEqual([path, 400, 'TRUST_DEVICE_NOT_OFFERED'])
+    }
+    const code = totp(key, Date.now() + 30_000)
+    expect((await half.auth('two-factor/verify-totp', { code, trustDevice: false })).status).toBe(200)
+    expect(half.cookie).not.toContain('trust_device')
+    const { rowCount } = await server.context.pool.query(
+      `select 1 from auth_verifications where value = $1 and identifier like 'trust-device-%'`,
+      [id],
+    )
+    expect(rowCount).toBe(0)
+    await half.auth('sign-out', {})
+    expect((await half.signIn(email, password)).body.twoFactorRedirect).toBe(true)
+  })
+})
+
+test('a new password ends every other session, asked for or not', async () => {
+  for (const more of [{}, { revokeOtherSessions: false }]) {
+    const { email, at } = await person()
+    const other = new Browser(server)
+    await other.signIn(email, password)
+    const body = { currentPassword: password, newPassword: 'another password', ...more }
+    expect((await at.auth('change-password', body)).status).toBe(200)
+    expect((await other.send('GET', '/me')).status).toBe(401)
+    expect((await at.send('GET', '/me')).status).toBe(200)
+  }
+})
+
+describe('switched off', () => {
+  test.each([
+    ['POST', 'verify-password'],
+    ['POST', 'verify-password/'],
+    ['POST', '%76erify-password'],
+    ['GET', 'error'],
+    ['GET', 'ok'],
+    ['GET', 'callback/github'],
+    ['POST', 'callback/github'],
+    ['GET', 'reset-password/SECRETTOKEN'],
+    ['GET', 'reset-password/SECRETTOKEN?callbackURL=%2Fconsole%2F'],
+  ])('%s %s', async (method, path) => {
+    const { at } = await person()
+    const body = method === 'GET' ? undefined : { password }
+    expect((await at.send(method, `/api/auth/${path}`, body)).status).toBe(404)
+  })
+})
+
+test('no token of a path is logged', async () => {
+  const lines: unknown[] = []
+  const { log } = server.context
+  const warn = log.warn.bind(log)
+  log.warn = (...line: unknown[]) => lines.push(line)
+  try {
+    const at = new Browser(server)
+    await at.send('GET', '/api/auth/reset-password/SECRETTOKEN?callbackURL=http%3A%2F%2Fevil.example%2F')
+    await at.signIn('nobody@acme.test', password)
+  } finally {
+    log.warn = warn
+  }
+  expect(JSON.stringify(lines)).not.toContain('SECRETTOKEN')
+  expect(JSON.stringify(lines)).toContain('/api/auth/sign-in/email')
+})
