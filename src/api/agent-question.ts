@@ -19,14 +19,12 @@ export async function decideQuestion(
   read: () => Promise<unknown>,
 ): Promise<AgentDecision> {
   const { charged } = asker.identity
-  if (charged !== null) {
-    const taken = await context.rates.take(charged.organizationId, charged.limits, 'authorize')
-    if (!taken.allowed)
-      return unrecorded(
-        'rate limited',
-        `The organization is at its limit of ${taken.limit} agents' questions a minute: try again in ${taken.retryAfter} seconds.`,
-      )
-  }
+  const taken = await context.rates.take(charged.holderId, charged.limits, 'authorize')
+  if (!taken.allowed)
+    return unrecorded(
+      'rate limited',
+      `The organization is at its limit of ${taken.limit} agents' questions a minute: try again in ${taken.retryAfter} seconds.`,
+    )
   let body: unknown
   try {
     body = await read()

@@ -56,7 +56,8 @@ export async function dispatch(
     organizationId: organizationNamed(query, rawBody) ?? identity.wanted ?? identity.organizationId,
   }
   const caller = await standIn(context, identity, access, request, naming)
-  if (access.subject === 'own') requireOneOrganization(query, rawBody)
+  requireOneOrganization(query, rawBody)
+  if (access.subject !== 'nothing') requireSubjectsOrganization(query, rawBody, caller)
 
   const call: Call = {
     context,
@@ -175,6 +176,15 @@ function requireOneOrganization(query: Record<string, string>, body: unknown): v
       message: `\`${inBody.slice(0, 100)}\` in the body, \`${inQuery.slice(0, 100)}\` in the query`,
     },
   ])
+}
+
+/** Nor is it where the path says it: what was asked for there would happen here. */
+function requireSubjectsOrganization(query: Record<string, string>, body: unknown, caller: Caller): void {
+  const named = organizationNamed(query, body)
+  if (named === null || named === caller.organizationId) return
+  const message =
+    'what the path names belongs to another organization than `organization_id` says: leave it out'
+  throw new ApiError('validation_error', message, [{ path: 'organization_id', message }])
 }
 
 /** Of another type than text it is left to validation to refuse. */

@@ -21,8 +21,8 @@ export async function countRequest(
   scope: Scope | null,
 ): Promise<void> {
   const { charged } = identity
-  if (scope === 'agents:authorize' || charged === null) return
-  const taken = await context.rates.take(charged.organizationId, charged.limits, 'requests')
+  if (scope === 'agents:authorize') return
+  const taken = await context.rates.take(charged.holderId, charged.limits, 'requests')
   response.setHeader('X-RateLimit-Limit', String(taken.limit))
   response.setHeader('X-RateLimit-Remaining', String(taken.remaining))
   response.setHeader('X-RateLimit-Reset', String(taken.resetAt))

@@ -2,7 +2,7 @@ import type { Response } from 'express'
 
 export interface StreamOptions {
   readonly pingMilliseconds: number
-  /** Asked with every ping; false ends the stream. */
+  /** Asked before every write and with every ping; false ends the stream. */
   readonly stillAllowed: () => Promise<boolean>
   /** Aborted when the client has gone or the server drains. */
   readonly signal: AbortSignal
@@ -11,7 +11,7 @@ export interface StreamOptions {
 export interface Stream {
   /** Aborted when nothing more should be written. */
   readonly signal: AbortSignal
-  /** Resolves when the client has room for more. */
+  /** Writes it to who may still read it; throws where that cannot be learnt. Resolves when the client has room for more. */
   write(text: string): Promise<void>
   end(): void
 }
@@ -27,18 +27,16 @@ export function openStream(response: Response, options: StreamOptions): Stream {
   const signal = AbortSignal.any([options.signal, barred.signal])
   const ping = setInterval(() => {
     response.write(': ping\n\n')
-    void barUnlessAllowed()
+    // That nobody can be asked bars nobody, as long as nothing is written: the next one asks again.
+    barUnlessAllowed().catch(() => undefined)
   }, options.pingMilliseconds)
   const barUnlessAllowed = async (): Promise<void> => {
-    try {
-      if (!(await options.stillAllowed())) barred.abort()
-    } catch {
-      // That nobody can be asked bars nobody: the next ping asks again.
-    }
+    if (!(await options.stillAllowed())) barred.abort()
   }
   return {
     signal,
     async write(text) {
+      await barUnlessAllowed()
       if (signal.aborted || response.write(text)) return
       await new Promise<void>((resolve) => {
         const go = (): void => {

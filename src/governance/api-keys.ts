@@ -9,7 +9,7 @@ import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { requireProvenAddress } from './people/address-proof.ts'
 import { covers, hasRole, roleOfScope } from './scopes.ts'
 import type { ChainTx } from './chain-tx.ts'
-import { runAs } from './standing.ts'
+import { runAs, type PresentCaller } from './standing.ts'
 
 /** An API key as answered: never the key itself, of which only a hash is kept. */
 export interface KeyView {
@@ -37,7 +37,8 @@ export interface KeyChange {
 
 /**
  * A key for the caller in the organization. Neither its scopes nor what they are of use for may exceed the caller's own
- * scopes and role: `missing_scope` or `insufficient_role`, naming each (contract section 2). `conflict` while the
+ * scopes and role, nor may it outlast the key it is made with: `missing_scope` or `insufficient_role`, naming each
+ * (contract section 2). `conflict` while the
  * caller's address is not confirmed: it may be somebody else's, who would have this key in their account.
  */
 export async function createApiKey(
@@ -48,7 +49,9 @@ export async function createApiKey(
 ): Promise<KeyView & { readonly secret: string }> {
   const { secret, hash, last4 } = newApiKey()
   return runAs(context, caller, 'org.change', async (tx, now) => {
-    requireWithin(await now(), input.scopes)
+    const present = await now()
+    requireWithin(present, input.scopes)
+    requireNotAfter(present, input.expiresAt)
     await requireProvenAddress(tx, caller.userId)
     const row = {
       id: newId('key'),
@@ -105,7 +108,15 @@ export async function changeApiKey(
     const onlyRevokes =
       change.active === false && Object.values(change).filter((value) => value !== undefined).length === 1
     if (!onlyRevokes) requireWithin(present, scopes)
-    if (row.user_id !== caller.userId) requireNoMore(row, change)
+    const more = moreIn(row, change)
+    if (row.user_id !== caller.userId && more.length > 0)
+      throw new DomainError(
+        'insufficient_role',
+        'what another person’s key may do can only become less',
+        more,
+      )
+    if (more.length > 0)
+      requireNotAfter(present, change.expiresAt === undefined ? row.expires_at : change.expiresAt)
     const next = {
       ...row,
       name: change.name ?? row.name,
@@ -135,7 +146,9 @@ function verbOf(before: { revoked_at: Date | null }, after: { revoked_at: Date |
 }
 
 function requireWithin(caller: Caller, scopes: readonly string[]): void {
-  const beyond = scopes.filter((scope) => !covers(caller.scopes, scope))
+  // A session has what its role has a use for, whole areas included: that is asked below.
+  const held = caller.keyId === null ? scopes : caller.scopes
+  const beyond = scopes.filter((scope) => !covers(held, scope))
   if (beyond.length > 0) {
     const details = beyond.map((scope) => ({ path: scope, message: `your own key lacks \`${scope}\`` }))
     throw new DomainError(
@@ -154,11 +167,19 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
   )
 }
 
+/** A key that ends bounds what is made and given with it: `insufficient_role` for what would outlast it. */
+function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null): void {
+  if (!lastsLonger(expiresAt, keyExpiresAt)) return
+  const message = `your own key ends at ${keyExpiresAt?.toISOString()}: give an \`expires_at\` that is no later`
+  throw new DomainError('insufficient_role', message, [{ path: 'expires_at', message }])
+}
+
 /**
- * A key speaks for its person wherever they are a member, so an owner of its organization has no say over what it opens
- * elsewhere: they may take from it and rename it. Who may give is the person alone (docs/decisions/0012).
+ * What a change gives to a key. A key speaks for its person wherever they are a member, so an owner of its organization has
+ * no say over what it opens elsewhere: they may take from it and rename it. Who may give is the person alone
+ * (docs/decisions/0012).
  */
-function requireNoMore(row: Selectable<ApiKeysTable>, change: KeyChange): void {
+function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[] {
   const details: ErrorDetail[] = []
   const refuse = (path: string, what: string) =>
     details.push({ path, message: `only the person the key speaks for may ${what}` })
@@ -167,12 +188,7 @@ function requireNoMore(row: Selectable<ApiKeysTable>, change: KeyChange): void {
     if (!covers(row.scopes, scope)) refuse(`scopes.${scope}`, `add \`${scope}\``)
   if (change.expiresAt !== undefined && lastsLonger(change.expiresAt, row.expires_at))
     refuse('expires_at', 'let it last longer')
-  if (details.length > 0)
-    throw new DomainError(
-      'insufficient_role',
-      'what another person’s key may do can only become less',
-      details,
-    )
+  return details
 }
 
 /** null = never ends. */

@@ -1,8 +1,9 @@
 import { sql, type Kysely } from 'kysely'
+import type { Plan } from '../db/schema/identity.ts'
 import type { Database } from '../db/schema/index.ts'
 import type { Role } from '../policy/types.ts'
 import type { Actor } from './audit.ts'
-import { effectiveLimits, type Limits } from './quotas/limits.ts'
+import { effectiveLimits, planLimits, type Limits } from './quotas/limits.ts'
 import { hashApiKey, isApiKey } from './key-format.ts'
 import { allScopes } from './scopes.ts'
 
@@ -15,6 +16,15 @@ export interface Sender {
   readonly keyId: string | null
   /** null: they use a key. */
   readonly sessionId: string | null
+}
+
+/**
+ * The organization meant, if the person belongs to it, else another of theirs: who was removed uses up nothing there. Of a
+ * person without any the person's own id, on the smallest plan.
+ */
+export interface Charged {
+  readonly holderId: string
+  readonly limits: Limits
 }
 
 /** The id of the key or session. */
@@ -32,11 +42,8 @@ export interface Identity extends Sender {
   readonly wanted: string | null
   /** Of a session: all there are; its caller gets those of the role. */
   readonly scopes: readonly string[]
-  /**
-   * Whose requests are counted, with its limits as they are now: the key's organization; for a session the one meant, if
-   * its person belongs to it, or another of theirs. Null for a person without one.
-   */
-  readonly charged: { readonly organizationId: string; readonly limits: Limits } | null
+  /** Whose requests are counted, with the limits as they are now. */
+  readonly charged: Charged
 }
 
 /** A person acting in one organization, in which they have a role. */
@@ -70,6 +77,9 @@ export async function authenticate(
     .selectFrom('api_keys as k')
     .innerJoin('users as u', 'u.id', 'k.user_id')
     .innerJoin('organizations as o', 'o.id', 'k.organization_id')
+    .leftJoin('memberships as m', (join) =>
+      join.onRef('m.organization_id', '=', 'k.organization_id').onRef('m.user_id', '=', 'k.user_id'),
+    )
     .select([
       'k.id',
       'k.organization_id',
@@ -79,6 +89,7 @@ export async function authenticate(
       'u.name',
       'o.plan',
       'o.quota_overrides',
+      'm.role',
     ])
     .select(sql<boolean>`coalesce(k.last_used_at < now() - interval '1 minute', true)`.as('use_is_news'))
     .where('k.hash', '=', hashApiKey(secret))
@@ -95,10 +106,10 @@ export async function authenticate(
     keyId: row.id,
     sessionId: null,
     scopes: row.scopes,
-    charged: {
-      organizationId: row.organization_id,
-      limits: effectiveLimits(row.plan, row.quota_overrides),
-    },
+    charged:
+      row.role === null
+        ? chargedOf(row.user_id, await homeOf(db, row.user_id, null))
+        : chargedOf(row.user_id, row),
   }
 }
 
@@ -111,16 +122,7 @@ export async function identityOfSession(
   { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
   wanted: string | null,
 ): Promise<Identity | null> {
-  const row = await db
-    .selectFrom('users as u')
-    .leftJoin('memberships as m', 'm.user_id', 'u.id')
-    .leftJoin('organizations as o', 'o.id', 'm.organization_id')
-    .select(['u.id', 'u.email', 'u.name', 'm.organization_id', 'o.plan', 'o.quota_overrides'])
-    .where('u.id', '=', userId)
-    .orderBy(sql`m.organization_id is not distinct from ${wanted}`, 'desc')
-    .orderBy('m.organization_id')
-    .limit(1)
-    .executeTakeFirst()
+  const row = await homeOf(db, userId, wanted)
   if (row === undefined) return null
   const { id, email, name, organization_id: first } = row
   return {
@@ -131,11 +133,37 @@ export async function identityOfSession(
     keyId: null,
     sessionId,
     scopes: allScopes,
-    charged:
-      first === null || row.plan === null
-        ? null
-        : { organizationId: first, limits: effectiveLimits(row.plan, row.quota_overrides ?? {}) },
+    charged: chargedOf(id, row),
   }
+}
+
+/** A person and the organization they mean, if they belong to it, else the first that they do belong to, if any. */
+function homeOf(db: Kysely<Database>, userId: string, wanted: string | null) {
+  return db
+    .selectFrom('users as u')
+    .leftJoin('memberships as m', 'm.user_id', 'u.id')
+    .leftJoin('organizations as o', 'o.id', 'm.organization_id')
+    .select(['u.id', 'u.email', 'u.name', 'm.organization_id', 'o.plan', 'o.quota_overrides'])
+    .where('u.id', '=', userId)
+    .orderBy(sql`m.organization_id is not distinct from ${wanted}`, 'desc')
+    .orderBy('m.organization_id')
+    .limit(1)
+    .executeTakeFirst()
+}
+
+function chargedOf(
+  userId: string,
+  home:
+    | {
+        readonly organization_id: string | null
+        readonly plan: Plan | null
+        readonly quota_overrides: object | null
+      }
+    | undefined,
+): Charged {
+  if (home === undefined || home.organization_id === null || home.plan === null)
+    return { holderId: userId, limits: planLimits.free }
+  return { holderId: home.organization_id, limits: effectiveLimits(home.plan, home.quota_overrides ?? {}) }
 }
 
 /** Of calls that come together the first writes and the others find it written. A lost note is no loss. */

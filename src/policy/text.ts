@@ -14,6 +14,13 @@ export function textField(max: number, min: 0 | 1 = 1) {
   return min === 0 ? field : field.refine((text) => text.trim() !== '', 'must not be empty')
 }
 
+/** Text of one line: it stands in mails and lists, where a line of its own would pass for the service's words. */
+export const lineField = (max: number) =>
+  textField(max).refine(
+    (text) => !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text),
+    'must be one line without control characters',
+  )
+
 /** Labels are lower-case slugs (contract section 5). */
 export const labelSlug = z
   .string()

@@ -117,6 +117,41 @@ describe('an invitation', () => {
   })
 })
 
+describe('invitation mails', () => {
+  test('carry no line of the inviter’s own', async () => {
+    for (const name of ['A\nYour account is locked', 'A\r', 'A\u2028B', 'A\u0007', 'A\u0085']) {
+      const { status, body } = await server.call(owner.key, 'POST', '/organizations', { name })
+      expect([name, status, body.error.details[0].path]).toEqual([name, 422, 'name'])
+    }
+  })
+
+  test('end where they would become a nuisance: then the link is handed over', async () => {
+    const { id } = await organization()
+    const { key } = await addPerson(server.context, id, 'owner')
+    const invite = (email: string, more: object = {}) =>
+      server.call(key, 'POST', `/organizations/${id}/invitations`, { email, ...more })
+    for (let nth = 0; nth < 5; nth += 1) expect((await invite('one@acme.test')).status).toBe(201)
+    const refused = await invite('one@acme.test')
+    expect(codeOf(refused)).toEqual([429, 'quota_exceeded'])
+    expect(refused.body.error.details[0].path).toBe('send_mail')
+    expect((await invite('one@acme.test', { send_mail: false })).status).toBe(201)
+    expect((await invite('two@acme.test')).status).toBe(201)
+    // In another organization of theirs too.
+    const { body: other } = await server.call(key, 'POST', '/organizations', { name: 'Other' })
+    const path = `/organizations/${other.id}/invitations`
+    expect((await server.call(key, 'POST', path, { email: 'one@acme.test' })).status).toBe(429)
+    await server.context.pool.query(
+      `insert into invitations (id, organization_id, email, role, token_hash, invited_by, mailed_at, expires_at)
+       select 'inv_' || n, $1, 'x' || n || '@acme.test', 'viewer', 'h' || n, invited_by, now(), now()
+       from (select invited_by from invitations where organization_id = $1 limit 1), generate_series(1, 94) as n`,
+      [id],
+    )
+    expect((await invite('three@acme.test')).status).toBe(429)
+    await server.context.pool.query(`update invitations set mailed_at = now() - interval '61 minutes'`)
+    expect((await invite('one@acme.test')).status).toBe(201)
+  })
+})
+
 describe('members', () => {
   test('lose what their role gave from the next call on, keys included, and can neither keep nor take it back', async () => {
     const { id, at } = await organization()

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { addKey } from './fixtures.ts'
+import { addKey, addPerson, addOrganization } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 let server: TestServer
@@ -36,4 +36,32 @@ test('a limit that an owner sets refuses the next request with 429, and its answ
   expect((await call(narrow.secret, '/workflows')).status).toBe(429)
   expect((await call(null)).status).toBe(401)
   expect((await call(null, '/health')).headers.get('x-ratelimit-limit')).toBeNull()
+})
+
+test('who was removed uses up nothing of the organization with a key that was made there', async () => {
+  const { context } = server
+  const { id, owner } = await addOrganization(context)
+  const { id: other } = await addOrganization(context)
+  const [elsewhere, nowhere] = [await addPerson(context, id, 'admin'), await addPerson(context, id, 'admin')]
+  await context.pool.query(
+    `insert into memberships (organization_id, user_id, role) values ($1, $2, 'viewer')`,
+    [other, elsewhere.userId],
+  )
+  await server.call(owner.key, 'PATCH', `/organizations/${id}/quota`, { requests_per_day: 5_000 })
+  const limitOf = async (key: string) =>
+    (await server.call(key, 'GET', '/me')).headers.get('x-ratelimit-limit')
+  for (const { key } of [elsewhere, nowhere]) expect(await limitOf(key)).toBe('1000')
+  await context.pool.query('delete from memberships where organization_id = $1 and user_id <> $2', [
+    id,
+    owner.userId,
+  ])
+  const before = Number((await server.call(owner.key, 'GET', '/me')).headers.get('x-ratelimit-remaining'))
+  // Of their own organization; of who has none left, their own on the smallest plan.
+  for (let nth = 0; nth < 10; nth += 1) {
+    await limitOf(elsewhere.key)
+    await limitOf(nowhere.key)
+  }
+  const after = Number((await server.call(owner.key, 'GET', '/me')).headers.get('x-ratelimit-remaining'))
+  expect(before - after).toBe(1)
+  expect(await limitOf(nowhere.key)).toBe('60')
 })

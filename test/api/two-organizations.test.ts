@@ -89,6 +89,46 @@ describe('a call that names two organizations', () => {
     expect((await made('?organization_id=org_x', named(ours))).status).toBe(404)
   })
 
+  test('what the path names is in the organization that is named, or nothing happens', async () => {
+    const by = elsewhere.owner.key
+    await server.context.db
+      .insertInto('memberships')
+      .values({ organization_id: ours, user_id: elsewhere.owner.userId, role: 'owner' })
+      .execute()
+    const made = await server.call(by, 'POST', '/workflows', { name: 'W', definition: aDefinition })
+    const path = `/workflows/${made.body.id}`
+    for (const [method, target, body] of [
+      ['PUT', path, { name: 'X' }],
+      ['GET', path, undefined],
+      ['DELETE', path, undefined],
+      ['POST', `${path}/execute`, { inputs: { to: 'a@acme.test' } }],
+      ['POST', `/organizations/${elsewhere.id}/rules`, { name: 'R', verdict: 'deny', tools: ['mail_send'] }],
+    ] as const) {
+      const refused = await server.call(by, method, `${target}?organization_id=${ours}`, body)
+      expect([method, target, refused.status, refused.body.error.details[0].path]).toEqual([
+        method,
+        target,
+        422,
+        'organization_id',
+      ])
+      const unknown = await server.call(by, method, `${target}?organization_id=org_x`, body)
+      expect(unknown.status).toBe(422)
+    }
+    expect((await server.call(by, 'GET', `${path}?organization_id=${elsewhere.id}`)).body.name).toBe('W')
+    await server.context.db
+      .deleteFrom('memberships')
+      .where('organization_id', '=', ours)
+      .where('user_id', '=', elsewhere.owner.userId)
+      .execute()
+    // Of others' things nothing is told: they are not found, whatever is named.
+    const theirs = await server.call(
+      server.identities.users.viewer.api_key,
+      'GET',
+      `${path}?organization_id=${ours}`,
+    )
+    expect(theirs.status).toBe(404)
+  })
+
   test('the same in both is fine, and so is either alone', async () => {
     const query = `?organization_id=${elsewhere.id}`
     for (const answer of [

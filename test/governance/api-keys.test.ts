@@ -17,7 +17,13 @@ const create = (who: Caller, scopes: string[]) =>
   createApiKey(running.context, who, { name: 'k', scopes, expiresAt: null })
 const opens = async (secret: string) => (await authenticate(running.context.db, `Bearer ${secret}`)) !== null
 /** An owner whose own key reaches further than any key in these tests. */
-const lofty = (): Caller => ({ ...caller('owner'), scopes: [...caller('owner').scopes, 'runs:*'] })
+const lofty = () => withScopes(caller('owner'), [...caller('owner').scopes, 'runs:*'])
+/** The same person, with another key of theirs. */
+async function withScopes(who: Caller, scopes: readonly string[], expires_at?: Date): Promise<Caller> {
+  const extra = expires_at === undefined ? {} : { expires_at }
+  const { id } = await addKey(running.context, who.organizationId, who.userId, scopes, extra)
+  return { ...who, keyId: id, scopes }
+}
 
 describe('API keys', () => {
   test('a new key opens, is shown once and audited without it', async () => {
@@ -36,7 +42,7 @@ describe('API keys', () => {
   })
 
   test('cannot be broader than the key that makes it, even for an owner', async () => {
-    const narrow = { ...caller('owner'), scopes: ['api_keys:*', 'runs:*'] }
+    const narrow = await withScopes(caller('owner'), ['api_keys:*', 'runs:*'])
     await expect(create(narrow, ['runs:read', 'rules:write', 'audit:read'])).rejects.toMatchObject({
       code: 'missing_scope',
       details: [{ path: 'rules:write' }, { path: 'audit:read' }],
@@ -45,7 +51,7 @@ describe('API keys', () => {
   })
 
   test('cannot carry what the maker’s role has no use for, whatever the maker’s key says', async () => {
-    const lofty = { ...caller('member'), scopes: ['rules:*', 'runs:*', 'governance:*'] }
+    const lofty = await withScopes(caller('member'), ['rules:*', 'runs:*', 'governance:*'])
     await expect(create(lofty, ['rules:write'])).rejects.toMatchObject({ code: 'insufficient_role' })
     await expect(create(lofty, ['rules:*'])).rejects.toMatchObject({ code: 'insufficient_role' })
     await create(lofty, ['runs:*', 'rules:read'])
@@ -54,7 +60,7 @@ describe('API keys', () => {
   test('can neither be widened nor, when broader, be edited or reactivated by a narrower one', async () => {
     const owner = caller('owner')
     const broad = await create(owner, ['rules:write', 'runs:read'])
-    const narrow = { ...owner, scopes: ['api_keys:*', 'runs:read'] }
+    const narrow = await withScopes(owner, ['api_keys:*', 'runs:read'])
     const refused = { code: 'missing_scope', details: [{ path: 'rules:write' }] }
     const change = (body: Parameters<typeof changeApiKey>[3]) =>
       changeApiKey(running.context, narrow, broad.id, body)
@@ -70,6 +76,56 @@ describe('API keys', () => {
       scopes: ['runs:read'],
     })
     expect(await opens(broad.secret)).toBe(true)
+  })
+
+  test('cannot outlast the key that makes it or gives to it', async () => {
+    const soon = new Date(Date.now() + 3_600_000)
+    const later = new Date(soon.getTime() + 1)
+    const member = caller('member')
+    const ending = await withScopes(member, ['api_keys:*', 'runs:read'], soon)
+    const make = (expiresAt: Date | null) =>
+      createApiKey(running.context, ending, { name: 'k', scopes: ['runs:read'], expiresAt })
+    const refused = { code: 'insufficient_role', details: [{ path: 'expires_at' }] }
+    for (const each of [null, later]) {
+      await expect(make(each)).rejects.toMatchObject(refused)
+      const itself = changeApiKey(running.context, ending, ending.keyId ?? '', { expiresAt: each })
+      await expect(itself).rejects.toMatchObject(refused)
+    }
+    expect((await make(soon)).expires_at).toBe(soon.toISOString())
+    const lasting = await create(member, ['api_keys:*'])
+    const change = (body: Parameters<typeof changeApiKey>[3]) =>
+      changeApiKey(running.context, ending, lasting.id, body)
+    await expect(change({ scopes: ['api_keys:*', 'runs:read'] })).rejects.toMatchObject(refused)
+    expect(await change({ scopes: ['api_keys:*', 'runs:read'], expiresAt: soon })).toMatchObject({
+      expires_at: soon.toISOString(),
+    })
+    await change({ active: false })
+    expect(await change({ active: true })).toMatchObject({ active: true })
+    const eternal = await create(member, ['api_keys:*'])
+    await change({ active: false })
+    await changeApiKey(running.context, ending, eternal.id, { active: false })
+    const back = changeApiKey(running.context, ending, eternal.id, { active: true })
+    await expect(back).rejects.toMatchObject(refused)
+  })
+
+  test('of a session may carry a whole area that its role has a use for', async () => {
+    const { context } = running
+    const session = async (name: BootstrapName): Promise<Caller> => {
+      const who = caller(name)
+      const id = crypto.randomUUID()
+      const values = [id, id, who.userId, new Date(Date.now() + 60_000)]
+      await context.pool.query(
+        'insert into auth_sessions (id, token, user_id, expires_at) values ($1, $2, $3, $4)',
+        values,
+      )
+      return { ...who, keyId: null, sessionId: id }
+    }
+    expect(await create(await session('owner'), ['runs:*', 'rules:*'])).toMatchObject({
+      scopes: ['rules:*', 'runs:*'],
+    })
+    await expect(create(await session('viewer'), ['runs:*'])).rejects.toMatchObject({
+      code: 'insufficient_role',
+    })
   })
 
   test('revoking and reactivating are told apart in the audit log', async () => {
@@ -116,7 +172,7 @@ describe('API keys', () => {
       expires_at: new Date('2998-01-01'),
     })
     await revokeApiKey(running.context, caller('member'), key.id)
-    await expect(changeApiKey(running.context, lofty(), key.id, change)).rejects.toMatchObject({
+    await expect(changeApiKey(running.context, await lofty(), key.id, change)).rejects.toMatchObject({
       code: 'insufficient_role',
       details: paths.map((path) => ({ path })),
     })
@@ -129,7 +185,7 @@ describe('API keys', () => {
     const { userId, organizationId } = caller('member')
     const key = await addKey(running.context, organizationId, userId, ['runs:*', 'tools:read'])
     const change = (body: Parameters<typeof changeApiKey>[3]) =>
-      changeApiKey(running.context, lofty(), key.id, body)
+      lofty().then((who) => changeApiKey(running.context, who, key.id, body))
     // An active one stays so: nothing is given.
     await change({ name: 'theirs', active: true })
     const end = new Date('2998-01-01')

@@ -20,7 +20,7 @@ describe('authenticate', () => {
     expect(await authenticate(running.context.db, header(agentKey))).toEqual({
       user: { id: users.member.user_id, email: users.member.email, name: 'member' },
       organizationId,
-      charged: { organizationId, limits: planLimits.enterprise },
+      charged: { holderId: organizationId, limits: planLimits.enterprise },
       keyId: expect.stringMatching(/^key_/),
       scopes: ['agents:authorize'],
     })

@@ -98,7 +98,12 @@ const postInvitation = route({
   responses: { 201: newInvitation },
   async handle({ context, services, caller, body, once }) {
     const { organization_name: name, ...made } = await actOnce(once, () =>
-      invite(context, caller, { email: body.email, role: body.role, seconds: body.expires_in_seconds }, once),
+      invite(
+        context,
+        caller,
+        { email: body.email, role: body.role, seconds: body.expires_in_seconds, mailed: body.send_mail },
+        once,
+      ),
     )
     const base = publicBase(context.config)
     if (body.send_mail)

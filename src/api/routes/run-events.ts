@@ -29,7 +29,9 @@ export const getRunEvents = streamRoute({
       do {
         for (;;) {
           const { status, eventSeq, events } = await readRunEvents(context, params.id, last)
-          for (const event of events) await stream.write(eventText(event.seq, event.type, event))
+          // All at once: each write asks whether they may still be read.
+          const text = events.map((event) => eventText(event.seq, event.type, event)).join('')
+          if (text !== '') await stream.write(text)
           last = events.at(-1)?.seq ?? last
           if (stream.signal.aborted || (runEnded(status) && last >= eventSeq)) return
           if (events.length === 0) break

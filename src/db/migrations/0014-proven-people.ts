@@ -5,6 +5,11 @@
 export const provenPeople = `
 alter table account_events add column api_key_id text;
 alter table idempotency_keys drop constraint idempotency_keys_organization_id_fkey;
+-- A person who belongs to no organization has a window too, by their own id.
+alter table request_windows drop constraint request_windows_organization_id_fkey;
+-- When it was mailed, for how many mails one person may cause.
+alter table invitations add column mailed_at timestamptz;
+create index invitations_mailed on invitations (invited_by, mailed_at) where mailed_at is not null;
 -- Devices that skipped the second factor: they are not offered any more.
 delete from auth_verifications where identifier like 'trust-device-%';
 `

@@ -48,6 +48,8 @@ export interface InvitationsTable {
   /** Lower-case hex SHA-256 of the token. */
   token_hash: string
   invited_by: string
+  /** null: the link was handed over. */
+  mailed_at: Date | null
   created_at: Generated<Date>
   expires_at: Date
   accepted_at: Date | null

@@ -34,7 +34,12 @@ export interface InvitationView {
 export async function invite(
   context: Context,
   caller: Caller,
-  input: { readonly email: string; readonly role: Role; readonly seconds: number },
+  input: {
+    readonly email: string
+    readonly role: Role
+    readonly seconds: number
+    readonly mailed: boolean
+  },
   once: Once | null = null,
 ): Promise<InvitationView & { readonly token: string; readonly organization_name: string }> {
   const token = randomBytes(32).toString('base64url')
@@ -46,6 +51,7 @@ export async function invite(
     await requireProvenAddress(tx, caller.userId)
     const name = await requireShared(tx)
     await requireNoMember(tx, email)
+    if (input.mailed) await requireMailsLeft(tx, caller, email)
     await tx.trx
       .updateTable('invitations')
       .set({ revoked_at: tx.now })
@@ -62,6 +68,7 @@ export async function invite(
       role: input.role,
       token_hash: sha256(token),
       invited_by: caller.userId,
+      mailed_at: input.mailed ? tx.now : null,
       created_at: tx.now,
       expires_at: new Date(tx.now.getTime() + input.seconds * 1_000),
       accepted_at: null,
@@ -169,6 +176,24 @@ async function requireShared(tx: ChainTx): Promise<string> {
       'a personal organization has one member: make an organization and invite there',
     )
   return name
+}
+
+/** Mails that one person's invitations may cause in an hour: to one address, and in all. */
+const mailsAnHour = { address: 5, all: 100 }
+
+/** Whom the service writes to, the person chooses: `quota_exceeded` before it becomes a nuisance to strangers. */
+async function requireMailsLeft(tx: ChainTx, { userId }: Caller, email: string): Promise<void> {
+  const { rows } = await sql<{ address: number; all: number }>`
+    select count(*)::int as all, (count(*) filter (where email = ${email}))::int as address
+    from invitations where invited_by = ${userId} and mailed_at > ${tx.now}::timestamptz - interval '1 hour'`.execute(
+    tx.trx,
+  )
+  const { address, all } = rows[0] as { address: number; all: number }
+  if (address < mailsAnHour.address && all < mailsAnHour.all) return
+  const reached =
+    address < mailsAnHour.address ? `${mailsAnHour.all}` : `${mailsAnHour.address} to one address`
+  const message = `your invitations have caused ${reached} mails in an hour: send \`send_mail: false\` and hand the link over`
+  throw new DomainError('quota_exceeded', message, [{ path: 'send_mail', message }], 3_600)
 }
 
 async function requireNoMember(tx: ChainTx, email: string): Promise<void> {
