@@ -1,5 +1,8 @@
+import type { GenericEndpointContext } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
+import type { Context } from '../context.ts'
 import { confirmFirst } from '../governance/people/address-proof.ts'
+import { takeCode } from '../governance/people/used-codes.ts'
 
 /** Endpoints with a parameter in the path, which its option to switch some off does not know. */
 const switchedOff = new Set(['/reset-password/:token', '/callback/:id'])
@@ -25,6 +28,22 @@ export const authGuards = createAuthMiddleware(async (ctx) => {
   if (ctx.path === '/change-password') return { context: { body: { ...body, revokeOtherSessions: true } } }
   return undefined
 })
+
+/**
+ * Before a session begins: a code of an authenticator that has begun one begins no other. The code that enrols is taken
+ * too, and whether it was is nobody's concern there: it is of a new key.
+ */
+export async function takeCodeOf(
+  context: Context,
+  userId: string,
+  endpoint: GenericEndpointContext | null,
+): Promise<void> {
+  if (endpoint?.path !== '/two-factor/verify-totp') return
+  const isNew = await takeCode(context.db, userId, String(Object(endpoint.body)['code']))
+  if (isNew || (await getSessionFromCtx(endpoint)) !== null) return
+  const message = 'this code was used: wait for the next one, and sign in again'
+  throw new APIError('UNAUTHORIZED', { code: 'INVALID_CODE', message })
+}
 
 /** The session token in a `Cookie` header, its signature unread; null for none. */
 export function sessionTokenIn(cookies: string | null): string | null {

@@ -7,7 +7,7 @@ import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import { createPersonalOrganization, healPersonalOrganization } from '../governance/organizations.ts'
 import { endHalfSignIns, proveAddress } from '../governance/people/address-proof.ts'
-import { authGuards, sessionTokenIn } from './auth-guards.ts'
+import { authGuards, sessionTokenIn, takeCodeOf } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
 import type { Services } from './route.ts'
 import type { ServiceMail } from './service-mail.ts'
@@ -140,6 +140,7 @@ export function authOptions(
       session: {
         create: {
           before: async (session, endpoint) => {
+            await takeCodeOf(context, session.userId, endpoint)
             await healPersonalOrganization(context, session.userId)
             // The library counts IPv6 by networks of 64 bits, and would keep no more of the address.
             return { data: { ...session, ipAddress: endpoint?.headers?.get(addressHeader) ?? null } }

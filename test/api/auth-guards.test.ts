@@ -48,6 +48,38 @@ describe('a trusted device', () => {
   })
 })
 
+describe('an authenticator’s code', () => {
+  test('is good once: of sign-ins at once with it one succeeds', async () => {
+    const { email, at } = await person()
+    const { key } = await at.enrol(password)
+    const halves = await Promise.all(
+      Array.from({ length: 3 }, async () => {
+        const half = new Browser(server)
+        expect((await half.signIn(email, password)).body.twoFactorRedirect).toBe(true)
+        return half
+      }),
+    )
+    const code = totp(key, Date.now() + 30_000)
+    const answers = await Promise.all(halves.map((half) => half.auth('two-factor/verify-totp', { code })))
+    expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 401, 401])
+    const inside = await Promise.all(halves.map((half) => half.send('GET', '/me')))
+    expect(inside.filter(({ status }) => status === 200)).toHaveLength(1)
+  })
+
+  test('that enrolled has been used by that', async () => {
+    const { email, at } = await person()
+    const enrolled = await at.auth('two-factor/enable', { password })
+    const key = new URL(enrolled.body.totpURI).searchParams.get('secret') as string
+    const code = totp(key)
+    expect((await at.auth('two-factor/verify-totp', { code })).status).toBe(200)
+    const half = new Browser(server)
+    await half.signIn(email, password)
+    const again = await half.auth('two-factor/verify-totp', { code })
+    expect([again.status, again.body.code]).toEqual([401, 'INVALID_CODE'])
+    expect((await half.send('GET', '/me')).status).toBe(401)
+  })
+})
+
 test('a new password ends every other session, asked for or not', async () => {
   for (const more of [{}, { revokeOtherSessions: false }]) {
     const { email, at } = await person()

