@@ -19,6 +19,9 @@ describe('authenticate', () => {
     const { agent_key: agentKey, users, organization_id: organizationId } = people.identities
     expect(await authenticate(running.context.db, header(agentKey))).toEqual({
       user: { id: users.member.user_id, email: users.member.email, name: 'member' },
+      userId: users.member.user_id,
+      sessionId: null,
+      wanted: null,
       organizationId,
       charged: { holderId: organizationId, limits: planLimits.enterprise },
       keyId: expect.stringMatching(/^key_/),
