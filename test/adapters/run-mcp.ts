@@ -1,0 +1,158 @@
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { until } from '../stack/until.ts'
+import { emptyHome } from './run-hook.ts'
+
+/* Starts `adapters/service_mcp.py` as a client would, and speaks with it line by line. */
+
+export const gatewayFile = fileURLToPath(new URL('../../adapters/service_mcp.py', import.meta.url))
+/** The program itself: what stands on the path may be a launcher that takes ten times as long. */
+export const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
+  encoding: 'utf8',
+}).trim()
+const oddServer = fileURLToPath(new URL('upstreams/odd-server.py', import.meta.url))
+
+/** An entry of `mcpServers`. */
+export interface ServerEntry {
+  readonly command: string
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  readonly [option: string]: unknown
+}
+
+/** What the odd server is told to be; see upstreams/odd-server.py. */
+export const odd = (said: object = {}, entry: object = {}): ServerEntry => ({
+  command: python,
+  args: ['-I', '-S', oddServer, JSON.stringify(said)],
+  ...entry,
+})
+
+// Tests read messages as the untyped JSON that a client sees.
+// oxlint-disable-next-line typescript/no-explicit-any
+export type Wire = any
+
+export interface GatewayOptions {
+  readonly servers?: Readonly<Record<string, unknown>>
+  /** The file's text, instead of `servers`. */
+  readonly config?: string
+  readonly args?: readonly string[]
+  readonly env?: NodeJS.ProcessEnv
+  /** Default: none of them. */
+  readonly capabilities?: object
+  /** Without `initialize` and `notifications/initialized`. */
+  readonly bare?: boolean
+}
+
+export class Gateway {
+  readonly child: ChildProcess
+  /** Everything it has written, in order, parsed and as it was. */
+  readonly messages: Wire[] = []
+  readonly lines: string[] = []
+  readonly ended: Promise<number | string>
+  stderr = ''
+  #ids = 0
+
+  constructor(options: GatewayOptions) {
+    const file = join(temporaryFolder(), 'servers.json')
+    writeFileSync(file, options.config ?? JSON.stringify({ mcpServers: options.servers ?? {} }))
+    const args = ['-I', '-S', gatewayFile, '--config', file, ...(options.args ?? [])]
+    this.child = spawn(python, args, { env: { ...emptyHome(), ...options.env } })
+    this.child.stdin?.on('error', () => {
+      // it may have ended
+    })
+    if (this.child.stdout === null) throw new Error('no output')
+    createInterface({ input: this.child.stdout }).on('line', (line) => {
+      this.lines.push(line)
+      this.messages.push(JSON.parse(line))
+    })
+    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text))
+    this.ended = new Promise((resolve) => {
+      this.child.once('close', (code, signal) => resolve(signal ?? code ?? 1))
+    })
+    running.add(this)
+    void this.ended.then(() => running.delete(this))
+  }
+
+  write(line: string | Buffer): void {
+    this.child.stdin?.write(Buffer.concat([Buffer.from(line), Buffer.from('\n')]))
+  }
+
+  send(message: object): void {
+    this.write(JSON.stringify({ jsonrpc: '2.0', ...message }))
+  }
+
+  /** Sends a request; `answer` waits for what comes to it. */
+  ask(method: string, params?: object, id: number | string = (this.#ids += 1)): number | string {
+    this.send({ id, method, ...(params && { params }) })
+    return id
+  }
+
+  async answer(id: number | string): Promise<Wire> {
+    const found = (): Wire =>
+      this.messages.find((each) => each.id === id && ('result' in each || 'error' in each))
+    await until(`an answer to ${JSON.stringify(id)}: ${this.stderr}`, () => found() !== undefined)
+    return found()
+  }
+
+  async request(method: string, params?: object, id?: number | string): Promise<Wire> {
+    return this.answer(this.ask(method, params, id))
+  }
+
+  /** A tool's result. */
+  async call(name: string, args: object = {}, meta?: object): Promise<Wire> {
+    return (await this.request('tools/call', { name, arguments: args, ...(meta && { _meta: meta }) })).result
+  }
+
+  async tools(): Promise<Wire[]> {
+    return (await this.request('tools/list')).result.tools
+  }
+
+  /** Notifications and requests of this method so far. */
+  told(method: string): Wire[] {
+    return this.messages.filter((each) => each.method === method)
+  }
+
+  async initialize(capabilities: object = {}, protocolVersion = '2025-11-25'): Promise<Wire> {
+    const clientInfo = { name: 'tester', version: '1' }
+    const answer = await this.request('initialize', { protocolVersion, capabilities, clientInfo }, 0)
+    this.send({ method: 'notifications/initialized' })
+    return answer
+  }
+
+  /** Closes its input; how it ended. */
+  async close(): Promise<number | string> {
+    this.child.stdin?.end()
+    return this.ended
+  }
+}
+
+const running = new Set<Gateway>()
+
+/** A gateway that has been greeted. */
+export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
+  const gateway = new Gateway(options)
+  if (options.bare !== true) await gateway.initialize(options.capabilities)
+  return gateway
+}
+
+/** For `afterEach`: ends what a test has left running. */
+export async function endGateways(): Promise<void> {
+  await Promise.all([...running].map((gateway) => gateway.close()))
+}
+
+/** The text of a tool's result. */
+export const textOf = (result: Wire): string => result?.content?.[0]?.text ?? ''
+
+/** What the odd server has noted in its file `log`. */
+export const noted = (log: string): Wire[] =>
+  existsSync(log)
+    ? readFileSync(log, 'utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as unknown)
+    : []
+export const logFile = (): string => join(temporaryFolder(), 'log')
