@@ -58,6 +58,8 @@ export interface ToolAnnotations {
   readonly readOnlyHint?: unknown
   readonly destructiveHint?: unknown
   readonly openWorldHint?: unknown
+  /** The gateway's own word: the tool is no longer what the session was first shown (docs/decisions/0036). */
+  readonly definitionChanged?: unknown
 }
 
 /** A classification as its tool's annotations make it stricter (specification, "Classification" 2). */

@@ -143,6 +143,11 @@ function refusalOf(
 }
 
 function blockedBy(tx: ChainTx, ledger: AgentLedger, { op, sideEffect }: Question): Decided | null {
+  if (op.call.annotations.definitionChanged === true)
+    return refused(
+      'tool changed',
+      'The tool’s description or parameters are no longer those that this session was first shown: start a new session once somebody has looked at them.',
+    )
   const role = ledger.roles.get(op.key.userId) ?? 'viewer'
   const blocked = tx.policy.toolAccess.blocks(op.call.tool, role, sideEffect)
   return blocked === null ? null : refused(blocked.reason, blocked.explanation)

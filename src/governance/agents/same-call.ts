@@ -43,14 +43,13 @@ export interface SharedCall {
 
 /**
  * The hook sees a protocol call as `mcp__<gateway>__<server>__<tool>`, the gateway behind it as `mcp__<server>__<tool>`,
- * in a session of its own. With the same client id and input it is one call: decided in the hook's session, whose labels
+ * in a session of its own or in the same. With the same client id and input it is one call: decided in the hook's session, whose labels
  * count, and covered by the approval that let it through there.
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null
-  const own = ledger.session(op.key.userId, op.key.sessionId)
   for (const prior of ledger.priors(op.key.userId, op.key.toolUseId)) {
-    if (prior.observed || prior.verdict !== 'allow' || prior.session_id === own?.id) continue
+    if (prior.observed || prior.verdict !== 'allow') continue
     const session = ledger.sessionById(prior.session_id)
     if (session === undefined || session.status !== 'live') continue
     if (isBehindGateway(prior.tool, op.call.tool) && callHash(prior.tool, op.params) === prior.params_hash)
@@ -59,10 +58,12 @@ export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | n
   return null
 }
 
-/** `mcp__svc__fs__write` in front of `mcp__fs__write`. */
+/** `mcp__svc__fs__write` in front of `mcp__fs__write`; a name too long for clients is cut, and ends in its hash. */
 function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]
-  return (
-    inner !== undefined && /^mcp__[^_](?:.*?[^_])?__/.test(seenByHook) && seenByHook.endsWith(`__${inner}`)
-  )
+  const shown = /^mcp__[^_](?:.*?[^_])?__(.+)$/.exec(seenByHook)?.[1]
+  if (inner === undefined || shown === undefined) return false
+  if (seenByHook.endsWith(`__${inner}`)) return true
+  const hash = `_${sha256(inner).slice(0, 8)}`
+  return shown.endsWith(hash) && shown.length > hash.length && inner.startsWith(shown.slice(0, -hash.length))
 }

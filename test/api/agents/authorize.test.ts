@@ -416,23 +416,3 @@ test('an ended session opens again with its labels; its receipt has every decisi
   const unknown = { session_id: newId('session') }
   expect((await server.call(world.member.key, 'POST', '/authorize/sessions/end', unknown)).status).toBe(404)
 })
-
-test('the hook and the gateway behind it ask about one call: one approval, one set of labels', async () => {
-  await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['mcp__*'] })
-  const agent = world.agent()
-  const hook = agent.question('mcp__svc__fs__write_file', { path: 'a' })
-  const { approval_id } = (await agent.send(hook)).body
-  await world.decide(approval_id, 'approve')
-  expect((await agent.send(hook)).body.decision).toBe('allow')
-  const gateway = new Agent(server, world.member.key)
-  const asked = { ...gateway.question('mcp__fs__write_file', { path: 'a' }), tool_use_id: hook.tool_use_id }
-  const through = (await gateway.send(asked)).body
-  expect(through).toMatchObject({ decision: 'allow' })
-  expect(through.explanation).toContain(approval_id)
-  for (const other of [
-    { ...asked, tool_input: { path: 'b' } },
-    { ...asked, tool_name: 'mcp__fs__delete_file' },
-    { ...asked, tool_use_id: 'other' },
-  ])
-    expect((await gateway.send(other)).body.decision).toBe('require_approval')
-})
