@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { notFound } from '../errors.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 
 /** An agent session as the API shows it (contract section 7). */
 export interface AgentSessionView {
@@ -39,18 +39,12 @@ export async function listSessions(
   filters: SessionFilters,
   page: PageRequest,
 ): Promise<Page<AgentSessionView>> {
-  const after = readCursor(page.cursor)
   let query = db.selectFrom('agent_sessions').selectAll().where('organization_id', '=', organizationId)
   for (const name of ['status', 'user_id', 'session_id'] as const) {
     const wanted = filters[name]
     if (wanted !== undefined) query = query.where(name, '=', wanted)
   }
-  if (after !== null) query = query.where('id', '<', after)
-  const rows = await query
-    .orderBy('id', 'desc')
-    .limit(page.limit + 1)
-    .execute()
-  return pageOf(rows, page.limit, (row) => row.id, viewOf)
+  return viewPage(await readPage(query, 'id', page, (row) => row.id), viewOf)
 }
 
 /** Throws `not_found` for a session of another organization. */
