@@ -90,11 +90,11 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     return answerAgain(session, earlier)
 
   const labels = earlier?.verdict === 'allow' ? earlier.labels : session.labels
-  const { sideEffect, outputLabels } = classifyIn(op.call, labels, tx.policy.settings)
+  const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
   const call: Call = { source: 'agents', tool: op.call.tool, sideEffect, params: op.params, labels }
   const question: Question = { op, session, earlier, sideEffect, labels }
   const decided = refusal ?? blockedBy(tx, ledger, question) ?? decide(tx.policy.compiled, call)
-  const judged = judge(tx, ledger, question, decided)
+  const judged = explained(judge(tx, ledger, question, decided), words)
   const answer = record(tx, ledger, question, judged)
   // When it is allowed, not when it is seen to finish: calls run side by side, and none may slip between.
   if (judged.verdict === 'allow')
@@ -164,6 +164,11 @@ function judge(tx: ChainTx, ledger: AgentLedger, question: Question, decided: De
   // Nobody needs to decide what no rule holds any more.
   if (decided.verdict === 'allow') withdrawHeld(tx, ledger, question)
   return { ...decided, approvalId: null, expiresAt: null }
+}
+
+/** Why a command counts as egress is part of why a rule on egress held or denied it. */
+function explained(judged: Judged, words: string): Judged {
+  return judged.verdict === 'allow' ? judged : { ...judged, explanation: `${judged.explanation}${words}` }
 }
 
 /** Writes the decision and its audit entry. */

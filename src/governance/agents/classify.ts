@@ -1,5 +1,8 @@
+import { classifyCommand } from '../../shell/classify.ts'
+import { classifyPowerShell } from '../../shell/powershell.ts'
 import { agentTool, withAnnotations, type AgentTool, type ToolAnnotations } from '../../policy/agent-tools.ts'
-import type { JsonObject, Label, SideEffect } from '../../policy/types.ts'
+import { protocolToolSideEffect } from '../../policy/protocol-tools.ts'
+import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../settings.ts'
 
 /** What is known of an agent's call before its session is: the expensive part, done outside of the lock. */
@@ -9,22 +12,59 @@ export interface ReadCall {
   readonly outputLabels: readonly Label[]
   /** It runs a program: egress once the session holds anything but web content. */
   readonly isScript: boolean
+  /** Why a command counts as what it counts as; null for a tool that is what its name says. */
+  readonly because: string | null
   readonly annotations: ToolAnnotations
 }
 
 /** Reads a call by its tool's name and arguments (specification, "Classification of agent tool calls"). */
-export function readCall(tool: string, _input: JsonObject, annotations: ToolAnnotations): ReadCall {
-  const known = agentTool(tool)
-  const isScript = known?.code !== undefined
-  return { tool, ...(known ?? unknown), isScript, annotations }
+export function readCall(tool: string, input: JsonObject, annotations: ToolAnnotations): ReadCall {
+  const known = agentTool(tool) ?? (tool.startsWith('mcp__') ? protocolTool(tool) : unknown)
+  const { sideEffect, outputLabels, code } = known
+  if (code === undefined)
+    return { tool, sideEffect, outputLabels, isScript: false, because: null, annotations }
+  const { kind, because } = readCode(code, input)
+  return {
+    tool,
+    sideEffect: kind === 'egress' ? 'egress' : sideEffect,
+    outputLabels,
+    isScript: kind === 'script',
+    because,
+    annotations,
+  }
 }
 
 /** When unsure, a tool counts as write, never read. */
 const unknown: AgentTool = { sideEffect: 'write', outputLabels: [] }
 
+function protocolTool(name: string): AgentTool {
+  const { sideEffect, label } = protocolToolSideEffect(name)
+  return { sideEffect, outputLabels: label === null ? [] : [label] }
+}
+
+function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject) {
+  if (code === 'script') return { kind: 'script', because: 'it runs a program that is not read' } as const
+  // A socket instead of a command.
+  if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection' } as const
+  const command = textOf(input['command'] ?? input['cmd'])
+  if (command === null) return { kind: 'script', because: 'its command cannot be read' } as const
+  return code === 'powershell' ? classifyPowerShell(command) : classifyCommand(command)
+}
+
+/** A command as text; one that comes as words is quoted again, so that each stays the word it is. */
+function textOf(command: Json | undefined): string | null {
+  if (typeof command === 'string') return command
+  if (!Array.isArray(command)) return null
+  const words = command.filter((word) => typeof word === 'string')
+  if (words.length < command.length) return null
+  return words.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ')
+}
+
 export interface Classified {
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
+  /** A sentence on why a command counts as egress; empty for any other call. */
+  readonly words: string
 }
 
 /** The call as it counts in a session of these labels, under these settings. */
@@ -36,12 +76,18 @@ export function classifyIn(
   const said = Object.hasOwn(settings.external_tools, call.tool)
     ? settings.external_tools[call.tool]
     : undefined
-  const sendsData = call.isScript && labels.some((label) => label !== 'untrusted')
-  return withAnnotations(
-    {
-      sideEffect: said?.side_effect ?? (sendsData ? 'egress' : call.sideEffect),
-      outputLabels: said?.output_labels ?? call.outputLabels,
-    },
+  const held = labels.filter((label) => label !== 'untrusted')
+  const sendsData = call.isScript && held.length > 0
+  const sideEffect = said?.side_effect ?? (sendsData ? 'egress' : call.sideEffect)
+  const classified = withAnnotations(
+    { sideEffect, outputLabels: said?.output_labels ?? call.outputLabels },
     call.annotations,
   )
+  const isOwn = said?.side_effect === undefined && sideEffect === 'egress' && call.because !== null
+  return { ...classified, words: isOwn ? wordsOf(call.because as string, sendsData ? held : []) : '' }
+}
+
+function wordsOf(because: string, held: readonly Label[]): string {
+  const carried = held.length === 0 ? '' : `, and the session holds data labelled ${held.join(', ')}`
+  return ` The command counts as egress because ${because}${carried}.`
 }
