@@ -78,13 +78,13 @@ module.exports = {
     only(
       'governance-below',
       '^src/governance/',
-      ['^src/(policy|shell|catalog|contract|db)/', '^src/(context|config|log)\\.ts$'],
+      ['^src/(policy|shell|catalog|contract|db)/', '^src/(context|config|log|metrics)\\.ts$'],
       'transactions and domain errors; who calls them, and over what, is not its business',
     ),
     only(
       'activities-on-top',
       '^src/activities/',
-      ['^src/(policy|shell|catalog|contract|db|governance)/', '^src/(context|config|log)\\.ts$'],
+      ['^src/(policy|shell|catalog|contract|db|governance)/', '^src/(context|config|log|metrics)\\.ts$'],
       'activities and the API are neighbours that never meet',
     ),
     only(
@@ -92,7 +92,7 @@ module.exports = {
       '^src/api/',
       [
         '^src/(policy|shell|catalog|contract|db|governance)/',
-        '^src/(context|config|log|project-root|temporal|search-attributes)\\.ts$',
+        '^src/(context|config|log|metrics|project-root|temporal|search-attributes)\\.ts$',
       ],
       'activities and the API are neighbours that never meet',
     ),

@@ -16,6 +16,7 @@ import { startRelay } from './governance/relay.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
 import { createMailer } from './mailer.ts'
+import { serveMetrics } from './metrics.ts'
 import { createTemporalClient } from './temporal.ts'
 
 /*
@@ -58,6 +59,9 @@ checkInstallation(context).then(() => {
   ]
 }, failStart)
 
+const metrics = config.metrics && serveMetrics(context.metrics, config.metrics)
+metrics?.catch(() => failStart(new Error(`port ${config.metrics?.port} is in use: set METRICS_PORT`)))
+
 exitWithParent(async () => {
   const stopped = Promise.all(tasks.map((task) => task.stop()))
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
@@ -68,6 +72,7 @@ exitWithParent(async () => {
   clearInterval(closing)
   await stopped
   await relay.stop()
+  ;(await metrics)?.close()
   await client.connection.close()
   await context.close()
 })

@@ -20,6 +20,8 @@ const environment = z.object({
   TEMPORAL_TASK_QUEUE: z.string().min(1).default('countersign'),
   PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
   HOST: z.string().default('127.0.0.1'),
+  METRICS_PORT: z.coerce.number().int().min(0).max(65_535).optional(),
+  METRICS_HOST: z.string().optional(),
   PUBLIC_URL: z.string().optional(),
   TRUSTED_PROXY_HOSTS: z.string().default('').transform(proxyHosts),
   TLS_CERT_FILE: z.string().optional(),
@@ -69,6 +71,8 @@ export interface Config {
     /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. */
     readonly trustedProxies: readonly string[]
   }
+  /** Where the API's metrics are served; null: nowhere. */
+  readonly metrics: { readonly host: string; readonly port: number } | null
   readonly encryptionKey: Buffer
   /** Signs cookies and mailed tokens and seals second factors; the same in every process. */
   readonly sessionSecret: string
@@ -129,6 +133,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
       trustedProxies: e.TRUSTED_PROXY_HOSTS,
     },
+    metrics: e.METRICS_PORT === undefined ? null : { host: e.METRICS_HOST ?? e.HOST, port: e.METRICS_PORT },
     encryptionKey,
     sessionSecret: e.SESSION_SECRET_KEY ?? derivedSecret(encryptionKey),
     tools: { fileRoot: e.FILE_ROOT, smtpUrl: e.SMTP_URL ?? null, mailFrom: e.MAIL_FROM },

@@ -9,6 +9,7 @@ import { createNotifier, type Notifier } from './governance/notifier.ts'
 import { createRates, type Rates } from './governance/rates/rates.ts'
 import { createSealer, type Sealer } from './governance/seal.ts'
 import { createLog, type Log } from './log.ts'
+import { createMetrics, type Metrics } from './metrics.ts'
 
 /** What every transaction of `governance` needs; one per process. */
 export interface Context {
@@ -20,6 +21,7 @@ export interface Context {
   readonly notifier: Notifier
   readonly sealer: Sealer
   readonly rates: Rates
+  readonly metrics: Metrics
   /** When this process last met an audit log that holds what the service did not write; `performance.now()`. */
   auditAlarmAt: number | null
   /** Called after a commit that wrote outbox rows; the relay sets it. */
@@ -59,6 +61,7 @@ export function createContext(
     notifier,
     sealer: createSealer(config.encryptionKey),
     rates: createRates(db),
+    metrics: createMetrics(kind),
     combiner: createCombiner({
       pipeline: createPipeline(pool, { prepare: config.database.prepare }),
       onForeignEntry: (organizationId, seq) => {

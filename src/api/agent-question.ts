@@ -18,6 +18,12 @@ export async function decideQuestion(
   asker: Asker,
   read: () => Promise<unknown>,
 ): Promise<AgentDecision> {
+  const answer = await decide(context, asker, read)
+  context.metrics.agentDecision(answer.decision)
+  return answer
+}
+
+async function decide(context: Context, asker: Asker, read: () => Promise<unknown>): Promise<AgentDecision> {
   const { charged } = asker.identity
   const taken = await context.rates.take(charged.holderId, charged.limits, 'authorize')
   if (!taken.allowed)

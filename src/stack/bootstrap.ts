@@ -22,6 +22,8 @@ export interface Addresses {
   readonly console_url: string
   /** null when the Temporal server is not ours. */
   readonly temporal_ui_url: string | null
+  /** Of the API, for Prometheus. */
+  readonly metrics_url: string
   /** The application's role. */
   readonly database_url: string
   /** The superuser, in the same database. */

@@ -67,7 +67,8 @@ export async function startStack(options: StartOptions): Promise<string> {
 
   const port = settings.port === 0 ? await freePort() : settings.port
   const baseUrl = `${settings.tls ? 'https' : 'http'}://127.0.0.1:${port}`
-  const env = await childEnvironment(options, urls, place, port, baseUrl)
+  const metricsPort = Number(options.env['METRICS_PORT']) || (await freePort())
+  const env = await childEnvironment(options, urls, place, port, metricsPort, baseUrl)
   await options.checkDatabase(env)
   await bootstrap(options, urls, place, baseUrl, env)
   ending.throwIfAborted()
@@ -143,6 +144,7 @@ async function bootstrap(
     base_url: baseUrl,
     console_url: `${baseUrl}/console/`,
     temporal_ui_url: place.uiUrl,
+    metrics_url: `http://127.0.0.1:${env['METRICS_PORT']}/metrics`,
     database_url: urls.app,
     database_admin_url: urls.admin,
     temporal_address: place.address,
@@ -161,6 +163,7 @@ async function childEnvironment(
   urls: DatabaseUrls,
   place: TemporalPlace,
   port: number,
+  metricsPort: number,
   baseUrl: string,
 ): Promise<NodeJS.ProcessEnv> {
   // Who owns the tables can take the audit log's guards away: only migrations need to be that.
@@ -170,6 +173,7 @@ async function childEnvironment(
     DATABASE_URL: urls.app,
     TEMPORAL_ADDRESS: place.address,
     PORT: String(port),
+    METRICS_PORT: String(metricsPort),
     PUBLIC_URL: settings.publicUrl ?? baseUrl,
     FILE_ROOT: settings.fileRoot,
     ...(settings.logDir === null ? {} : { LOG_DIR: settings.logDir }),

@@ -25,6 +25,7 @@ const addresses = (port: number) => ({
   base_url: `http://127.0.0.1:${port}`,
   console_url: `http://127.0.0.1:${port}/console/`,
   temporal_ui_url: null,
+  metrics_url: 'http://127.0.0.1:9/metrics',
   database_url: 'postgresql://app',
   database_admin_url: 'postgresql://admin',
   temporal_address: '127.0.0.1:1',

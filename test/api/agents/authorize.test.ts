@@ -421,6 +421,7 @@ test('a finished call that no decision allowed is an alert, and its labels join 
   expect((await agent.finish(changed)).unapproved).toBe(true)
   const never = new Agent(server, world.member.key)
   expect((await never.finish({ tool_name: 'Write', tool_input: {} })).unapproved).toBe(true)
+  expect(await server.context.metrics.text()).toMatch(/unapproved_calls_total\{.*\} 3/)
   const { events } = (
     await server.call(
       world.owner.key,
