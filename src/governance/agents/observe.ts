@@ -66,8 +66,7 @@ async function raise(
   const { identity, ip } = asker
   const read = readCall(finished.tool_name, finished.tool_input, finished.annotations ?? {})
   const organizationId = await organizationOf(context, identity, finished)
-<<<<<<< HEAD
-  return context.combiner.run(organizationId, 'agent.session', async (tx) => {
+  const raised = await context.combiner.run(organizationId, 'agent.session', async (tx) => {
     const key = {
       userId: identity.user.id,
       sessionId: finished.session_id,
@@ -75,10 +74,6 @@ async function raise(
       toolUseId: null,
       by: senderOf(identity),
     }
-=======
-  const raised = await context.combiner.run(organizationId, 'agent.session', async (tx) => {
-    const key = { userId: identity.user.id, sessionId: finished.session_id, paramsHash, toolUseId: null }
->>>>>>> e795452 (metrics: agents' decisions and unapproved calls, on a port of their own)
     const ledger = await loadAgentLedger(tx, [key])
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)
