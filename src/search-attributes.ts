@@ -2,9 +2,10 @@ import type { Client } from '@temporalio/client'
 import type { Log } from './log.ts'
 import { searchAttributes } from './contract/messages.ts'
 
-/** Temporal's numbers of value types (temporal.api.enums.v1.IndexedValueType). */
-const keyword = 2
-const int = 3
+/** Temporal's value types, with their numbers (temporal.api.enums.v1.IndexedValueType). */
+const types = { Keyword: 2, Int: 3, KeywordList: 7 } as const
+const typeOf = (name: string): keyof typeof types =>
+  name === searchAttributes.version ? 'Int' : name === searchAttributes.waitingOn ? 'KeywordList' : 'Keyword'
 
 /** Asked once per client; a cluster that could not be asked is asked again the next time. */
 const known = new WeakMap<Client, boolean>()
@@ -27,20 +28,24 @@ async function register(client: Client, log: Log): Promise<boolean> {
   await client.connection.workflowService.describeNamespace({ namespace })
   try {
     const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace })
-    const missing = Object.values(searchAttributes).filter((name) => customAttributes?.[name] === undefined)
+    const names = Object.values(searchAttributes)
+    const missing = names.filter((name) => customAttributes?.[name] === undefined)
+    // A value of another type would be refused, and with it all that the run does.
+    const wrong = names.filter(
+      (name) => !missing.includes(name) && Number(customAttributes?.[name]) !== types[typeOf(name)],
+    )
+    if (wrong.length > 0) throw new Error(`${wrong.join(', ')}: of another type`)
     if (missing.length === 0) return true
     await client.connection.operatorService.addSearchAttributes({
       namespace,
-      searchAttributes: Object.fromEntries(
-        missing.map((name) => [name, name === searchAttributes.version ? int : keyword]),
-      ),
+      searchAttributes: Object.fromEntries(missing.map((name) => [name, types[typeOf(name)]])),
     })
     return true
   } catch (error) {
-    const names = Object.values(searchAttributes).join(', ')
+    const wanted = Object.values(searchAttributes).map((name) => `${name} (${typeOf(name)})`)
     log.warn(
       { err: (error as Error).message },
-      `search attributes could not be registered, runs start without them: create ${names} in the namespace`,
+      `search attributes could not be registered, runs start without them: create ${wanted.join(', ')} in the namespace`,
     )
     return false
   }

@@ -1,4 +1,4 @@
-import type { Outcome } from './status.ts'
+import type { BadOutcome, Outcome } from './status.ts'
 
 /** What passes between API, workers and Temporal: ids, verdicts and counts, never data. */
 
@@ -35,16 +35,19 @@ export interface Carried {
 
 export interface CarriedItems {
   readonly count: number
-  /** First item of the window that is under way. */
-  readonly first: number
-  /** Items of that window that have ended. */
-  readonly ended: readonly number[]
+  /** First item that has not begun. */
+  readonly next: number
+  /** Items before it that have not ended. */
+  readonly open: readonly number[]
 }
 
-/** A call that waits: held for an approval until `expiresAt` (ISO 8601; null: for ever), or for a resolution. */
+/**
+ * A call that waits: for an approval until `expiresAt` (ISO 8601; null: for ever), for a slot of its run as long as its
+ * approval may be used, or for a person to resolve its unknown outcome.
+ */
 export type Waiting =
-  | { readonly kind: 'held'; readonly expiresAt: string | null }
-  | { readonly kind: 'unknown'; readonly expiresAt: null }
+  | { readonly kind: 'approval' | 'slot'; readonly expiresAt: string | null }
+  | { readonly kind: 'resolution'; readonly expiresAt: null }
 
 export interface SkeletonStep {
   readonly id: string
@@ -82,31 +85,38 @@ export const failureTypes = {
   refused: 'Refused',
 } as const
 
+/** What a held call, or a held run, waits for. */
+export type HeldFor = 'approval' | 'slot'
+
 export interface HeldDetails {
-  /** null: what it waits for is a slot of its run. */
+  readonly waitsFor: HeldFor
+  /** null: it needs none, and waits for a slot of its run. */
   readonly approvalId: string | null
   /** ISO 8601, or null for never. */
   readonly expiresAt: string | null
 }
 
 export interface EndedDetails {
-  readonly outcome: Exclude<Outcome, 'completed' | 'skipped'>
+  readonly outcome: BadOutcome
 }
 
-/** Signal that something changed for a call (`stepId#itemIndex`), or for the run (no key). Only a wake-up. */
+/** Signal that something changed. Only a wake-up. */
 export const wakeSignal = 'wake'
 export interface Wake {
-  readonly key?: string
+  /** Of what: calls (`stepId#itemIndex`), the run's own approval (empty), the run's slot (`slotKey`). None: of all. */
+  readonly key?: string | readonly string[]
 }
 
+/** Of a wake-up for what waits for a slot; no call's key is without a `#`. */
+export const slotKey = 'slot'
 export const wakeKey = (stepId: string, itemIndex: number | null): string => `${stepId}#${itemIndex ?? -1}`
 
 export type EnterResult =
   | { readonly state: 'go' }
-  | { readonly state: 'wait'; readonly expiresAt: string | null }
+  | { readonly state: 'wait'; readonly waitsFor: HeldFor; readonly expiresAt: string | null }
   | { readonly state: 'ended' }
 
-export type ExpandResult = { readonly count: number } | { readonly ended: EndedDetails['outcome'] }
+export type ExpandResult = { readonly count: number } | { readonly ended: BadOutcome }
 
 /** How a run ended, as the workflow saw it; the rows decide the rest. */
 export interface FinishInput {
@@ -122,6 +132,7 @@ export const searchAttributes = {
   workflow: 'CountersignWorkflow',
   version: 'CountersignVersion',
   state: 'CountersignState',
+  /** A list: each kind of thing, and each thing, that it waits for. */
   waitingOn: 'CountersignWaitingOn',
   risk: 'CountersignRisk',
 } as const

@@ -56,6 +56,20 @@ export type BadOutcome = Exclude<Outcome, 'completed' | 'skipped'>
 export const isBadOutcome = (outcome: Outcome): outcome is BadOutcome =>
   outcome !== 'completed' && outcome !== 'skipped'
 
+/** A cancelled call is none of what `on_error: continue` covers (contract section 3). */
+export const endsRun = (bad: BadOutcome, continueOnError: boolean): boolean =>
+  !continueOnError || bad === 'cancelled'
+
+/**
+ * What a `for_each` step ends as whose items ended badly so, in the items' order; null if none did. The first one's, so
+ * that it does not depend on which was faster. Items are cancelled because another ended the step, unless the step goes on
+ * past bad ones: then a cancelled item is what ends it.
+ */
+export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: boolean): BadOutcome | null {
+  if (continueOnError && items.includes('cancelled')) return 'cancelled'
+  return items.find((outcome) => outcome !== 'cancelled') ?? items[0] ?? null
+}
+
 export const approvalStatuses = ['pending', 'approved', 'rejected', 'cancelled', 'expired'] as const
 export type ApprovalStatus = (typeof approvalStatuses)[number]
 export const approvalKinds = ['step', 'run', 'agent_call'] as const

@@ -8,12 +8,15 @@ import { endRun, type FinalStatus } from './runs/finish.ts'
 /** Any number; a pass looks at this many of the runs that were looked at longest ago. */
 const passSize = 100
 
+/** Calls of one run that a pass wakes: those that it leaves are next. */
+const mostWoken = 50
+
 interface OpenRun {
   readonly id: string
   readonly organization_id: string
   readonly cancel_requested_at: Date | null
-  /** Something it waits for was decided, and a wake-up should have come by now. */
-  readonly is_overdue: boolean
+  /** Wake keys of what was decided, and a wake-up should have come by now. */
+  readonly overdue: readonly string[]
 }
 
 /**
@@ -42,10 +45,13 @@ export async function reconcile(
   return result
 }
 
-/** A wake-up or cancellation that got lost on the way, whoever lost it; told twice it does no harm. */
+/**
+ * A wake-up or cancellation that got lost on the way, whoever lost it; told twice it does no harm. Calls by their keys: of
+ * many that wait only those have something to ask.
+ */
 async function tellAgain(motor: Motor, run: OpenRun): Promise<boolean> {
   if (run.cancel_requested_at !== null) return motor.cancel(run.id)
-  return run.is_overdue && motor.wake(run.id, {})
+  return run.overdue.length > 0 && motor.wake(run.id, { key: run.overdue })
 }
 
 /** Marks them as looked at, so that several workers share the work. */
@@ -61,17 +67,19 @@ async function takeRuns(context: Context, minAgeSeconds: number): Promise<OpenRu
         order by checked_at nulls first limit ${passSize} for update skip locked)
       returning id, organization_id, cancel_requested_at, slot
     )
-    select taken.id, taken.organization_id, taken.cancel_requested_at,
-      exists(
-        select from effects e where e.run_id = taken.id and e.state = 'unknown_outcome' and e.resolved_outcome is not null
-      ) or exists(
-        select from approvals a left join effects e on e.run_id = a.run_id and e.approval_id = a.id
+    select taken.id, taken.organization_id, taken.cancel_requested_at, array(
+        select e.step_id || '#' || e.item_index from effects e
+        where e.run_id = taken.id and e.state = 'unknown_outcome' and e.resolved_outcome is not null
+        union all
+        select coalesce(e.step_id || '#' || e.item_index, '')
+        from approvals a left join effects e on e.run_id = a.run_id and e.approval_id = a.id
         where a.run_id = taken.id and a.status <> 'pending' and a.used_at is null and a.superseded_by is null
           and (e.state = 'held' or a.kind = 'run')
           -- approved, and woken when it has a slot
           and (taken.slot is distinct from 'waits' or a.status <> 'approved')
           and a.decided_at < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
-      ) as is_overdue
+        limit ${mostWoken}
+      ) as overdue
     from taken`.execute(context.db)
   return rows
 }

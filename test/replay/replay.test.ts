@@ -40,8 +40,13 @@ describe('recorded histories', () => {
     expect(await caughtBy(bundle)).toEqual(recorded.filter((file) => file !== 'gated-rejected.json').sort())
   })
 
+  test('do not replay with an interpreter that gives items another number of places', async () => {
+    const bundle = await changedBundle('items.ts', [['windowSize = 50', 'windowSize = 49']])
+    expect(await caughtBy(bundle)).toEqual(expect.arrayContaining(['continued-held-1.json', 'for-each.json']))
+  })
+
   test('do not replay with an interpreter that stays where it went on', async () => {
-    const bundle = await changedBundle('history.ts', [['if (!continueAsNewSuggested)', 'if (continueAsNewSuggested)']])
+    const bundle = await changedBundle('history.ts', [['if (!continueAsNewSuggested &&', 'if (continueAsNewSuggested ||']])
     const left = recorded.filter((file) => lastEventOf(file) === 'EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW')
     expect(left.length).toBeGreaterThan(5)
     expect(await caughtBy(bundle)).toEqual(expect.arrayContaining(left))

@@ -1,8 +1,9 @@
 import type { FakeReads, Stack } from '../workflows/worker-fixture.ts'
 import { mail, read } from '../workflows/worker-fixture.ts'
+import { changeQuota } from '../../src/governance/quotas/quota.ts'
 import { cancelRun } from '../../src/governance/runs/cancel.ts'
 import { resolveStep } from '../../src/governance/runs/resolve.ts'
-import { holdRule, stepOf } from '../governance/runs/engine-fixture.ts'
+import { holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 
 export type Scenario = (stack: Stack, reads: FakeReads) => Promise<{ runId: string; ends: string }>
@@ -127,6 +128,20 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     const runId = await stack.run({ steps: [read('a', 'a')] })
     await stack.vote(await stack.held(runId), 'admin', 'reject')
     return { runId, ends: 'rejected' }
+  },
+  'waits-for-slot': async (stack, reads) => {
+    await stack.rules(holdRule())
+    const runId = await stack.run({ steps: [mail('m')] })
+    const approvalId = await stack.held(runId)
+    const limit = (concurrent_executions: number) =>
+      changeQuota(stack.context, stack.caller('owner'), { concurrent_executions })
+    await limit(1)
+    await stack.run({ steps: [read('other', 'wait')] })
+    await until('the only slot is taken', () => reads.waiting() === 1)
+    await stack.vote(approvalId, 'admin')
+    await until('it waits', async () => (await runOf(stack.context, runId)).slot === 'waits')
+    await limit(100)
+    return { runId, ends: 'completed' }
   },
   'unknown-outcome-resolved': async (stack) => {
     stack.sink.behaviour = { kind: 'drop', taken: true }

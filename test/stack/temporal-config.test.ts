@@ -41,7 +41,7 @@ describe('temporal-dev.yml', () => {
       'CountersignWorkflow=Keyword',
       'CountersignVersion=Int',
       'CountersignState=Keyword',
-      'CountersignWaitingOn=Keyword',
+      'CountersignWaitingOn=KeywordList',
       'CountersignRisk=Keyword',
     ])
   })

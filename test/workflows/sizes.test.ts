@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals'
 import { readStepOutput } from '../../src/governance/runs/read.ts'
-import { runOf } from '../governance/runs/engine-fixture.ts'
-import { historiesOf } from './histories.ts'
+import { approvalsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
+import { until } from '../stack/until.ts'
+import { callsIn, historiesOf } from './histories.ts'
 import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
 /* Runs as large as the product promises, with Temporal's own limits. */
@@ -12,10 +13,12 @@ useTestStack((...both) => ([stack, reads] = both))
 
 const names = (length: number) => Array.from({ length }, (_, n) => `s${n}`)
 
-test('500 steps one after the other, 500 at once, and 1,000 items: each once', async () => {
+test('500 steps one after the other, 500 at once, and 1,000 items, some held till the others are done: each once', async () => {
+  await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'startswith', value: 'hold' }] }) // prettier-ignore
   const chain = names(500).map((id, n) => read(id, 'chain', n === 0 ? {} : { depends_on: [`s${n - 1}`] }))
   const wide = [...names(499).map((id) => read(id, 'wide')), read('last', 'wide', { depends_on: names(499) })]
-  const items = [read('each', 'item', { for_each: names(1_000) })]
+  const each = names(1_000).map((_, n) => (n % 100 === 0 ? `hold${n}` : 'item'))
+  const items = [read('each', '{{item}}', { for_each: each })]
   for (const [path, steps, count] of [
     ['chain', chain, 500],
     ['wide', wide, 500],
@@ -23,11 +26,37 @@ test('500 steps one after the other, 500 at once, and 1,000 items: each once', a
   ] as const) {
     // prettier-ignore
     const runId = await stack.run({ steps })
+    if (path === 'item') {
+      await until('all others are done', () => reads.calls.get('item') === 990)
+      for (const { id } of await approvalsOf(stack.context, runId)) await stack.vote(id, 'admin')
+    }
     const states = await stack.ended(runId)
     expect(new Set(Object.values(states))).toEqual(new Set(['completed']))
     expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: count, nodes_failed: 0 })
-    expect(reads.calls.get(path)).toBe(count)
+    expect(reads.calls.get(path)).toBe(path === 'item' ? 990 : count)
   }
+  expect(Object.fromEntries(reads.calls)).toMatchObject({ hold0: 1, hold900: 1 })
+})
+
+test('a history is left long before Temporal suggests it, whatever made it long', async () => {
+  await stack.rules(holdRule({ tools: ['file_read'] }))
+  const runId = await stack.run({ steps: [read('a', 'a')] })
+  const approvalId = await stack.held(runId)
+  const describe = async () => (await stack.client.workflow.getHandle(runId).describe()).raw
+  const history = async () => (await describe()).workflowExecutionInfo?.execution?.runId
+  const first = await history()
+  await until('another history', async () => {
+    for (let sent = 0; sent < 100; sent += 1) await stack.motor.wake(runId, { key: 'nobody#0' })
+    // However slow the worker is, it has taken them before there are more.
+    await until('it stands still', async () => !(await describe()).pendingWorkflowTask)
+    return (await history()) !== first
+  })
+  await stack.vote(approvalId, 'admin')
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
+  const all = await historiesOf(stack, runId)
+  expect(all.map(callsIn)).toEqual([['a'], ['a']])
+  expect(all[0]?.events?.length).toBeGreaterThan(1_500)
+  expect(all[0]?.events?.length).toBeLessThan(1_800)
 })
 
 test('25 MB of output stay out of Temporal, and the next step has them', async () => {

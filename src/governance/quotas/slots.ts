@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { slotKey } from '../../contract/messages.ts'
 import type { ChainTx } from '../chain-tx.ts'
 
 /**
@@ -36,7 +37,7 @@ export async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: 
 
 /**
  * Hands free slots to the runs that wait, in the order they were accepted, and tells Temporal through the outbox: a
- * `queued` one is started, one that `waits` is woken. Sent behind what was written before; the operation itself appends an
+ * `queued` one is started, of one that `waits` the calls are woken that wait for it. Sent behind what was written before; the operation itself appends an
  * audit entry, as everything that changes something does.
  */
 export function grantSlots(tx: ChainTx, limit: number): void {
@@ -57,7 +58,9 @@ export function grantSlots(tx: ChainTx, limit: number): void {
       returning runs.id, next.slot as had
     ), told as (
       insert into outbox (kind, run_id, payload)
-      select case when had = 'queued' then 'run.start' else 'run.wake' end, id, '{}' from granted
+      select case when had = 'queued' then 'run.start' else 'run.wake' end, id,
+             case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${slotKey}::text) end
+      from granted
     )
     select id from granted`)
   // Those who wait for a run are told with the commit, which comes after this answer; a failure shows there.

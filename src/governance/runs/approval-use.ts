@@ -1,4 +1,5 @@
 import { newId } from '../../contract/ids.ts'
+import type { HeldDetails } from '../../contract/messages.ts'
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { unionLabels } from '../../policy/types.ts'
@@ -15,7 +16,7 @@ import { waitsForSlot } from '../quotas/slots.ts'
 
 export type ApprovalUse =
   | { readonly kind: 'used' }
-  | { readonly kind: 'waits'; readonly approvalId: string | null; readonly expiresAt: string | null }
+  | ({ readonly kind: 'waits' } & HeldDetails)
   | {
       readonly kind: 'ended'
       readonly outcome: 'rejected' | 'expired' | 'cancelled'
@@ -48,7 +49,7 @@ export function useApproval(
   if (approval.params_hash !== op.paramsHash) return hold()
   if (op.labels.some((label) => !approval.labels.includes(label))) return hold()
   if (approval.status === 'pending')
-    return { kind: 'waits', approvalId: approval.id, expiresAt: approval.expires_at }
+    return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
   const needs = strictest(requirementNow(tx, decided), { approver: approval.approver, needed: 1 })
   if (countingVotes(approval, needs.approver, ledger.roles, tx.policy.settings) < needs.needed) return hold()
   // Before it is used up: while the run waits for a slot everything above may change, and is judged again.
@@ -132,7 +133,7 @@ function waitForSlot(
       metadata: { step_id: effect.step_id, limit: tx.policy.limits.concurrent_executions },
     })
   effect.wants_slot = true
-  return { kind: 'waits', approvalId: effect.approval_id, expiresAt }
+  return { kind: 'waits', waitsFor: 'slot', approvalId: effect.approval_id, expiresAt }
 }
 
 /** Takes a call's waiting approval out of the inbox: the call has ended, or needs none any more. */
@@ -217,7 +218,7 @@ function holdCall(
   effect.decision_id = recordDecision(tx, ledger, run, effect, op, decided, id)
   ledger.touchEffect(effect)
   showHeld(tx, ledger, run, effect, record, decided)
-  return { kind: 'waits', approvalId: id, expiresAt }
+  return { kind: 'waits', waitsFor: 'approval', approvalId: id, expiresAt }
 }
 
 function supersede(tx: ChainTx, ledger: Ledger, run: RunState, former: ApprovalRecord, by: string): void {

@@ -1,3 +1,4 @@
+import type { HeldDetails } from '../../contract/messages.ts'
 import { isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import type { LabelSource, StepError } from '../../db/schema/runs.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
@@ -60,12 +61,7 @@ export type StepVerdict =
   | { readonly go: true; readonly attempt: number; /** Of the tool, so far. */ readonly failures: number }
   /** The outcome stands; nothing runs. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
-  | {
-      readonly go: false
-      readonly state: 'held'
-      readonly approvalId: string | null
-      readonly expiresAt: string | null
-    }
+  | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
   | { readonly go: false; readonly state: 'unknown_outcome' }
 
 /** Deaths and failures together after which a call is given up: something kills every worker that tries it. */
@@ -126,19 +122,25 @@ function judge(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord,
   }
   if (decided.verdict === 'require_approval') {
     const use = useApproval(tx, ledger, run, effect, op, decided)
-    if (use.kind === 'waits')
-      return { go: false, state: 'held', approvalId: use.approvalId, expiresAt: use.expiresAt }
+    if (use.kind === 'waits') return held(use)
     if (use.kind === 'ended') return finish(tx, ledger, run, effect, op, use.outcome, use.reason)
     const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
     return begin(tx, ledger, run, effect, op, { ...decided, explanation })
   }
   // The rule that held it is gone: a person's refusal stands all the same.
   const stopped = releaseHold(tx, ledger, run, effect)
-  if (stopped?.kind === 'waits')
-    return { go: false, state: 'held', approvalId: stopped.approvalId, expiresAt: stopped.expiresAt }
+  if (stopped?.kind === 'waits') return held(stopped)
   if (stopped !== null) return finish(tx, ledger, run, effect, op, stopped.outcome, stopped.reason)
   return begin(tx, ledger, run, effect, op, decided)
 }
+
+const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): StepVerdict => ({
+  go: false,
+  state: 'held',
+  waitsFor,
+  approvalId,
+  expiresAt,
+})
 
 function decideCall(tx: ChainTx, ledger: Ledger, run: RunState, op: StepOp): Decided {
   const role = ledger.roles.get(run.requested_by)

@@ -1,5 +1,5 @@
 import type { Context } from '../../context.ts'
-import type { EnterResult } from '../../contract/messages.ts'
+import type { EnterResult, HeldFor } from '../../contract/messages.ts'
 import { runEnded } from '../../contract/status.ts'
 import { expireNow } from '../approvals/expire.ts'
 import { countingVotes } from '../approvals/requirement.ts'
@@ -53,8 +53,9 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
       await endRun(tx, run, 'expired', reason)
       return { state: 'ended' }
     }
-    const wait: EnterResult = { state: 'wait', expiresAt: approval.expires_at?.toISOString() ?? null }
-    if (approval.status !== 'approved') return wait
+    const expiresAt = approval.expires_at?.toISOString() ?? null
+    const waits = (waitsFor: HeldFor): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
+    if (approval.status !== 'approved') return waits('approval')
     const roles = new Map(
       votes.flatMap((vote) => (vote.role === null ? [] : [[vote.user_id, vote.role] as [string, Role]])),
     )
@@ -82,11 +83,11 @@ export async function enterRun(context: Context, runId: string): Promise<EnterRe
         runId,
         metadata: { approval_id: approval.id, needed, counting },
       })
-      return wait
+      return waits('approval')
     }
     if (run.slot !== 'taken' && (run.slot !== null || !(await hasFreeSlot(tx)))) {
       if (run.slot === null) await joinQueue(tx, run, approval.id)
-      return wait
+      return waits('slot')
     }
     await tx.trx
       .updateTable('approvals')

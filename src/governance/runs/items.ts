@@ -1,5 +1,5 @@
 import type { Context } from '../../context.ts'
-import { isBadOutcome, isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
+import { badOutcomeOf, isBadOutcome, isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import type { ExpandResult } from '../../contract/messages.ts'
 import { resolve } from '../../policy/templates.ts'
 import { unionLabels, type Json } from '../../policy/types.ts'
@@ -103,10 +103,11 @@ export async function finishItems(context: Context, runId: string, stepId: strin
       .select(['state', 'output_labels', 'error'])
       .where('run_id', '=', runId)
       .where('step_id', '=', stepId)
+      .orderBy('item_index')
       .execute()
     const states = items.map((item) => item.state).filter(isOutcome)
-    const status = stepOutcome(states, step.item_count ?? 0)
-    const error = items.find((item) => isOutcome(item.state) && isBadOutcome(item.state))?.error ?? null
+    const status = stepOutcome(states, step.item_count ?? 0, frame.step.on_error === 'continue')
+    const error = items.find((item) => item.state === status)?.error ?? null
     await tx.trx
       .updateTable('run_steps')
       .set({
@@ -131,10 +132,10 @@ export async function finishItems(context: Context, runId: string, stepId: strin
   })
 }
 
-/** The step's word for its items: the first bad one's, `skipped` when all were, else `completed`. */
-function stepOutcome(states: readonly Outcome[], count: number): Outcome {
-  const bad = states.find(isBadOutcome)
-  if (bad !== undefined) return bad
+/** The step's word for its items: of bad ones badOutcomeOf's, `skipped` when all were, else `completed`. */
+function stepOutcome(states: readonly Outcome[], count: number, continueOnError: boolean): Outcome {
+  const bad = badOutcomeOf(states.filter(isBadOutcome), continueOnError)
+  if (bad !== null) return bad
   if (states.length < count) return 'cancelled'
   return count > 0 && states.every((state) => state === 'skipped') ? 'skipped' : 'completed'
 }

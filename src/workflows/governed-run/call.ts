@@ -37,7 +37,7 @@ export async function callTool(
     startToCloseTimeout: (step.timeoutSeconds + 60) * 1_000,
     heartbeatTimeout: run.heartbeatSeconds * 1_000,
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    summary: `${step.tool} for step ${step.id}`,
+    summary: `${step.tool} for step ${step.id}${itemIndex === null ? '' : `, item ${itemIndex}`}`,
     retry: {
       initialInterval: '500ms',
       backoffCoefficient: 2,
@@ -54,9 +54,11 @@ export async function callTool(
     if (isCancellation(error) || failure === undefined) throw error
     // Anything else that Temporal gave up on: the rows tell the rest, the run ends as failed.
     if (!(failure instanceof ApplicationFailure)) return { kind: 'ended', outcome: 'failed' }
-    if (failure.type === failureTypes.approvalRequired)
-      return { kind: 'held', expiresAt: (failure.details?.[0] as HeldDetails | undefined)?.expiresAt ?? null }
-    if (failure.type === failureTypes.unknownOutcome) return { kind: 'unknown', expiresAt: null }
+    if (failure.type === failureTypes.approvalRequired) {
+      const held = failure.details?.[0] as HeldDetails | undefined
+      return { kind: held?.waitsFor ?? 'approval', expiresAt: held?.expiresAt ?? null }
+    }
+    if (failure.type === failureTypes.unknownOutcome) return { kind: 'resolution', expiresAt: null }
     if (failure.type === failureTypes.ended)
       return {
         kind: 'ended',

@@ -1,35 +1,47 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow'
 import type { Carried, CarriedItems, Waiting } from '../../contract/messages.ts'
+import type { Waits } from './waits.ts'
 
-/** How much longer than suggested a history may become while calls are in flight. */
+/**
+ * Events after which the run goes on in a new history, unless the server suggests it earlier. A worker that does not
+ * know a run reads the whole history within the 10 s of a workflow task, half a millisecond of processor time an event.
+ */
+const longEnough = 1_500
+/** How many times as long a history may become while calls are in flight. */
 const patience = 2
 
-export type ItemsLeft = Pick<CarriedItems, 'count' | 'first'>
-type ItemsUnderWay = ItemsLeft & { readonly ended: Set<number> }
+/** Where a `for_each` step stands. */
+export type ItemsLeft = CarriedItems
+interface ItemsUnderWay {
+  readonly count: number
+  next: number
+  readonly open: Set<number>
+}
 
 /**
  * What the present history knows, and when it is long enough to go on in a new one (continue-as-new).
  *
- * A history is left only while nothing is in flight: calls that wait for a person, for other steps or for a window do
- * not count. Once the server suggests it, the run leaves at the first such moment. Branches that overlap may have none
- * for long: from twice the suggested length on no further call starts until those in flight have ended. A run that is
- * ending stays where it is.
+ * A history is left only while nothing is in flight: calls that wait for a person, for a slot, for other steps or for
+ * a place do not count. Once it is long enough, the run leaves at the first such moment. Branches that overlap may have
+ * none for long: from twice that length on no further call starts until those in flight have ended. A run that is ending
+ * stays where it is.
  */
 export class History {
   readonly #run = CancellationScope.current()
   readonly #ended: Set<string>
   readonly #items = new Map<string, ItemsUnderWay>()
   readonly #carriedWaiting: Map<string, Waiting>
-  readonly #waiting = new Map<string, { call: Waiting; isWoken: () => boolean }>()
+  readonly #waits: Waits
   #inFlight = 0
-  #suggestedAt: number | null = null
+  #longSince: number | null = null
   #isEnding = false
 
-  constructor(carried: Carried | undefined) {
+  constructor(carried: Carried | undefined, waits: Waits) {
+    this.#waits = waits
     this.#ended = new Set(carried?.ended)
     this.#carriedWaiting = new Map(Object.entries(carried?.waiting ?? {}))
-    for (const [id, { count, first, ended }] of Object.entries(carried?.items ?? {}))
-      this.#items.set(id, { count, first, ended: new Set(ended) })
+    for (const [id, { count, next, open }] of Object.entries(carried?.items ?? {}))
+      this.#items.set(id, { count, next, open: new Set(open) })
   }
 
   /** Does what may not be cut off by leaving. */
@@ -42,9 +54,15 @@ export class History {
     }
   }
 
-  /** Does `work` in flight once a call may start here: not while the run is about to leave. */
-  async start<T>(work: () => Promise<T>): Promise<T> {
-    while (this.#closes()) await condition(() => !this.#closes())
+  /** Whether a call may start here: not while the run is about to leave. */
+  get isOpen(): boolean {
+    return !this.#closes()
+  }
+
+  /** Does `work` in flight once a call may start here, and this one has its place. */
+  async start<T>(work: () => Promise<T>, hasPlace: () => boolean = () => true): Promise<T> {
+    const mayStart = () => this.isOpen && hasPlace()
+    while (!mayStart()) await condition(mayStart)
     return this.inFlight(work)
   }
 
@@ -57,11 +75,9 @@ export class History {
     return {
       ended: [...this.#ended],
       items: Object.fromEntries(
-        [...this.#items].map(([id, items]) => [id, { ...items, ended: [...items.ended] }]),
+        [...this.#items].map(([id, items]) => [id, { ...items, open: [...items.open] }]),
       ),
-      waiting: Object.fromEntries(
-        [...this.#waiting].filter(([, { isWoken }]) => !isWoken()).map(([key, { call }]) => [key, call]),
-      ),
+      waiting: Object.fromEntries(this.#waits.unwoken()),
     }
   }
 
@@ -82,19 +98,24 @@ export class History {
   /** Where a `for_each` step that was expanded in an earlier history goes on. */
   itemsLeft(stepId: string): ItemsLeft | undefined {
     const items = this.#items.get(stepId)
-    return items && { count: items.count, first: items.first }
+    return items && { ...items, open: [...items.open] }
   }
 
-  window(stepId: string, count: number, first: number): void {
-    if (this.#items.get(stepId)?.first !== first) this.#items.set(stepId, { count, first, ended: new Set() })
+  /** A step is expanded: none of its items has begun. */
+  expanded(stepId: string, count: number): ItemsLeft {
+    this.#items.set(stepId, { count, next: 0, open: new Set() })
+    return { count, next: 0, open: [] }
+  }
+
+  itemBegins(stepId: string, index: number): void {
+    const items = this.#items.get(stepId)
+    if (items === undefined) return
+    items.next = index + 1
+    items.open.add(index)
   }
 
   itemEnded(stepId: string, index: number): void {
-    this.#items.get(stepId)?.ended.add(index)
-  }
-
-  hasItemEnded(stepId: string, index: number): boolean {
-    return this.#items.get(stepId)?.ended.has(index) ?? false
+    this.#items.get(stepId)?.open.delete(index)
   }
 
   /** What an earlier history left a call waiting for; answered once. */
@@ -104,20 +125,12 @@ export class History {
     return call
   }
 
-  waits(key: string, call: Waiting, isWoken: () => boolean): void {
-    this.#waiting.set(key, { call, isWoken })
-  }
-
-  waitsNoMore(key: string): void {
-    this.#waiting.delete(key)
-  }
-
   #closes(): boolean {
     if (this.#isEnding) return false
     const { continueAsNewSuggested, historyLength } = workflowInfo()
-    if (!continueAsNewSuggested) return false
-    this.#suggestedAt ??= historyLength
-    return this.#inFlight === 0 || historyLength >= patience * this.#suggestedAt
+    if (!continueAsNewSuggested && historyLength < longEnough) return false
+    this.#longSince ??= historyLength
+    return this.#inFlight === 0 || historyLength >= patience * this.#longSince
   }
 
   #isDue(): boolean {

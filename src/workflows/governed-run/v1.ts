@@ -1,6 +1,5 @@
 import {
   CancellationScope,
-  condition,
   isCancellation,
   setCurrentDetails,
   makeContinueAsNewFunc,
@@ -15,16 +14,19 @@ import {
   wakeKey,
   wakeSignal,
   type Carried,
-  type EndedDetails,
   type FinishInput,
   type RunInput,
   type SkeletonStep,
   type Waiting,
   type Wake,
 } from '../../contract/messages.ts'
+import { endsRun, type BadOutcome } from '../../contract/status.ts'
 import type { EngineActivities } from '../../activities/engine.ts'
 import { callTool, type CallResult } from './call.ts'
 import { History, type ItemsLeft } from './history.ts'
+import { runItems, type Window } from './items.ts'
+import { detailsOf, searchedBy } from './shown.ts'
+import { nothing, Waits } from './waits.ts'
 
 /**
  * Interpreter version 1 of `governed-run`. It holds the step graph and nothing else: ids, tools, dependencies.
@@ -48,12 +50,11 @@ const engine = proxyLocalActivities<EngineActivities>({
 
 const wake = defineSignal<[Wake?]>(wakeSignal)
 const stateAttribute = defineSearchAttributeKey(searchAttributes.state, 'KEYWORD')
-const waitingAttribute = defineSearchAttributeKey(searchAttributes.waitingOn, 'KEYWORD')
-/** A cancelled call is none of the errors that `on_error: continue` covers (contract section 3). */
-const goesOn = (step: SkeletonStep, bad: EndedDetails['outcome']): boolean =>
-  step.continueOnError && bad !== 'cancelled'
-/** Items of a `for_each` step that run at the same time. */
-const windowSize = 50
+const waitingAttribute = defineSearchAttributeKey(searchAttributes.waitingOn, 'KEYWORD_LIST')
+/**
+ * Calls of a run, under way or waiting, beside which no further item begins (docs/decisions/0020).
+ */
+const mostOpen = 200
 
 export async function governedRunV1(input: RunInput): Promise<void> {
   const run = new Run(input)
@@ -68,7 +69,7 @@ export async function governedRunV1(input: RunInput): Promise<void> {
     finish = { status: 'cancelled' }
   }
   await CancellationScope.nonCancellable(() => engine.finishRun({ ...finish, runId: input.runId }))
-  run.show(finish.status, '')
+  run.ended(finish.status)
 }
 
 /** Goes on in a new history; the search attributes stay the run's. */
@@ -77,17 +78,17 @@ const continueAsNew = (next: RunInput): Promise<never> =>
 
 class Run {
   readonly #input: RunInput
-  readonly #wakes = new Map<string, number>()
-  #wakesOfAll = 0
-  readonly #waiting = new Map<string, string>()
+  readonly #waits = new Waits(() => this.#show())
   readonly #history: History
   #entered: boolean
+  /** Calls that have begun and not ended, waiting ones included. */
+  #open = 0
   #failed: Omit<FinishInput, 'runId'> | null = null
   #shown = ''
 
   constructor(input: RunInput) {
     this.#input = input
-    this.#history = new History(input.carried)
+    this.#history = new History(input.carried, this.#waits)
     this.#entered = !input.gated
   }
 
@@ -98,13 +99,7 @@ class Run {
   }
 
   wake(message: Wake | undefined): void {
-    const key = message?.key
-    if (typeof key === 'string') this.#wakes.set(key, (this.#wakes.get(key) ?? 0) + 1)
-    else this.#wakesOfAll += 1
-  }
-
-  wakesOf(key: string): number {
-    return this.#wakesOfAll + (this.#wakes.get(key) ?? 0)
+    this.#waits.wake(message)
   }
 
   async execute(): Promise<Omit<FinishInput, 'runId'>> {
@@ -136,14 +131,24 @@ class Run {
 
   /** Waits for the run's own approval. False: the run has ended meanwhile. */
   async #enter(): Promise<boolean> {
-    this.show('awaiting_approval', 'approval of the run')
+    let waiting: Waiting | undefined = this.#history.takeWaiting('')
+    let seen = nothing
     for (;;) {
-      const seen = this.wakesOf('')
-      const entered = await this.#history.start(() => engine.enterRun(this.#input.runId))
-      if (entered.state === 'ended') return false
-      if (entered.state === 'go') return (this.#entered = true)
-      await this.#until(() => this.wakesOf('') > seen, entered.expiresAt)
+      if (waiting === undefined) {
+        const entered = await this.#history.start(() => {
+          seen = this.#waits.seen('')
+          return engine.enterRun(this.#input.runId)
+        })
+        if (entered.state === 'ended') return false
+        if (entered.state === 'go') break
+        waiting = { kind: entered.waitsFor, expiresAt: entered.expiresAt }
+      }
+      await this.#waits.until('', waiting, seen)
+      waiting = undefined
     }
+    this.#entered = true
+    this.#show()
+    return true
   }
 
   async #step(
@@ -155,108 +160,80 @@ class Run {
     if (this.#failed !== null || this.#history.hasEnded(step.id)) return
     const bad = step.forEach ? await this.#items(step) : await this.#call(step, null)
     this.#history.stepEnded(step.id)
-    if (bad === null || this.#failed !== null || goesOn(step, bad)) return
+    if (bad === null || this.#failed !== null || !endsRun(bad, step.continueOnError)) return
     this.#failed = { status: bad, stepId: step.id }
     this.#history.ends()
     scope.cancel()
   }
 
-  async #expand(step: SkeletonStep): Promise<ItemsLeft | { ended: EndedDetails['outcome'] }> {
+  async #expand(step: SkeletonStep): Promise<ItemsLeft | { ended: BadOutcome }> {
     const expanded = await this.#history.start(() => engine.expandStep(this.#input.runId, step.id))
-    return 'ended' in expanded ? expanded : { count: expanded.count, first: 0 }
+    return 'ended' in expanded ? expanded : this.#history.expanded(step.id, expanded.count)
   }
 
-  /** Runs every item in windows; answers the first thing that ends the step, or null. */
-  async #items(step: SkeletonStep): Promise<EndedDetails['outcome'] | null> {
-    const expanded = this.#history.itemsLeft(step.id) ?? (await this.#expand(step))
-    if ('ended' in expanded) return expanded.ended
-    let bad: EndedDetails['outcome'] | null = null
-    for (let first = expanded.first; first < expanded.count; first += windowSize) {
-      this.#history.window(step.id, expanded.count, first)
-      const size = Math.min(windowSize, expanded.count - first)
-      bad = (await this.#window(step, first, size)) ?? bad
-      if (bad !== null && !goesOn(step, bad)) break
-    }
+  async #items(step: SkeletonStep): Promise<BadOutcome | null> {
+    const left = this.#history.itemsLeft(step.id) ?? (await this.#expand(step))
+    if ('ended' in left) return left.ended
+    const bad = await runItems(step, left, {
+      history: this.#history,
+      hasRoom: () => this.#open < mostOpen,
+      call: (itemIndex, window) => this.#call(step, itemIndex, window),
+    })
     await this.#history.inFlight(() => engine.finishItems(this.#input.runId, step.id))
     return bad
   }
 
-  /** Items at the same time. One that ends the step stops the others as a failing step stops its neighbours. */
-  async #window(step: SkeletonStep, first: number, size: number): Promise<EndedDetails['outcome'] | null> {
-    const scope = new CancellationScope()
-    let bad: EndedDetails['outcome'] | null = null
-    const item = async (index: number): Promise<void> => {
-      if (this.#history.hasItemEnded(step.id, index)) return
-      const outcome = await this.#call(step, index)
-      this.#history.itemEnded(step.id, index)
-      if (outcome === null || (bad !== null && !goesOn(step, bad))) return
-      bad = outcome
-      if (goesOn(step, outcome)) return
-      this.#history.ends()
-      scope.cancel()
-    }
-    const items = scope.run(() => Promise.allSettled(Array.from({ length: size }, (_, i) => item(first + i))))
-    const rejected = (await items).find((each) => each.status === 'rejected')
-    if (rejected !== undefined && bad === null) throw rejected.reason
-    return bad
-  }
-
-  /** One call, held and resumed as often as it takes; null when the run may go on. */
-  async #call(step: SkeletonStep, itemIndex: number | null): Promise<EndedDetails['outcome'] | null> {
+  /** One call, held and resumed as often as it takes; null when the run may go on. An item has a place in its `window`. */
+  async #call(step: SkeletonStep, itemIndex: number | null, window?: Window): Promise<BadOutcome | null> {
+    this.#open += 1
     const key = wakeKey(step.id, itemIndex)
     let waiting: Waiting | undefined = this.#history.takeWaiting(key)
-    let seen = 0
-    for (;;) {
-      if (waiting === undefined) {
-        const result: CallResult = await this.#history.start(() => {
-          seen = this.wakesOf(key)
-          return callTool(this.#input, step, itemIndex)
-        })
-        if (result.kind === 'done') return null
-        if (result.kind === 'ended') return result.outcome
-        waiting = result
-      }
-      await this.#wait(step, key, waiting, seen)
-      waiting = undefined
-    }
-  }
-
-  /** Until a wake-up that came after the first `seen` ones, or the call's expiry. */
-  async #wait(step: SkeletonStep, key: string, call: Waiting, seen: number): Promise<void> {
-    const isWoken = () => this.wakesOf(key) > seen
-    this.#waiting.set(key, `${call.kind === 'held' ? 'approval' : 'resolution'} of ${step.id}`)
-    this.#history.waits(key, call, isWoken)
-    this.#showWaiting()
+    if (waiting?.kind === 'slot') window?.enter(key)
+    let seen = nothing
     try {
-      await this.#until(isWoken, call.expiresAt)
+      for (;;) {
+        if (waiting === undefined) {
+          const begin = (): Promise<CallResult> => {
+            window?.enter(key)
+            seen = this.#waits.seen(key)
+            return callTool(this.#input, step, itemIndex)
+          }
+          const result = await this.#history.start(begin, () => window?.hasPlace(key) ?? true)
+          if (result.kind === 'done') return null
+          if (result.kind === 'ended') return result.outcome
+          waiting = result
+        }
+        if (waiting.kind !== 'slot') window?.leave(key)
+        await this.#waits.until(key, waiting, seen)
+        waiting = undefined
+      }
     } finally {
-      this.#waiting.delete(key)
-      this.#history.waitsNoMore(key)
+      window?.leave(key)
+      this.#open -= 1
     }
-    this.#showWaiting()
   }
 
-  /** Until woken or `expiresAt`. The database's clock decides whether it is over: a second later is soon enough. */
-  async #until(woken: () => boolean, expiresAt: string | null): Promise<void> {
-    if (expiresAt === null) await condition(woken)
-    else await condition(woken, Math.max(1_000, Date.parse(expiresAt) - Date.now() + 100))
+  ended(status: FinishInput['status']): void {
+    this.#tell(status, [])
   }
 
-  #showWaiting(): void {
-    const [first] = this.#waiting.values()
-    this.show(first === undefined ? 'running' : 'paused', first ?? '')
+  #show(): void {
+    const waiting = this.#waits.calls()
+    const state = !this.#entered ? 'awaiting_approval' : waiting.length === 0 ? 'running' : 'paused'
+    this.#tell(state, waiting)
   }
 
   /** What operators see in the Temporal UI: state and step ids, never a parameter. */
-  show(state: string, waitingOn: string): void {
-    const others = this.#waiting.size > 1 ? ` and ${this.#waiting.size - 1} more` : ''
-    setCurrentDetails(waitingOn === '' ? state : `${state}: waits for ${waitingOn}${others}`)
-    const shown = `${state} ${waitingOn}`
-    if (!this.#input.searchAttributes || shown === this.#shown) return
+  #tell(state: string, waiting: readonly [string, Waiting][]): void {
+    setCurrentDetails(waiting.length === 0 ? state : `${state}: waits for ${detailsOf(waiting)}`)
+    if (!this.#input.searchAttributes) return
+    const values = searchedBy(waiting)
+    const shown = JSON.stringify([state, ...values])
+    if (shown === this.#shown) return
     this.#shown = shown
     upsertSearchAttributes([
       { key: stateAttribute, value: state },
-      { key: waitingAttribute, value: waitingOn === '' ? null : waitingOn },
+      { key: waitingAttribute, value: values.length === 0 ? null : values },
     ])
   }
 }

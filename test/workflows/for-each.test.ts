@@ -1,0 +1,113 @@
+import { expect, test } from '@jest/globals'
+import { cancelRun } from '../../src/governance/runs/cancel.ts'
+import { readStepOutput } from '../../src/governance/runs/read.ts'
+import { approvalsOf, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
+import { until } from '../stack/until.ts'
+import { callsIn, historiesOf } from './histories.ts'
+import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+
+/* How the items of a `for_each` step share its places, and what it ends as. */
+
+let stack: Stack
+let reads: FakeReads
+useTestStack((...both) => ([stack, reads] = both))
+
+const numbered = (length: number, word = 'i') => Array.from({ length }, (_, index) => `${word}${index}`)
+const start = (items: readonly string[], over: object = {}) =>
+  stack.run({ steps: [read('each', '{{item}}', { for_each: items, ...over })] })
+const on = (verdict: string, prefix: string, over: object = {}) => ({
+  name: verdict,
+  verdict,
+  params: [{ param: 'path', operator: 'startswith', value: prefix }],
+  ...over,
+})
+const pending = async (runId: string) =>
+  (await approvalsOf(stack.context, runId)).filter(({ status }) => status === 'pending')
+const calls = async (runId: string) => (await historiesOf(stack, runId)).flatMap(callsIn)
+const textsOf = async (runId: string) => {
+  const output = await readStepOutput(stack.context, stack.organizationId, runId, 'each')
+  return (output as ({ text: string } | null)[]).map((item) => item?.text ?? null)
+}
+
+/** Nothing is left to do for Temporal or a worker but `activities` calls; answers the ids of all it has scheduled. */
+async function still(runId: string, activities: number): Promise<string[]> {
+  await until('it stands still', async () => {
+    const { raw } = await stack.client.workflow.getHandle(runId).describe()
+    return (raw.pendingActivities ?? []).length === activities && !raw.pendingWorkflowTask
+  })
+  return calls(runId)
+}
+
+test('a held item holds up no other, however many come after it', async () => {
+  await stack.rules(on('require_approval', 'hold'))
+  const items = ['hold0', ...numbered(120), 'hold1', ...numbered(20, 'j')]
+  const runId = await start(items)
+  await until('all others are done', () => reads.calls.size === 140)
+  expect(await stepOf(stack.context, runId, 'each')).toMatchObject({ finished_at: null })
+  for (const { id } of await pending(runId)) await stack.vote(id, 'admin')
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed' })
+  expect(await textsOf(runId)).toEqual(items)
+  expect([...reads.calls.values()]).toEqual(items.map(() => 1))
+})
+
+test('50 are under way at a time, and each that ends makes room for the next', async () => {
+  const runId = await start(numbered(120, 'wait-'))
+  await until('50 wait', () => reads.waiting() === 50)
+  expect(await still(runId, 50)).toHaveLength(50)
+  reads.release('wait-7')
+  await until('the next ones wait', () => reads.calls.has('wait-50'))
+  await until('50 wait again', () => reads.waiting() === 50)
+  // `wait-7`, and `wait-70` to `wait-79` once it is their turn.
+  expect((await still(runId, 50)).at(-1)).toBe('each#50')
+  reads.release()
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed' })
+  expect(reads.calls.size).toBe(120)
+})
+
+test('those that were approved need a place again: more than 50 of them do not run at a time', async () => {
+  await stack.rules(on('require_approval', 'wait'))
+  const runId = await start(numbered(60, 'wait-'))
+  await until('all are held', async () => (await pending(runId)).length === 60)
+  for (const { id } of await pending(runId)) await stack.vote(id, 'admin')
+  await until('50 wait', () => reads.waiting() === 50)
+  expect(await still(runId, 50)).toHaveLength(60 + 50)
+  reads.release()
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed' })
+  expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 60, nodes_failed: 0 })
+})
+
+test('200 open calls of a run are the most, whatever step they are of: further items begin when one has ended', async () => {
+  await stack.rules(on('require_approval', 'hold'))
+  const ids = numbered(5, 'each')
+  const runId = await stack.run({
+    steps: ids.map((id) => read(id, '{{item}}', { for_each: numbered(50, 'hold') })),
+  })
+  await until('200 are held', async () => (await pending(runId)).length >= 200)
+  expect(await still(runId, 0)).toHaveLength(200)
+  const [first, second] = await pending(runId)
+  await stack.vote(first?.id ?? '', 'admin')
+  await stack.vote(second?.id ?? '', 'admin')
+  await until('two more are held', async () => (await approvalsOf(stack.context, runId)).length === 202)
+  expect(await still(runId, 0)).toHaveLength(204)
+  await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+  expect(await stack.ended(runId)).toMatchObject({
+    run: 'cancelled',
+    each0: 'cancelled',
+    each4: 'cancelled',
+  })
+})
+
+test('what it ends as is told by its items in their order, not by who was faster', async () => {
+  await stack.rules(on('deny', '=denied'))
+  const each = { for_each: ['ok', 'deaf-fail', 'denied'], on_error: 'continue' }
+  const runId = await stack.run({
+    steps: [read('is', '='), read('each', '{{is.output.text}}{{item}}', each)],
+  })
+  // The first that is bad ends last.
+  await until('two have ended', async () => (await runOf(stack.context, runId)).nodes_failed === 1 && reads.calls.has('=ok')) // prettier-ignore
+  reads.release()
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', is: 'completed', each: 'failed' })
+  expect(await stepOf(stack.context, runId, 'each')).toMatchObject({
+    error: { code: 'file_unreadable', message: 'it cannot be read' },
+  })
+})
