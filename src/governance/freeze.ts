@@ -1,4 +1,5 @@
 import type { Context } from '../context.ts'
+import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { runAs } from './standing.ts'
 
@@ -17,8 +18,9 @@ export async function freeze(
   caller: Caller,
   reason: string,
   askedAt: number,
+  once: Once | null,
 ): Promise<Freeze> {
-  return change(context, caller, 'organization.frozen', reason, reason, askedAt)
+  return change(context, caller, 'organization.frozen', reason, reason, askedAt, once)
 }
 
 /** Lets the rules decide again, from the next decision on. */
@@ -27,8 +29,9 @@ export async function unfreeze(
   caller: Caller,
   reason: string,
   askedAt: number,
+  once: Once | null,
 ): Promise<Freeze> {
-  return change(context, caller, 'organization.unfrozen', null, reason, askedAt)
+  return change(context, caller, 'organization.unfrozen', null, reason, askedAt, once)
 }
 
 function change(
@@ -38,6 +41,7 @@ function change(
   frozen: string | null,
   reason: string,
   askedAt: number,
+  once: Once | null,
 ): Promise<Freeze> {
   return runAs(context, caller, 'org.change', async (tx) => {
     const durationMs = Math.round(performance.now() - askedAt)
@@ -55,6 +59,8 @@ function change(
       durationMs,
       metadata: { reason },
     })
-    return { frozen: frozen !== null, reason: frozen }
+    const state = { frozen: frozen !== null, reason: frozen }
+    await once?.markActed(tx.trx, state)
+    return state
   })
 }

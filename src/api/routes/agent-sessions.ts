@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { revokeSession } from '../../governance/agents/end.ts'
 import { listSessions, readSession } from '../../governance/agents/read.ts'
+import { actOnce } from '../../governance/idempotency.ts'
 import { textField } from '../../policy/text.ts'
 import { filter } from '../query.ts'
 import { ok, route } from '../route.ts'
@@ -42,8 +43,8 @@ const postRevoke = route({
   tag,
   body: z.strictObject({ reason: textField(500, 0).default('') }),
   responses: { 200: agentSession },
-  async handle({ context, caller, params, body }) {
-    await revokeSession(context, caller, params.id, body.reason)
+  async handle({ context, caller, params, body, once }) {
+    await actOnce(once, () => revokeSession(context, caller, params.id, body.reason, once))
     return ok(await readSession(context, caller.organizationId, params.id))
   },
 })

@@ -46,7 +46,7 @@ const postCancelApproval = route({
   responses: { 200: agentApproval },
   async handle(call) {
     const { context, params, once } = call
-    await actOnce(once, () => withdrawOwn(context, askerOf(call), params.id))
+    await actOnce(once, () => withdrawOwn(context, askerOf(call), params.id, once))
     return ok(await readAgentApproval(context, askerOf(call), params.id))
   },
 })
@@ -74,7 +74,9 @@ const postSessionEnd = route({
     200: z.strictObject({ ok: z.literal(true), session_run_id: id, cancelled_approvals: z.int() }),
   },
   async handle(call) {
-    return ok({ ok: true, ...(await endSession(call.context, askerOf(call), call.body.session_id)) })
+    const { context, body, once } = call
+    const ended = await actOnce(once, () => endSession(context, askerOf(call), body.session_id, once))
+    return ok({ ok: true, ...ended })
   },
 })
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { freeze, unfreeze } from '../../governance/freeze.ts'
+import { actOnce } from '../../governance/idempotency.ts'
 import { textField } from '../../policy/text.ts'
 import { ok, route } from '../route.ts'
 
@@ -16,9 +17,10 @@ const change = (verb: 'freeze' | 'unfreeze') =>
     tag: 'Governance',
     body,
     responses: { 200: frozen },
-    async handle({ context, caller, body: { reason } }) {
+    async handle({ context, caller, body: { reason }, once }) {
       const act = verb === 'freeze' ? freeze : unfreeze
-      return ok(await act(context, caller, reason, performance.now()))
+      const askedAt = performance.now()
+      return ok(await actOnce(once, () => act(context, caller, reason, askedAt, once)))
     },
   })
 

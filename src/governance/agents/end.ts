@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import type { Asker } from './ask.ts'
 import { requireStillValid, runAs } from '../standing.ts'
@@ -19,6 +20,7 @@ export async function endSession(
   context: Context,
   { identity, ip }: Asker,
   sessionId: string,
+  once: Once | null,
 ): Promise<EndedSession> {
   const known = await context.db
     .selectFrom('agent_sessions')
@@ -44,7 +46,9 @@ export async function endSession(
       runId: known.run_id,
       metadata: { session_id: known.id, cancelled_approvals: cancelled },
     })
-    return { session_run_id: known.run_id, cancelled_approvals: cancelled }
+    const ended = { session_run_id: known.run_id, cancelled_approvals: cancelled }
+    await once?.markActed(tx.trx, ended)
+    return ended
   })
 }
 
@@ -57,8 +61,10 @@ export async function revokeSession(
   caller: Caller,
   id: string,
   reason: string,
+  once: Once | null,
 ): Promise<void> {
   await runAs(context, caller, 'agent.session', async (tx) => {
+    await once?.markActed(tx.trx)
     const revoked = await tx.trx
       .updateTable('agent_sessions')
       .set((eb) => ({

@@ -5,6 +5,7 @@ import type { ApprovalsTable } from '../../db/schema/runs.ts'
 import { expireIfDue } from '../approvals/expire.ts'
 import { readVotes } from '../approvals/votes.ts'
 import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
 import type { Asker } from './ask.ts'
 import { requireStillValid } from '../standing.ts'
 
@@ -40,9 +41,15 @@ export async function readAgentApproval(
 }
 
 /** Withdraws one that waits (contract section 7). Throws `approval_already_decided`. */
-export async function withdrawOwn(context: Context, asker: Asker, approvalId: string): Promise<void> {
+export async function withdrawOwn(
+  context: Context,
+  asker: Asker,
+  approvalId: string,
+  once: Once | null,
+): Promise<void> {
   const { organization_id } = await own(context, asker, approvalId)
   await context.combiner.run(organization_id, 'agent.session', async (tx) => {
+    await once?.markActed(tx.trx)
     await requireStillValid(tx, asker.identity)
     const row = await tx.trx
       .updateTable('approvals')
