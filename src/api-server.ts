@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { createApp } from './api/app.ts'
 import { createHttpServer } from './api/http-server.ts'
+import { serveMetrics } from './api/metrics-server.ts'
 import { temporalCheck } from './api/temporal-check.ts'
 import { readTlsKeyPair } from './api/tls.ts'
 import { readConfig } from './config.ts'
@@ -16,7 +17,6 @@ import { startRelay } from './governance/relay.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
 import { createMailer } from './mailer.ts'
-import { serveMetrics } from './metrics.ts'
 import { createTemporalClient } from './temporal.ts'
 
 /*

@@ -84,7 +84,7 @@ export function classifyIn(
     call.annotations,
   )
   const isOwn = said?.side_effect === undefined && sideEffect === 'egress' && call.because !== null
-  return { ...classified, words: isOwn ? wordsOf(call.because as string, sendsData ? held : []) : '' }
+  return { ...classified, words: isOwn ? wordsOf(call.because, sendsData ? held : []) : '' }
 }
 
 function wordsOf(because: string, held: readonly Label[]): string {

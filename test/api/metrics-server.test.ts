@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from '@jest/globals'
-import { createMetrics, serveMetrics } from '../src/metrics.ts'
+import { serveMetrics } from '../../src/api/metrics-server.ts'
+import { createMetrics } from '../../src/metrics.ts'
 
 let close: (() => void) | undefined
 afterEach(() => close?.())
