@@ -1,42 +1,15 @@
 import { newId } from '../../contract/ids.ts'
 import { addedLabels, decide, refused, type Call, type Decided } from '../../policy/decide.ts'
-import {
-  unionLabels,
-  type JsonObject,
-  type Label,
-  type SideEffect,
-  type Verdict,
-} from '../../policy/types.ts'
-import type { Actor } from '../audit.ts'
+import { unionLabels, type SideEffect, type Verdict } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import { hasRole } from '../scopes.ts'
-import { classifyIn, type ReadCall } from './classify.ts'
+import { classifyIn } from './classify.ts'
 import { useHeldCall, withdrawHeld } from './held-call.ts'
-import {
-  loadAgentLedger,
-  type AgentLedger,
-  type CallKey,
-  type PriorDecision,
-  type SessionRecord,
-} from './ledger.ts'
+import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
+import type { AuthorizeOp, Judged, Question } from './question.ts'
 import { addLabels, openSession } from './sessions.ts'
 import { priorOf, sharedCall, stillStands } from './same-call.ts'
-
-/** One call that an agent asks about, read before the lock. */
-export interface AuthorizeOp {
-  readonly key: CallKey
-  readonly agent: { readonly name: string; readonly kind: string }
-  readonly actor: Extract<Actor, { type: 'user' }>
-  /** The organization the request names, if any. */
-  readonly named: string | null
-  readonly call: ReadCall
-  readonly params: JsonObject
-  /** Seals the parameters for the people who decide on this approval. */
-  readonly seal: (approvalId: string) => Buffer
-  /** How long an approval waits unless its rule says otherwise; 0 = for ever. */
-  readonly approvalSeconds: number
-}
 
 /** The answer to an agent (specification, "Decision"). */
 export interface AgentDecision {
@@ -67,17 +40,6 @@ export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> 
     ),
   apply: authorizeCall,
   write: (tx, ledger) => ledger.write(tx),
-}
-
-/** A question as it is being decided. */
-export interface Question {
-  readonly op: AuthorizeOp
-  readonly session: SessionRecord
-  /** The same call, asked about before and not yet finished. */
-  readonly earlier: PriorDecision | null
-  readonly sideEffect: SideEffect
-  /** What it is decided on. A call that was let through on fewer labels cannot hold what the session has got since. */
-  readonly labels: readonly Label[]
 }
 
 function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): AgentDecision {
@@ -151,12 +113,6 @@ function blockedBy(tx: ChainTx, ledger: AgentLedger, { op, sideEffect }: Questio
   const role = ledger.roles.get(op.key.userId) ?? 'viewer'
   const blocked = tx.policy.toolAccess.blocks(op.call.tool, role, sideEffect)
   return blocked === null ? null : refused(blocked.reason, blocked.explanation)
-}
-
-/** A decision with the approval it is about. */
-export interface Judged extends Decided {
-  readonly approvalId: string | null
-  readonly expiresAt: string | null
 }
 
 function judge(tx: ChainTx, ledger: AgentLedger, question: Question, decided: Decided): Judged {

@@ -5,8 +5,8 @@ import { countingVotes, strictest, type Requirement } from '../approvals/require
 import { rejectionBy } from '../approvals/votes.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { ApprovalRecord } from '../records.ts'
-import type { Judged, Question } from './authorize.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
+import type { Judged, Question } from './question.ts'
 
 /**
  * A call that a rule holds (contract section 7). Its identity is person, session, tool and whole input. Asked about while

@@ -1,7 +1,7 @@
 import { canonicalJson, sha256 } from '../canonical.ts'
 import type { ChainTx } from '../chain-tx.ts'
-import type { AuthorizeOp } from './authorize.ts'
 import type { AgentLedger, PriorDecision, SessionRecord } from './ledger.ts'
+import type { AuthorizeOp } from './question.ts'
 
 /*
  * Whether two questions are about one call. A client gives each call an id (`tool_use_id`); for some minutes, and until
