@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { grantStatements } from './migrations/grants.ts'
 import { migrations } from './migrations/index.ts'
@@ -15,7 +16,9 @@ export interface MigrateOptions {
 
 /**
  * Brings the database to this version and sets the application role's rights. Safe to call from many processes at
- * once and on an up-to-date database. Each migration commits alone with its row in `schema_migrations`.
+ * once and on an up-to-date database. Each migration commits alone with its row in `schema_migrations`, which keeps the
+ * checksum of what was run. Throws, having changed nothing, where a migration of that name ran with another text, or
+ * where this version does not know it.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = new pg.Client({ connectionString: options.url, application_name: 'countersign-migrate' })
@@ -23,12 +26,14 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   try {
     await client.query('select pg_advisory_lock($1)', [migrationLock])
     await client.query(
-      'create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())',
+      `create table if not exists schema_migrations
+         (name text primary key, checksum text not null, applied_at timestamptz not null default now())`,
     )
-    const done = new Set(
-      (await client.query('select name from schema_migrations')).rows.map((row) => row.name),
+    const done = await appliedBefore(client)
+    requireSameTexts(done)
+    const unknown = [...done.keys()].filter(
+      (name) => !migrations.some((migration) => migration.name === name),
     )
-    const unknown = [...done].filter((name) => !migrations.some((migration) => migration.name === name))
     if (unknown.length > 0)
       throw new Error(
         `the database was migrated by a newer version (\`${unknown.join('`, `')}\`): update this one`,
@@ -39,7 +44,10 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
       options.log?.(`migration ${migration.name}`)
       await inTransaction(client, async () => {
         await client.query(migration.sql)
-        await client.query('insert into schema_migrations (name) values ($1)', [migration.name])
+        await client.query('insert into schema_migrations (name, checksum) values ($1, $2)', [
+          migration.name,
+          checksumOf(migration.sql),
+        ])
       })
       applied.push(migration.name)
     }
@@ -48,6 +56,35 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   } finally {
     await client.end()
   }
+}
+
+/** Checksum by name; null where the row is of the time before there were any. */
+async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string | null>> {
+  // The column is read as JSON, because the table of that time has none.
+  const { rows } = await client.query<{ name: string; checksum: string | null }>(
+    "select name, to_jsonb(m)->>'checksum' as checksum from schema_migrations as m order by name",
+  )
+  return new Map(rows.map(({ name, checksum }) => [name, checksum]))
+}
+
+/**
+ * A database keeps the tables that it was made with: one whose text has changed since would fail later, at the first
+ * statement that meets a table or column that is not there.
+ */
+function requireSameTexts(done: ReadonlyMap<string, string | null>): void {
+  for (const { name, sql } of migrations) {
+    const checksum = done.get(name)
+    if (checksum === undefined || checksum === checksumOf(sql)) continue
+    throw new Error(
+      `the database was made by an earlier pre-release of Countersign whose tables differ (migration \`${name}\`): ` +
+        'start with a new data folder or database',
+    )
+  }
+}
+
+/** SHA-256 of the SQL, in hex. */
+function checksumOf(statements: string): string {
+  return createHash('sha256').update(statements).digest('hex')
 }
 
 async function grantTo(client: pg.Client, appRole: string): Promise<void> {
