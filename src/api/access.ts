@@ -39,7 +39,7 @@ export const access = {
   'GET /openapi.json': open,
   'GET /docs': open,
 
-  // Any key may ask who it is and what there is: it learns nothing but its own rights.
+  // Any key but an agent's may ask who it is and what there is: it learns nothing but its own rights.
   'GET /me': needs(null, 'viewer', 'nothing'),
   'GET /scopes': needs(null, 'viewer', 'nothing'),
 

@@ -47,11 +47,20 @@ export async function requireStillValid(tx: ChainTx, sender: Sender): Promise<vo
   if (row?.valid !== true) throw ended(sender)
 }
 
+/** Throws `missing_scope`. `null` is what any key may ask, but for an agent's: that asks for decisions and nothing else. */
 export function requireScope(held: readonly string[], scope: string | null): void {
-  if (scope === null || covers(held, scope)) return
-  const message = `the key lacks the scope \`${scope}\`: use one that has it`
-  throw new DomainError('missing_scope', message, [{ path: scope, message: `needs the scope \`${scope}\`` }])
+  if (scope === null ? !isAgentsOnly(held) : covers(held, scope)) return
+  const message =
+    scope === null
+      ? 'an agent’s key asks for decisions and nothing else: use one with another scope'
+      : `the key lacks the scope \`${scope}\`: use one that has it`
+  const path = scope ?? 'agents:authorize'
+  const detail = scope === null ? 'is the key’s only scope' : `needs the scope \`${scope}\``
+  throw new DomainError('missing_scope', message, [{ path, message: detail }])
 }
+
+const isAgentsOnly = (held: readonly string[]): boolean =>
+  held.length > 0 && held.every((scope) => scope === 'agents:authorize')
 
 export function requireRole(role: Role, minimum: Role): void {
   if (hasRole(role, minimum)) return

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { access, accessOf, type RouteKey } from '../../src/api/access.ts'
+import { access, accessOf, splitKey, type RouteKey } from '../../src/api/access.ts'
 import { routes } from '../../src/api/routes/index.ts'
 import { hasRole, scopes } from '../../src/governance/scopes.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-const guarded = (Object.keys(access) as RouteKey[]).map(accessOf).filter((entry) => !entry.public)
+const keys = (Object.keys(access) as RouteKey[]).filter((key) => !accessOf(key).public)
+const guarded = keys.map(accessOf).filter((entry) => !entry.public)
 
 let server: TestServer
 
@@ -24,6 +25,18 @@ describe('the access table', () => {
     const roles = guarded.filter((entry) => entry.scope === scope).map((entry) => entry.role)
     for (const role of roles) expect(hasRole(role, minimum)).toBe(true)
     if (roles.length > 0) expect(roles).toContain(minimum)
+  })
+
+  test('lets an agent’s key ask for decisions and nothing else', async () => {
+    const { agent_key } = server.identities
+    for (const key of keys) {
+      const scope = (accessOf(key) as { scope: string | null }).scope
+      const { method, path } = splitKey(key)
+      const target = path.replaceAll(/\{\w+\}/g, 'x')
+      const answer = await server.call(agent_key, method, target, method === 'GET' ? undefined : {})
+      const isRefused = answer.status === 403 && answer.body.error.code === 'missing_scope'
+      expect([key, isRefused]).toEqual([key, scope !== 'agents:authorize'])
+    }
   })
 
   test('is what GET /scopes answers', async () => {
