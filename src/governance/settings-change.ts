@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import type { Json } from '../policy/types.ts'
-import { notFound } from './errors.ts'
+import type { ChainTx } from './chain-tx.ts'
+import { DomainError, notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readSettings, type GovernancePatch, type GovernanceSettings } from './settings.ts'
 import { runAs } from './standing.ts'
@@ -18,7 +19,8 @@ export async function readGovernance(context: Context, organizationId: string): 
 
 /**
  * Changes the settings that are named; an object setting (`category_flags`, `external_tools`) is replaced whole. They
- * hold from the next decision on, in every process. The audit entry tells each changed setting before and after.
+ * hold from the next decision on, in every process. The audit entry tells each changed setting before and after. Throws
+ * `conflict` for `require_mfa` from somebody without a second factor: they would shut themselves out, a sole owner everybody.
  */
 export async function changeGovernance(
   context: Context,
@@ -36,6 +38,7 @@ export async function changeGovernance(
     const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
     const merged = { ...stored, ...named }
     const after = readSettings(merged)
+    if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, caller.userId)
     await tx.trx
       .updateTable('organizations')
       .set({ settings: JSON.stringify(merged) })
@@ -51,6 +54,17 @@ export async function changeGovernance(
     })
     return after
   })
+}
+
+async function requireSecondFactor(tx: ChainTx, userId: string): Promise<void> {
+  const user = await tx.trx
+    .selectFrom('users')
+    .select('two_factor_enabled')
+    .where('id', '=', userId)
+    .executeTakeFirst()
+  if (user?.two_factor_enabled === true) return
+  const message = 'enrol a second factor yourself first: who has none gets no further once it is required'
+  throw new DomainError('conflict', message, [{ path: 'require_mfa', message }])
 }
 
 /** Settings are words, numbers and tool names; none of them is a secret. */

@@ -333,7 +333,12 @@ describe('a second factor', () => {
       organization_id: acme.id,
     })
     const governance = `/organizations/${acme.id}/governance`
+    const tooEarly = await at.send('PATCH', governance, { require_mfa: true })
+    expect([tooEarly.status, tooEarly.body.error.code]).toEqual([409, 'conflict'])
+    await at.enrol(password)
     expect((await at.send('PATCH', governance, { require_mfa: true })).status).toBe(200)
+    expect((await at.send('GET', '/runs', undefined, here)).status).toBe(200)
+    await at.auth('two-factor/disable', { password })
     const refused = await at.send('GET', '/runs', undefined, here)
     expect([refused.status, refused.body.error.code]).toEqual([403, 'mfa_required'])
     const [{ message: page }] = refused.body.error.details

@@ -54,7 +54,29 @@ describe('governance settings', () => {
     })
   })
 
+  test('a second factor is required by nobody who has none: nothing changes', async () => {
+    const { context } = running
+    const before = await auditOf(context, owner.organizationId, 1)
+    const requiring = changeGovernance(context, owner, { require_mfa: true, default_tool_access: 'deny' })
+    await expect(requiring).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('enrol a second factor yourself first'),
+      details: [{ path: 'require_mfa' }],
+    })
+    expect(await readGovernance(context, owner.organizationId)).toMatchObject({
+      require_mfa: false,
+      default_tool_access: 'allow',
+    })
+    expect(await auditOf(context, owner.organizationId, 1)).toEqual(before)
+    await changeGovernance(context, owner, { require_mfa: false })
+  })
+
   test('changes that race all hold', async () => {
+    await running.context.db
+      .updateTable('users')
+      .set({ two_factor_enabled: true })
+      .where('id', '=', owner.userId)
+      .execute()
     await Promise.all([
       changeGovernance(running.another(), owner, { require_mfa: true }),
       changeGovernance(running.another(), owner, { default_tool_access: 'deny' }),
