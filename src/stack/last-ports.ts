@@ -10,13 +10,15 @@ const schema = z.object({
   postgres: port.optional(),
   temporal: port.optional(),
   temporal_ui: port.optional(),
+  api: port.optional(),
+  metrics: port.optional(),
 })
 export type LastPorts = z.infer<typeof schema>
 
-/** A free port: that of the last start while nobody else has taken it, so that a bookmark stays good. */
-export async function portLike(dataDir: string, name: keyof LastPorts): Promise<number> {
+/** A free port of `host`: that of the last start while nobody else has taken it, so that a bookmark stays good. */
+export async function portLike(dataDir: string, name: keyof LastPorts, host?: string): Promise<number> {
   const last = lastPorts(dataDir)[name]
-  return last !== undefined && (await isFree(last)) ? last : freePort()
+  return last !== undefined && (await isFree(last, host)) ? last : freePort()
 }
 
 /** Keeps in `DATA_DIR/ports.json` what has just been started where. */

@@ -4,8 +4,9 @@ import type { Running } from './child.ts'
 import type { Log } from './files.ts'
 import type { Role } from './guard.ts'
 import { healthy } from './healthy.ts'
+import { portLike, rememberPorts } from './last-ports.ts'
 import { startProgram } from './node-child.ts'
-import { freePort, isFree } from './ports.ts'
+import { isFree } from './ports.ts'
 import { startPostgres } from './postgres.ts'
 import type { Step } from './progress.ts'
 import { loadSecrets } from './secrets.ts'
@@ -65,9 +66,9 @@ export async function startStack(options: StartOptions): Promise<string> {
   await step('migrations', () => options.migrate({ url: urls.owner, log: options.log }))
   ending.throwIfAborted()
 
-  const port = settings.port === 0 ? await freePort() : settings.port
+  const port = settings.port || (await portLike(dataDir, 'api', settings.host))
   const baseUrl = `${settings.tls ? 'https' : 'http'}://127.0.0.1:${port}`
-  const metricsPort = Number(options.env['METRICS_PORT']) || (await freePort())
+  const metricsPort = Number(options.env['METRICS_PORT']) || (await portLike(dataDir, 'metrics'))
   const env = await childEnvironment(options, urls, place, port, metricsPort, baseUrl)
   await options.checkDatabase(env)
   await bootstrap(options, urls, place, baseUrl, env)
@@ -80,6 +81,7 @@ export async function startStack(options: StartOptions): Promise<string> {
     await Promise.all([program('api'), program('worker')])
     await healthy(baseUrl, ending)
   })
+  rememberPorts(dataDir, { api: port, metrics: metricsPort })
   return baseUrl
 }
 

@@ -26,6 +26,7 @@ function newHome(): string {
 
 interface Bootstrap {
   readonly base_url: string
+  readonly metrics_url: string
   readonly database_url: string
   readonly database_admin_url: string
   readonly temporal_address: string
@@ -112,12 +113,18 @@ describe('npm start', () => {
     await remember(first)
     expect(JSON.parse(readFileSync(join(dataDir, 'ports.json'), 'utf8'))).toMatchObject({
       postgres: Number(new URL(first.bootstrap<Bootstrap>().database_url).port),
+      api: Number(new URL(first.baseUrl).port),
     })
     const records = recordedProcesses(dataDir)
     expect(records).toHaveLength(parts.length)
     await first.kill9('supervisor')
     await until('everything has ended', () => !records.some(isRunning))
-    const ports = { postgres: await quietPort(), temporal: await quietPort() }
+    const ports = {
+      postgres: await quietPort(),
+      temporal: await quietPort(),
+      api: await quietPort(),
+      metrics: await quietPort(),
+    }
     writeFileSync(join(dataDir, 'ports.json'), JSON.stringify(ports))
     const second = await start(dataDir)
     const bootstrap = second.bootstrap<Bootstrap>()
@@ -125,6 +132,8 @@ describe('npm start', () => {
     // Bookmarks and connection strings stay good.
     expect(new URL(bootstrap.database_url).port).toBe(String(ports.postgres))
     expect(bootstrap.temporal_address).toBe(`127.0.0.1:${ports.temporal}`)
+    expect(bootstrap.base_url).toBe(`http://127.0.0.1:${ports.api}`)
+    expect(bootstrap.metrics_url).toBe(`http://127.0.0.1:${ports.metrics}/metrics`)
     expect(await remembered(second)).toBe(true)
     expect(await second.stop()).toBe(0)
   })

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 /* Shell blocks of the documentation, word for word and in one shell, as a reader types them. */
@@ -11,15 +13,23 @@ export function shellBlocks(page: string, heading?: string): string[] {
   return [...(section ?? '').matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block)
 }
 
-/** What each block writes, trimmed. Fails as the reader's shell would, and if one writes an error. */
-export async function runBlocks(blocks: readonly string[], folder: string): Promise<string[]> {
+/**
+ * What each block writes, trimmed; `dataDir` is the reader's `DATA_DIR`, if they have one. Fails as the reader's shell would,
+ * and if one writes an error.
+ */
+export async function runBlocks(blocks: readonly string[], folder: string, dataDir = ''): Promise<string[]> {
   const cut = '=== next block ==='
-  const { stdout, stderr } = await promisify(execFile)(
-    'bash',
-    // Fed from a socket, as Node does it, bash would otherwise take itself for a remote shell and read /etc/bash.bashrc.
-    ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
-    { cwd: folder, timeout: 180_000 },
-  )
-  if (stderr !== '') throw new Error(stderr)
-  return stdout.split(`${cut}\n`).map((text) => text.trim())
+  const temporary = mkdtempSync(join(tmpdir(), 'reader-'))
+  try {
+    const { stdout, stderr } = await promisify(execFile)(
+      'bash',
+      // Fed from a socket, as Node does it, bash would otherwise take itself for a remote shell and read /etc/bash.bashrc.
+      ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
+      { cwd: folder, timeout: 180_000, env: { ...process.env, DATA_DIR: dataDir, TMPDIR: temporary } },
+    )
+    if (stderr !== '') throw new Error(stderr)
+    return stdout.split(`${cut}\n`).map((text) => text.trim())
+  } finally {
+    rmSync(temporary, { recursive: true })
+  }
 }
