@@ -2085,6 +2085,9 @@ def guarded(answer, work, options, blocking):
 
 def main(words):
     command = words[0] if words else ""
+    if command in ("--help", "-h"):
+        print(USAGE)
+        return 0
     if command in ("install", "doctor"):
         return install(words[1:]) if command == "install" else doctor(words[1:])
     answer = Answer()
