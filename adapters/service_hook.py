@@ -1770,6 +1770,7 @@ class Findings:
 
     def __init__(self):
         self.failed = False
+        self.unproven = False
 
     def ok(self, text):
         print("ok    " + text)
@@ -1777,14 +1778,25 @@ class Findings:
     def note(self, text):
         print("note  " + text)
 
+    def doubt(self, text):
+        """What could not be tried here: no proof of protection, nor of the lack of it."""
+        self.unproven = True
+        print("??    " + text)
+
     def fail(self, text):
         self.failed = True
         print("FAIL  " + text)
 
+    def verdict(self):
+        if self.failed:
+            return "NOT protected"
+        return "not proven: see to the lines with ??" if self.unproven else "protected"
+
 
 def doctor(words):
-    """Tries on this machine that a denied call is blocked, and one that cannot be checked; 1 if anything would pass."""
-    about = "Proves on this machine that denied calls are blocked. Exits with 1 unless everything is."
+    """Tries on this machine that a denied call is blocked, and one that cannot be checked; 1 if anything would pass, or
+    could not be tried."""
+    about = "Proves on this machine that denied calls are blocked. Exits with 1 unless all of it is proven."
     options = arguments(words, "doctor", about)
     findings = Findings()
     if sys.version_info < (3, 8):
@@ -1798,16 +1810,19 @@ def doctor(words):
         installed += [(client, place) for place, _ in found]
         for place, entries in found:
             try_entries(client, place, entries, findings)
+            if client == "codex" and not place.managed:
+                try_trust(entries, findings)
         if found:
             try_version(client, findings)
         elif chosen:
             findings.fail("%s does not ask: run `install --dialect %s`" % (client, client))
     if not installed and not chosen:
         findings.fail("no client asks: run `install --dialect ...`")
-    config = options.config or (installed[0][1].config if installed else None)
-    try_service(config, findings)
-    print("protected" if not findings.failed else "NOT protected")
-    return 1 if findings.failed else 0
+    configs = sorted({place.config for _, place in installed}) or [None]
+    for config in [options.config] if options.config else configs:
+        try_service(config, findings)
+    print(findings.verdict())
+    return 1 if findings.failed or findings.unproven else 0
 
 
 def entries_of(place, client, findings):
@@ -1890,10 +1905,13 @@ def try_version(client, findings):
     import shutil
     import subprocess
 
-    program = shutil.which(PROGRAMS.get(client, ""))
     least = MINIMUM_VERSIONS.get(client)
-    if program is None or least is None:
-        return findings.note("%s: its version is not known here" % client)
+    if least is None:
+        return findings.doubt("%s was never tried: have it make a call that a rule denies, and see" % client)
+    program = shutil.which(PROGRAMS[client])
+    if program is None:
+        told = "`%s` is not on the PATH, and an old one may run what is denied: "
+        return findings.doubt((told + "run doctor as who uses it, with it on the PATH") % PROGRAMS[client])
     try:
         ran = subprocess.run([program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
         found = version_of(ran.stdout.decode("utf-8", "replace"))
@@ -1903,6 +1921,63 @@ def try_version(client, findings):
     if not found or found < version_of(least):
         return findings.fail("%s %s is too old: hooks are known to block from %s on, update it" % (client, shown, least))
     findings.ok("%s %s blocks when its hook fails" % (client, shown))
+
+
+def try_trust(lines, findings):
+    """Whether Codex runs a user's hook: it skips, without a word, those that nobody has trusted."""
+    import shutil
+
+    program = shutil.which(PROGRAMS["codex"])
+    if program is None:
+        return  # its version is not known either, which is said there
+    told = codex_hooks(program)
+    if told is None:
+        return findings.doubt("codex does not say whether it trusts the hook: look in /hooks, or install --managed")
+    ours = [one for one in told if one.get("command") in lines]
+    states = [one.get("trustStatus") if one.get("enabled") is True else "off" for one in ours]
+    if states and all(state in ("trusted", "managed") for state in states):
+        return findings.ok("codex trusts the hook")
+    shown = plain(", ".join(str(state) for state in states) or "not there", 100)
+    findings.fail("codex skips the hook (it is %s): open /hooks in Codex and trust it, or install --managed" % shown)
+
+
+def codex_hooks(program):
+    """The hooks of a session in the user's home, as Codex's own server lists them; None if it does not say."""
+    import subprocess
+    from threading import Timer
+
+    asked = (
+        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "countersign-doctor", "version": VERSION}}},
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [os.path.expanduser("~")]}},
+    )
+    try:
+        process = subprocess.Popen(
+            [program, "app-server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return None
+    limit = Timer(60, process.kill)
+    limit.start()
+    try:
+        process.stdin.write(b"".join(to_json(each) + b"\n" for each in asked))
+        process.stdin.flush()
+        for line in process.stdout:
+            answered = parse_json(line.decode("utf-8"))
+            if answered.get("id") == 2:
+                return [one for each in answered["result"]["data"] for one in each["hooks"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    finally:
+        limit.cancel()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        try:
+            process.stdin.close()
+        except OSError:
+            pass
+    return None
 
 
 def try_service(config, findings):
@@ -1926,17 +2001,29 @@ def try_service(config, findings):
     with tempfile.TemporaryDirectory() as folder:
         nobody = "org_00000000000000000000000000"
         denied = try_call(folder, settings, {"organization_id": nobody})
-        if denied[0] == 2 and denied[2].startswith("blocked"):
+        answered = denied[0] == 2 and denied[2].startswith("blocked")
+        if answered:
             findings.ok("%s denied a call, and it was blocked" % settings.api_url)
         else:
-            findings.fail("a call that must be denied was not: %s" % (denied[2].strip() or "it was allowed"))
+            findings.fail(without_denial(settings, denied[0], denied[2].strip()))
         gone = try_call(folder, settings, {"api_url": "http://127.0.0.1:1"})
         if gone[0] == 2:
             findings.ok("a call is blocked while the service is unreachable")
         elif not settings.fail_open:
             findings.fail("a call runs while the service is unreachable")
-    try_broader(settings, findings)
-    try_checksum(settings, findings)
+    if answered:
+        try_key(settings, findings)
+        try_checksum(settings, findings)
+
+
+def without_denial(settings, code, told):
+    """What it means that the hook told this instead of a denial."""
+    reason = told.partition("countersign: ")[2].partition(", and calls")[0].partition("; fail mode")[0]
+    if not reason:
+        return "a call that must be denied was not: %s" % (told or "it was allowed")
+    meanwhile = "calls are blocked meanwhile" if code == 2 else "calls run unchecked meanwhile"
+    hint = ": start it, or correct SERVICE_API_URL" if "unreachable" in reason else ""
+    return "%s could not be asked: %s; %s%s" % (settings.api_url, reason, meanwhile, hint)
 
 
 def try_call(folder, settings, changed):
@@ -1966,12 +2053,21 @@ def try_call(folder, settings, changed):
     return run_line(line, event)
 
 
-def try_broader(settings, findings):
-    """A key on a machine of agents should be able to ask, and nothing else."""
+def try_key(settings, findings):
+    """Whether the key is one of the organization that the settings name. And a key on a machine of agents should be able
+    to ask, and nothing else."""
     try:
-        scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
+        told = ask(settings, "GET", "/me", None, time.monotonic() + 10)
     except (Refused, Unreachable):
-        return
+        told = {}
+    named, own = settings.organization_id, text_of(told, "organization_id")
+    if named is not None and own is None:
+        findings.doubt("the service does not say whether the key is one of the organization `%s`" % plain(named, 100))
+    elif named not in (None, own):
+        wrong = "every call is denied: the organization is set to `%s`, and the key is one of `%s`: "
+        todo = "correct SERVICE_ORG_ID (`organization_id` in hook.json), or take it out"
+        findings.fail(wrong % (plain(named, 100), plain(own, 100)) + todo)
+    scopes = told.get("scopes")
     # A map of scope to boolean, or a list (specification, "Authentication" 3).
     held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
     if any(scope != "agents:authorize" for scope in held):

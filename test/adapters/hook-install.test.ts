@@ -14,7 +14,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* `install` and `doctor`, for every client's settings: in a home of its own, and below the root of an image. */
+/* `install`, for every client's settings: in a home of its own, and below the root of an image. */
 
 let service: ScriptedService
 let home: string
@@ -278,69 +278,4 @@ test('two clients share the hook; the first that goes leaves it to the other', a
   expect(existsSync(join(home, '.countersign', 'service_hook.py'))).toBe(true)
   await install('gemini', '--uninstall')
   expect(tree(home)).toEqual({})
-})
-
-describe('doctor', () => {
-  /** A client that is new enough, and nothing else, on the path. */
-  const client = (name: string, version: string): void => {
-    const bin = join(home, 'bin')
-    chmodSync(place(join(bin, name), `#!/bin/sh\necho ${version}\n`), 0o755)
-    env = { ...env, PATH: `${bin}:${process.env['PATH']}` }
-  }
-
-  test('protected: each thing was tried', async () => {
-    client('claude', '2.1.329')
-    await install('claude')
-    const ended = await run('doctor', '--dialect', 'claude')
-    expect(ended.stdout.split('\n').filter((line) => !line.startsWith('note'))).toEqual([
-      'ok    claude: the installed command blocks what it cannot read',
-      'ok    claude 2.1.329 blocks when its hook fails',
-      'ok    fail mode is closed',
-      `ok    ${service.url} denied a call, and it was blocked`,
-      'ok    a call is blocked while the service is unreachable',
-      'protected',
-      '',
-    ])
-    expect(ended.code).toBe(0)
-    expect(ended.stdout + ended.stderr).not.toContain('csk_secret')
-  })
-
-  const settings = (): string => join(home, '.claude', 'settings.json')
-  const edit = (from: string, to: string) => (): void => {
-    const text = readFileSync(settings(), 'utf8')
-    expect(text).toContain(from)
-    writeFileSync(settings(), text.replace(from, to))
-  }
-  test.each<[string, () => void, string]>([
-    ['nothing is installed', () => writeFileSync(settings(), '{}'), 'does not ask'],
-    ['the client is too old', () => client('claude', '2.1.294'), 'too old'],
-    ['hooks are switched off', edit('{', '{"disableAllHooks": true,'), 'disableAllHooks'],
-    ['a failed hook would let pass', edit('"block"', '"continue"'), 'onFailure'],
-    ['the client is impatient', edit('"timeout": 90', '"timeout": 9'), 'time-out'],
-    ['the hook is gone', edit('service_hook.py pre', 'service_hook.py.gone pre'), ''],
-    ['calls pass while it is unreachable', () => failMode('open'), 'fail mode is open'],
-    [
-      'everything is allowed',
-      () => void (service.script = (_asked, socket) => reply(socket, 200, allowed)),
-      'must be denied was not',
-    ],
-    ['nobody answers', () => void (service.script = (_asked, socket) => socket.destroy()), 'unreachable'],
-    [
-      'the key is refused',
-      () => void (service.script = (_asked, socket) => reply(socket, 401, {})),
-      'SERVICE_API_KEY',
-    ],
-  ])('not protected: %s', async (_name, breaks, says) => {
-    client('claude', '2.1.329')
-    await install('claude')
-    breaks()
-    const ended = await run('doctor', '--dialect', 'claude')
-    expect(ended.code).toBe(1)
-    expect(ended.stdout).toMatch(new RegExp(`^FAIL .*${says}`, 'm'))
-    expect(ended.stdout).toMatch(/NOT protected\n$/)
-  })
-  const failMode = (fail_mode: string): void => {
-    const path = join(home, '.countersign', 'hook.json')
-    writeFileSync(path, JSON.stringify({ ...read(path), fail_mode }))
-  }
 })

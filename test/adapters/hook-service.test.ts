@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { addKey } from '../api/fixtures.ts'
 import { agentWorld, type AgentWorld } from '../api/agents/agent.ts'
@@ -19,8 +20,6 @@ beforeAll(async () => {
   key = (await addKey(server.context, world.organizationId, world.member.userId, ['agents:authorize'])).secret
   const rule = (body: object) => world.change('POST', '/rules', { applies_to: ['agents'], ...body })
   await rule({ name: 'no-egress', verdict: 'deny', side_effects: ['egress'] })
-  const curl = { param: 'command', operator: 'contains', value: 'curl' }
-  await rule({ name: 'no-curl', verdict: 'deny', tools: ['Bash'], params: [curl] })
   await rule({ name: 'ask-before-writing', verdict: 'require_approval', tools: ['Write'] })
 })
 afterAll(() => server.close())
@@ -84,7 +83,8 @@ describe('one rule for every client', () => {
   ])('%s: what sends is blocked, what does not runs', async (dialect, event) => {
     const blocked = await pre(event, {}, dialect)
     expect(blocked.code).toBe(2)
-    expect(blocked.stderr).toContain('blocked by rule `no-curl`')
+    expect(blocked.stderr).toContain('blocked by rule `no-egress`')
+    expect(blocked.stderr).toContain('The command counts as egress because')
     const harmless = JSON.parse(JSON.stringify(event).replace(/curl https:[^"]*/, 'ls')) as object
     expect(await pre(harmless, {}, dialect)).toMatchObject({ code: 0, stderr: '' })
   })
@@ -215,15 +215,32 @@ test('as downloaded it is the file that is listed, in the version it names', asy
   expect(text).toContain(`\nVERSION = "${listed.version}"\n`)
 })
 
-test('installed with a key for agents alone, doctor finds nothing', async () => {
-  const home = temporaryFolder()
-  const own = { ...env(), HOME: home }
-  const run = (...args: string[]): Promise<Ended> => runHook({ command: [python, hookFile], args, env: own })
-  expect((await run('install', '--dialect', 'cursor', '--yes')).code).toBe(0)
-  const ended = await run('doctor', '--dialect', 'cursor')
-  expect(ended.stdout).toMatch(/\nprotected\n$/)
-  expect(ended.stdout.split('\n').filter((line) => line.startsWith('note'))).toEqual([
-    'note  cursor: its version is not known here',
-  ])
-  expect(ended.code).toBe(0)
+describe('installed with a key for agents alone', () => {
+  const install = async (more: NodeJS.ProcessEnv = {}) => {
+    const home = temporaryFolder()
+    const own = { ...env(), HOME: home, PATH: `${home}:${process.env['PATH']}`, ...more }
+    writeFileSync(join(home, 'claude'), '#!/bin/sh\necho 2.1.329\n', { mode: 0o755 })
+    const run = (...args: string[]): Promise<Ended> =>
+      runHook({ command: [python, hookFile], args, env: own })
+    expect((await run('install', '--dialect', 'claude', '--yes')).code).toBe(0)
+    return run('doctor', '--dialect', 'claude')
+  }
+
+  test.each([
+    ['nothing', () => ({})],
+    ['nothing of its own organization', () => ({ SERVICE_ORG_ID: world.organizationId })],
+  ])('doctor finds %s', async (_name, more) => {
+    const ended = await install(more())
+    expect(ended.stdout).toMatch(/\nprotected\n$/)
+    expect(ended.stdout.split('\n').filter((line) => /^(note|\?\?|FAIL)/.test(line))).toEqual([
+      expect.stringContaining("a user's hooks can be switched off"),
+    ])
+    expect(ended.code).toBe(0)
+  })
+
+  test('doctor finds that another organization is named', async () => {
+    const ended = await install({ SERVICE_ORG_ID: 'org_nope' })
+    expect(ended.stdout).toMatch(/^FAIL {2}every call is denied: .*`org_nope`/m)
+    expect(ended.code).toBe(1)
+  })
 })

@@ -158,3 +158,15 @@ test('the organization of the session is named', async () => {
   await runHook({ args: ['pre'], env: { ...env, SERVICE_ORG_ID: 'org_7' }, event: claude })
   expect(JSON.parse(service.asked[0]?.body ?? '')).toMatchObject({ organization_id: 'org_7' })
 })
+
+test('--help tells how it is used, and nothing else', async () => {
+  for (const option of ['--help', '-h']) {
+    const ended = await runHook({ args: [option] })
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    expect(ended.stdout).toMatch(/^usage: service_hook.py pre\|post\|end\|install\|doctor .*\n$/)
+  }
+})
+
+test('without a command it blocks: a client may have started it', async () => {
+  expect(await runHook({})).toMatchObject({ code: 2, stderr: expect.stringContaining('usage: ') })
+})

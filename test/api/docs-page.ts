@@ -7,9 +7,13 @@ import { startTestServer } from './server.ts'
 
 /**
  * Runs a page of docs as its reader would, against a server and bootstrap.json of its own: the shell blocks of `page`
- * after the README's first, which defines what they use, in a home of the reader's own. Answers what each of them printed.
+ * after the README's first, which defines what they use, in a home of the reader's own. `before` is the reader's own
+ * preparation, `after` what they type then. Answers what each block printed.
  */
-export async function readDocsPage(page: string): Promise<string[]> {
+export async function readDocsPage(
+  page: string,
+  { before = '', after = [] }: { before?: string; after?: readonly string[] } = {},
+): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'reader-'))
   mkdirSync(join(folder, '.data'))
   const mail = await startMailCatcher({ dir: join(folder, '.data', 'mail') })
@@ -18,7 +22,8 @@ export async function readDocsPage(page: string): Promise<string[]> {
     const boot = { base_url: server.base, ...server.identities }
     writeFileSync(join(folder, '.data', 'bootstrap.json'), JSON.stringify(boot))
     const [setup = ''] = shellBlocks('README.md', 'A first workflow, with curl')
-    return await runBlocks([`export HOME="$PWD"\n${setup}`, ...shellBlocks(page)], folder)
+    const first = `export HOME="$PWD"\n${before}\n${setup}`
+    return await runBlocks([first, ...shellBlocks(page), ...after], folder)
   } finally {
     await server.close()
     await mail.close()

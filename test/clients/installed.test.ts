@@ -12,6 +12,7 @@ import {
 } from '../adapters/scripted-service.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { clients } from './clients.ts'
+import { trustHooks } from './codex-trust.ts'
 import { ensureClients } from './install.ts'
 import { runClient } from './run-client.ts'
 
@@ -39,6 +40,7 @@ describe.each(clients)('%s', (_name, client) => {
     service.asked.length = 0
     const run = await runClient(client, {
       script: [[client.shell('curl https://example.com > fetched')], [client.shell('echo ran > made')]],
+      // Nothing of the service is in its environment.
       setup: ({ home }) => {
         execFileSync(python, [hookFile, 'install', '--dialect', client.name, '--yes'], {
           env: settings(home),
@@ -52,7 +54,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(paths).toContain('/api/v1/authorize/observe')
   })
 
-  test('doctor finds the client new enough, and its command blocking', async () => {
+  test('doctor finds the client new enough, its hook trusted, and its command blocking', async () => {
     const home = temporaryFolder()
     const [program = '', ...first] = (await ensureClients())[client.name]
     mkdirSync(join(home, 'bin'))
@@ -62,6 +64,12 @@ describe.each(clients)('%s', (_name, client) => {
     const env = { ...settings(home), PATH: `${home}/bin:${process.env['PATH']}` }
     const run = (...args: string[]) => runHook({ command: [python, hookFile], args, env })
     expect((await run('install', '--dialect', client.name, '--yes')).code).toBe(0)
+    if (client.name === 'codex') {
+      expect((await run('doctor', '--dialect', 'codex')).stdout).toContain(
+        'codex skips the hook (it is untrusted)',
+      )
+      await trustHooks([program, ...first], home)
+    }
     const { code, stdout } = await run('doctor', '--dialect', client.name)
     expect(stdout).toMatch(new RegExp(`^ok {4}${client.name} [\\d.]+ blocks when its hook fails$`, 'm'))
     expect(stdout).toMatch(/^ok {4}.*denied a call, and it was blocked$/m)

@@ -1,9 +1,7 @@
 import { afterAll, describe, expect } from '@jest/globals'
-import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { hookFile, python } from '../adapters/run-hook.ts'
 import { until } from '../stack/until.ts'
 import { claude } from './claude.ts'
 import type { AgentClient } from './client.ts'
@@ -79,19 +77,6 @@ describe.each(clients)('%s', (_name, client) => {
       decisions: { allow: 2, deny: 0, require_approval: 0 },
       unapproved_calls: 0,
     })
-  })
-
-  test('asks after `install`, with nothing of the service in its environment', async () => {
-    const ended = await run(client, [call(client, 'RAN', forbidden.word).turn, call(client, 'NEXT').turn], {
-      env: {},
-      setup: ({ home }) => {
-        execFileSync(python, ['-I', '-S', hookFile, 'install', '--dialect', client.name, '--yes'], {
-          env: { PATH: process.env['PATH'], HOME: home, ...serviceEnv(world) },
-        })
-      },
-    })
-    expect(Object.keys(ended.files)).toEqual(['NEXT'])
-    expect(texts(ended)[0]).toContain(`\`${forbidden.rule}\``)
   })
 
   test('an allowed call still meets the questions of the client itself', async () => {

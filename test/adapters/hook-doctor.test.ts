@@ -1,0 +1,180 @@
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { hookFile, python, runHook, type Ended } from './run-hook.ts'
+import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
+
+/* What `doctor` says of an installation: `protected` is for what was tried and held, and nothing else. */
+
+const own = 'org_own'
+let service: ScriptedService
+let home: string
+let env: NodeJS.ProcessEnv
+beforeAll(async () => {
+  service = await scriptedService(() => {})
+})
+beforeEach(() => {
+  service.script = (asked, socket) => {
+    if (asked.path === '/api/v1/me')
+      return reply(socket, 200, { organization_id: own, scopes: { 'agents:authorize': true } })
+    if (asked.path !== '/api/v1/authorize') return reply(socket, 404, {})
+    const stranger = asked.body.includes('"organization_id":"org_0000')
+    reply(socket, 200, stranger ? { ...denied, rule_name: null, reason: 'another organization' } : allowed)
+  }
+  home = temporaryFolder()
+  // Where Python and sh are, and no client.
+  env = { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_secret', HOME: home, PATH: '/usr/bin:/bin' }
+  program('claude', '#!/bin/sh\necho 2.1.329\n')
+})
+afterAll(() => service.close())
+
+const run = (...args: string[]): Promise<Ended> => runHook({ command: [python, hookFile], args, env })
+const install = (dialect: string): Promise<Ended> => run('install', '--dialect', dialect, '--yes')
+const place = (path: string, text: string): string => {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, text)
+  return path
+}
+/** A program on the path. */
+function program(name: string, text: string): void {
+  const bin = join(home, 'bin')
+  chmodSync(place(join(bin, name), text), 0o755)
+  env = { ...env, PATH: `${bin}:/usr/bin:/bin` }
+}
+const withoutClient = (): void => void (env = { ...env, PATH: '/usr/bin:/bin' })
+const withOrganization = (id: string) => (): void => void (env = { ...env, SERVICE_ORG_ID: id })
+const settings = (): string => join(home, '.claude', 'settings.json')
+const edit = (from: string, to: string) => (): void => {
+  const text = readFileSync(settings(), 'utf8')
+  expect(text).toContain(from)
+  writeFileSync(settings(), text.replace(from, to))
+}
+const failMode = (fail_mode: string): void => {
+  const path = join(home, '.countersign', 'hook.json')
+  writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, 'utf8')) as object), fail_mode }))
+}
+
+test('protected: each thing was tried', async () => {
+  await install('claude')
+  const ended = await run('doctor', '--dialect', 'claude')
+  expect(ended.stdout.split('\n').filter((line) => !line.startsWith('note'))).toEqual([
+    'ok    claude: the installed command blocks what it cannot read',
+    'ok    claude 2.1.329 blocks when its hook fails',
+    'ok    fail mode is closed',
+    `ok    ${service.url} denied a call, and it was blocked`,
+    'ok    a call is blocked while the service is unreachable',
+    'protected',
+    '',
+  ])
+  expect(ended.code).toBe(0)
+  expect(ended.stdout + ended.stderr).not.toContain('csk_secret')
+})
+
+test('its own organization named, it is protected too', async () => {
+  withOrganization(own)()
+  await install('claude')
+  expect(await run('doctor', '--dialect', 'claude')).toMatchObject({ code: 0 })
+})
+
+test.each<[string, () => void, string]>([
+  ['nothing is installed', () => writeFileSync(settings(), '{}'), 'does not ask'],
+  ['the client is too old', () => program('claude', '#!/bin/sh\necho 2.1.294\n'), 'too old'],
+  ['hooks are switched off', edit('{', '{"disableAllHooks": true,'), 'disableAllHooks'],
+  ['a failed hook would let pass', edit('"block"', '"continue"'), 'onFailure'],
+  ['the client is impatient', edit('"timeout": 90', '"timeout": 9'), 'time-out'],
+  ['the hook is gone', edit('service_hook.py pre', 'service_hook.py.gone pre'), ''],
+  ['calls pass while it is unreachable', () => failMode('open'), 'fail mode is open'],
+  [
+    'everything is allowed',
+    () => void (service.script = (_asked, socket) => reply(socket, 200, allowed)),
+    'must be denied was not',
+  ],
+  ['another organization is named', withOrganization('org_nope'), '`org_nope`.*`org_own`.*SERVICE_ORG_ID'],
+  [
+    'the key is refused',
+    () => void (service.script = (_asked, socket) => reply(socket, 401, {})),
+    'could not be asked.* 401.*SERVICE_API_KEY.*; calls are blocked meanwhile',
+  ],
+])('not protected: %s', async (_name, breaks, says) => {
+  await install('claude')
+  breaks()
+  const ended = await run('doctor', '--dialect', 'claude')
+  expect(ended.stdout).toMatch(new RegExp(`^FAIL .*${says}`, 'm'))
+  expect(ended.stdout).toMatch(/NOT protected\n$/)
+  expect(ended.code).toBe(1)
+})
+
+test.each([
+  ['closed', 'are blocked'],
+  ['open', 'run unchecked'],
+])('nobody answers, in %s mode: it could not be asked, and calls %s meanwhile', async (mode, meanwhile) => {
+  await install('claude')
+  failMode(mode)
+  service.script = (_asked, socket) => socket.destroy()
+  const { stdout, code } = await run('doctor', '--dialect', 'claude')
+  const [line, ...more] = stdout.split('\n').filter((each) => each.includes('unreachable ('))
+  expect(more).toEqual([])
+  expect(line).toContain(`FAIL  ${service.url} could not be asked: the service is unreachable (`)
+  expect(line).toContain(`; calls ${meanwhile} meanwhile: start it, or correct SERVICE_API_URL`)
+  expect(stdout).not.toContain('must be denied')
+  expect(code).toBe(1)
+})
+
+test.each<[string, string, () => void, string]>([
+  ['there is no client', 'claude', withoutClient, '`claude` is not on the PATH'],
+  ['the client was never tried', 'cursor', () => {}, 'cursor was never tried'],
+  [
+    'the organization of the key is not told',
+    'claude',
+    () => {
+      const { script } = service
+      service.script = (asked, socket, nth) =>
+        asked.path === '/api/v1/me' ? reply(socket, 404, {}) : script(asked, socket, nth)
+      withOrganization(own)()
+    },
+    '`org_own`',
+  ],
+])('not proven: %s', async (_name, dialect, breaks, says) => {
+  await install(dialect)
+  breaks()
+  const ended = await run('doctor', '--dialect', dialect)
+  expect(ended.stdout).toMatch(new RegExp(`^\\?\\? {4}.*${says}`, 'm'))
+  expect(ended.stdout).toMatch(/\nnot proven: see to the lines with \?\?\n$/)
+  expect(ended.stdout).not.toContain('FAIL')
+  expect(ended.code).toBe(1)
+})
+
+/* Codex skips hooks that nobody has trusted; its own server tells which. */
+const codex = (answer: string): string => `#!/usr/bin/env python3
+import json, os, sys
+if sys.argv[1:] == ['--version']:
+    print('codex-cli 0.169.0')
+    sys.exit()
+hooks = json.load(open(os.environ['HOME'] + '/.codex/hooks.json'))['hooks']
+command = hooks['PreToolUse'][0]['hooks'][0]['command']
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get('method') == 'hooks/list':
+        print(json.dumps({'method': 'configWarning'}))
+        print(json.dumps({'id': asked['id'], ${answer}}), flush=True)
+`
+const listed = (hook: string): string => `'result': {'data': [{'hooks': [${hook}]}]}`
+const state = (trust: string, enabled = 'True'): string =>
+  listed(`{'command': command, 'enabled': ${enabled}, 'trustStatus': '${trust}'}`)
+
+test.each([
+  ['trusted', state('trusted'), 'protected', 'ok    codex trusts the hook'],
+  ['untrusted', state('untrusted'), 'NOT protected', 'FAIL  codex skips the hook (it is untrusted)'],
+  ['changed', state('modified'), 'NOT protected', 'FAIL  codex skips the hook (it is modified)'],
+  ['switched off', state('trusted', 'False'), 'NOT protected', 'FAIL  codex skips the hook (it is off)'],
+  ['not loaded', listed(''), 'NOT protected', 'FAIL  codex skips the hook (it is not there)'],
+  ['not told', `'error': {}`, 'not proven: see to the lines with ??', '??    codex does not say'],
+])('codex, its hook %s', async (_name, answer, verdict, says) => {
+  program('codex', codex(answer))
+  await install('codex')
+  const { stdout, code } = await run('doctor', '--dialect', 'codex')
+  expect(stdout).toContain(says)
+  expect(stdout.trim().split('\n').at(-1)).toBe(verdict)
+  expect(code).toBe(verdict === 'protected' ? 0 : 1)
+})
