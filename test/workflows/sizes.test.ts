@@ -46,7 +46,7 @@ test('a history is left long before Temporal suggests it, whatever made it long'
   const history = async () => (await describe()).workflowExecutionInfo?.execution?.runId
   const first = await history()
   await until('another history', async () => {
-    for (let sent = 0; sent < 100; sent += 1) await stack.motor.wake(runId, { key: 'nobody#0' })
+    await stack.noise(runId, 100)
     // However slow the worker is, it has taken them before there are more.
     await until('it stands still', async () => !(await describe()).pendingWorkflowTask)
     return (await history()) !== first

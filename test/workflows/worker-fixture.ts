@@ -33,6 +33,8 @@ export interface Stack extends Engine {
   readonly environment: Record<string, string>
   startWorker(over?: Partial<Config>): Promise<RunningWorker>
   stopWorkers(): Promise<void>
+  /** Wakes the run for nobody, so many times; each is sent again where Temporal had no time for it. */
+  noise(runId: string, times: number): Promise<void>
   /** The approval that the run waits for, once it does. */
   held(runId: string): Promise<string>
   /** Waits for the run's end; answers its status and those of its steps. */
@@ -95,6 +97,14 @@ async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = 
       return { stop: () => (workers.delete(worker) ? worker.stop() : Promise.resolve()) }
     },
     stopWorkers,
+    async noise(runId, times) {
+      const wake = (n: number) =>
+        motor.wake(runId, { key: `nobody#${n}` }).then(
+          () => true,
+          () => false,
+        )
+      for (let sent = 0; sent < times; sent += 1) await until('Temporal takes a signal', () => wake(sent))
+    },
     async held(runId) {
       const pending = async () =>
         (await approvalsOf(context, runId)).find((each) => each.status === 'pending')?.id
