@@ -71,10 +71,14 @@ export interface PlanAnalysis {
   readonly verdict: Verdict
   /** Some step is denied whatever the unknown parts are: the run is refused (specification, "What the service does" 6). */
   readonly definitelyDenied: boolean
-  /** The first such step; `isTolerated` if it says `on_error: continue`. */
+  /**
+   * The first such step; `lacksApprovals` if its rule holds it and approvals are off, `isTolerated` if it says
+   * `on_error: continue`.
+   */
   readonly deniedBy: {
     readonly stepId: string
     readonly ruleName: string
+    readonly lacksApprovals: boolean
     readonly isTolerated: boolean
   } | null
   readonly steps: readonly StepAnalysis[]
@@ -120,6 +124,8 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
   return {
     stepId: denied.stepId,
     ruleName: policy.frozen === null ? (deciding?.name ?? 'several rules together') : 'organization frozen',
+    lacksApprovals:
+      policy.frozen === null && !policy.approvalsEnabled && deciding?.verdict === 'require_approval',
     isTolerated: step?.onError === 'continue',
   }
 }

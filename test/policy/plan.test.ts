@@ -66,7 +66,7 @@ describe('labels along the graph', () => {
     expect(analysis).toMatchObject({
       verdict: 'deny',
       definitelyDenied: true,
-      deniedBy: { stepId: 'send', ruleName: 'leak', isTolerated: false },
+      deniedBy: { stepId: 'send', ruleName: 'leak', lacksApprovals: false, isTolerated: false },
     })
     expect(analysis.steps[2]?.labels).toEqual({ definite: ['internal'], possible: ['internal'] })
   })
@@ -222,8 +222,15 @@ describe('verdicts', () => {
     expect(analyze([read, send], [hold]).definitelyDenied).toBe(false)
     expect(analyze([read, send], [hold], { approvalsEnabled: false })).toMatchObject({
       definitelyDenied: true,
-      deniedBy: { stepId: 'send', ruleName: 'hold' },
+      deniedBy: { stepId: 'send', ruleName: 'hold', lacksApprovals: true },
     })
+    const deny = rule('no', 'deny', { tools: ['mail_send'] })
+    expect(analyze([read, send], [hold, deny], { approvalsEnabled: false }).deniedBy).toMatchObject({
+      ruleName: 'no',
+      lacksApprovals: false,
+    })
+    const off = { approvalsEnabled: false, frozen: 'why' }
+    expect(analyze([send], [hold], off).deniedBy?.lacksApprovals).toBe(false)
   })
 
   test('a definite hold and a possible denial are both told', () => {

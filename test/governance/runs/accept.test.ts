@@ -113,6 +113,20 @@ describe('accepting a run', () => {
     await accept({ to: 'a@acme.com' })
   })
 
+  test('refuses what a rule holds while approvals are off, and says how to turn them on', async () => {
+    await engine.settings({ approvals_enabled: false })
+    await engine.rules(holdRule())
+    try {
+      await expect(accept({ to: 'a@b.test' })).rejects.toMatchObject({
+        code: 'run_denied',
+        message: expect.stringContaining('approvals are off (set `approvals_enabled`)'),
+        details: [{ path: 'steps.s', message: expect.stringContaining('set `approvals_enabled`') }],
+      })
+    } finally {
+      await engine.settings({ approvals_enabled: true })
+    }
+  })
+
   test('the same key of the same person is the same run, also at the same time', async () => {
     const other = engine.another()
     const request = {
