@@ -38,7 +38,7 @@ export interface KeyChange {
 /**
  * A key for the caller in the organization. Neither its scopes nor what they are of use for may exceed the caller's own
  * scopes and role, nor may it outlast the key it is made with: `missing_scope` or `insufficient_role`, naming each
- * (contract section 2). `conflict` while the
+ * (contract section 2). `validation_error` for one that would have ended already. `conflict` while the
  * caller's address is not confirmed: it may be somebody else's, who would have this key in their account.
  */
 export async function createApiKey(
@@ -52,6 +52,7 @@ export async function createApiKey(
     const present = await now()
     requireWithin(present, input.scopes)
     requireNotAfter(present, input.expiresAt)
+    requireAhead(tx.now, input.expiresAt)
     await requireProvenAddress(tx, caller.userId)
     const row = {
       id: newId('key'),
@@ -172,6 +173,13 @@ function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null
   if (!lastsLonger(expiresAt, keyExpiresAt)) return
   const message = `your own key ends at ${keyExpiresAt?.toISOString()}: give an \`expires_at\` that is no later`
   throw new DomainError('insufficient_role', message, [{ path: 'expires_at', message }])
+}
+
+/** By the database's clock, which also says when a key ends. */
+function requireAhead(now: Date, expiresAt: Date | null): void {
+  if (expiresAt === null || expiresAt > now) return
+  const message = `\`expires_at\` is not ahead: it is ${now.toISOString()}; give a later time, or null for never`
+  throw new DomainError('validation_error', message, [{ path: 'expires_at', message }])
 }
 
 /**

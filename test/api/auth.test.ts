@@ -240,8 +240,8 @@ describe('a session', () => {
     expect(status).toBe(201)
     expect((await server.call(body.api_key, 'GET', '/runs')).status).toBe(200)
     const kept = { 'idempotency-key': 'one' }
-    const once = await at.send('POST', '/api-keys', { name: 'once', scopes: [] }, kept)
-    const again = await at.send('POST', '/api-keys', { name: 'once', scopes: [] }, kept)
+    const once = await at.send('POST', '/api-keys', { name: 'once', scopes: ['runs:read'] }, kept)
+    const again = await at.send('POST', '/api-keys', { name: 'once', scopes: ['runs:read'] }, kept)
     expect(again.body).toEqual(once.body)
   })
 })

@@ -190,7 +190,7 @@ describe('bad paths and queries', () => {
     const named = `organization_id=${ours.organizationId}`
     const runs = await server.call(owner, 'GET', `/runs?${named}`)
     expect(runs.status).toBe(200)
-    const key = await server.call(owner, 'POST', `/api-keys?${named}`, { name: 'k', scopes: [] })
+    const key = await server.call(owner, 'POST', `/api-keys?${named}`, { name: 'k', scopes: ['runs:read'] })
     expect(key.body.organization_id).toBe(ours.organizationId)
     for (const path of [`/runs/${ours.ids.run}`, `/organizations/${ours.organizationId}/rules`])
       expect((await server.call(owner, 'GET', `${path}?${named}`)).status).toBe(422)

@@ -47,7 +47,7 @@ describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () =>
     [
       'keys',
       () => '/api-keys',
-      () => ask('POST', '/api-keys', { name: 'k', scopes: [] }),
+      () => ask('POST', '/api-keys', { name: 'k', scopes: ['runs:read'] }),
       'key',
       'created_at',
     ],
@@ -79,7 +79,8 @@ describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () =>
   })
 
   test('without a limit there are fifty', async () => {
-    for (let turn = 0; turn < 51; turn += 1) await ask('POST', '/api-keys', { name: 'k', scopes: [] })
+    for (let turn = 0; turn < 51; turn += 1)
+      await ask('POST', '/api-keys', { name: 'k', scopes: ['runs:read'] })
     const { body } = await ask('GET', '/api-keys')
     expect(body.data).toHaveLength(50)
     expect((await ask('GET', `/api-keys?cursor=${body.next_cursor}`)).body.data.length).toBeGreaterThan(0)
@@ -110,6 +111,17 @@ describe('an `Idempotency-Key` is taken by every POST that acts', () => {
 })
 
 describe('API keys', () => {
+  test.each([
+    ['no scopes', { scopes: [] }, 'scopes'],
+    ['scopes that are all false', { scopes: { 'runs:read': false } }, 'scopes'],
+    ['an end in the past', { expires_at: '2001-01-01T00:00:00Z' }, 'expires_at'],
+  ])('that would open nothing are refused: %s', async (_what, over, path) => {
+    const { status, body } = await ask('POST', '/api-keys', { name: 'dead', scopes: ['runs:read'], ...over })
+    expect([status, body.error.code, body.error.details[0].path]).toEqual([422, 'validation_error', path])
+    const { body: keys } = await ask('GET', '/api-keys?limit=200')
+    expect(keys.data.map((key: { name: string }) => key.name)).not.toContain('dead')
+  })
+
   test('are shown once, take scopes as map or list, and answer with a map', async () => {
     const forms = [['runs:read', 'secrets:*'], { 'runs:read': true, 'secrets:*': true, 'runs:write': false }]
     for (const scopes of forms) {

@@ -34,16 +34,18 @@ const expiry = z.iso
   .datetime({ offset: true })
   .transform((text) => new Date(text))
   .meta({ type: 'string', format: 'date-time' })
+const noScopes = 'a key without scopes opens nothing: name at least one; `GET /scopes` lists them'
 const keyName = textField(200)
 
 export const postApiKey = route({
   key: 'POST /api-keys',
   summary: 'Make an API key for yourself',
-  description: 'Neither its scopes nor the roles they are of use for may exceed your own.',
+  description:
+    'Neither its scopes nor the roles they are of use for may exceed your own. At least one scope; an end lies ahead.',
   tag: 'API keys',
   body: z.strictObject({
     name: keyName,
-    scopes: scopesInput,
+    scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes),
     organization_id: z.string().optional(),
     expires_at: expiry.nullable().optional(),
   }),
