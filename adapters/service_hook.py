@@ -1619,7 +1619,8 @@ def arguments(words, name, about):
         parser.add_argument("--uninstall", action="store_true", help="take out what `install` put in, and nothing else")
         parser.add_argument("--yes", action="store_true", help="do not ask")
         parser.add_argument("--root", default="", help="folder of an image: every file is written below it")
-        parser.add_argument("--python", default=base_python(), help="the Python that runs the hook (default: %(default)s)")
+        told = "absolute path of the Python that runs the hook (default: this one; managed: one that all can run)"
+        parser.add_argument("--python", help=told)
     else:
         parser.add_argument("--config", help="settings file to try (default: the installed one, else the environment)")
     return parser.parse_args(words)
@@ -1628,6 +1629,76 @@ def arguments(words, name, about):
 def base_python():
     """This Python, but not the one of a project's environment, which may be gone tomorrow."""
     return getattr(sys, "_base_executable", None) or sys.executable
+
+
+PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
+
+
+def chosen_python(options):
+    """The Python that the settings name. A managed one is for users who can neither enter root's folders nor should be
+    able to change what decides about their calls. In the image of --root only its files are looked at."""
+    given = options.python
+    if given is not None and not os.path.isabs(given):
+        raise Refused("--python takes an absolute path, not `%s`" % given)
+    if not options.managed or os.name == "nt":
+        if given is not None and too_old(given):
+            raise Refused(too_old(given))
+        return given or base_python()
+    candidates = [given] if given else list(PYTHONS) + ([] if options.root else [base_python()])
+    there = [path for path in candidates if not options.root or os.path.lexists(options.root + path)]
+    if options.root and not there:
+        return candidates[0]
+    reasons = []
+    for path in there:
+        reason = not_for_everybody(path, options.root) or (None if options.root else too_old(path))
+        if reason is None:
+            return path
+        reasons.append(reason)
+    todo = "install Python 3.8 or newer as %s, or name with --python one that all can run and only root can change"
+    raise Refused("%s: %s" % ("; ".join(reasons), todo % PYTHONS[0]))
+
+
+def not_for_everybody(path, root=""):
+    """Why some user cannot run this program, or could change it; None if neither. Every folder and symbolic link on the
+    way counts. Below `root` links lead to below it, and files may belong to whoever builds the image."""
+    import stat
+
+    left, at, links = path.split("/"), "", 0
+    while True:
+        try:
+            status = os.lstat(root + (at or "/"))
+            target = os.readlink(root + at) if stat.S_ISLNK(status.st_mode) else None
+        except OSError as error:
+            return "`%s` cannot be found (%s)" % (path, error.strerror)
+        shown = "`%s`" % path + ("" if at == path else " (by way of `%s`)" % (at or "/"))
+        if target is not None:
+            links += 1
+            if links > 40:
+                return "`%s` is a link to itself" % path
+            at = "" if target.startswith("/") else at.rpartition("/")[0]
+            left = target.split("/") + left
+        elif at or not root:
+            if status.st_mode & 0o022 or (not root and status.st_uid != 0):
+                return shown + " can be changed by others than root"
+            if not (stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and not any(left))):
+                return shown + " is no program"
+            if status.st_mode & 0o011 != 0o011:
+                return shown + " cannot be %s by every user" % ("run" if stat.S_ISREG(status.st_mode) else "entered")
+            if stat.S_ISREG(status.st_mode):
+                return None
+        while left and left[0] in ("", "."):
+            left.pop(0)
+        if left:
+            part = left.pop(0)
+            at = at.rpartition("/")[0] if part == ".." else at + "/" + part
+        elif target is None:
+            return "`%s` is no program" % path
+
+
+def too_old(python):
+    """Why this program is not a Python that can run the hook; None if it is."""
+    code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"], b"")
+    return None if code == 0 else "`%s` is not Python 3.8 or newer" % python
 
 
 def own_settings(place, before):
@@ -1701,8 +1772,11 @@ def install(words):
         place = Place(options.managed, options.root)
         if options.managed and not options.root and hasattr(os, "geteuid") and os.geteuid() != 0:
             raise Refused("managed settings belong to root: run it as root, or without --managed for yourself")
+        if options.managed and os.name == "posix":
+            os.umask(0o022)  # root's own may keep everybody else out of the folders that are made
         record = read_record(place)
-        change, noted = client_change(place, options.python, client, record, options.uninstall)
+        python = None if options.uninstall else chosen_python(options)
+        change, noted = client_change(place, python, client, record, options.uninstall)
         record = dict(record)
         if options.uninstall:
             record.pop(client, None)
@@ -1726,7 +1800,7 @@ def install(words):
         sys.stderr.write("install: %s\n" % error)
         return 1
     if not options.uninstall:
-        say_next(place, options)
+        say_next(place, options, python)
     return 0
 
 
@@ -1754,7 +1828,9 @@ def agreed():
     return input("write this? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def say_next(place, options):
+def say_next(place, options, python):
+    if options.root and not os.path.lexists(options.root + python):
+        print("next: the image has no %s yet: it needs Python 3.8 or newer there, or where --python says" % python)
     if options.dialect == "codex" and not place.managed:
         print("next: open /hooks in Codex and trust them; until then Codex skips them without a word")
     if place.managed:

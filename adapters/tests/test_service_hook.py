@@ -346,6 +346,16 @@ class Files(unittest.TestCase):
                     else:
                         self.assertRaises(hook.Refused, hook.read_config, path)
 
+    @unittest.skipUnless(os.name == "posix", "permissions of this kind")
+    def test_a_program_that_somebody_else_could_change(self):
+        self.assertIsNone(hook.not_for_everybody("/bin/sh"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "python3")
+            os.symlink("/bin/sh", path)
+            self.assertIn(" can be changed by others than root", hook.not_for_everybody(path))
+        self.assertIn("is not Python 3.8", hook.too_old("/bin/sh"))
+        self.assertIsNone(hook.too_old(sys.executable))
+
 
 if __name__ == "__main__":
     unittest.main()
