@@ -60,8 +60,15 @@ ${post(base, '/api/auth/reset-password', `{"token": "${token}", "newPassword": "
     ]
   return [
     'An invitation',
-    'It can be accepted once, by the person whose confirmed address it was sent to.',
-    `${signIn(base)}
+    'It can be accepted once, by the person whose confirmed address it was sent to. Who has an account leaves out the first two commands.',
+    `# no account yet: sign up with the address that was invited
+${post(base, '/api/auth/sign-up/email', '{"name": "...", "email": "you@example.com", "password": "..."}')}
+
+# open the link of the mail that comes then, or send the token in it
+curl -sS '${base}/api/auth/verify-email?token=...'
+
+${signIn(base)}
+# accept
 ${post(base, '/api/v1/invitations/accept', `{"token": "${token}"}`)}`,
   ]
 }
