@@ -771,7 +771,7 @@ def held(decided, state):
 
 
 def pending(decided):
-    told = "is still pending; have it approved, then call again with the same arguments (retry the identical call)"
+    told = "is still pending; have it approved, then call again with the same arguments"
     return held(decided, told)
 
 
@@ -965,10 +965,10 @@ def end_group(process, number):
         pass
 
 
-def end_processes(processes):
+def end_processes(processes, grace=GRACE_SECONDS):
     """Ends servers whose input is closed: two seconds to go by themselves, two more after SIGTERM, then SIGKILL."""
-    steps = [(signal.SIGTERM, GRACE_SECONDS), (getattr(signal, "SIGKILL", None), 0)]
-    limit = time.monotonic() + GRACE_SECONDS
+    steps = [(signal.SIGTERM, GRACE_SECONDS), (getattr(signal, "SIGKILL", None), 1)]
+    limit = time.monotonic() + grace
     while True:
         processes = [process for process in processes if is_alive(process)]
         if not processes:
@@ -982,6 +982,55 @@ def end_processes(processes):
         for process in processes:
             end_group(process, number)
         limit = time.monotonic() + grace
+
+
+class Watch:
+    """A process beside this one that outlives it: clients kill what takes them too long to end, and then nobody else is
+    left to end the servers. It is told of each that starts and ends, and acts when this one has gone."""
+
+    def __init__(self):
+        import subprocess
+
+        self.lock = threading.Lock()
+        self.process = None
+        if os.name == "nt":
+            return
+        null = subprocess.DEVNULL
+        try:
+            line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "--watch"]
+            pipe = subprocess.PIPE
+            self.process = subprocess.Popen(
+                line, stdin=pipe, stdout=null, stderr=null, bufsize=0, env={}, start_new_session=True
+            )
+        except OSError as error:
+            log("servers will not be ended if this program is killed: %s" % error.strerror)
+
+    def tell(self, sign, process):
+        with self.lock:
+            if self.process is not None:
+                write_all(self.process.stdin.fileno(), b"%s%d\n" % (sign, process.pid))
+
+
+def watch():
+    """The work of that process: its input ends with the gateway."""
+    left = set()
+    for line in sys.stdin.buffer:
+        (left.add if line[:1] == b"+" else left.discard)(int(line[1:]))
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for group in list(left):
+            try:
+                os.killpg(group, number)
+            except OSError:
+                left.discard(group)
+        limit = time.monotonic() + GRACE_SECONDS
+        while left and number == signal.SIGTERM and time.monotonic() < limit:
+            time.sleep(0.05)
+            for group in list(left):
+                try:
+                    os.killpg(group, 0)
+                except OSError:
+                    left.discard(group)
+    return 0
 
 
 # --- One server -----------------------------------------------------------------------------------------------------
@@ -1096,25 +1145,43 @@ class Upstream:
         self.complete.set()
 
     def live(self, process):
-        """One life of its process: reads what it says until its output ends."""
+        """One life of its process: until it ends, or its output does."""
         with self.lock:
             self.process = process
             self.pending = {}
+        self.gateway.watch.tell(b"+", process)
         self.last_words = b""
-        threading.Thread(target=self.drain, args=(process.stderr,), daemon=True).start()
+        over, quiet = threading.Event(), threading.Event()
+        for work, args in (
+            (self.drain, (process.stderr,)),
+            (self.listen, (process, over, quiet)),
+            (self.await_end, (process, over)),
+        ):
+            threading.Thread(target=work, args=args, daemon=True).start()
         if self.gateway.closing.is_set():
             self.close_input()
         self.gateway.workers.run(self.begin, process)
+        over.wait()
+        # What it wrote last may still be on its way; its helpers may keep the pipe open for ever.
+        quiet.wait(0.5)
+        self.down(process)
+
+    def listen(self, process, over, quiet):
         output = io.BufferedReader(process.stdout, 65536)
         try:
-            while True:
+            while self.process is process:
                 line = output.readline(MAX_LINE + 1)
                 if not line or len(line) > MAX_LINE:
                     break
                 self.take(line)
         except (OSError, ValueError):
             pass
-        self.down(process)
+        quiet.set()
+        over.set()
+
+    def await_end(self, process, over):
+        process.wait()
+        over.set()
 
     def drain(self, stream):
         """Reads its standard error, always: a full pipe would stop it. Only the end is kept, for when it dies."""
@@ -1141,7 +1208,8 @@ class Upstream:
             self.gateway.changed(*LISTS)
         if not self.gateway.closing.is_set():
             self.close_input()
-            end_processes([process])
+            end_processes([process], 0 if process.poll() is not None else GRACE_SECONDS)
+            self.gateway.watch.tell(b"-", process)
 
     def close_input(self):
         # Whoever writes to it now may do so for ever.
@@ -1352,6 +1420,7 @@ class Call:
         self.upstream = None
         self.number = None  # its id there
         self.progress = 0.0
+        self.asking = False  # a decision is on its way
         self.held = None  # the decision, while it waits for an approver
         self.ticked = 0.0
         self.deadline = None
@@ -1410,6 +1479,7 @@ class Gateway:
         self.workers = Workers()
         self.events = SimpleQueue()
         self.closing = threading.Event()
+        self.watch = None  # once there is something to watch
         self.out = None
         self.out_lock = threading.Lock()
         self.lock = threading.Lock()
@@ -1593,6 +1663,7 @@ class Gateway:
         if params.get("protocolVersion") in PROTOCOLS:
             self.protocol = params["protocolVersion"]
         self.initialized = True
+        self.watch = Watch()
         self.began = time.monotonic()
         result = {
             "protocolVersion": self.protocol,
@@ -1656,8 +1727,9 @@ class Gateway:
         else:
             with upstream.lock:
                 call.cancelled = True
+        # Only the wait is broken off: a question has to be heard out, or what it holds would be held for nobody.
         connection = call.connection
-        if connection is not None:
+        if connection is not None and call.held is not None:
             connection.abort()
         if call.number is not None:
             told = {"requestId": call.number}
@@ -1957,7 +2029,15 @@ class Gateway:
 
     def decided(self, call, question):
         body = self.body_of(question)
-        decided = self.service.decide(body, time.monotonic() + ASK_SECONDS, call)
+        call.asking = True
+        try:
+            decided = self.service.decide(body, time.monotonic() + ASK_SECONDS, call)
+            if call.cancelled:
+                if decided["decision"] == "require_approval":
+                    self.withdraw(decided)
+                raise Cancelled()
+        finally:
+            call.asking = False
         give_up = time.monotonic() + min(self.settings.wait, MAX_WAIT)
         while decided["decision"] == "require_approval":
             try:
@@ -2165,6 +2245,8 @@ class Gateway:
         for upstream in running:
             upstream.close_input()
         end_processes([upstream.process for upstream in running])
+        for upstream in running:
+            self.watch.tell(b"-", upstream.process)
         ended.wait(1.5)
         while not _said.empty():
             write_all(2, _said.get())
@@ -2175,14 +2257,14 @@ class Gateway:
         for call in calls:
             self.give_up(call)
         limit = time.monotonic() + 1.4
+        while time.monotonic() < limit - 0.4 and (self.observing or any(call.asking or call.held for call in calls)):
+            time.sleep(0.01)
         try:
             if self.session_used and self.unusable is None:
                 body = to_json({"session_id": self.session, "reason": "the client has gone"})
                 self.service.request("POST", "/authorize/sessions/end", body, limit)
         except (Unreachable, Refused):
             pass
-        while time.monotonic() < limit and (self.observing or any(call.held for call in calls)):
-            time.sleep(0.01)
         ended.set()
 
 
@@ -2239,6 +2321,8 @@ def main(words):
     if sys.version_info < (3, 8):
         sys.stderr.write("countersign: Python 3.8 or newer is needed, this is %d.%d\n" % sys.version_info[:2])
         return 2
+    if words == ["--watch"] and os.name != "nt":
+        return watch()
     if words in (["--help"], ["-h"]):
         sys.stdout.write(__doc__)
         return 0

@@ -43,6 +43,8 @@ export interface GatewayOptions {
   readonly env?: NodeJS.ProcessEnv
   /** Default: none of them. */
   readonly capabilities?: object
+  /** Started by a shell, which is then `child`. */
+  readonly shell?: boolean
   /** Without `initialize` and `notifications/initialized`. */
   readonly bare?: boolean
 }
@@ -60,7 +62,10 @@ export class Gateway {
     const file = join(temporaryFolder(), 'servers.json')
     writeFileSync(file, options.config ?? JSON.stringify({ mcpServers: options.servers ?? {} }))
     const args = ['-I', '-S', gatewayFile, '--config', file, ...(options.args ?? [])]
-    this.child = spawn(python, args, { env: { ...emptyHome(), ...options.env } })
+    // The shell gives what it starts in the background no input of its own.
+    const inShell = ['-c', 'exec 3<&0; "$@" <&3 & echo "pid $!" >&2; wait', 'sh', python, ...args]
+    const [program, words] = options.shell === true ? ['sh', inShell] : [python, args]
+    this.child = spawn(program, words, { env: { ...emptyHome(), ...options.env } })
     this.child.stdin?.on('error', () => {
       // it may have ended
     })
