@@ -5,6 +5,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   rules: () => import('./rules.ts'),
   runs: () => import('./runs.ts'),
   hook: () => import('./hook.ts'),
+  mcp: () => import('./mcp.ts'),
   authorize: () => import('./authorize.ts'),
   shell: () => import('./shell.ts'),
   soak: () => import('./soak.ts'),

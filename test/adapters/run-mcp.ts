@@ -1,35 +1,15 @@
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
+import { gatewayFile, python } from './gateway-files.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { emptyHome } from './run-hook.ts'
 
 /* Starts `adapters/service_mcp.py` as a client would, and speaks with it line by line. */
 
-export const gatewayFile = fileURLToPath(new URL('../../adapters/service_mcp.py', import.meta.url))
-/** The program itself: what stands on the path may be a launcher that takes ten times as long. */
-export const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
-  encoding: 'utf8',
-}).trim()
-const oddServer = fileURLToPath(new URL('upstreams/odd-server.py', import.meta.url))
-
-/** An entry of `mcpServers`. */
-export interface ServerEntry {
-  readonly command: string
-  readonly args?: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-  readonly [option: string]: unknown
-}
-
-/** What the odd server is told to be; see upstreams/odd-server.py. */
-export const odd = (said: object = {}, entry: object = {}): ServerEntry => ({
-  command: python,
-  args: ['-I', '-S', oddServer, JSON.stringify(said)],
-  ...entry,
-})
+export { gatewayFile, odd, python, type ServerEntry } from './gateway-files.ts'
 
 // Tests read messages as the untyped JSON that a client sees.
 // oxlint-disable-next-line typescript/no-explicit-any

@@ -1,0 +1,74 @@
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { installPinned } from '../support/pinned-packages.ts'
+import type { ServerEntry, Wire } from './run-mcp.ts'
+
+/* The MCP servers and the SDK's clients of peers/package.json. */
+
+const pins = fileURLToPath(new URL('peers', import.meta.url))
+const modules = (): Promise<string> => installPinned(pins, 'mcp-peers')
+
+/** `everything` and `files`, which may use `folder`. */
+export async function realServers(folder: string): Promise<Record<'everything' | 'files', ServerEntry>> {
+  const scope = join(await modules(), '@modelcontextprotocol')
+  const entry = (name: string, ...args: string[]): ServerEntry => ({
+    command: process.execPath,
+    args: [join(scope, name, 'dist', 'index.js'), ...args],
+  })
+  return { everything: entry('server-everything', 'stdio'), files: entry('server-filesystem', folder) }
+}
+
+/** What the tests use of both of the SDK's clients. */
+export interface SdkClient {
+  connect(transport: unknown): Promise<void>
+  close(): Promise<void>
+  ping(): Promise<Wire>
+  listTools(): Promise<Wire>
+  callTool(params: object, ...options: unknown[]): Promise<Wire>
+  listResources(): Promise<Wire>
+  readResource(params: object): Promise<Wire>
+  listPrompts(): Promise<Wire>
+  getPrompt(params: object): Promise<Wire>
+  complete(params: object): Promise<Wire>
+  setRequestHandler(schemaOrMethod: unknown, handler: (request: Wire) => unknown): void
+  setNotificationHandler(schemaOrMethod: unknown, handler: (told: Wire) => unknown): void
+}
+
+export interface Sdk {
+  readonly Client: new (info: object, options: object) => SdkClient
+  readonly Transport: new (options: object) => unknown
+  /** Requests with options: v1 has the result's schema before them. */
+  options(options: object): unknown[]
+  /** What a handler is registered for. */
+  named(method: 'roots/list' | 'elicitation/create' | 'notifications/tools/list_changed'): unknown
+}
+
+/** The TypeScript SDK's client in its first version. */
+export async function sdkOne(): Promise<Sdk> {
+  const load = async (path: string): Promise<Wire> =>
+    import(pathToFileURL(join(await modules(), '@modelcontextprotocol', 'sdk', 'dist', 'esm', path)).href)
+  const types = await load('types.js')
+  const schemas = {
+    'roots/list': types.ListRootsRequestSchema,
+    'elicitation/create': types.ElicitRequestSchema,
+    'notifications/tools/list_changed': types.ToolListChangedNotificationSchema,
+  }
+  return {
+    Client: (await load('client/index.js')).Client,
+    Transport: (await load('client/stdio.js')).StdioClientTransport,
+    options: (options) => [undefined, options],
+    named: (method) => schemas[method],
+  }
+}
+
+/** The TypeScript SDK's client in its second version. */
+export async function sdkTwo(): Promise<Sdk> {
+  const load = async (path: string): Promise<Wire> =>
+    import(pathToFileURL(join(await modules(), '@modelcontextprotocol', 'client', 'dist', path)).href)
+  return {
+    Client: (await load('index.mjs')).Client,
+    Transport: (await load('stdio.mjs')).StdioClientTransport,
+    options: (options) => [options],
+    named: (method) => method,
+  }
+}
