@@ -39,8 +39,9 @@ If it was not you, do nothing: the password stays as it is.
 
 export const invitationMail = (base: string, token: string, organization: string, role: string): Text => ({
   subject: 'An invitation to Countersign',
-  text: `You are invited to the organization "${organization}" as ${role}. This page says how to sign
-in or up with this address, and accept:
+  text: `You are invited to the organization "${organization}" as ${role}.
+
+This page says how to sign in, or up, with this address, and how to accept:
 
 ${base}${invitationPage}?token=${token}
 
