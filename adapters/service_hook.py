@@ -13,7 +13,8 @@ that they block; both explain themselves with --help.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
 SERVICE_APPROVAL_WAIT in seconds (55), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. With
---config FILE the file's values win, so that no project's settings can redirect a session.
+--config FILE the file's values win, so that no project's settings can redirect a session, and the fail mode and plain
+http are the file's alone to allow.
 
 Python 3.8 or newer, standard library only. It is one file of many lines because it is downloaded, checked against its
 checksum and read by administrators as one. A process starts for every tool call: modules are imported where they are
@@ -555,6 +556,8 @@ def read_event():
 
 CONFIG_KEYS = ("api_url", "api_key", "api_key_file", "fail_mode", "approval_wait", "organization_id", "allow_http")
 
+LOOSENING = ("fail_mode", "allow_http")
+
 
 class Settings:
     """Where the service is and how it is asked, from the environment and, before it, the file of --config."""
@@ -563,7 +566,9 @@ class Settings:
         named = read_config(config) if config is not None else {}
 
         def value(key, variable):
-            found = named.get(key, os.environ.get(variable))
+            # What lets more through is the file's alone to say, where there is one.
+            heard = config is None or key not in LOOSENING
+            found = named.get(key, os.environ.get(variable) if heard else None)
             return found.strip() if isinstance(found, str) else found
 
         mode = value("fail_mode", "SERVICE_FAIL_MODE")

@@ -219,6 +219,15 @@ describe('a settings file', () => {
     expect(JSON.parse(service.asked[0]?.body ?? '')).toMatchObject({ organization_id: 'org_1' })
   })
 
+  test.each([
+    ['the fail mode', 'http://127.0.0.1:1', { SERVICE_FAIL_MODE: 'open' }, 'unreachable'],
+    ['plain http', 'http://192.0.2.1', { SERVICE_ALLOW_HTTP: '1' }, 'plain http to another machine'],
+  ])('alone says whether %s lets through', async (_name, api_url, loose, says) => {
+    const config = file({ api_url, api_key: 'csk_file' })
+    const ended = await runHook({ args: [...args, '--config', config], env: loose, event: event({}) })
+    expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining(says) })
+  })
+
   test('may leave the key in a file of its own', async () => {
     const key = join(temporaryFolder(), 'key')
     writeFileSync(key, 'csk_own\n', { mode: 0o600 })
