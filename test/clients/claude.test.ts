@@ -57,7 +57,8 @@ test('docs/agents.md, word for word: the curl is blocked, and the model reads th
       before: before.join('\n'),
       after: [`timeout 120 ${session} </dev/null`, 'ls'],
     })
-    const [tried, , files] = printed.slice(-3)
+    const tried = printed.find((text) => /^ok {4}fail mode/m.test(text))
+    const files = printed.at(-1)
     expect(tried).toMatch(/^ok {4}claude [\d.]+ blocks when its hook fails$/m)
     expect(tried).toMatch(/\nprotected$/)
     expect(files?.split('\n')).not.toContain('RAN')
