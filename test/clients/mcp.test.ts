@@ -120,24 +120,30 @@ describe.each(clients)('%s', (_name, client) => {
 
 const claude = clients.filter(([name]) => name === 'claude').map(([, client]) => client)[0] as AgentClient
 
-test('claude: hook and gateway name the same call', async () => {
-  const run = await runClient(claude, {
-    script: [[through(claude, 'odd__echo', { say: 'BOTH' })]],
-    env: serviceEnv({ url: service.url, key: 'csk_test' }),
-    ...options(claude),
-    setup: (place) => {
-      claude.hook(place, productHooks(claude))
-      configure(claude, place, {})
-    },
-  })
-  expect(run.results[0]?.text).toContain('BOTH')
-  const asked = service.asked
-    .filter(({ path, body }) => path === '/api/v1/authorize' && body.includes('BOTH'))
-    .map(({ body }) => JSON.parse(body))
-  expect(asked.map(({ tool_name }) => tool_name)).toEqual(['mcp__svc__odd__echo', 'mcp__odd__echo'])
-  expect(asked[0].tool_use_id).toBe(asked[1].tool_use_id)
-  expect(asked[0].tool_input).toEqual(asked[1].tool_input)
-})
+describe.each(clients.filter(([name]) => name !== 'gemini'))(
+  '%s, which tells a call’s id',
+  (name, client) => {
+    test('hook and gateway name the same call', async () => {
+      const both = `BOTH-${name}`
+      const run = await runClient(client, {
+        script: [[through(client, 'odd__echo', { say: both })]],
+        env: serviceEnv({ url: service.url, key: 'csk_test' }),
+        ...options(client),
+        setup: (place) => {
+          client.hook(place, productHooks(client))
+          configure(client, place, {})
+        },
+      })
+      expect(run.results[0]?.text).toContain(both)
+      const asked = service.asked
+        .filter(({ path, body }) => path === '/api/v1/authorize' && body.includes(both))
+        .map(({ body }) => JSON.parse(body))
+      expect(asked.map(({ tool_name }) => tool_name)).toEqual(['mcp__svc__odd__echo', 'mcp__odd__echo'])
+      expect(asked[0].tool_use_id).toBe(asked[1].tool_use_id)
+      expect(asked[0].tool_input).toEqual(asked[1].tool_input)
+    })
+  },
+)
 
 test('claude: without anybody to ask, a server’s question is cancelled', async () => {
   const params = { message: 'Your colour?', requestedSchema: { type: 'object', properties: {} } }
