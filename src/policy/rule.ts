@@ -4,6 +4,7 @@ import { matchesGlob } from './glob.ts'
 import { isMe, peopleOf } from './me.ts'
 import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
 import { toolNameIssue } from './tool-names.ts'
+import { paramIssue } from './tool-params.ts'
 
 const year = 365 * 24 * 60 * 60
 
@@ -93,9 +94,26 @@ function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.Refineme
   }
 }
 
+/** A condition on a parameter that none of the tools has guards nothing, without anybody noticing. */
+function refuseUnknownParams({ tools, params = [], applies_to }: Aimed, context: z.RefinementCtx): void {
+  if (tools === undefined || applies_to?.includes('workflows') === false) return
+  for (const [index, { param }] of params.entries()) {
+    const message = paramIssue(tools, param)
+    if (message !== null) context.addIssue({ code: 'custom', path: ['params', index, 'param'], message })
+  }
+}
+
+const ofApprovals = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
+
 /** Body of a rule as saved (contract section 5). Fails on unknown fields; each issue names its field. */
 export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
   refuseMe(rule, context)
+  refuseUnknownParams(rule, context)
+  for (const field of ofApprovals) {
+    if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
+    const message = `only a rule whose verdict is \`require_approval\` has \`${field}\`: leave it out (null in a PATCH), or change the verdict`
+    context.addIssue({ code: 'custom', path: [field], message })
+  }
   const conditions = [rule.side_effects, rule.tools, rule.labels, rule.params]
   if (rule.match_all === true || conditions.some((condition) => condition !== undefined)) return
   context.addIssue({
@@ -106,7 +124,10 @@ export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) =
 })
 
 /** Body of a label rule as saved (contract section 5). */
-export const labelRuleInput = z.strictObject(labelRuleShape).superRefine(refuseMe)
+export const labelRuleInput = z.strictObject(labelRuleShape).superRefine((rule, context) => {
+  refuseMe(rule, context)
+  refuseUnknownParams(rule, context)
+})
 
 /** What PATCH of a rule takes: any of its fields; null takes an optional one away. */
 export const rulePatch = z.strictObject({

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { z } from 'zod'
 import { executors } from '../../src/activities/tools/index.ts'
 import { catalog, getTool } from '../../src/catalog/index.ts'
+import { toolParams } from '../../src/policy/tool-params.ts'
 
 const tools = Object.entries(catalog)
 
@@ -29,6 +30,13 @@ describe('the catalogue', () => {
   test.each(tools)('%s refuses a parameter it does not have', (_, tool) => {
     const result = tool.params.safeParse({ nonsense: 1 })
     expect(result.error?.issues.map((issue) => issue.code)).toContain('unrecognized_keys')
+  })
+
+  test.each(tools)('%s has the parameters that rules may name for it', (name, tool) => {
+    expect(Object.keys(toolParams).sort()).toEqual(Object.keys(catalog).sort())
+    expect([...(toolParams[name as keyof typeof toolParams] ?? [])].sort()).toEqual(
+      Object.keys(tool.params.shape).sort(),
+    )
   })
 
   test.each(tools)('%s publishes its parameters as JSON Schema', (_, tool) => {

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
 import type { Call } from '../../src/policy/decide.ts'
 import { labelRuleInput, ruleInput, type StoredLabelRule, type StoredRule } from '../../src/policy/rule.ts'
+import { paramIssue } from '../../src/policy/tool-params.ts'
 import type { Json, JsonObject, SideEffect, Verdict } from '../../src/policy/types.ts'
 import { allTexts, joined, linkTexts, recipientTexts, ruleDomains } from './texts.ts'
 
@@ -146,6 +147,14 @@ const shared = {
   ),
   params: sometimes(fc.array(condition, { minLength: 1, maxLength: 2 }), 9),
 }
+/** A rule for a tool alone whose condition is on a parameter that it does not have is refused. */
+const isTaken = ({
+  tools,
+  params = [],
+}: {
+  tools?: string[] | undefined
+  params?: ParamCondition[] | undefined
+}) => tools === undefined || params.every(({ param }) => paramIssue(tools, param) === null)
 const rule = fc
   .record({
     ...shared,
@@ -156,9 +165,11 @@ const rule = fc
     ),
     applies_to: sometimes(fc.uniqueArray(from(['workflows', 'agents'] as const), { minLength: 1 }), 1),
   })
+  .filter(isTaken)
   .map((body) => JSON.parse(JSON.stringify({ ...body, match_all: true })) as object)
 const labelRule = fc
   .record({ ...shared, add_labels: fc.uniqueArray(label, { minLength: 1, maxLength: 2 }) })
+  .filter(isTaken)
   .map((body) => JSON.parse(JSON.stringify(body)) as object)
 
 const call: fc.Arbitrary<Call> = fc.record({

@@ -75,7 +75,11 @@ test.each<[z.ZodType, unknown, string]>([
     { ...rule, tools: ['*'], approvals_needed: '2' },
     'approvals_needed must be a number, not text',
   ],
-  [ruleInput, { ...rule, tools: ['*'], approvals_needed: 21 }, 'approvals_needed must be at most 20'],
+  [
+    ruleInput,
+    { ...rule, verdict: 'require_approval', tools: ['*'], approvals_needed: 21 },
+    'approvals_needed must be at most 20',
+  ],
   [ruleInput, [], ' must be an object, not a list'],
   [workflowDefinition, { steps: {} }, 'steps must be a list, not an object'],
   [

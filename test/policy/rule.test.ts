@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
+import type { z } from 'zod'
 import { applyPatch, labelRuleInput, labelRulePatch, ruleInput, rulePatch } from '../../src/policy/rule.ts'
 
 const base = { name: 'no outside mail', verdict: 'deny', side_effects: ['egress'] }
 
 /** `path: message` of every issue. */
-function issues(body: unknown, schema: { safeParse: typeof ruleInput.safeParse } = ruleInput): string[] {
+function issues(body: unknown, schema: z.ZodType = ruleInput): string[] {
   const parsed = schema.safeParse(body)
   return parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)
 }
@@ -18,6 +19,7 @@ describe('a rule', () => {
   test('is active unless it says otherwise, and keeps every field as given', () => {
     const full = {
       ...base,
+      verdict: 'require_approval',
       description: '',
       status: 'shadow',
       tools: ['mail_*'],
@@ -79,6 +81,70 @@ describe('a rule', () => {
     ['an id', { ...base, id: 'rule_1' }],
   ])('is refused with %s', (_, body) => {
     expect(issues(body)).not.toEqual([])
+  })
+})
+
+describe('a rule that could never be met as it is meant', () => {
+  const on = (tools: string[] | undefined, param: string, over: object = {}) => ({
+    ...base,
+    ...(tools === undefined ? {} : { tools }),
+    params: [{ param, operator: 'contains', value: 'x' }],
+    ...over,
+  })
+  test.each([
+    [['mail_send'], 'cC', 'did you mean `cc`'],
+    [['mail_send'], 'subjct', 'did you mean `subject`'],
+    [
+      ['file_read', 'memory_set'],
+      'recipients.email',
+      '`file_read` or `memory_set` has no parameter `recipients`',
+    ],
+    [['memory_get'], 'value', '`memory_get` has no parameter `value`: there is `key`'],
+    [['mail_send'], 'toString', 'there is `to`, `subject`'],
+  ])('is refused: for %j a condition on `%s`', (tools, param, hint) => {
+    for (const operator of ['contains', 'startswith'])
+      expect(issues(on(tools, param, { params: [{ param, operator, value: 'x' }] }))).toEqual([
+        expect.stringMatching(/^params\.0\.param: /),
+      ])
+    expect(issues(on(tools, param))).toEqual([expect.stringContaining(hint)])
+    const {
+      verdict: _,
+      side_effects: __,
+      ...label
+    } = on(tools, param, { add_labels: ['pii'] }) as Record<string, unknown>
+    expect(issues(label, labelRuleInput)).toEqual([expect.stringContaining(hint)])
+  })
+
+  test.each([
+    ['a parameter that it has', ['mail_send'], 'cc'],
+    ['a path into one', ['mail_send'], 'to.email.0'],
+    ['one that some of them have', ['memory_get', 'memory_set'], 'value'],
+    ['any', ['mail_send'], '*'],
+    ['any, inside', ['mail_send'], '*.email'],
+    ['a glob', ['mail_*'], 'body'],
+    ['an agent’s tool beside it', ['mail_send', 'Bash'], 'command'],
+    ['a protocol tool', ['mcp__crm__send'], 'body'],
+    ['a tool whose parameters nobody has declared yet', ['slack_send_message'], 'body'],
+    ['no tool', undefined, 'body'],
+  ])('is taken: %s', (_what, tools, param) => {
+    expect(issues(on(tools, param))).toEqual([])
+  })
+
+  test('is taken for agents alone: their tools have any name and parameter', () => {
+    expect(issues(on(['mail_send'], 'body', { applies_to: ['agents'] }))).toEqual([])
+    expect(issues(on(['mail_send'], 'body', { applies_to: ['agents', 'workflows'] }))).toHaveLength(1)
+  })
+
+  test.each([
+    ['approver', 'owner'],
+    ['approvals_needed', 1],
+    ['expires_after_seconds', 0],
+  ])('is refused with `%s` where nothing is held', (field, value) => {
+    for (const verdict of ['allow', 'deny'])
+      expect(issues({ ...base, verdict, [field]: value })).toEqual([
+        expect.stringMatching(`^${field}: only a rule`),
+      ])
+    expect(issues({ ...base, verdict: 'require_approval', [field]: value })).toEqual([])
   })
 })
 
