@@ -1,6 +1,7 @@
 import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
 import { setPlan } from './governance/quotas/quota.ts'
+import { toolEnvironment } from './tool-environment.ts'
 
 /*
  * `npm run set-plan -- ORGANIZATION PLAN`: moves an organization to the plan `free`, `pro` or `enterprise`. It holds at
@@ -12,8 +13,10 @@ if (organizationId === undefined || plan === undefined) {
   process.stderr.write('usage: npm run set-plan -- ORGANIZATION free|pro|enterprise\n')
   process.exit(2)
 }
+// Standard output is the answer alone.
+const say = (line: string): void => void process.stderr.write(`${line}\n`)
 try {
-  const context = createContext(readConfig(), 'tool')
+  const context = createContext(readConfig(toolEnvironment(process.env, say)), 'tool')
   try {
     process.stdout.write(`${JSON.stringify(await setPlan(context, organizationId, plan), null, 2)}\n`)
   } finally {

@@ -1,0 +1,39 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { z } from 'zod'
+import { loadSecrets } from './stack/secrets.ts'
+
+const addresses = z.object({ database_url: z.url() })
+
+/**
+ * What a program that an operator calls works with: the environment as it is where that names a database, else, beside
+ * `npm start`, the database and keys of the data folder (`DATA_DIR`, default `.data`). `say` gets a line on which database
+ * that is, without its password. Without either the environment stays as it is, and says itself what is missing. Throws
+ * where the folder's files cannot be read.
+ */
+export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => void): NodeJS.ProcessEnv {
+  if (env['DATABASE_URL']) return env
+  const dataDir = resolve(env['DATA_DIR'] || '.data')
+  const path = join(dataDir, 'bootstrap.json')
+  if (!existsSync(path)) return env
+  const url = databaseUrl(path)
+  const { host, pathname } = new URL(url)
+  say(`the database of \`${dataDir}\`: ${host}${pathname}, which answers while \`npm start\` runs`)
+  const secrets = loadSecrets(dataDir)
+  return {
+    ...env,
+    DATABASE_URL: url,
+    DATA_ENCRYPTION_KEY: env['DATA_ENCRYPTION_KEY'] || secrets.data_encryption_key,
+    SESSION_SECRET_KEY: env['SESSION_SECRET_KEY'] || secrets.session_secret_key,
+  }
+}
+
+function databaseUrl(path: string): string {
+  try {
+    return addresses.parse(JSON.parse(readFileSync(path, 'utf8'))).database_url
+  } catch (error) {
+    throw new Error(`\`${path}\` names no database: start the stack again, or set DATABASE_URL`, {
+      cause: error,
+    })
+  }
+}
