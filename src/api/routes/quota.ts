@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { plans } from '../../db/schema/identity.ts'
-import { limitsSchema, overridesSchema } from '../../governance/quotas/limits.ts'
+import { limitsSchema, overridesSchema, quotaPatch as overrides } from '../../governance/quotas/limits.ts'
 import { changeQuota, readQuota } from '../../governance/quotas/quota.ts'
 import { ok, route } from '../route.ts'
 
@@ -26,9 +26,10 @@ export const getQuota = route({
 export const patchQuota = route({
   key: 'PATCH /organizations/{id}/quota',
   summary: 'Override limits; they hold at once',
-  description: 'Whole positive numbers, each at most 100 times what the plan gives.',
+  description:
+    'Whole positive numbers, each at most 100 times what the plan gives; null takes an override away.',
   tag: 'Governance',
-  body: overridesSchema,
+  body: overrides,
   responses: { 200: quota },
   async handle({ context, caller, body }) {
     return ok(await changeQuota(context, caller, body))

@@ -34,11 +34,17 @@ const shape = <T extends z.ZodType>(field: T) =>
   Object.fromEntries(limitNames.map((name) => [name, field])) as Record<LimitName, T>
 
 export const limitsSchema = z.strictObject(shape(z.int().min(1)))
-/** Body of PATCH: any of the limits, whole and positive. The ceiling depends on the plan: `refuseOverCeiling`. */
+/** What an owner has set instead: any of the limits. */
 export const overridesSchema = z.strictObject(shape(z.int().min(1).optional()))
+/**
+ * Body of PATCH: any of the limits, whole and positive; null takes an override away. The ceiling depends on the plan:
+ * `refuseOverCeiling`.
+ */
+export const quotaPatch = z.strictObject(shape(z.int().min(1).nullable().optional()))
+export type QuotaPatch = z.infer<typeof quotaPatch>
 
 /** Throws `validation_error` naming each override over 100 times what the plan gives. */
-export function refuseOverCeiling(plan: Plan, overrides: z.infer<typeof overridesSchema>): void {
+export function refuseOverCeiling(plan: Plan, overrides: QuotaPatch): void {
   const details = limitNames
     .filter((name) => (overrides[name] ?? 0) > ceiling * planLimits[plan][name])
     .map((name) => ({

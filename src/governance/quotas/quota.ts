@@ -12,6 +12,7 @@ import {
   refuseOverCeiling,
   type Limits,
   type Overrides,
+  type QuotaPatch,
 } from './limits.ts'
 import { grantSlots } from './slots.ts'
 import { runAs } from '../standing.ts'
@@ -43,20 +44,17 @@ export async function readQuota(context: Context, organizationId: string): Promi
 }
 
 /**
- * Sets the overrides that are named; the others stay (commit point `org.change`). What they limit from then on is
+ * Sets the overrides that are named and takes away those that are null; the others stay (commit point `org.change`). What they limit from then on is
  * everything that is accepted after the commit, in every process: runs under way go on. Throws `validation_error` for one
  * over the plan's ceiling.
  */
-export async function changeQuota(
-  context: Context,
-  caller: Caller,
-  patch: { readonly [name: string]: number | undefined },
-): Promise<QuotaView> {
+export async function changeQuota(context: Context, caller: Caller, patch: QuotaPatch): Promise<QuotaView> {
   return runAs(context, caller, 'org.change', async (tx) => {
     const before = await readForUpdate(tx)
     refuseOverCeiling(before.plan, patch)
     const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
-    const after = viewOf(before.plan, { ...before.overrides, ...named })
+    const merged = Object.entries({ ...before.overrides, ...named }).filter(([, value]) => value !== null)
+    const after = viewOf(before.plan, Object.fromEntries(merged))
     await save(tx, actorOf(caller), before, after)
     return after
   })

@@ -43,7 +43,7 @@ describe('the quota of an organization', () => {
     ['a negative number', { memory_mb: -1 }, 'memory_mb'],
     ['text', { memory_mb: '5' }, 'memory_mb'],
     ['a fraction', { memory_mb: 1.5 }, 'memory_mb'],
-    ['null', { memory_mb: null }, 'memory_mb'],
+    ['nothing like a limit', { memory_mb: false }, 'memory_mb'],
     ['an unknown key', { runs: 5 }, 'runs'],
     ['over 100 times the plan’s', { queued_executions: 1_000_001 }, 'queued_executions'],
   ])('refuses %s, and changes nothing', async (_name, body, field) => {
@@ -53,6 +53,21 @@ describe('the quota of an organization', () => {
     expect(answer.body.error).toMatchObject({ code: 'validation_error' })
     expect(answer.body.error.details.map((detail: { path: string }) => detail.path)).toContain(field)
     expect((await server.call(keys().owner.api_key, 'GET', path)).body).toEqual(before.body)
+  })
+
+  test('null takes an override away, and what the plan gives holds again', async () => {
+    await patch({ concurrent_executions: 7, memory_mb: 1 })
+    const { status, body } = await patch({ memory_mb: null, requests_per_day: null })
+    expect(status).toBe(200)
+    expect(body.overrides).toMatchObject({ concurrent_executions: 7 })
+    expect(Object.keys(body.overrides)).not.toContain('memory_mb')
+    expect(body.effective.memory_mb).toBe(planLimits.enterprise.memory_mb)
+    expect((await server.call(keys().owner.api_key, 'GET', path)).body).toEqual(body)
+    const [entry] = await auditOf(server.context, server.identities.organization_id, 1)
+    expect(entry).toMatchObject({ metadata: { changes: { memory_mb: { from: 1, to: 4096 } } } })
+    expect((await patch({ concurrent_executions: null })).body.overrides).not.toHaveProperty(
+      'concurrent_executions',
+    )
   })
 
   test('takes exactly 100 times what the plan gives', async () => {
