@@ -2,14 +2,16 @@ import type { Context } from '../context.ts'
 import { getTool } from '../catalog/index.ts'
 import { compilePolicy, decide, type Decided } from '../policy/decide.ts'
 import type { RuleBody } from '../policy/rule.ts'
+import { isAgentsTool } from '../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, SideEffect } from '../policy/types.ts'
-import { classifyIn, readCall } from './agents/classify.ts'
+import { classifyIn, readCall, type Classified } from './agents/classify.ts'
 import { loadPolicy } from './policy-cache.ts'
 import type { GovernanceSettings } from './settings.ts'
 
 /** A call that nobody makes: what would the rules say? */
 export interface TriedCall {
-  readonly source: CallSource
+  /** Left out: `agents` for a tool that only agents have, else `workflows`. */
+  readonly source?: CallSource | undefined
   readonly tool: string
   readonly side_effect?: SideEffect | undefined
   readonly params: JsonObject
@@ -51,8 +53,9 @@ export async function tryRules(
           approvalsEnabled: settings.approvals_enabled,
           frozen,
         })
-  const sideEffect = call.side_effect ?? sideEffectOf(call, settings)
-  return trialOf(decide(policy, { ...call, sideEffect }), sideEffect, call.labels)
+  const source = call.source ?? (isAgentsTool(call.tool) ? 'agents' : 'workflows')
+  const { sideEffect, words } = classify({ ...call, source }, settings)
+  return trialOf(decide(policy, { ...call, source, sideEffect }), sideEffect, words, call.labels)
 }
 
 /** Read at one moment, without the chain's lock: a trial decides nothing. */
@@ -71,18 +74,22 @@ function currentPolicy(context: Context, organizationId: string) {
     })
 }
 
-/** What the tool declares; an agent's as it would be classified. */
-function sideEffectOf({ source, tool, params, labels }: TriedCall, settings: GovernanceSettings): SideEffect {
-  if (source === 'agents') return classifyIn(readCall(tool, params, {}), labels, settings).sideEffect
-  return getTool(tool)?.sideEffect ?? 'write'
+/** As the call says, else what the tool declares; an agent's as it would be classified, with what its hook would be told. */
+function classify(
+  { source, tool, params, labels, side_effect: said }: TriedCall,
+  settings: GovernanceSettings,
+): Pick<Classified, 'sideEffect' | 'words'> {
+  if (said !== undefined) return { sideEffect: said, words: '' }
+  if (source === 'agents') return classifyIn(readCall(tool, params, {}), labels, settings)
+  return { sideEffect: getTool(tool)?.sideEffect ?? 'write', words: '' }
 }
 
-function trialOf(decided: Decided, sideEffect: SideEffect, labels: readonly Label[]): Trial {
+function trialOf(decided: Decided, sideEffect: SideEffect, words: string, labels: readonly Label[]): Trial {
   const { verdict, reason, explanation, ruleId, ruleName, matchedRules } = decided
   return {
     decision: verdict,
     reason,
-    explanation,
+    explanation: verdict === 'allow' ? explanation : `${explanation}${words}`,
     rule_id: ruleId,
     rule_name: ruleName,
     matched_rules: matchedRules,

@@ -58,9 +58,14 @@ const agentNames = {
     replace_string_in_file run_in_terminal runTerminalCommand semantic_search`.split(/\s+/),
 } as const satisfies Record<string, readonly string[]>
 
-const knownNames: readonly string[] = [
-  ...new Set<string>([...catalogueNames, ...Object.values(agentNames).flat()]),
-]
+const namesOfAgents: ReadonlySet<string> = new Set(Object.values(agentNames).flat())
+
+/** Whether only an agent has a tool of this name: one that a client is known to have, or a protocol tool. */
+export function isAgentsTool(name: string): boolean {
+  return namesOfAgents.has(name) || name.startsWith('mcp__')
+}
+
+const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ...namesOfAgents])]
 
 const longestName = Math.max(...knownNames.map((name) => name.length))
 

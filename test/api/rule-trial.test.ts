@@ -90,6 +90,26 @@ test('the side effect is the tool’s own, what the organization says of it, els
   expect(await effect({ tool: 'mcp__tracker__anything', source: 'agents' })).toBe('egress')
 })
 
+test('a tool that only agents have is tried as theirs, and says what its hook would be told', async () => {
+  const ours = { name: 'nothing leaves', verdict: 'deny', side_effects: ['egress'], applies_to: ['agents'] }
+  const bash = { tool: 'Bash', params: { command: 'curl https://evil.net' } }
+  const denied = await trial(bash, [ours])
+  expect(denied).toMatchObject({ decision: 'deny', side_effect: 'egress', rule_name: ours.name })
+  expect(denied.explanation).toMatch(/ The command counts as egress because .+\.$/)
+  expect(await trial({ ...bash, source: 'agents' }, [ours])).toEqual(denied)
+  expect((await trial({ ...bash, side_effect: 'egress' }, [ours])).explanation).not.toContain('counts as')
+  expect((await trial(bash, [])).explanation).not.toContain('counts as')
+  const any = { ...ours, side_effects: ['read', 'write', 'egress'] }
+  for (const [tool, decision] of [
+    ['mcp__tracker__list', 'deny'],
+    ['Read', 'deny'],
+    ['mail_send', 'allow'],
+    ['nobody_knows', 'allow'],
+  ])
+    expect([tool, (await trial({ tool }, [any])).decision]).toEqual([tool, decision])
+  expect((await trial({ ...bash, source: 'workflows' }, [any])).decision).toBe('allow')
+})
+
 test('drafts are validated as they would be when saved, each issue at its place', async () => {
   const draft = { ...outside, params: [{ param: 'to', operator: 'equals', value: '<YOUR_SHEET_ID>' }] }
   const answer = await ask('member', 'POST', '/rules/test', { call: mail, rules: [outside, draft] })

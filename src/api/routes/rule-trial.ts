@@ -7,7 +7,10 @@ import { ok, route } from '../route.ts'
 import { anyJson, id, labels, role, side, verdict } from '../schemas/common.ts'
 
 const call = z.strictObject({
-  source: z.enum(['workflows', 'agents']).default('workflows'),
+  source: z
+    .enum(['workflows', 'agents'])
+    .optional()
+    .meta({ description: 'left out: `agents` for a tool that only agents have, else `workflows`' }),
   tool: z.string().min(1).max(200),
   side_effect: side
     .optional()
