@@ -161,7 +161,10 @@ export const approval = z
     labels,
     risk,
     requested_by: id,
-    requester_email: z.string().nullable().meta({ description: 'what `me` in the parameters stands for' }),
+    requester_email: z
+      .string()
+      .nullable()
+      .meta({ description: 'what `me` in the parameters stands for; of an agent’s call whom it acts for' }),
     approver: z.enum(['admin', 'owner']),
     approvals_needed: z.int(),
     votes: z.array(vote),

@@ -34,7 +34,7 @@ export interface ApprovalView {
   readonly labels: readonly string[]
   readonly risk: Risk
   readonly requested_by: string
-  /** What `me` in the parameters of a run's call stands for; null for what is not of a run. */
+  /** What `me` in the parameters of a run's call stands for; of an agent's call the address of the person it acts for. */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
@@ -110,6 +110,13 @@ function shownColumns(context: Context) {
         .selectFrom('runs')
         .select('requester_email')
         .whereRef('runs.id', '=', 'approvals.run_id')
+        .unionAll(
+          eb
+            .selectFrom('users')
+            .select('email as requester_email')
+            .whereRef('users.id', '=', 'approvals.requested_by')
+            .where('approvals.kind', '=', 'agent_call'),
+        )
         .as('requester_email'),
     )
     .select((eb) =>

@@ -146,6 +146,19 @@ describe('a held call', () => {
       status: 'approved',
     })
     expect(approval.body.used_at).not.toBeNull()
+    const { email } = await server.context.db
+      .selectFrom('users')
+      .select('email')
+      .where('id', '=', approval.body.requested_by)
+      .executeTakeFirstOrThrow()
+    expect(approval.body.requester_email).toBe(email)
+    const { body: listed } = await server.call(
+      world.admin.key,
+      'GET',
+      `/approvals?organization_id=${world.organizationId}`,
+    )
+    const inList = listed.data.find((each: { id: string }) => each.id === held.approval_id)
+    expect(inList.requester_email).toBe(email)
   })
 
   test('rejected it stays denied', async () => {
