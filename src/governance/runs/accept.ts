@@ -157,13 +157,14 @@ function refuse(tx: ChainTx, request: Prepared, analysis: PlanAnalysis): DomainE
     workflowId: request.workflowId,
     metadata: { step_id: stepId, rule_name: ruleName, input_hash: hashOf(request.inputs) },
   })
-  const denied = `denied by \`${ruleName}\`${by?.lacksApprovals === true ? `, ${approvalsOff}` : ''}`
-  return new DomainError('run_denied', `step \`${stepId}\` would be ${denied}: nothing was started`, [
-    { path: `steps.${stepId}`, message: denied },
+  const denied = `denied by \`${ruleName}\``
+  const why = by?.lacksApprovals === true ? `; ${approvalsOff}` : ''
+  return new DomainError('run_denied', `step \`${stepId}\` would be ${denied}: nothing was started${why}`, [
+    { path: `steps.${stepId}`, message: `${denied}${why}` },
   ])
 }
 
-const approvalsOff = 'which holds it, but approvals are off (set `approvals_enabled`)'
+const approvalsOff = 'approvals are off: set `approvals_enabled`'
 
 /** Risk of the whole plan, on every label its steps can meet (specification, "What the service does" 7). */
 function riskOf(frozen: FrozenVersion, analysis: PlanAnalysis): Risk {

@@ -119,8 +119,11 @@ describe('accepting a run', () => {
     try {
       await expect(accept({ to: 'a@b.test' })).rejects.toMatchObject({
         code: 'run_denied',
-        message: expect.stringContaining('approvals are off (set `approvals_enabled`)'),
-        details: [{ path: 'steps.s', message: expect.stringContaining('set `approvals_enabled`') }],
+        message:
+          'step `s` would be denied by `hold`: nothing was started; approvals are off: set `approvals_enabled`',
+        details: [
+          { path: 'steps.s', message: 'denied by `hold`; approvals are off: set `approvals_enabled`' },
+        ],
       })
     } finally {
       await engine.settings({ approvals_enabled: true })
