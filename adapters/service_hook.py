@@ -2136,23 +2136,31 @@ def try_call(folder, settings, changed):
 
 def try_key(settings, findings):
     """Whether the key is one of the organization that the settings name. And a key on a machine of agents should be able
-    to ask, and nothing else."""
+    to ask, and nothing else: such a one is not even told who it is."""
     try:
-        told = ask(settings, "GET", "/me", None, time.monotonic() + 10)
+        scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):
-        told = {}
-    named, own = settings.organization_id, text_of(told, "organization_id")
-    if named is not None and own is None:
-        findings.doubt("the service does not say whether the key is one of the organization `%s`" % plain(named, 100))
-    elif named not in (None, own):
-        wrong = "every call is denied: the organization is set to `%s`, and the key is one of `%s`: "
-        todo = "correct SERVICE_ORG_ID (`organization_id` in hook.json), or take it out"
-        findings.fail(wrong % (plain(named, 100), plain(own, 100)) + todo)
-    scopes = told.get("scopes")
+        scopes = None
     # A map of scope to boolean, or a list (specification, "Authentication" 3).
     held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
     if any(scope != "agents:authorize" for scope in held):
         findings.note("this key can do more than ask: make one with the scope agents:authorize alone")
+    named = settings.organization_id
+    if named is None:
+        return
+    session = "doctor-%d-%d-own" % (os.getpid(), time.time())
+    asked = {"agent": {"name": "doctor", "kind": "coding_agent"}, "session_id": session, "tool_name": "Glob"}
+    body = to_json(dict(asked, tool_input={}, organization_id=named))
+    try:
+        reason = text_of(ask(settings, "POST", "/authorize", body, time.monotonic() + 10), "reason")
+    except (Refused, Unreachable):
+        reason = None
+    if reason is None:
+        findings.doubt("the service does not say whether the key is one of the organization `%s`" % plain(named, 100))
+    elif reason in ("wrong organization", "not a member"):
+        wrong = "every call is denied: the organization is set to `%s`, and the key's person is not one of it: "
+        todo = "correct SERVICE_ORG_ID (`organization_id` in hook.json), or take it out"
+        findings.fail(wrong % plain(named, 100) + todo)
 
 
 def try_checksum(settings, findings):

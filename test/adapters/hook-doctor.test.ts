@@ -16,11 +16,13 @@ beforeAll(async () => {
 })
 beforeEach(() => {
   service.script = (asked, socket) => {
-    if (asked.path === '/api/v1/me')
-      return reply(socket, 200, { organization_id: own, scopes: { 'agents:authorize': true } })
+    // An agent's key asks for decisions and nothing else.
+    if (asked.path === '/api/v1/me') return reply(socket, 403, { error: { message: 'missing scope' } })
     if (asked.path !== '/api/v1/authorize') return reply(socket, 404, {})
     const stranger = asked.body.includes('"organization_id":"org_0000')
-    reply(socket, 200, stranger ? { ...denied, rule_name: null, reason: 'another organization' } : allowed)
+    const isNamed = asked.body.includes('"organization_id"') && !asked.body.includes(`"${own}"`)
+    const wrong = { ...denied, rule_name: null, reason: 'wrong organization' }
+    reply(socket, 200, stranger || isNamed ? wrong : allowed)
   }
   home = temporaryFolder()
   // Where Python and sh are, and no client.
@@ -90,7 +92,7 @@ test.each<[string, () => void, string]>([
     () => void (service.script = (_asked, socket) => reply(socket, 200, allowed)),
     'must be denied was not',
   ],
-  ['another organization is named', withOrganization('org_nope'), '`org_nope`.*`org_own`.*SERVICE_ORG_ID'],
+  ['another organization is named', withOrganization('org_nope'), '`org_nope`.*SERVICE_ORG_ID'],
   [
     'the key is refused',
     () => void (service.script = (_asked, socket) => reply(socket, 401, {})),
@@ -130,7 +132,7 @@ test.each<[string, string, () => void, string]>([
     () => {
       const { script } = service
       service.script = (asked, socket, nth) =>
-        asked.path === '/api/v1/me' ? reply(socket, 404, {}) : script(asked, socket, nth)
+        asked.body.includes('"name":"doctor"') ? reply(socket, 404, {}) : script(asked, socket, nth)
       withOrganization(own)()
     },
     '`org_own`',
