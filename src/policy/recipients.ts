@@ -45,12 +45,19 @@ function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
     const isRestOfLink = hasOneReading && index > 0 && !/:[\\/]/.test(piece) && piece !== 'me'
     for (const host of hostsInPiece(piece, budget)) if (host !== null || !isRestOfLink) hosts.add(host)
   })
+  if (goesOn.test(text)) hosts.add(null)
   const joined = asBrowsersJoin(text)
   if (joined !== text.trim() && (urlStart.test(joined) || otherScheme.test(joined))) {
     for (const host of hostsInPiece(joined, budget)) hosts.add(host)
   }
   return hosts
 }
+
+/**
+ * Mail libraries leave out white space in an address: `a@acme.com. evil.net` goes to acme.com.evil.net. No `@` is looked
+ * past, so that it is linear.
+ */
+const goesOn = /@[^\s@,;:<>()"]*(?:\.\s+|\s+\.\s*)[^\s,;<>]/
 
 /**
  * Browsers drop tabs and line breaks inside a link and control characters around it: `https://acme.com\n.evil.net` and
