@@ -9,8 +9,8 @@ import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
  * `npm test [-- Jest's arguments]`: one PostgreSQL for all test files, then Jest: first unit and database tests, two
- * files at a time; then test/e2e one file at a time, since those start whole stacks and kill parts of them, and beside
- * it test/clients, whose programs mostly wait. Ends with the line `N passed, N failed`, and with 1 unless something
+ * files at a time, and beside them test/adapters, which mostly wait; then test/e2e one file at a time, since those start
+ * whole stacks and kill parts of them, and beside it test/clients, whose programs mostly wait too. Ends with the line `N passed, N failed`, and with 1 unless something
  * passed and nothing failed.
  *
  * Every folder that a test makes lies in one run folder, because TMPDIR points there. However this process ends, the
@@ -29,7 +29,10 @@ const endWithParent = new URL('end-with-parent.ts', import.meta.url).href
 
 /** One after the other; the phases of one entry run side by side. */
 const phases: readonly (readonly Phase[])[] = [
-  [{ name: 'unit', args: ['--testPathIgnorePatterns=/test/(e2e|clients)/', '--maxWorkers=2'] }],
+  [
+    { name: 'unit', args: ['--testPathIgnorePatterns=/test/(e2e|clients|adapters)/', '--maxWorkers=2'] },
+    { name: 'adapters', args: ['--testPathIgnorePatterns=/test/(?!adapters/)', '--runInBand'] },
+  ],
   [
     { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)', '--runInBand'] },
     { name: 'clients', args: ['--testPathIgnorePatterns=/test/(?!clients/)', '--runInBand'] },
