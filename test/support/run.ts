@@ -10,8 +10,9 @@ import { guardedFolder, startTestPostgres } from './postgres.ts'
 /*
  * `npm test [-- Jest's arguments]`: one PostgreSQL for all test files, then Jest: first unit and database tests, two
  * files at a time, and beside them test/adapters, which mostly wait; then test/e2e one file at a time, since those start
- * whole stacks and kill parts of them, and beside it test/clients, whose programs mostly wait too. Ends with the line `N passed, N failed`, and with 1 unless something
- * passed and nothing failed.
+ * whole stacks and kill parts of them, and beside it what mostly waits too: test/e2e/commit-points for dead processes
+ * to be missed, test/clients for its programs. Ends with the line `N passed, N failed`, and with 1 unless something passed
+ * and nothing failed.
  *
  * Every folder that a test makes lies in one run folder, because TMPDIR points there. However this process ends, the
  * folder's guard then ends Jest and removes it; each server that a test starts has a guard of its own.
@@ -34,7 +35,8 @@ const phases: readonly (readonly Phase[])[] = [
     { name: 'adapters', args: ['--testPathIgnorePatterns=/test/(?!adapters/)', '--runInBand'] },
   ],
   [
-    { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)', '--runInBand'] },
+    { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)|commit-points', '--runInBand'] },
+    { name: 'crashes', args: ['--testPathIgnorePatterns=/test/(?!e2e/commit-points)', '--runInBand'] },
     { name: 'clients', args: ['--testPathIgnorePatterns=/test/(?!clients/)', '--runInBand'] },
   ],
 ]
