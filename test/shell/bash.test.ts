@@ -340,8 +340,8 @@ const scripts = [
   ],
 ]
 
-const described = existsSync(bash) ? describe : describe.skip
-described('as bash runs it', () => {
+// A machine without bash fails here: what bash runs is the only judge of what was read.
+describe('as bash runs it', () => {
   test.each(sends)('sends: %j', (snippet) => {
     expect({ snippet, ran: ranBy(snippet) }).toEqual({ snippet, ran: expect.arrayContaining(['curl']) })
     expect(classifyCommand(snippet).kind).toBe('egress')
