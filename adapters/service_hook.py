@@ -1659,8 +1659,8 @@ def chosen_python(options):
         if reason is None:
             return path
         reasons.append(reason)
-    todo = "install Python 3.8 or newer as %s, or name with --python one that all can run and only root can change"
-    raise Refused("%s: %s" % ("; ".join(reasons), todo % PYTHONS[0]))
+    advice = "install Python 3.8 or newer as %s, or name with --python one that all can run and only root can change"
+    raise Refused("%s: %s" % ("; ".join(reasons), advice % PYTHONS[0]))
 
 
 def not_for_everybody(path, root=""):
@@ -2159,8 +2159,8 @@ def try_key(settings, findings):
         findings.doubt("the service does not say whether the key is one of the organization `%s`" % plain(named, 100))
     elif reason in ("wrong organization", "not a member"):
         wrong = "every call is denied: the organization is set to `%s`, and the key's person is not one of it: "
-        todo = "correct SERVICE_ORG_ID (`organization_id` in hook.json), or take it out"
-        findings.fail(wrong % plain(named, 100) + todo)
+        advice = "correct SERVICE_ORG_ID (`organization_id` in hook.json), or take it out"
+        findings.fail(wrong % plain(named, 100) + advice)
 
 
 def try_checksum(settings, findings):

@@ -89,25 +89,25 @@ describe('it is named', () => {
 describe('it is refused, and nothing is written', () => {
   test.each<[string, () => void, string[], string]>([
     [
-      'below root’s home, by way of links',
+      'below a private folder, by way of links',
       () => {
-        program('root/.pyenv/versions/3/bin/python3.13')
-        link('root/.pyenv/versions/3/bin/python3', 'python3.13')
-        link('usr/bin/python3', '/root/.pyenv/versions/3/bin/python3')
-        mode('root', 0o700)
+        program('private/.pyenv/versions/3/bin/python3.13')
+        link('private/.pyenv/versions/3/bin/python3', 'python3.13')
+        link('usr/bin/python3', '/private/.pyenv/versions/3/bin/python3')
+        mode('private', 0o700)
       },
       [],
-      '`/usr/bin/python3` (by way of `/root`) cannot be entered by every user',
+      '`/usr/bin/python3` (by way of `/private`) cannot be entered by every user',
     ],
     [
-      'named itself below root’s home',
+      'named itself below a private folder',
       () => {
         program('usr/bin/python3')
-        program('root/bin/python3')
-        mode('root', 0o750)
+        program('private/bin/python3')
+        mode('private', 0o750)
       },
-      ['--python', '/root/bin/python3'],
-      '(by way of `/root`) cannot be entered by every user',
+      ['--python', '/private/bin/python3'],
+      '(by way of `/private`) cannot be entered by every user',
     ],
     [
       'not for everybody to run',

@@ -47,10 +47,11 @@ export const postClaudeCode = askRoute({
   responses: { 200: verdict },
   async ask(question, request) {
     const { context, asker } = question
-    const wait = readWait(readQuery(request)['wait'])
-    const ask = async (body: unknown) => decideQuestion(context, asker, async () => questionOf(body))
     let body: unknown
+    let wait = 0
     const first = await decideQuestion(context, asker, async () => {
+      // In here: what is wrong with the query is a denial too, never an error that a client lets pass.
+      wait = readWait(readQuery(request)['wait'])
       body = await readJsonBody(request, agentBodyLimit)
       return questionOf(body)
     })
@@ -58,7 +59,7 @@ export const postClaudeCode = askRoute({
     await waitForApproval(context, asker, first.approval_id, wait, question.signal)
     const { status } = await readAgentApproval(context, asker, first.approval_id)
     if (status === 'pending') return ok(shown(first))
-    return ok(shown(await ask(body)))
+    return ok(shown(await decideQuestion(context, asker, async () => questionOf(body))))
   },
 })
 
