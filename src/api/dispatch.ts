@@ -43,8 +43,14 @@ export async function dispatch(
   requireScope(identity.scopes, access.scope)
   if (route.ask !== undefined) {
     const asker = { identity, ip: addressOf(request) }
-    const signal = goneSignal(response, services)
-    sendAnswer(response, await route.ask({ context, asker, signal }, request))
+    const question = {
+      context,
+      asker,
+      get signal() {
+        return goneSignal(response, services)
+      },
+    }
+    sendAnswer(response, await route.ask(question, request))
     return
   }
   const params = pathParams(request)
@@ -217,6 +223,7 @@ function idempotencyKey(route: Route, request: Request): string | null {
 
 function goneSignal(response: Response, services: Mounted): AbortSignal {
   const gone = new AbortController()
-  response.once('close', () => gone.abort())
+  if (response.closed) gone.abort()
+  else response.once('close', () => gone.abort())
   return AbortSignal.any([gone.signal, services.draining])
 }

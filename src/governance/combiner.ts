@@ -203,7 +203,8 @@ class Lane {
   #lock(pipe: PipelinedTransaction): Promise<readonly HeadRow[]> {
     // Outside of the locking subquery, so that the clock is read when the lock is held, not when the wait began.
     return pipe.send(sql<HeadRow>`
-      select head.*, clock_timestamp() as now, set_config('transaction_timeout', '5s', true)
+      select head.*, clock_timestamp() as now, set_config('transaction_timeout', '5s', true),
+             set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
       from (select seq, hash, policy_version, frozen
             from chain_head where organization_id = ${this.#organizationId} for update) as head`)
   }

@@ -1,3 +1,4 @@
+import DataLoader from 'dataloader'
 import { sql, type Kysely } from 'kysely'
 import type { Plan } from '../db/schema/identity.ts'
 import type { Database } from '../db/schema/index.ts'
@@ -73,30 +74,8 @@ export async function authenticate(
 ): Promise<Identity | null> {
   const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1]
   if (secret === undefined || !isApiKey(secret)) return null
-  const row = await db
-    .selectFrom('api_keys as k')
-    .innerJoin('users as u', 'u.id', 'k.user_id')
-    .innerJoin('organizations as o', 'o.id', 'k.organization_id')
-    .leftJoin('memberships as m', (join) =>
-      join.onRef('m.organization_id', '=', 'k.organization_id').onRef('m.user_id', '=', 'k.user_id'),
-    )
-    .select([
-      'k.id',
-      'k.organization_id',
-      'k.scopes',
-      'u.id as user_id',
-      'u.email',
-      'u.name',
-      'o.plan',
-      'o.quota_overrides',
-      'm.role',
-    ])
-    .select(sql<boolean>`coalesce(k.last_used_at < now() - interval '1 minute', true)`.as('use_is_news'))
-    .where('k.hash', '=', hashApiKey(secret))
-    .where('k.revoked_at', 'is', null)
-    .where((eb) => eb.or([eb('k.expires_at', 'is', null), eb('k.expires_at', '>', sql<Date>`now()`)]))
-    .executeTakeFirst()
-  if (row === undefined) return null
+  const row = await keysOf(db).load(hashApiKey(secret))
+  if (row === null) return null
   if (row.use_is_news) noteUse(db, row.id)
   return {
     user: { id: row.user_id, email: row.email, name: row.name },
@@ -111,6 +90,56 @@ export async function authenticate(
         ? chargedOf(row.user_id, await homeOf(db, row.user_id, null))
         : chargedOf(row.user_id, row),
   }
+}
+
+const loaders = new WeakMap<Kysely<Database>, DataLoader<string, KeyRow | null>>()
+
+/** Keys by their hash. Requests that one turn of the event loop has read are looked up together; nothing is kept. */
+function keysOf(db: Kysely<Database>): DataLoader<string, KeyRow | null> {
+  let loader = loaders.get(db)
+  if (loader === undefined) {
+    loader = new DataLoader((hashes) => loadKeys(db, hashes), {
+      cache: false,
+      maxBatchSize: 256,
+      batchScheduleFn: setImmediate,
+    })
+    loaders.set(db, loader)
+  }
+  return loader
+}
+
+type KeyRow = Awaited<ReturnType<typeof readKeys>>[number]
+
+async function loadKeys(db: Kysely<Database>, hashes: readonly string[]): Promise<(KeyRow | null)[]> {
+  const rows = new Map((await readKeys(db, [...new Set(hashes)])).map((row) => [row.hash, row]))
+  return hashes.map((hash) => rows.get(hash) ?? null)
+}
+
+function readKeys(db: Kysely<Database>, hashes: readonly string[]) {
+  return db
+    .selectFrom('api_keys as k')
+    .innerJoin('users as u', 'u.id', 'k.user_id')
+    .innerJoin('organizations as o', 'o.id', 'k.organization_id')
+    .leftJoin('memberships as m', (join) =>
+      join.onRef('m.organization_id', '=', 'k.organization_id').onRef('m.user_id', '=', 'k.user_id'),
+    )
+    .select([
+      'k.id',
+      'k.hash',
+      'k.organization_id',
+      'k.scopes',
+      'u.id as user_id',
+      'u.email',
+      'u.name',
+      'o.plan',
+      'o.quota_overrides',
+      'm.role',
+    ])
+    .select(sql<boolean>`coalesce(k.last_used_at < now() - interval '1 minute', true)`.as('use_is_news'))
+    .where('k.hash', '=', sql<string>`any(${hashes}::text[])`)
+    .where('k.revoked_at', 'is', null)
+    .where((eb) => eb.or([eb('k.expires_at', 'is', null), eb('k.expires_at', '>', sql<Date>`now()`)]))
+    .execute()
 }
 
 /**

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { sql } from 'kysely'
 import type { BatchKind } from '../../src/governance/combiner.ts'
 import { DomainError } from '../../src/governance/errors.ts'
 import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
@@ -28,6 +29,16 @@ afterEach(async () => {
 })
 
 const marks = (count: number): string[] => Array.from({ length: count }, (_, index) => `m${index}`)
+
+test('under the lock nothing is read by way of a whole table, however small it was when that was planned', async () => {
+  const settings = await open.combiner.run(organizationId, 'org.change', async (tx) => {
+    appendTo(tx, 'looked')
+    return tx.send(
+      sql<object>`select current_setting('enable_seqscan') as seqscan, current_setting('jit') as jit`,
+    )
+  })
+  expect(settings).toEqual([{ seqscan: 'off', jit: 'off' }])
+})
 
 describe('order', () => {
   test('operations are applied and answered in the order they came', async () => {

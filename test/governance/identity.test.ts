@@ -39,6 +39,15 @@ describe('authenticate', () => {
     expect(await authenticate(running.context.db, make(people.identities.agent_key))).toBeNull()
   })
 
+  test('requests that come together are each answered with their own key', async () => {
+    const { context } = running
+    const { userId, organizationId } = people.caller('member')
+    const keys = await Promise.all([1, 2, 3].map(() => addKey(context, organizationId, userId, [])))
+    const sent = [...keys, { id: null, secret: newApiKey().secret }, ...keys.slice(0, 1)]
+    const answers = await Promise.all(sent.map(({ secret }) => authenticate(context.db, header(secret))))
+    expect(answers.map((identity) => identity?.keyId ?? null)).toEqual(sent.map(({ id }) => id))
+  })
+
   test('a revoked or expired key is nobody, in another process too, at once', async () => {
     const { context } = running
     const { userId, organizationId } = people.caller('member')

@@ -167,6 +167,8 @@ const askingScopes = ['agents:authorize', 'agents:*']
 
 /** How long a lost answer is given again. */
 export const replayMinutes = 10
+/** Of a call asked about again and again, so many answers are looked at, the newest first. */
+const mostPriors = 32
 
 /**
  * Reads sessions, earlier decisions on the same calls, their approvals, the present roles of askers and voters, and which of the
@@ -175,29 +177,44 @@ export const replayMinutes = 10
 export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {
   const { organizationId } = reader
   const senders = keys.map((key) => key.by)
-  const uses = keys.flatMap((key) => key.toolUseId ?? [])
   const rows = await reader.send(sql<LoadedRows>`
     with k as (
-      select distinct * from unnest(${keys.map((key) => key.userId)}::text[], ${keys.map((key) => key.sessionId)}::text[],
-                                    ${keys.map((key) => key.paramsHash)}::text[]) as k(user_id, session_id, params_hash)
+      select distinct * from unnest(
+        ${keys.map((key) => key.userId)}::text[], ${keys.map((key) => key.sessionId)}::text[],
+        ${keys.map((key) => key.paramsHash)}::text[], ${keys.map((key) => key.toolUseId)}::text[]
+      ) as k(user_id, session_id, params_hash, tool_use_id)
     ), p as (
-      select d.id, d.session_id, d.tool_use_id, d.tool, d.side_effect, d.params_hash, d.verdict, d.rule_name, d.reason,
-             d.explanation, d.labels, d.approval_id, d.policy_version, d.decided_at,
-             exists(select from agent_observations o where o.decision_id = d.id) as observed
-      from decisions d
-      where d.tool_use_id = any(${uses}::text[]) and d.organization_id = ${organizationId}
-        and d.decided_at > clock_timestamp() - ${replayMinutes} * interval '1 minute'
+      select d.*, coalesce((select true from agent_observations where decision_id = d.id limit 1), false) as observed
+      from (select distinct user_id, tool_use_id from k) as u cross join lateral (
+        select id, session_id, tool_use_id, tool, side_effect, params_hash, verdict, rule_name, reason, explanation,
+               labels, approval_id, policy_version, decided_at
+        from decisions
+        where tool_use_id = u.tool_use_id and requested_by = u.user_id and organization_id = ${organizationId}
+          and decided_at > clock_timestamp() - ${replayMinutes} * interval '1 minute'
+        order by decided_at desc, id desc limit ${mostPriors}
+      ) as d
     ), s as (
-      select id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources, decision_seq,
-             allowed, held, denied, started_at, last_seen_at, ended_at
-      from agent_sessions
-      where organization_id = ${organizationId}
-        and ((user_id, session_id) in (select user_id, session_id from k) or id in (select session_id from p))
+      select found.* from (
+        select s.id from k join agent_sessions s using (user_id, session_id)
+        union
+        select session_id from p
+      ) as ids cross join lateral (
+        select id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources, decision_seq,
+               allowed, held, denied, started_at, last_seen_at, ended_at
+        from agent_sessions where id = ids.id and organization_id = ${organizationId}
+        limit 1
+      ) as found
+    ), c as (
+      -- A call belongs to its own session, or to that in which it was already asked about under the same id.
+      select s.id as session_id, k.params_hash from s join k using (user_id, session_id)
+      union
+      select s.id, k.params_hash from k join p using (tool_use_id) join s on s.id = p.session_id
+      where s.user_id = k.user_id
     ), a as (
       -- Of many approvals of one call, each used up by one asking, only the newest counts.
-      select newest.* from s join k on k.user_id = s.user_id cross join lateral (
+      select newest.* from c cross join lateral (
         select ${approvalColumns} from approvals
-        where session_id = s.id and params_hash = k.params_hash and superseded_by is null
+        where session_id = c.session_id and params_hash = c.params_hash and superseded_by is null
         order by id desc limit 1
       ) as newest
     ), b as (
@@ -205,9 +222,10 @@ export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKe
       where id in (select approval_id from p) and id not in (select id from a)
     ), m as (
       select user_id, role from memberships where organization_id = ${organizationId}
-        and user_id in (select user_id from k
-                        union select v.user_id from approval_votes v
-                              where v.approval_id in (select id from a union all select id from b))
+        and user_id = any(array(
+          select user_id from k
+          union select user_id from approval_votes where approval_id in (select id from a union all select id from b)
+        ))
     )
     select (select json_agg(s) from s) as sessions,
            (select json_agg(p order by p.decided_at desc, p.id desc) from p) as priors,
