@@ -7,6 +7,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   hook: () => import('./hook.ts'),
   mcp: () => import('./mcp.ts'),
   authorize: () => import('./authorize.ts'),
+  held: () => import('./held.ts'),
   shell: () => import('./shell.ts'),
   soak: () => import('./soak.ts'),
 }
