@@ -34,7 +34,7 @@ export async function run(): Promise<void> {
   const p99 = (of: 'wall' | 'cpu'): number =>
     times.map((each) => each[of]).sort((a, b) => a - b)[Math.floor(times.length * 0.99)] as number
   say(
-    `  ${cold.length} hostile texts, 25 times each: p99 ${p99('cpu').toFixed(2)} ms of processor time (goal 5 ms: ${p99('cpu') < 5 ? 'holds' : 'MISSED'}), ${p99('wall').toFixed(2)} ms by the clock`,
+    `  ${cold.length} hostile texts, 25 times each: p99 ${p99('wall').toFixed(2)} ms by the clock (goal 5 ms: ${p99('wall') < 5 ? 'holds' : 'MISSED'}), ${p99('cpu').toFixed(2)} ms of processor time with the collector’s own threads`,
   )
   const each = cold.map(([name]) => ({
     name,

@@ -6,13 +6,15 @@
 export const longest = 10_000
 /** `$(`, backtick, `<(`, `>(`, `${`, `$[`, `((`: each may open a level. */
 export const mostOpeners = 64
+/** Words and operators: each becomes an object, and collecting those takes longer than reading them. */
+export const mostParts = 1_500
 /** Heredocs opened on one line take the parser quadratic time. */
 export const mostHeredocs = 24
 /** Levels of syntax inside each other, and of commands run by commands. */
 export const deepest = 120
 export const deepestRuns = 10
 /** Characters of nested parts that may be looked at, again for every level, and steps of our own. */
-export const fuel = 32_000
+export const fuel = 16_000
 /** What a text that is read as code, and a command, cost beyond their length. */
 export const perCode = 150
 export const perCommand = 20
@@ -37,6 +39,7 @@ export function readable(text: string): { readonly length: number; readonly beca
   if (length > longest) cut(longest, 'the command is too long to read')
   const start = text.slice(0, longest)
   nth(start, openers, mostOpeners + 1, (at) => cut(at, 'the command is too tangled to read'))
+  nth(start, /[\s;|&()<>]+/g, mostParts + 1, (at) => cut(at, 'the command is too long to read'))
   nth(start, /<<(?!<)/g, mostHeredocs + 1, (at) => cut(at, 'the command is too tangled to read'))
   return { length, because }
 }

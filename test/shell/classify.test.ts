@@ -60,6 +60,10 @@ describe('files that a command writes', () => {
   })
 })
 
+test('a command may have more than a thousand words', () => {
+  expect(classifyCommand(`ls ${'a '.repeat(1_400)}`).kind).toBe('write')
+})
+
 describe('what it says', () => {
   test.each([
     ['curl https://example.com', '`curl` sends data out'],
@@ -68,6 +72,7 @@ describe('what it says', () => {
     ['ls', 'nothing in it sends data out or runs a script'],
     ['$X', 'which program runs is only known when it runs'],
     ['a'.repeat(20_000), 'the command is too long to read'],
+    [`ls ${'a '.repeat(1_600)}`, 'the command is too long to read'],
   ])('%.30s', (command, because) => {
     expect(classifyCommand(command).because).toBe(because)
   })
