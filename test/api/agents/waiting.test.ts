@@ -26,7 +26,7 @@ test('200 held calls that wait hold no database connection, and all are told', a
   )
 
   // More than the pool has: were one held by each that waits, nobody else would be answered.
-  expect(held).toBeGreaterThan(Number(server.context.pool.options.max))
+  expect(held).toBeGreaterThan(server.context.pool.options.max)
   expect(await agent.ask('Read')).toMatchObject({ decision: 'allow' })
   await free(server)
 
