@@ -33,7 +33,7 @@ export async function closedLoop(load: Load, callers: number, milliseconds: numb
 /** Requests at a fixed rate, whether or not those before are answered; latency counts from when each was due. */
 export async function openLoop(load: Load, perSecond: number, milliseconds: number): Promise<Measured> {
   const meter = new Meter()
-  const agent = new Agent({ keepAlive: true, maxSockets: 512 })
+  const agent = new Agent({ keepAlive: true, maxSockets: 512, timeout: 3_000 })
   const started = performance.now()
   const asked: Promise<void>[] = []
   let sent = 0
@@ -80,7 +80,7 @@ function ask({ ports, key, body }: Load, agent: Agent, caller: number, n: number
     const sent = request(
       {
         host: '127.0.0.1',
-        port: ports[(caller + n) % ports.length],
+        port: ports[n % ports.length],
         path: '/authorize',
         method: 'POST',
         agent,
