@@ -25,10 +25,7 @@ export interface HookOptions {
 }
 
 /** Nothing of this process's own environment but where programs are; state in a folder of its own. */
-export const emptyHome = (): NodeJS.ProcessEnv => {
-  const home = temporaryFolder()
-  return { PATH: process.env['PATH'], HOME: home, XDG_STATE_HOME: `${home}/state` }
-}
+export const emptyHome = (): NodeJS.ProcessEnv => ({ PATH: process.env['PATH'], HOME: temporaryFolder() })
 
 export function startHook({ args = [], env = {}, event = '', command }: HookOptions): {
   child: ChildProcess

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { claude } from './claude.ts'
 import { ensureClients } from './install.ts'
 import { playModel } from './model.ts'
-import { productHooks, serviceEnv } from './product-hook.ts'
+import { installHook } from './product-hook.ts'
 import { runClient, type ClientRun } from './run-client.ts'
 import type { Turn } from './script.ts'
 
@@ -32,12 +32,11 @@ async function run(world: AgentWorld, script: (file: string) => readonly Turn[])
   return runClient(claude, {
     script: turns,
     setup: (place) => {
-      claude.hook(place, productHooks(claude))
+      installHook(claude, place, { url: server.base, key })
       const file = join(place.work, 'plan.txt')
       writeFileSync(file, 'the plan\n')
       turns.push(...script(file))
     },
-    env: serviceEnv({ url: server.base, key }),
   })
 }
 const curl = claude.shell('curl -sS https://example.invalid || touch RAN')

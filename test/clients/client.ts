@@ -47,6 +47,8 @@ export interface AgentClient {
   sessionId(stdout: string): string
   shell(command: string): ToolCall
   write(path: string, text: string): ToolCall
+  /** Whether the calls of a subagent come under a session id of its own, and nothing says whose it is. */
+  readonly partsApart?: boolean
   /** Turns that start a subagent, which follows the script of this name, and wait for it. */
   delegate(script: string): readonly Turn[]
 }

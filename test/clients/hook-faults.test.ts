@@ -6,7 +6,7 @@ import type { AgentClient } from './client.ts'
 import { clients } from './clients.ts'
 import { ensureClients } from './install.ts'
 import { sideBySide } from './side-by-side.ts'
-import { productHooks, serviceEnv } from './product-hook.ts'
+import { installHook } from './product-hook.ts'
 import { runClient, type ClientRun } from './run-client.ts'
 
 /*
@@ -53,8 +53,7 @@ const runAll = (
 ): Promise<ClientRun> =>
   runClient(client, {
     script: names.map((name) => [client.shell(`echo ran > ${name}`)]),
-    setup: (place) => client.hook(place, productHooks(client)),
-    env: serviceEnv({ url, key: 'csk_test', mode }),
+    setup: (place) => installHook(client, place, { url, key: 'csk_test', mode }),
   })
 
 const made = ({ files }: ClientRun): string[] => Object.keys(files).sort()

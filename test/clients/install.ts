@@ -10,11 +10,12 @@ export interface ClientPrograms {
   readonly claude: readonly string[]
   readonly codex: readonly string[]
   readonly gemini: readonly string[]
+  readonly copilot: readonly string[]
 }
 
 let installed: Promise<ClientPrograms> | undefined
 
-/** The agent clients of pins/package.json, some 900 MB. One that cannot be installed fails the test that asks. */
+/** The agent clients of pins/package.json, some 1.1 GB. One that cannot be installed fails the test that asks. */
 export function ensureClients(): Promise<ClientPrograms> {
   installed ??= installPinned(pins, 'agent-clients').then(programsIn)
   return installed
@@ -29,5 +30,6 @@ function programsIn(modules: string): ClientPrograms {
     claude: [join(modules, '@anthropic-ai', `claude-code-${platform}`, 'claude')],
     codex: [join(vendor, triple, 'bin', 'codex')],
     gemini: [process.execPath, join(modules, '@google', 'gemini-cli', 'bundle', 'gemini.js')],
+    copilot: [join(modules, '@github', `copilot-${platform}`, 'copilot')],
   }
 }

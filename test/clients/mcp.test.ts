@@ -16,7 +16,7 @@ import type { AgentClient, Place } from './client.ts'
 import { clients } from './clients.ts'
 import { ensureClients } from './install.ts'
 import { processesOf } from './processes.ts'
-import { productHooks, serviceEnv } from './product-hook.ts'
+import { installHook, serviceEnv } from './product-hook.ts'
 import { runClient, startClient, type RunOptions } from './run-client.ts'
 import type { ToolCall, Turn } from './script.ts'
 import { sideBySide } from './side-by-side.ts'
@@ -57,6 +57,9 @@ function configure(client: AgentClient, { home }: Place, said: object): void {
     ]
     const all = [...lines, `env = { ${pairs.join(', ')} }`]
     appendFileSync(join(home, '.codex', 'config.toml'), `${all.join('\n')}\n`)
+  } else if (client.name === 'copilot') {
+    const svc = { type: 'local', ...entry, tools: ['*'] }
+    writeFileSync(join(home, '.copilot', 'mcp-config.json'), JSON.stringify({ mcpServers: { svc } }))
   } else {
     const settings = join(home, '.gemini', 'settings.json')
     const known = JSON.parse(readFileSync(settings, 'utf8')) as object
@@ -71,7 +74,7 @@ const readable = (file: string): string => {
   }
 }
 const through = (client: AgentClient, tool: string, input: ToolCall['input'] = {}): ToolCall => ({
-  tool: { claude: 'mcp__svc__', codex: 'mcp__svc.', gemini: 'mcp_svc_' }[client.name] + tool,
+  tool: { claude: 'mcp__svc__', codex: 'mcp__svc.', gemini: 'mcp_svc_', copilot: 'svc-' }[client.name] + tool,
   input,
 })
 const nothingLeft = (place: Place): Promise<void> =>
@@ -120,17 +123,16 @@ describe.each(clients)('%s', (_name, client) => {
 
 const claude = clients.filter(([name]) => name === 'claude').map(([, client]) => client)[0] as AgentClient
 
-describe.each(clients.filter(([name]) => name !== 'gemini'))(
+describe.each(clients.filter(([name]) => name === 'claude' || name === 'codex'))(
   '%s, which tells a call’s id',
   (name, client) => {
     test('hook and gateway name the same call', async () => {
       const both = `BOTH-${name}`
       const run = await runClient(client, {
         script: [[through(client, 'odd__echo', { say: both })]],
-        env: serviceEnv({ url: service.url, key: 'csk_test' }),
         ...options(client),
         setup: (place) => {
-          client.hook(place, productHooks(client))
+          installHook(client, place, { url: service.url, key: 'csk_test' })
           configure(client, place, {})
         },
       })

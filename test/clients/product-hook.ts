@@ -1,5 +1,8 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { hookFile, python } from '../adapters/run-hook.ts'
-import type { AgentClient, HookCommand, Hooks } from './client.ts'
+import type { AgentClient, Place } from './client.ts'
 
 /** Where the hook finds the service, and how it behaves; the rest of its settings are its defaults. */
 export interface ServiceSettings {
@@ -10,7 +13,7 @@ export interface ServiceSettings {
   readonly wait?: number
 }
 
-/** `SERVICE_...` for a client's environment. */
+/** `SERVICE_...` for an environment. */
 export const serviceEnv = ({ url, key, mode = 'closed', wait }: ServiceSettings): Record<string, string> => ({
   SERVICE_API_URL: url,
   SERVICE_API_KEY: key,
@@ -18,12 +21,32 @@ export const serviceEnv = ({ url, key, mode = 'closed', wait }: ServiceSettings)
   ...(wait === undefined ? {} : { SERVICE_APPROVAL_WAIT: String(wait) }),
 })
 
-/** `service_hook.py` at a client's events, with the documented time-outs unless the client waits `patience` seconds. */
-export function productHooks(client: AgentClient, patience = 90): Required<Hooks> {
-  const at = (event: string, timeout: number): HookCommand => ({
-    command: `${python} -I -S '${hookFile}' ${event} --dialect ${client.name} --timeout ${timeout}`,
-    timeout,
-    block: event === 'pre',
+/** `service_hook.py install` for a run: the client gets the settings that its user would, and nothing else of the service. */
+export function installHook(client: AgentClient, { home }: Place, service: ServiceSettings): void {
+  execFileSync(python, [hookFile, 'install', '--dialect', client.name, '--yes'], {
+    env: { PATH: process.env['PATH'], HOME: home, ...serviceEnv(service) },
   })
-  return { pre: at('pre', patience), post: at('post', 15), end: at('end', 2) }
+}
+
+/** The settings that `install` writes, below the home. */
+export const settingsFiles = {
+  claude: '.claude/settings.json',
+  codex: '.codex/hooks.json',
+  gemini: '.gemini/settings.json',
+  copilot: '.copilot/hooks/countersign.json',
+} as const
+
+/** Changes the installed settings, as somebody might by hand. */
+export function editHooks(client: AgentClient, { home }: Place, change: (text: string) => string): void {
+  const file = join(home, settingsFiles[client.name])
+  writeFileSync(file, change(readFileSync(file, 'utf8')))
+}
+
+/** Ends of sessions that the service has not taken yet. */
+export function endsKept({ home }: Place): string[] {
+  try {
+    return readdirSync(join(home, '.countersign', 'ended-sessions'))
+  } catch {
+    return []
+  }
 }

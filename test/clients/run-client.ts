@@ -76,8 +76,6 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
       PATH: process.env['PATH'],
       HOME: place.home,
       TMPDIR: join(root, 'tmp'),
-      // Ours keeps its notes in the account's own home otherwise, whatever HOME says.
-      XDG_STATE_HOME: join(place.home, 'state'),
       ...client.env(model.url),
       ...env,
     },
@@ -134,4 +132,4 @@ const filesIn = (folder: string): Record<string, string> =>
   )
 
 const describe = (output: { stdout: string; stderr: string }, requests: readonly string[]): string =>
-  [output.stdout, output.stderr, requests.join('\n')].join('\n---\n')
+  [output.stdout, output.stderr, requests.join('\n')].map((text) => text.slice(-4_000)).join('\n---\n')
