@@ -105,8 +105,7 @@ function searchRest(code: string, state: State): void {
 function run(words: readonly string[], call: typeof nothingFed, state: State): void {
   nested(state, () => {
     spend(state, words.length + perCommand)
-    const body = state.functions.get(words[0] ?? '')
-    if (body !== undefined) callFunction(body, words.slice(1), state)
+    for (const body of state.functions.get(words[0] ?? '') ?? []) callFunction(body, words.slice(1), state)
     runProgram(words, state.shell, call)
   })
 }

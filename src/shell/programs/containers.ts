@@ -1,5 +1,6 @@
 import type { Call, Program, Shell } from '../types.ts'
-import { type OptionTable, readOptions } from './options.ts'
+import { otherMachine } from './environment.ts'
+import { type OptionTable, readOptions, valueOf } from './options.ts'
 import { sendingPath, starts } from './paths.ts'
 
 const valued =
@@ -15,10 +16,15 @@ const inContainer: OptionTable = {
 
 const starting = /^(run|exec|create|up|start|attach)$/
 
+const hostOf = (args: readonly string[], at: number): string =>
+  /^(-H|--host)$/.test(args[at] ?? '') ? (args[at + 1] ?? '') : ''
+
 /** docker and its like: what runs in a container is a script, and what it is told to run there is read. */
 export const container: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
   if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` sends data out`)
+  if (args.some((arg, at) => otherMachine(/^(?:-H|--host)(?:=?)(.*)$/s.exec(arg)?.[1] || hostOf(args, at))))
+    shell.note('egress', `\`${name}\` works on another machine`)
   for (const at of starts(args, valued)) {
     let rest = args.slice(at)
     const compose = rest[0] === 'compose' || name === 'docker-compose'
@@ -41,9 +47,11 @@ export const container: Program = (args, shell, call, name) => {
 /** Behind the container's or image's name stands a command. */
 function inside(args: readonly string[], shell: Shell, call: Call, name: string): void {
   shell.note('script', `\`${name}\` runs something in a container`)
-  const { rest } = readOptions(args, inContainer)
-  const words = rest.slice(1)
-  const command = words[0] === '--' ? words.slice(1) : words
+  const read = readOptions(args, inContainer)
+  const words = read.rest.slice(1)
+  const entry = valueOf(read, 'entrypoint')
+  const given = words[0] === '--' ? words.slice(1) : words
+  const command = entry === undefined || entry === '' ? given : [entry, ...given]
   if (shell.attempt(() => shell.run(command, call)) === 'egress')
     shell.note('egress', 'what runs in the container sends data out')
 }

@@ -59,7 +59,7 @@ export const pager: Program = (args, shell, _, name) => {
 
 /** Programs that are opened in a terminal of their own: with a command, or with a shell. */
 export const terminal: Program = (args, shell, call, name) =>
-  name === 'tmux' ? tmux(args, shell) : screen(args, shell, call)
+  name === 'screen' ? screen(args, shell, call) : tmux(args, shell)
 
 function tmux(args: readonly string[], shell: Shell): void {
   const at = args.findIndex((arg, index) => !arg.startsWith('-') && !/^-[fLScT]$/.test(args[index - 1] ?? ''))

@@ -1,5 +1,5 @@
 import { asCode, isDynamic, isPlain, unknown } from '../marks.ts'
-import { harmless, optionsFor, runsCode, runsProgram, searched } from '../tables/environment.ts'
+import { buildTools, harmless, optionsFor, runsCode, runsProgram, searched } from '../tables/environment.ts'
 import type { Shell } from '../types.ts'
 
 /** A variable that is set: whether it makes programs run code (design.md section 5, "exporting `GIT_SSH_COMMAND` ..."). */
@@ -8,6 +8,10 @@ export function readVariable(variable: string, value: string, shell: Shell): voi
   const options = Object.hasOwn(optionsFor, name) ? optionsFor[name] : undefined
   // tar takes its archive, and options, from these as well.
   if (name === 'TAPE') shell.run(['tar', '-f', value])
+  // Docker's client then works on the machine that is named.
+  if (/^(DOCKER|CONTAINER)_HOST$/.test(name) && otherMachine(value))
+    shell.note('egress', 'it makes containers those of another machine')
+  if (buildTools.has(variable) && /\s/.test(value.trim())) sendsInBuilds(value, shell)
   if (name === 'TAR_OPTIONS') shell.run(['tar', ...value.split(/\s+/)])
   if (runsCode.has(name) || /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_)/.test(name)) {
     shell.note('script', 'it sets a variable by which programs run code')
@@ -33,9 +37,21 @@ function code(value: string, shell: Shell): void {
     shell.note('egress', 'a variable makes programs run a command that sends data out')
 }
 
+/** Whether an address is that of a daemon somewhere else. */
+export const otherMachine = (address: string): boolean =>
+  /^(tcp|ssh|https?):\/\//.test(address) &&
+  !/^\w+:\/\/([^/@]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$)/.test(address)
+
+/** A compiler is any command: what builds are told to run counts when it sends. */
+export function sendsInBuilds(value: string, shell: Shell): void {
+  if (shell.attempt(() => shell.code(asCode(value))) === 'egress')
+    shell.note('egress', 'a build is given a command that sends data out')
+}
+
 /** Folders that anybody, or this very command, can write to: relative ones and those for temporary files. */
 function isAnywhere(folder: string): boolean {
   if (folder === unknown || (isDynamic(folder) && folder.startsWith('/'))) return false
+  if (/(^|\/)(node_modules\/\.bin|\.?v?env\/bin|vendor\/bin)\/?$/.test(folder)) return false
   return !folder.startsWith('/') && !folder.startsWith('~')
     ? !isDynamic(folder)
     : /^\/(tmp|var\/tmp|dev\/shm)(\/|$)/.test(folder)

@@ -1,7 +1,7 @@
 import { unknown } from '../marks.ts'
 import type { Program } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
-import { starts } from './paths.ts'
+import { bySubcommand, starts } from './paths.ts'
 
 /** What GitHub's client only reads, or keeps on this machine. */
 const reads: Readonly<Record<string, RegExp>> = {
@@ -57,14 +57,20 @@ export const gh: Program = (args, shell) => {
 const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   const read = readOptions(args, {
     flags: 'i',
-    values: 'fFXHqtp',
-    long: 'field raw-field method header jq template input cache hostname preview',
+    values: 'fFXHqtpd',
+    long: 'field raw-field method header jq template input data cache hostname preview',
     longFlags: 'include paginate silent slurp verbose',
     anywhere: true,
   })
   const method = valueOf(read, 'X', 'method')
-  const sends = has(read, 'f', 'F', 'field', 'raw-field', 'input')
+  const sends = has(read, 'f', 'F', 'field', 'raw-field', 'input', 'd', 'data')
   if (method === undefined ? sends : method.toUpperCase() !== 'GET')
-    shell.note('egress', '`gh api` sends data out')
-  else if (method !== undefined && has(read, 'input')) shell.note('egress', '`gh api` sends data out')
+    shell.note('egress', 'a call of an API sends data out')
+  else if (method !== undefined && has(read, 'input')) shell.note('egress', 'a call of an API sends data out')
+}
+
+/** Other forges' clients: their sending subcommands, and `api` as GitHub's has it. */
+export const forgeApi: Program = (args, shell, call, name) => {
+  if (args[0] === 'api') api(args.slice(1), shell)
+  bySubcommand(args, shell, call, name)
 }

@@ -58,13 +58,29 @@ export const git: Program = (args, shell, call) => {
   if (/^(clone|fetch|pull|ls-remote|submodule|remote|archive)$/.test(subcommand)) addresses(rest, shell)
   if (subcommand === 'submodule' && rest.includes('foreach'))
     shell.code(afterFlags(rest.slice(rest.indexOf('foreach') + 1)).join(' '))
+  if (subcommand === 'config') configured(rest, shell)
   if (subcommand === 'bisect' && rest[0] === 'run') shell.run(rest.slice(1), call)
   if (subcommand === 'hook' && rest.includes('run')) shell.note('script', '`git` runs a hook')
   if (subcommand === 'for-each-repo') shell.note('script', '`git` runs a command in every repository')
 }
 
 const afterFlags = (words: readonly string[]): readonly string[] =>
-  words.slice(words.findIndex((word) => !word.startsWith('-')))
+  words.slice([...words.keys()].find((at) => words[at]?.startsWith('-') !== true) ?? words.length)
+
+/** Settings whose value git runs, or reads further settings from. An alias runs once it is called, and counts then. */
+const runningSetting =
+  /^(core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|attributesfile)|pager\..+|credential\.(.+\.)?helper|diff\.external|(diff|filter|merge|difftool|mergetool|browser|man|guitool)\..+\.(textconv|command|cmd|path|clean|smudge|process|driver)|gpg\.(.+\.)?program|gpg\.ssh\.defaultkeycommand|sequence\.editor|interactive\.difffilter|include(if\..+)?\.path|uploadpack\.packobjectshook|remote\..+\.(uploadpack|receivepack|vcs)|protocol\.ext\.allow|sendemail\..*(cmd|server)|init\.templatedir)$/i
+/** Helpers and programs that come with git or a system, under the names one sets them by. */
+const ownProgram =
+  /^(store|cache|osxkeychain|manager(-core)?|libsecret|wincred|oauth|gh auth git-credential|!(\S*\/)?gh auth git-credential|vim?|nvim|nano|emacs|code --wait|less( -\w+)*|delta|diff-so-fancy|true|false|git-lfs \S+ -- %f|git-lfs filter-process|gpg2?|ssh)$/
+
+/** `git config name value`, with options and the words `set` or `--add` around. */
+function configured(words: readonly string[], shell: Shell): void {
+  if (words.some((word) => /^(--(get|list|unset|remove|rename)|-l$|get$|list$|unset$)/.test(word))) return
+  const [name = '', value] = afterFlags(words).filter((word, at) => at > 0 || word !== 'set')
+  if (value === undefined || !runningSetting.test(name) || ownProgram.test(value)) return
+  setting(`${name}=${value}`, 'c', shell)
+}
 
 /** `-c name=value`, which can name a program for git to run. */
 function setting(text: string, option: string, shell: Shell): void {

@@ -1,3 +1,4 @@
+import { asCode } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
 import { sendingPath, starts } from './paths.ts'
 
@@ -58,6 +59,28 @@ const chains: Readonly<Record<string, Chain>> = {
   lxc: { runs: /^(exec|shell|console)$/ },
   adb: { runs: /^shell$/ },
   luarocks: { runs: /^(test|make)$/ },
+  flatpak: { runs: /^(run|enter)$/ },
+  snap: { runs: /^run$/ },
+  distrobox: { runs: /^(enter|ephemeral)$/ },
+  toolbox: { runs: /^(run|enter)$/ },
+  zellij: { runs: /^(run|action|r|ac)$/ },
+  pueue: { runs: /^add$/ },
+  guix: { runs: /^(shell|environment|repl|time-machine)$/ },
+  pixi: { runs: /^(run|exec|shell)$/ },
+  infisical: { runs: /^run$/ },
+  chamber: { runs: /^exec$/ },
+  teller: { runs: /^(run|sh)$/ },
+  volta: { runs: /^run$/ },
+  tox: { runs: /^(exec|e)$/ },
+  sops: { runs: /^(exec-env|exec-file)$/ },
+  xdotool: { runs: /^exec$/ },
+  csvtool: { runs: /^call$/ },
+  puppet: { runs: /^(apply|agent)$/ },
+  knife: { runs: /^(exec|ssh)$/ },
+  k6: { runs: /^run$/ },
+  service: { runs: /[/]/ },
+  'run-parts': { runs: /^[^-]/ },
+  'start-stop-daemon': { runs: /^[^-]/ },
 }
 
 export const chainNames: readonly string[] = Object.keys(chains)
@@ -68,10 +91,12 @@ export const chain: Program = (args, shell, call, name) => {
   const { runs, quiet, valued, option } = chains[name] ?? { runs: /$^/ }
   if (args.length === 1 && /^(--?(version|help)|-V|-h)$/.test(args[0] ?? '')) return
   const words = name === 'cargo' ? args.filter((arg) => !arg.startsWith('+')) : args
-  if (option !== undefined && words.some((arg) => option.test(arg)))
+  const joined = words.map((arg, at) => (arg === '--config' ? `--config=${words[at + 1] ?? ''}` : arg))
+  if (option !== undefined && joined.some((arg) => option.test(arg)))
     shell.note('script', `\`${name}\` is told which program to run`)
   const from = starts(words, valued)
-  for (const at of from) if (runs.test(words[at] ?? '')) started(words.slice(at + 1), shell, call, name)
+  for (const at of from)
+    if (runs.test(words[at] ?? '')) started(words.slice(name === 'service' ? at : at + 1), shell, call, name)
   const first = words[from[0] ?? words.length]
   if (quiet !== undefined && first !== undefined && !quiet.test(first))
     shell.note('script', `\`${name}\` runs a program of another name`)
@@ -81,7 +106,11 @@ export const chain: Program = (args, shell, call, name) => {
 function started(rest: readonly string[], shell: Shell, call: Parameters<Program>[2], name: string): void {
   const sends = rest
     .slice(0, 12)
-    .some((_, at) => shell.attempt(() => shell.run(rest.slice(at), call)) === 'egress')
+    .some(
+      (word, at) =>
+        shell.attempt(() => shell.run(rest.slice(at), call)) === 'egress' ||
+        (/\s/.test(word) && shell.attempt(() => shell.code(asCode(word))) === 'egress'),
+    )
   if (sends && !/^(go|cargo|swift|dart|flutter|bazel)$/.test(name))
     shell.note('egress', `\`${name}\` starts a program that sends data out`)
   shell.note('script', `\`${name}\` runs code`)

@@ -1,13 +1,13 @@
 import { isTestOrBuild } from '../tables/tools.ts'
-import type { Program } from '../types.ts'
+import type { Call, Program, Shell } from '../types.ts'
+import { sendsInBuilds } from './environment.ts'
+import { fed } from './interpreters.ts'
 
 /** Programs of which one option or operand alone matters. */
 export const others: Readonly<Record<string, Program>> = {
   // `make` of any target is a build (design.md section 5); what it is told to evaluate is not.
-  make: (args, shell) => {
-    if (args.some((arg) => /^(--eval|SHELL=|\.SHELLFLAGS=|MAKEFLAGS=)/.test(arg)))
-      shell.note('script', '`make` is given code')
-  },
+  make: (args, shell, call) => make(args, shell, call),
+  gmake: (args, shell, call) => make(args, shell, call),
   cmake: (args, shell) => {
     if (args.some((arg) => arg.startsWith('-P'))) shell.note('script', '`cmake` runs a script')
     const at = args.indexOf('-E')
@@ -83,10 +83,6 @@ export const others: Readonly<Record<string, Program>> = {
     if (args.some((arg) => /^(https?|rtmps?|rtsp|srt|tcp|udp|ftp|sftp|icecast|gopher):/.test(arg)))
       shell.note('egress', '`ffmpeg` connects to another machine')
   },
-  // Whatever is opened runs with whichever program is set for it.
-  'xdg-open': (args, shell) => {
-    if (args.some((arg) => /^\w+:/.test(arg))) shell.note('script', 'it opens an address in another program')
-  },
   watchexec: (args, shell) => {
     const at = args.findIndex(
       (arg, index) =>
@@ -101,8 +97,13 @@ export const others: Readonly<Record<string, Program>> = {
   },
   perf: (args, shell, call) => {
     const at = args.indexOf('--')
-    if (/^(stat|record|trace)$/.test(args[0] ?? ''))
-      shell.run(at >= 0 ? args.slice(at + 1) : args.slice(1).filter((arg) => !arg.startsWith('-')), call)
+    if (!/^(stat|record|trace|bench)$/.test(args[0] ?? '')) return
+    if (at < 0) suspectSenders(args.slice(1), shell)
+    shell.run(at >= 0 ? args.slice(at + 1) : args.slice(1).filter((arg) => !arg.startsWith('-')), call)
+  },
+  jobs: (args, shell, call) => {
+    const at = args.indexOf('-x')
+    if (at >= 0) shell.run(args.slice(at + 1), call)
   },
   // `vercel` alone deploys
   vercel: (args, shell) => {
@@ -112,6 +113,54 @@ export const others: Readonly<Record<string, Program>> = {
     )
       shell.note('egress', '`vercel` deploys')
   },
+}
+
+/**
+ * A makefile that the command itself holds, and code among the arguments. Variables are what builds are made of; one is code
+ * where make would run it at once, or where it is a command that sends.
+ */
+function make(args: readonly string[], shell: Shell, call: Call): void {
+  const given = args.flatMap((arg, at) => [
+    ...(/^--eval=(.*)$/s.exec(arg)?.slice(1) ?? []),
+    ...(arg === '--eval' ? [args[at + 1] ?? ''] : []),
+  ])
+  const stdin = args.some(
+    (arg, at) => /^(-f|--file|--makefile)$/.test(args[at - 1] ?? '') && /^(-|\/dev\/)/.test(arg),
+  )
+  if (stdin || args.some((arg) => /^(-f|--file=|--makefile=)(-|\/dev\/)/.test(arg)))
+    given.push(...fed(call), ...(call.input === undefined && call.files.length === 0 ? [''] : []))
+  for (const text of given) {
+    shell.note('script', '`make` is given code')
+    for (const line of text.split('\n')) {
+      const recipe = /^\t[@+-]*(.*)$/s.exec(line)?.[1] ?? /^[^#=]*?;(.*)$/s.exec(line)?.[1]
+      if (recipe !== undefined) shell.code(recipe)
+    }
+    evaluatedByMake(text, shell)
+  }
+  for (const arg of args) {
+    const [, name = '', how = '', value = ''] = /^([.\w]+)((?:[!?+]|::?:?)?=)(.*)$/s.exec(arg) ?? []
+    if (how === '') continue
+    if (/^(SHELL|\.SHELLFLAGS|MAKEFLAGS)$/.test(name)) shell.note('script', '`make` is given code')
+    if (how === '!=') {
+      shell.note('script', '`make` is given code')
+      shell.code(value)
+    } else evaluatedByMake(value, shell)
+    if (/\s/.test(value.trim())) sendsInBuilds(value, shell)
+  }
+}
+
+/** `$(shell ...)` in a text of make's. */
+function evaluatedByMake(text: string, shell: Shell): void {
+  for (const [, code = ''] of text.matchAll(/\$[({]shell\s+([^)}]*)/g)) {
+    shell.note('script', '`make` is given code')
+    shell.code(code)
+  }
+}
+
+/** Some word may be the first of a command. */
+function suspectSenders(args: readonly string[], shell: Shell): void {
+  if (args.slice(0, 12).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress'))
+    shell.note('egress', 'it starts a program that sends data out')
 }
 
 function compiler(args: readonly string[], shell: Parameters<Program>[1], _: unknown, name: string): void {

@@ -6,10 +6,11 @@ import { isDynamic, isPlain, one, star, withoutUnknowns } from '../marks.ts'
 import type { Call, Program, Shell } from '../types.ts'
 import { awk } from './awk.ts'
 import { builtins } from './builtins.ts'
+import { desktop } from './desktop.ts'
 import { cluster, container } from './containers.ts'
 import { ed, emacs, pager, script, terminal, vim } from './editors.ts'
 import { fd, find, lookup, rg } from './finders.ts'
-import { gh } from './forge.ts'
+import { forgeApi, gh } from './forge.ts'
 import { git } from './git.ts'
 import { interpreter, shellProgram, sourced } from './interpreters.ts'
 import { chain, chainNames } from './languages.ts'
@@ -18,6 +19,8 @@ import { packageManager, runner, runnerBehind, tasks } from './packages.ts'
 import { bySubcommand } from './paths.ts'
 import { sed } from './sed.ts'
 import { aws, backup, copier, gcloud, rsync, tar } from './stores.ts'
+import { readRunning } from './running.ts'
+import { onlyFiles, readAddresses, readBehindDashes } from './unknown.ts'
 import { parallel, su, wrapper, xargs } from './wrappers.ts'
 
 /** A sender: always, but for a question about the program itself. */
@@ -41,6 +44,7 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...of(chainNames, chain),
   ...Object.entries(builtins),
   ...Object.entries(others),
+  ...desktop,
   ...all('source .', sourced),
   ...all('readarray', builtins['mapfile'] as Program),
   ...all('xargs', xargs),
@@ -48,6 +52,7 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...all('su runuser', su),
   ...all('git', git),
   ...all('gh', gh),
+  ...all('glab hub', forgeApi),
   ...all('npm yarn pnpm', packageManager),
   ...all('npx pnpx bunx uvx dlx', runner),
   ...all('uv', runnerBehind(['run', 'tool run', 'x'])),
@@ -71,14 +76,14 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...all('fd fdfind', fd),
   ...all('rg', rg),
   ...all(
-    'dig nslookup host drill kdig delv resolvectl getent ping ping6 traceroute tracepath mtr arping fping',
+    'dig nslookup host drill kdig delv resolvectl systemd-resolve getent avahi-resolve ping ping6 traceroute tracepath mtr arping fping ssh-keyscan ntpdate sntp snmpget snmpwalk ldapsearch',
     lookup,
   ),
   ...all('vi vim nvim view gvim rvim vimdiff', vim),
   ...all('ed ex', ed),
   ...all('emacs emacsclient', emacs),
   ...all('less more most man', pager),
-  ...all('tmux screen', terminal),
+  ...all('tmux byobu screen', terminal),
   ...all('script', script),
 ])
 
@@ -122,6 +127,12 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   if (name !== undefined) programs.get(name)?.(args, shell, call, name)
   // `git-push` is `git push`.
   else if (file.startsWith('git-')) programs.get('git')?.([file.slice(4), ...args], shell, call, 'git')
+  if (args.length === 0) return
+  const plain = name ?? file.toLowerCase().replace(/\.exe$/, '')
+  readRunning(plain, args, shell)
+  if (onlyFiles(plain)) return
+  readAddresses(args, shell)
+  if (name === undefined) readBehindDashes(args, shell, call)
 }
 
 /** A program's name in the tables: without `.exe`, its version, or the `g` of GNU tools elsewhere; any case. */
@@ -130,6 +141,8 @@ function known(file: string): string | undefined {
   if (programs.has(name)) return name
   const unversioned = name.replace(/-?\d+(\.\d+)*[a-z]?$/, '')
   if (unversioned !== name && programs.has(unversioned)) return unversioned
+  // What starts programs for the system, or for another processor.
+  if (/^ld(-linux|-musl)?[\w-]*\.so(\.\d+)?$|^qemu-(?!img|nbd|io)\w+(-static)?$/.test(name)) return 'loader'
   return /^g(sed|tar|find|xargs|timeout|env|nohup|nice|stdbuf|make|split|sort)$/.test(name)
     ? name.slice(1)
     : undefined

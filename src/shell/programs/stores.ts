@@ -38,6 +38,9 @@ const awsCopy = {
 }
 
 export const aws: Program = (args, shell) => {
+  // What an argument takes from a file is sent with the call.
+  if (args.some((arg) => /^(--[\w-]+=)?fileb?:\/\//.test(arg)))
+    shell.note('egress', '`aws` sends what is in a file')
   for (const at of starts(args, globals)) {
     const [service = '', ...rest] = args.slice(at)
     const from = starts(rest, globals)[0] ?? rest.length
@@ -81,8 +84,7 @@ export const copier: Program = (args, shell, _, name) => {
   const operands = args.slice(verb + 1).filter((word) => !word.startsWith('-'))
   if (/^(signurl|presign|put|pipe|upload|share)/.test(args[verb] ?? ''))
     return shell.note('egress', `\`${name}\` sends data out`)
-  if (name === 'rclone')
-    copies(operands, shell, name, (word) => bucket.test(word) || /^:?[\w. -]+:/.test(word))
+  if (name === 'rclone') copies(operands, shell, name, (word) => bucket.test(word) || /^:?[^/:]+:/.test(word))
   // `mc` names a store like a folder.
   else if (name === 'mc' || name === 'mcli')
     copies(operands, shell, name, (word) => !/^[./~]/.test(word) && word.includes('/'))

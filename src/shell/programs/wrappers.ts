@@ -27,6 +27,7 @@ export const wrapper: Program = (args, shell, call, name) => {
   }
   assign()
   rest = rest.slice(table.skip ?? 0)
+  if (name === 'dotenv' && rest[0] === 'run') rest = rest.slice(1)
   if (rest[0] === '--') rest = rest.slice(1)
   assign()
   const options = table.code?.split(' ') ?? []
@@ -58,7 +59,8 @@ function splitString(args: readonly string[], own: number): string[] | undefined
   const attached = (args[at] ?? '').replace(/^-[iv0]*S|^--split-string=?/, '')
   const text = attached === '' ? (args[at + 1] ?? '') : attached
   const rest = args.slice(attached === '' ? at + 2 : at + 1)
-  return ['env', ...text.replaceAll(/["'\\]/g, '').split(/\s+/), ...rest].filter((word) => word !== '')
+  const plain = text.replaceAll(/\\[_tnrvf]/g, ' ').replaceAll(/["'\\]/g, '')
+  return ['env', ...plain.split(/\s+/), ...rest].filter((word) => word !== '')
 }
 
 /** `xargs` adds what it reads to the command; with `-I` it replaces a word of it. */

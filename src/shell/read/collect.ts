@@ -56,7 +56,7 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
     }
     case 'Function': {
       const body = newBody()
-      state.functions.set(node.name.value, body)
+      state.functions.set(node.name.value, [...(state.functions.get(node.name.value) ?? []), body])
       visit(node.body, { ...place, body, source: undefined }, state)
       return
     }
@@ -120,6 +120,8 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       return
     case 'HereString':
     case 'HereDoc':
+      // bash takes a delimiter as it stands, a parser may not.
+      if (node.type === 'HereDoc' && /[$`]/.test(node.delimiter?.text ?? '')) unread(place.text, state)
       state.texts.push(() => redirected([node], state, true))
       break
     case 'Redirect':
@@ -158,6 +160,11 @@ function parameterGuards(
   const keys = operation?.type === 'Names' || index?.value === '@' || index?.value === '*'
   if (node.prefix === '!' && !keys) state.shell.note('script', 'a variable names the variable that is read')
   if (operation?.type === 'Unknown') unread(text, state)
+  // `${x:=word}` sets x.
+  if (operation?.type === 'Default' && operation.operator.endsWith('=')) {
+    const { operand } = operation
+    define(state, node.parameter, { append: false, values: () => assignedValues(operand, state) })
+  }
   if (operation?.type === 'Transform' && /P/.test(operation.operand.value))
     state.shell.note('script', "a variable's value is read as shell code")
 }

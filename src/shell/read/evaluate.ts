@@ -55,7 +55,10 @@ export function callFunction(body: FunctionBody, args: readonly string[], state:
 
 /** A function nobody was seen to call counts as called, with unknown arguments (design.md section 5). */
 export function evaluateUncalled(state: State): void {
-  for (const body of state.functions.values()) if (!body.called) withArguments(body, undefined, state)
+  // Reading one may define others.
+  const uncalled = (): FunctionBody | undefined =>
+    [...state.functions.values()].flat().find((body) => !body.called)
+  for (let body = uncalled(); body !== undefined; body = uncalled()) withArguments(body, undefined, state)
 }
 
 function withArguments(body: FunctionBody, args: readonly string[] | undefined, state: State): void {

@@ -35,6 +35,20 @@ export function changed(text: string, operator: string, first: string, second: s
   }
 }
 
+/** The elements that `${a[@]:from:count}` takes; of `$@`, which counts from one, and from `$0` at nought. */
+export function slicedElements(
+  value: readonly string[],
+  offset: string,
+  length: string,
+  name: string,
+): readonly string[] {
+  const [from, count] = [Number(offset.trim()), length.trim() === '' ? value.length : Number(length.trim())]
+  if (!Number.isInteger(from) || !Number.isInteger(count) || count < 0) return [unknown]
+  const first = /^[@*]$/.test(name) && from > 0 ? from - 1 : from
+  const start = Math.max(0, first < 0 ? value.length + first : first)
+  return value.slice(start, start + count)
+}
+
 function sliced(text: string, offset: string, length: string): string {
   const [from, count] = [Number(offset.trim()), length.trim() === '' ? text.length : Number(length.trim())]
   if (!Number.isInteger(from) || !Number.isInteger(count)) return unknown

@@ -2,7 +2,7 @@ import type { Command } from 'unbash'
 import { unknown } from '../marks.ts'
 import { inputOf } from './input.ts'
 import { define, type Source, type State } from './state.ts'
-import { valuesOf } from './variables.ts'
+import { separators, valuesOf } from './variables.ts'
 import { expandWords } from './words.ts'
 
 /** Options with a value of the builtins that set variables. */
@@ -32,8 +32,11 @@ export function defineByBuiltin(command: Command, source: Source | undefined, st
       defineRead(command, args, source, state)
       return
     case 'printf':
-      if (args[0] !== '-v') return
-      define(state, args[1] ?? '', { append: false, values: () => printfValues(words.slice(2), state) })
+      if (args[0]?.startsWith('-v') !== true) return
+      {
+        const [name, from] = args[0] === '-v' ? [args[1] ?? '', 2] : [args[0].slice(2), 1]
+        define(state, name, { append: false, values: () => printfValues(words.slice(from), state) })
+      }
       return
     case 'declare':
     case 'typeset':
@@ -79,14 +82,16 @@ function defineRead(
     else if (!arg.startsWith('-')) names.push(arg)
   }
   const whole = names.length === 1
+  const elements = name === 'read' && args.some((arg) => /^-[a-zA-Z]*a$/.test(arg))
   for (const [at, each] of names.entries()) {
     const values = (): string[][] => {
       const input = inputOf(command, source, state)
       if (input === undefined) return [[unknown]]
       const lines = input.split('\n').filter((line) => line.trim() !== '')
       if (name !== 'read') return [lines]
+      if (elements) return lines.map((line) => line.trim().split(separators(state)))
       // A loop reads every line, one after another.
-      return lines.map((line) => [whole ? line.trim() : (line.trim().split(/\s+/)[at] ?? '')])
+      return lines.map((line) => [whole ? line.trim() : (line.trim().split(separators(state))[at] ?? '')])
     }
     define(state, each, { append: false, values })
   }

@@ -46,7 +46,8 @@ export interface FunctionBody extends Body {
 export interface State {
   readonly shell: Shell
   readonly definitions: Map<string, Definition[]>
-  readonly functions: Map<string, FunctionBody>
+  /** Every definition of a name: which of them a call finds depends on when each is made. */
+  readonly functions: Map<string, readonly FunctionBody[]>
   /** Values that were worked out, while nothing more is assigned. */
   readonly values: Map<string, readonly Value[]>
   /** Names whose value is being worked out, and how many of their definitions may be used for it. */

@@ -9,9 +9,10 @@ const preset: Readonly<Record<string, string>> = {
   SHELL: 'bash',
   IFS: ' ',
   HOME: `/${unknown}`,
-  PWD: `/${unknown}`,
+  // Where the command runs: whatever it finds there may be its own.
+  PWD: '.',
   OLDPWD: `/${unknown}`,
-  TMPDIR: `/${unknown}`,
+  TMPDIR: '/tmp',
 }
 
 /** Every value a variable may have, by the assignments of the whole command; what it does not set is unknown. */
@@ -64,6 +65,16 @@ function positionals(name: string, state: State): readonly Value[] {
   if (lists.length > mostAlternatives) return [[unknown]]
   if (name === '@' || name === '*') return lists
   return lists.map((list) => [list[Number(name) - 1] ?? ''])
+}
+
+/** What stands between the elements of `"$*"`: the first character of `IFS`. */
+export function jointOf(state: State): string {
+  if (!state.definitions.has('IFS')) return ' '
+  const set = valuesOf('IFS', state).flat()
+  const [only = ''] = set
+  return set.every((each) => each.slice(0, 1) === only.slice(0, 1)) && isPlain(only)
+    ? only.slice(0, 1)
+    : unknown
 }
 
 /** What splits unquoted values into fields: white space, and whatever the command sets `IFS` to. */

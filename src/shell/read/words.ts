@@ -3,9 +3,9 @@ import { longestWord, mostAlternatives, perCode } from '../limits.ts'
 import { isDynamic, isPlain, one, output, star, unknown, withoutUnknowns } from '../marks.ts'
 import { splitBraces } from './braces.ts'
 import { outputOf } from './output.ts'
-import { changed } from './parameters.ts'
+import { changed, slicedElements } from './parameters.ts'
 import { type State, spend, type Value } from './state.ts'
-import { separators, valuesOf } from './variables.ts'
+import { jointOf, separators, valuesOf } from './variables.ts'
 
 /*
  * A word as the shell makes it: quotes gone, variables filled in where the command sets them, split into fields. One
@@ -59,11 +59,14 @@ export function assignedValues(value: Word | ArrayValue, state: State): readonly
   if (value.type === 'Word') return textsOf(value, state).map((text) => [text])
   return product(
     value.elements.map((element) =>
-      piecesOf(element, state).map((pieces) => fieldsOf(pieces, separators(state))),
+      piecesOf(element, state).map((pieces) => fieldsOf(pieces, separators(state)).map(withoutKey)),
     ),
     [unknown],
   )
 }
+
+/** `([key]=value)`: an element that says where it goes. */
+const withoutKey = (field: string): string => /^\[[^\]]*\]\+?=(.*)$/s.exec(field)?.[1] ?? field
 
 const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUnknowns(part.text) })
 const joined = (readings: readonly Pieces[]): string[] =>
@@ -167,7 +170,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
     case 'ProcessSubstitution':
       return [[stretch('/dev/fd/63', false)]]
     case 'SimpleExpansion':
-      return filled(part.text.slice(1), valuesOf(part.text.slice(1), state), quoted)
+      return filled(part.text.slice(1), valuesOf(part.text.slice(1), state), quoted, jointOf(state))
     case 'ParameterExpansion':
       return parameterReadings(part, quoted, state)
     case 'CommandExpansion': {
@@ -192,7 +195,9 @@ function parameterReadings(
   if (prefix === '!') values = values.flatMap(([name = '']) => valuesOf(name, state))
   const index = part.index?.value
   if (index !== undefined) values = elements(values, index)
-  if (operation === undefined) return filled(index ?? part.parameter, values, quoted)
+  const which = index ?? part.parameter
+  const joint = jointOf(state)
+  if (operation === undefined) return filled(which, values, quoted, joint)
   if (operation.type === 'Default') {
     const operand = partsOf(operation.operand.parts ?? [], quoted, state)
     const plain =
@@ -200,16 +205,18 @@ function parameterReadings(
     // `${x+word}` is the word or nothing, whatever is known of x.
     const own = operation.operator.endsWith('+')
       ? [[stretch('', quoted, !quoted)]]
-      : filled(index ?? part.parameter, values, quoted)
+      : filled(which, values, quoted, joint)
     return operation.operator.endsWith('?') ? own : [...own, ...plain]
   }
   if (operation.type === 'Transform' && operation.operand.value.includes('P')) prompts(values, state)
   const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
-  return filled(
-    index ?? part.parameter,
-    values.map((value) => value.map((text) => changed(text, operation.operator, first, second))),
-    quoted,
-  )
+  // `${a[@]:1:2}` and `${@:2}` take elements, not characters.
+  const lists = which === '@' || which === '*'
+  const made =
+    operation.type === 'Slice' && lists
+      ? values.map((value) => slicedElements(value, first, second, part.parameter))
+      : values.map((value) => value.map((text) => changed(text, operation.operator, first, second)))
+  return filled(which, made, quoted, joint)
 }
 
 const isList = (part: Part): boolean =>
@@ -238,12 +245,15 @@ function elements(values: readonly Value[], index: string): readonly Value[] {
   return values.flatMap((value) => value.map((text) => [text]))
 }
 
-/** Values put into a word. `$@` and `${a[@]}` keep their elements apart, even between double quotes. */
-function filled(which: string, values: readonly Value[], quoted: boolean): Pieces[] {
+/**
+ * Values put into a word. `$@` and `${a[@]}` keep their elements apart, even between double quotes; `$*` and `${a[*]}` have
+ * `joint` between them there.
+ */
+function filled(which: string, values: readonly Value[], quoted: boolean, joint = ' '): Pieces[] {
   if (values.length > mostAlternatives) return [[stretch(unknown, quoted, !quoted)]]
   return values.map((value) => {
     if (which !== '@' && which !== '*') return [stretch(value[0] ?? '', quoted, !quoted)]
-    if (quoted && which === '*') return [stretch(value.join(' '), true)]
+    if (quoted && which === '*') return [stretch(value.join(joint), true)]
     // Between quotes too, what is not known of `"$@"` can be no word at all.
     return value.map((text, at) => stretch(text, quoted && text !== unknown, !quoted, at > 0))
   })

@@ -25,7 +25,8 @@ export const interpreters: ReadonlyMap<string, readonly string[]> = new Map([
     psql mysql mariadb sqlite3 sqlite mongosh mongo cqlsh clickhouse-client isql sqlcmd sqlplus usql duckdb pgcli mycli litecli
     gdb lldb m4 wasmtime wasmer wine mono ansible ansible-playbook ansible-console
     rails streamlit uvicorn gunicorn flask celery hypercorn pm2 forever supervisord
-    wolframscript maxima sage tmuxinator
+    wolframscript maxima sage tmuxinator gnuplot jrunscript salt salt-call knife-exec osqueryi
+    claude codex gemini copilot aider opencode cursor-agent goose llm sgpt aichat openai
     vbscript cscript wscript mshta rundll32 regsvr32 autoit ahk`).map((name): [string, string[]] => [
     name,
     [...common, '-h'],

@@ -12,7 +12,9 @@ const unmistakable = `
   croc wormhole magic-wormhole ngrok cloudflared localtunnel frpc chisel
   sendmail mailx s-nail mutt neomutt msmtp ssmtp swaks mpack pastebinit
   websocat wscat grpcurl kcat kafkacat mosquitto_pub whois gh-pages gnutls-cli ztcp azcopy
-  semantic-release release-it surge git-push git-send-email`
+  semantic-release release-it surge git-push git-send-email
+  nsupdate ldapmodify ldapadd snmpset snmptrap mongoimport apprise kdeconnect-cli bluetooth-sendto irssi weechat
+  hurl artillery sonar-scanner datadog-ci gst-launch-1.0`
 
 /** These are words of other languages, or of addresses, as well. */
 const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
@@ -142,6 +144,19 @@ const sending: Readonly<Record<string, string>> = {
   heroku: 'container:push|builds:create|run|ps:exec',
   openssl: 's_client|s_server|ocsp',
   adb: 'push|sync',
+  vault: 'kv put|kv patch|write',
+  consul: 'kv put|event',
+  etcdctl: 'put',
+  nats: 'pub|publish|req|request|kv put|object put',
+  ctr: 'images push|image push|i push',
+  cosign: 'upload|attach|attest|sign',
+  snyk: 'monitor',
+  jira: 'issue create|issue comment|issue edit',
+  slack: 'chat send|file upload',
+  code: 'tunnel',
+  devtunnel: 'host',
+  syncthing: 'serve|cli',
+
   codecov: 'upload|do-upload|upload-process',
   'sentry-cli': 'upload-dif|sourcemaps upload|releases files|send-event|debug-files upload',
 }

@@ -1,0 +1,107 @@
+import { isDynamic } from '../marks.ts'
+import { classifyPowerShell } from '../powershell.ts'
+import type { Program } from '../types.ts'
+import { has, readOptions, valueOf } from './options.ts'
+import { bySubcommand } from './paths.ts'
+
+const local = /^(localhost|127\.0\.0\.1|\[?::1\]?|\/.*|)$/
+
+/** A browser that is given an address asks there for it, whatever the address says. */
+const browser: Program = (args, shell, _, name) => {
+  if (args.some((arg) => /^(?!file:)\w+:\/\//i.test(arg)))
+    shell.note('egress', `\`${name}\` opens an address`)
+}
+
+/** Whatever is opened runs with whichever program is set for it. */
+const opener: Program = (args, shell) => {
+  if (args.some((arg) => /^\w\w+:/.test(arg))) shell.note('script', 'it opens an address in another program')
+  else if (
+    args.some((arg) => /^-\w*a|\.(sh|command|app|desktop|workflow|terminal|scpt|py|jar)\/?$/.test(arg))
+  )
+    shell.note('script', 'it opens a program')
+}
+
+/** A program that sends only when it is told a host, by one of these options. */
+const withHost =
+  (letters: string, long: string): Program =>
+  (args, shell, _, name) => {
+    const read = readOptions(args, { values: letters, long, anywhere: true })
+    const hosts = read.options.flatMap(([option, value]) =>
+      letters.includes(option) || long.split(' ').includes(option) ? [value ?? ''] : [],
+    )
+    const host = (text: string): string =>
+      text.replace(/^\w+:\/\/([^/@]*@)?/, '').replace(/(?<=^[^:]*):\d+(\/.*)?$|\/\d*$/, '')
+    if (hosts.some((text) => !local.test(host(text))))
+      shell.note('egress', `\`${name}\` sends to another machine`)
+  }
+
+/** PowerShell and Windows' own shell, started from another one: a script, and egress where their own words say so. */
+const windows: Program = (args, shell, _, name) => {
+  if (args.length === 1 && /^(--version|--help|-V|-h|-\?|\/\?)$/i.test(args[0] ?? '')) return
+  shell.note('script', `\`${name}\` runs code`)
+  const { kind, because } = classifyPowerShell(args.join(' '))
+  if (kind === 'egress') shell.note('egress', because)
+}
+
+const names = (list: string, program: Program): [string, Program][] =>
+  list.split(' ').map((name) => [name, program])
+
+/** What opens, prints, mounts or speaks to a server: by an address, or an option that names a host. */
+export const desktop: ReadonlyMap<string, Program> = new Map([
+  ...names(
+    'firefox google-chrome google-chrome-stable chromium chromium-browser chrome brave brave-browser msedge microsoft-edge opera vivaldi epiphany konqueror falkon',
+    browser,
+  ),
+  ...names(
+    'xdg-open open sensible-browser x-www-browser www-browser wslview gnome-open kde-open exo-open',
+    opener,
+  ),
+  ...names('gio', (args, shell, call, name) =>
+    args[0] === 'open' || args[0] === 'launch' ? opener(args.slice(1), shell, call, name) : undefined,
+  ),
+  ...names('redis-cli valkey-cli keydb-cli', withHost('hu', 'host uri')),
+  ...names('lp lpr cancel lpadmin', withHost('hHv', 'host')),
+  ...names('logger', withHost('n', 'server')),
+  ...names('pwsh powershell cmd', windows),
+  ...names('mount mount.nfs mount.cifs mount_nfs mount_smbfs', (args, shell) => {
+    if (args.some((arg) => /^\/\/[^/]|^[\w.-]+:\//.test(arg)))
+      shell.note('egress', '`mount` opens a folder of another machine')
+  }),
+  ...names('gpg gpg2', (args, shell) => {
+    if (args.some((arg) => /^--send-keys?$/.test(arg))) shell.note('egress', '`gpg` sends keys')
+    else if (args.some((arg) => /^--(recv|search|refresh)-keys?$/.test(arg)) && args.some(isDynamic))
+      shell.note('egress', '`gpg` asks for a name that is only known when it runs')
+  }),
+  ...names('dc', (args, shell, call) => {
+    const read = readOptions(args, { values: 'ef', long: 'expression file', flags: 'Vh' })
+    for (const text of [valueOf(read, 'e', 'expression'), call.input]) runsAfter(text, shell)
+  }),
+  ...names('debugfs', (_, shell, call) => runsAfter(call.input, shell)),
+  ...names('az', (args, shell, call, name) => {
+    bySubcommand(args, shell, call, name)
+    const read = readOptions(args.slice(1), { values: 'mbu', long: 'method body url', anywhere: true })
+    if (args[0] !== 'rest') return
+    if (has(read, 'b', 'body') || !/^get$/i.test(valueOf(read, 'm', 'method') ?? 'get'))
+      shell.note('egress', '`az rest` sends data out')
+  }),
+  ...names('apt apt-get aptitude', (args, shell) => {
+    const read = readOptions(args, { values: 'otca', long: 'option config-file', anywhere: true })
+    for (const [option, value = ''] of read.options) {
+      if (option !== 'o' && option !== 'option') continue
+      const code = /(?:invoke|options|-hook)[\w-]*(?:::[\w-]*)*=(.*)$/is.exec(value)?.[1]
+      if (code === undefined) continue
+      shell.note('script', '`apt` is told which program to run')
+      shell.code(code)
+    }
+  }),
+])
+
+/** Programs that pass what stands behind `!` to a shell. */
+function runsAfter(text: string | undefined, shell: Parameters<Program>[1]): void {
+  for (const line of (text ?? '').split('\n')) {
+    const code = /!(?![<>=])(.*)$/s.exec(line)?.[1]
+    if (code === undefined || code.trim() === '') continue
+    shell.note('script', 'what stands behind a mark is run by a shell')
+    shell.code(code)
+  }
+}

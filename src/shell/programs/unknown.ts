@@ -1,0 +1,28 @@
+import { output } from '../marks.ts'
+import { fileTools } from '../tables/running.ts'
+import type { Call, Shell } from '../types.ts'
+
+/** `program ... -- command`: a program nobody here knows may run what stands behind the dashes. */
+export function readBehindDashes(args: readonly string[], shell: Shell, call: Call): void {
+  const at = args.indexOf('--')
+  const rest = at < 0 ? [] : args.slice(at + 1)
+  if (rest.length > 1 && shell.attempt(() => shell.run(rest, call)) === 'egress')
+    shell.note('egress', 'a program is given a command that sends data out')
+}
+
+const here = /^(file:|\w+:\/\/([^/@\s]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$))/i
+
+/**
+ * An address that a program is given to open and that carries what a command prints: `pip install -i https://$(...)`. What
+ * prints or edits texts opens nothing.
+ */
+export function readAddresses(args: readonly string[], shell: Shell): void {
+  for (const arg of args) {
+    const address = /^(?:--?[\w-]+=)?(\w[\w+.-]*:\/\/.*)$/s.exec(arg)?.[1]
+    if (address !== undefined && address.includes(output) && !here.test(address))
+      return shell.note('egress', 'an address is made of what a command prints')
+  }
+}
+
+/** Whether a program only prints, looks at or changes files and texts, as the common ones do. */
+export const onlyFiles = (name: string): boolean => fileTools.has(name)
