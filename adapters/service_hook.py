@@ -1130,7 +1130,8 @@ def post(answer, options):
 
 
 def end(answer, options):
-    """Ends the session; leaves a note, which the next `pre` sends, until the service has taken it."""
+    """Ends the session; leaves a note until the service has taken it. What this process had no time for, one that its
+    client does not wait for goes on with, and the next `pre` after that."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
@@ -1138,8 +1139,11 @@ def end(answer, options):
     settings.check()
     # Noted first: clients end this process soon, whether or not it has been able to tell.
     note = keep_end(settings, session_id)
-    if send_end(settings, session_id, time.monotonic() + 1.2) and note is not None:
-        os.unlink(note)
+    if send_end(settings, session_id, time.monotonic() + 1.0):
+        if note is not None:
+            os.unlink(note)
+    elif note is not None:
+        start_beside("deliver", options)
     answer.allow()
 
 
@@ -1206,20 +1210,42 @@ def flush_ends(settings, call, options):
         except OSError:
             pass
     if names:
-        import subprocess
+        start_beside("flush", options)
 
-        command = [sys.executable, "-I", "-S", os.path.abspath(__file__), "flush"]
-        if options.config is not None:
-            command += ["--config", options.config]
-        null = subprocess.DEVNULL
-        try:
-            subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
-        except OSError:
-            pass
+
+def start_beside(command, options):
+    """Another process of this program, of which neither this one's client nor its terminal knows."""
+    import subprocess
+
+    words = [sys.executable, "-I", "-S", os.path.abspath(__file__), command]
+    if options.config is not None:
+        words += ["--config", options.config]
+    null = subprocess.DEVNULL
+    detached = getattr(subprocess, "DETACHED_PROCESS", 0)  # Windows has no sessions to start
+    try:
+        subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True, creationflags=detached)
+    except OSError:
+        pass
+
+
+def deliver(answer, options):
+    """Tries for a minute what the end of a session had no time for."""
+    pause = 1
+    while not flush_all(options):
+        time.sleep(pause)
+        pause *= 2
+    answer.allow()
 
 
 def flush(answer, options):
-    """Sends the ends of this service that were left behind, the oldest first; stops when it is out of reach again."""
+    """Tries once."""
+    flush_all(options)
+    answer.allow()
+
+
+def flush_all(options):
+    """Sends the ends of this service that were left behind, the oldest first; stops when it is out of reach again, and
+    says whether none is left."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()
@@ -1232,11 +1258,11 @@ def flush(answer, options):
                 os.unlink(path)
             elif "." not in name and name == end_file(settings.api_url, session_id):
                 if not send_end(settings, session_id, time.monotonic() + 5):
-                    break
+                    return False
                 os.unlink(path)
         except FileNotFoundError:
             pass  # another process was faster
-    answer.allow()
+    return True
 
 
 # --- install --------------------------------------------------------------------------------------------------------
@@ -2282,7 +2308,7 @@ def main(words):
         options = Options(words[1:])
         answer.dialect = options.dialect if command == "pre" else None
     except Refused as error:
-        if command in ("post", "end", "flush"):
+        if command in ("post", "end", "flush", "deliver"):
             answer.allow("countersign: " + str(error))
         answer.deny("countersign: " + str(error))
     if command == "pre":
@@ -2294,9 +2320,9 @@ def main(words):
     if command == "end":
         answer.deadline = options.started + 1.8
         guarded(answer, end, options, False)
-    if command == "flush":
+    if command in ("flush", "deliver"):
         answer.deadline = options.started + 60
-        guarded(answer, flush, options, False)
+        guarded(answer, flush if command == "flush" else deliver, options, False)
     answer.deny(USAGE)
 
 

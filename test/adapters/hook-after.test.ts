@@ -1,9 +1,9 @@
-import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { until } from '../stack/until.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
-import { runHook } from './run-hook.ts'
+import { runHook, startHook } from './run-hook.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
 /* `post` and `end`: they tell, and are never in the way. */
@@ -147,49 +147,64 @@ describe('end', () => {
     expect(left()).toEqual([])
   })
 
+  /** Ended in the middle of telling: nobody goes on with it. */
+  const stopped = async (): Promise<void> => {
+    service.script = () => {}
+    const { child, ended } = startHook({ args, env, event })
+    await until('the service is told', () => ends().length === 1)
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject(done)
+    service.script = (_asked, socket) => reply(socket, 200, allowed)
+    service.asked.length = 0
+  }
+
   test.each([
     ['answers nothing', () => void (service.script = () => {})],
     ['is broken', () => void (service.script = (_asked, socket) => reply(socket, 500, {}))],
-  ])('a service that %s: over in time, and told by the next call', async (_name, breaks) => {
+  ])('a service that %s: over in two seconds, and told once it is well again', async (_name, breaks) => {
     breaks()
     const ended = await runHook({ args, env, event })
     expect(ended).toMatchObject(done)
-    expect(left()).toHaveLength(1)
+    expect(ended.seconds).toBeLessThan(2)
     expect(readFileSync(join(home, '.countersign', 'ended-sessions', left()[0] as string), 'utf8')).toBe(
       'session/1',
     )
-
-    service.script = (_asked, socket) => reply(socket, 200, allowed)
     service.asked.length = 0
-    expect(await runHook({ args: ['pre'], env, event: pre('session-2') })).toMatchObject({ code: 0 })
-    await until('the end is told', () => ends().length === 1 && left().length === 0)
+    service.script = (_asked, socket) => reply(socket, 200, allowed)
+    await until('the end is told', () => left().length === 0)
     expect(ends()).toEqual(['session/1'])
   })
 
-  test('a service that is not there: over in time', async () => {
+  test('a service that is not there: over in two seconds', async () => {
     const ended = await runHook({ args, env: { ...env, SERVICE_API_URL: nowhere }, event })
     expect(ended).toMatchObject(done)
+    expect(ended.seconds).toBeLessThan(2)
     expect(left()).toHaveLength(1)
+    // Nothing is left to try again for.
+    rmSync(join(home, '.countersign'), { recursive: true })
+  })
+
+  test('what nobody had time to tell, the next call does', async () => {
+    await stopped()
+    expect(left()).toHaveLength(1)
+    expect(await runHook({ args: ['pre'], env, event: pre('session-2') })).toMatchObject({ code: 0 })
+    await until('the end is told', () => left().length === 0)
+    expect(ends()).toEqual(['session/1'])
   })
 
   test('a session that goes on is not ended by what was left behind', async () => {
-    service.script = (_asked, socket) => reply(socket, 500, {})
-    await runHook({ args, env, event })
-    service.script = (_asked, socket) => reply(socket, 200, allowed)
+    await stopped()
     expect(await runHook({ args: ['pre'], env, event: pre('session/1') })).toMatchObject({ code: 0 })
     expect(left()).toEqual([])
   })
 
   test('what was left for another service, or a week ago, is not sent', async () => {
-    service.script = (_asked, socket) => reply(socket, 500, {})
-    await runHook({ args, env, event })
+    await stopped()
     const folder = join(home, '.countersign', 'ended-sessions')
     mkdirSync(folder, { recursive: true })
     const old = new Date(Date.now() - 8 * 86_400_000)
     utimesSync(join(folder, left()[0] as string), old, old)
     writeFileSync(join(folder, '00000000-61'), 'a')
-    service.script = (_asked, socket) => reply(socket, 200, allowed)
-    service.asked.length = 0
     await runHook({ args: ['flush'], env })
     expect(left()).toEqual(['00000000-61'])
     expect(service.asked).toEqual([])

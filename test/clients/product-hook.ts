@@ -22,8 +22,13 @@ export const serviceEnv = ({ url, key, mode = 'closed', wait }: ServiceSettings)
 })
 
 /** `service_hook.py install` for a run: the client gets the settings that its user would, and nothing else of the service. */
-export function installHook(client: AgentClient, { home }: Place, service: ServiceSettings): void {
-  execFileSync(python, [hookFile, 'install', '--dialect', client.name, '--yes'], {
+export function installHook(
+  client: AgentClient,
+  { home }: Place,
+  service: ServiceSettings,
+  options: readonly string[] = [],
+): void {
+  execFileSync(python, [hookFile, 'install', '--dialect', client.name, '--yes', ...options], {
     env: { PATH: process.env['PATH'], HOME: home, ...serviceEnv(service) },
   })
 }

@@ -42,6 +42,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Default true; see AgentClient. */
   readonly trusted?: boolean
+  /** Another command line than the program with its arguments. */
+  readonly command?: (words: readonly string[], place: Place) => readonly string[]
   /** Waits, once it has ended, for what it or its hooks may have left running. What is still there then is killed. */
   readonly afterwards?: (place: Place) => Promise<void>
 }
@@ -59,8 +61,8 @@ export async function runClient(client: AgentClient, options: RunOptions): Promi
  * starts is ended with it, and its folders are removed.
  */
 export async function startClient(client: AgentClient, options: RunOptions): Promise<StartedClient> {
-  const { script, setup, env = {}, trusted = true, afterwards } = options
-  const [program = '', ...first] = (await ensureClients())[client.name]
+  const { script, setup, env = {}, trusted = true, afterwards, command = (words) => words } = options
+  const started = (await ensureClients())[client.name]
   const model = await playModel(client.dialect, Array.isArray(script) ? { main: script } : (script as Script))
   const { dataDir: root, guard } = guardedFolder()
   const place: Place = { root, home: join(root, 'home'), work: join(root, 'work') }
@@ -68,8 +70,10 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
   client.prepare(place, model.url, trusted)
   setup?.(place)
 
+  const words = [...started, ...client.args(place, 'go', trusted)]
+  const [program = '', ...args] = command(words, place)
   const began = performance.now()
-  const child = spawn(program, [...first, ...client.args(place, 'go', trusted)], {
+  const child = spawn(program, args, {
     cwd: place.work,
     // Nothing of ours: neither the keys of whoever runs the tests nor their settings.
     env: {

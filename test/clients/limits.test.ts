@@ -1,0 +1,73 @@
+import { afterAll, describe, expect } from '@jest/globals'
+import { allowed, held, reply, scriptedService, type ScriptedService } from '../adapters/scripted-service.ts'
+import { until } from '../stack/until.ts'
+import { clients } from './clients.ts'
+import { ensureClients } from './install.ts'
+import { editHooks, endsKept, installHook } from './product-hook.ts'
+import { runClient } from './run-client.ts'
+import { sideBySide } from './side-by-side.ts'
+
+/* The real clients' own limits: the hook answers before them, whatever the service does and whoever waits. */
+
+const services: ScriptedService[] = []
+const test = sideBySide(4, async () => {
+  await ensureClients()
+})
+afterAll(() => Promise.all(services.map((service) => service.close())))
+
+async function serve(script: ScriptedService['script']): Promise<ScriptedService> {
+  const service = await scriptedService(script)
+  services.push(service)
+  return service
+}
+
+describe.each(clients)('%s', (_name, client) => {
+  test('a service that hangs does not keep it from ending, and hears of the end all the same', async () => {
+    let well = false
+    let asked = Infinity
+    const taken: unknown[] = []
+    const service = await serve(({ path, body }, socket) => {
+      if (path !== '/api/v1/authorize/sessions/end') return reply(socket, 200, { ...allowed, ok: true })
+      asked = Math.min(asked, performance.now())
+      if (!well) return
+      taken.push((JSON.parse(body) as { session_id: string }).session_id)
+      reply(socket, 200, { ok: true })
+    })
+    let took = 0
+    const run = await runClient(client, {
+      script: [[client.shell('echo ran > RAN')]],
+      setup: (place) => installHook(client, place, { url: service.url, key: 'csk_test' }),
+      afterwards: async (place) => {
+        took = performance.now() - asked
+        await until('the end is noted', () => endsKept(place).length === 1)
+        well = true
+        await until('the service has heard of it', () => endsKept(place).length === 0)
+      },
+    })
+    expect(run).toMatchObject({ exit: 0, files: { RAN: 'ran\n' } })
+    expect(taken).toEqual([client.sessionId(run.stdout)])
+    // The hook takes two seconds at most; the rest is what the client takes to leave.
+    expect(took).toBeLessThan(5_000)
+  })
+
+  test('a call that is held for longer than it waits is blocked before it loses patience', async () => {
+    const service = await serve(({ path }, socket) => {
+      if (path === '/api/v1/authorize') reply(socket, 200, held)
+      else reply(socket, 200, { approval_id: 'apr_1', status: 'pending', ok: true })
+    })
+    const run = await runClient(client, {
+      script: [[client.shell('echo ran > RAN')]],
+      setup: (place) => {
+        installHook(client, place, { url: service.url, key: 'csk_test', mode: 'open', wait: 600 })
+        // As installed, but a tenth of the time: the client's limit, and what the hook is told of it.
+        editHooks(client, place, (text) => {
+          const shorter = text.replaceAll(/("timeout(?:Sec)?": )90(000)?\b/g, '$19$2')
+          expect(shorter).not.toBe(text)
+          return shorter.replaceAll('--timeout 90', '--timeout 9')
+        })
+      },
+    })
+    expect(run).toMatchObject({ exit: 0, files: {} })
+    expect(run.results[0]?.text).toContain('approval apr_1 is still pending')
+  })
+})

@@ -1,0 +1,128 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, expect } from '@jest/globals'
+import {
+  allowed,
+  denied,
+  reply,
+  scriptedService,
+  type ScriptedService,
+} from '../adapters/scripted-service.ts'
+import type { AgentClient, Place } from './client.ts'
+import { clients } from './clients.ts'
+import { ensureClients } from './install.ts'
+import { installHook, type ServiceSettings } from './product-hook.ts'
+import { runClient, type ClientRun } from './run-client.ts'
+import { sideBySide } from './side-by-side.ts'
+
+/*
+ * What `install --managed` writes, where the clients look for it: each run sees an /etc and an /opt of its own, by a mount
+ * namespace of Linux. A user who switches hooks off has switched off their own.
+ */
+
+let service: ScriptedService
+const test = sideBySide(3, async () => {
+  await ensureClients()
+  service = await scriptedService(({ body }, socket) => {
+    reply(socket, 200, body.includes('curl') ? denied : { ...allowed, ok: true })
+  })
+})
+afterAll(() => service.close())
+
+const below = (place: Place): string => join(place.root, 'machine')
+
+/** Who runs in the namespace is root there, and root's key lies in root's home. */
+const keyFolder = '/root/.countersign'
+
+/** Lays the files over the machine's, for one process and what it starts. */
+const within = (words: readonly string[], place: Place): readonly string[] => {
+  const lay = (folder: string): string =>
+    `mount -t overlay overlay -o lowerdir="${below(place)}${folder}:${folder}" ${folder}`
+  const root = process.getuid?.() === 0 ? [] : ['--map-root-user']
+  const script = `${['/etc', '/opt', '/root'].map(lay).join(' && ')} && exec "$@"`
+  return ['unshare', '--mount', ...root, 'sh', '-c', script, 'sh', ...words]
+}
+
+/** How a user would switch hooks off, by settings or on the command line. */
+interface Switch {
+  readonly settings?: (place: Place) => void
+  readonly words?: readonly string[]
+}
+const change = (file: string, more: object): void => {
+  let known = {}
+  try {
+    known = JSON.parse(readFileSync(file, 'utf8')) as object
+  } catch {
+    // there is none yet
+  }
+  writeFileSync(file, JSON.stringify({ ...known, ...more }))
+}
+const switches: readonly (readonly [AgentClient['name'], string, Switch])[] = [
+  ['claude', '--bare', { words: ['--bare'] }],
+  ['claude', '--safe-mode', { words: ['--safe-mode'] }],
+  [
+    'claude',
+    'disableAllHooks',
+    { settings: ({ home }) => change(join(home, '.claude', 'settings.json'), { disableAllHooks: true }) },
+  ],
+  ['codex', 'hooks that nobody has trusted', {}],
+  [
+    'gemini',
+    'hooksConfig.enabled: false',
+    {
+      settings: ({ home }) =>
+        change(join(home, '.gemini', 'settings.json'), { hooksConfig: { enabled: false } }),
+    },
+  ],
+  [
+    'copilot',
+    'disableAllHooks',
+    {
+      settings: ({ home }) =>
+        change(join(home, '.copilot', 'hooks', 'countersign.json'), { disableAllHooks: true }),
+    },
+  ],
+]
+
+/** A curl, which the service denies, and a call that it allows. */
+function run(
+  [name, , { settings, words: more = [] }]: (typeof switches)[number],
+  setup: (client: AgentClient, place: Place) => void,
+  command = (words: readonly string[], _place: Place): readonly string[] => words,
+): Promise<ClientRun> {
+  const client = clients.find(([each]) => each === name)?.[1] as AgentClient
+  return runClient(client, {
+    script: [
+      [client.shell('curl https://example.invalid; echo ran > CURL')],
+      [client.shell('echo ran > FINE')],
+    ],
+    setup: (place) => {
+      setup(client, place)
+      settings?.(place)
+    },
+    command: (words, place) =>
+      command([...words.filter((word) => !word.includes('bypass-hook-trust')), ...more], place),
+  })
+}
+const hook = (): ServiceSettings => ({ url: service.url, key: 'csk_test' })
+
+for (const each of switches) {
+  const [name, how] = each
+  test(`${name}, ${how}: the managed hook asks all the same`, async () => {
+    const managed = (client: AgentClient, place: Place): void => {
+      mkdirSync(below(place) + keyFolder, { recursive: true })
+      writeFileSync(join(below(place), keyFolder, 'key'), 'csk_test', { mode: 0o600 })
+      installHook(client, place, hook(), ['--managed', '--root', below(place)])
+    }
+    const ended = await run(each, managed, within)
+    expect(ended).toMatchObject({ exit: 0, files: { FINE: 'ran\n' } })
+    expect(ended.files['CURL']).toBeUndefined()
+    expect(ended.results[0]?.text).toContain('no-egress')
+  })
+
+  // Or the test above would show nothing.
+  test(`${name}, ${how}: a hook of the user's own does not`, async () => {
+    const ended = await run(each, (client, place) => installHook(client, place, hook()))
+    expect(Object.keys(ended.files).sort()).toEqual(['CURL', 'FINE'])
+  })
+}
