@@ -1,8 +1,8 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, describe, expect } from '@jest/globals'
-import { gatewayFile, odd, python } from '../adapters/run-mcp.ts'
+import { gatewayFile } from '../adapters/gateway-files.ts'
 import {
   allowed,
   denied,
@@ -16,9 +16,10 @@ import type { AgentClient, Place } from './client.ts'
 import { clients } from './clients.ts'
 import { ensureClients } from './install.ts'
 import { processesOf } from './processes.ts'
-import { installHook, serviceEnv } from './product-hook.ts'
+import { gatewayLog, installGateway, readable, through } from './product-gateway.ts'
+import { installHook, type ServiceSettings } from './product-hook.ts'
 import { runClient, startClient, type RunOptions } from './run-client.ts'
-import type { ToolCall, Turn } from './script.ts'
+import type { Turn } from './script.ts'
 import { sideBySide } from './side-by-side.ts'
 
 /* The real clients through the gateway: what they call, what their models read, and what is left of it. */
@@ -35,53 +36,13 @@ const test = sideBySide(3, async () => {
 })
 afterAll(() => service.close())
 
-/** Gives the client the gateway under the name `svc`, in front of the odd server. */
-function configure(client: AgentClient, { home }: Place, said: object): void {
-  const servers = join(home, 'servers.json')
-  const log = { log: join(home, 'log') }
-  writeFileSync(servers, JSON.stringify({ mcpServers: { odd: odd({ ...log, ...said }) } }))
-  const args = ['-I', '-S', gatewayFile, '--config', servers]
-  const env = serviceEnv({ url: service.url, key: 'csk_test', wait: 1 })
-  const entry = { command: python, args, env }
-  if (client.name === 'claude') {
-    writeFileSync(join(home, '.claude.json'), JSON.stringify({ mcpServers: { svc: entry } }))
-    const settings = join(home, '.claude', 'settings.json')
-    const known = JSON.parse(readable(settings) || '{}') as object
-    writeFileSync(settings, JSON.stringify({ ...known, permissions: { allow: ['mcp__svc'] } }))
-  } else if (client.name === 'codex') {
-    const pairs = Object.entries(env).map(([name, value]) => `${name} = ${JSON.stringify(value)}`)
-    const lines = [
-      '[mcp_servers.svc]',
-      `command = ${JSON.stringify(python)}`,
-      `args = ${JSON.stringify(args)}`,
-    ]
-    const all = [...lines, `env = { ${pairs.join(', ')} }`]
-    appendFileSync(join(home, '.codex', 'config.toml'), `${all.join('\n')}\n`)
-  } else if (client.name === 'copilot') {
-    const svc = { type: 'local', ...entry, tools: ['*'] }
-    writeFileSync(join(home, '.copilot', 'mcp-config.json'), JSON.stringify({ mcpServers: { svc } }))
-  } else {
-    const settings = join(home, '.gemini', 'settings.json')
-    const known = JSON.parse(readFileSync(settings, 'utf8')) as object
-    writeFileSync(settings, JSON.stringify({ ...known, mcpServers: { svc: { ...entry, trust: true } } }))
-  }
-}
-const readable = (file: string): string => {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
-}
-const through = (client: AgentClient, tool: string, input: ToolCall['input'] = {}): ToolCall => ({
-  tool: { claude: 'mcp__svc__', codex: 'mcp__svc.', gemini: 'mcp_svc_', copilot: 'svc-' }[client.name] + tool,
-  input,
-})
+/** A held call waits for a second. */
+const asked = (): ServiceSettings => ({ url: service.url, key: 'csk_test', wait: 1 })
 const nothingLeft = (place: Place): Promise<void> =>
   until('nothing of it runs', () => processesOf(place).length === 0)
 const options = (client: AgentClient, said: object = {}): Pick<RunOptions, 'setup' | 'afterwards'> => ({
   setup: (place) => {
-    configure(client, place, said)
+    installGateway(client, place, { ...asked(), said })
   },
   afterwards: nothingLeft,
 })
@@ -102,10 +63,10 @@ describe.each(clients)('%s', (_name, client) => {
     expect(ran).toContain('HARMLESS')
     expect(blocked).toContain('blocked by rule `no-egress`')
     expect(waits).toMatch(/approval apr_1 is still pending; have it approved, then call again/)
-    const asked = service.asked.filter(
+    const questions = service.asked.filter(
       ({ path, body }) => path === '/api/v1/authorize' && body.includes(word),
     )
-    expect(asked.map(({ body }) => JSON.parse(body).tool_name)).toEqual(Array(3).fill('mcp__odd__echo'))
+    expect(questions.map(({ body }) => JSON.parse(body).tool_name)).toEqual(Array(3).fill('mcp__odd__echo'))
   })
 
   test('ended in the middle of a call, nothing is left, though the server ignores it', async () => {
@@ -113,8 +74,7 @@ describe.each(clients)('%s', (_name, client) => {
       script: [[through(client, 'odd__hang')]],
       ...options(client, { tools: ['hang'], stubborn: true }),
     })
-    const log = join(started.place.home, 'log')
-    await until('the server works', () => readable(log).includes('"tools/call"'))
+    await until('the server works', () => readable(gatewayLog(started.place)).includes('"tools/call"'))
     started.signal('SIGTERM')
     // `afterwards` waits for its processes.
     await started.ended
@@ -133,16 +93,16 @@ describe.each(clients.filter(([name]) => name === 'claude' || name === 'codex'))
         ...options(client),
         setup: (place) => {
           installHook(client, place, { url: service.url, key: 'csk_test' })
-          configure(client, place, {})
+          installGateway(client, place, asked())
         },
       })
       expect(run.results[0]?.text).toContain(both)
-      const asked = service.asked
+      const [first, second] = service.asked
         .filter(({ path, body }) => path === '/api/v1/authorize' && body.includes(both))
         .map(({ body }) => JSON.parse(body))
-      expect(asked.map(({ tool_name }) => tool_name)).toEqual(['mcp__svc__odd__echo', 'mcp__odd__echo'])
-      expect(asked[0].tool_use_id).toBe(asked[1].tool_use_id)
-      expect(asked[0].tool_input).toEqual(asked[1].tool_input)
+      expect([first.tool_name, second.tool_name]).toEqual(['mcp__svc__odd__echo', 'mcp__odd__echo'])
+      expect(first.tool_use_id).toBe(second.tool_use_id)
+      expect(first.tool_input).toEqual(second.tool_input)
     })
   },
 )
@@ -167,4 +127,25 @@ test('claude: a tool that comes late can be called', async () => {
     ...options(claude, { tools: ['grow'] }),
   })
   expect(run.results.at(-1)?.text).toContain('LATE')
+})
+
+test('codex: the gateway answers before the limit that no progress moves', async () => {
+  const codex = clients.find(([name]) => name === 'codex')?.[1] as AgentClient
+  const text = readFileSync(gatewayFile, 'utf8')
+  const longest = Number(/^MAX_WAIT = (\d+)/m.exec(text)?.[1])
+  // Asked before the wait and after it, 20 seconds each, and the last look at the approval up to 10 seconds longer.
+  expect(20 + longest + 10 + 20).toBeLessThan(300)
+  // The same with a fiftieth of both limits: whatever the settings ask for, the gateway's own is what counts.
+  const folder = dirname(gatewayFile)
+  const program = `import sys; sys.path.insert(0, ${JSON.stringify(folder)}); sys.dont_write_bytecode = True
+import service_mcp; service_mcp.MAX_WAIT = 4.8; sys.exit(service_mcp.main(sys.argv[1:]))`
+  const run = await runClient(codex, {
+    script: [[through(codex, 'odd__echo', { say: 'RELEASE' })]],
+    setup: (place) => {
+      const own = { program: ['-c', program], patience: 8 }
+      installGateway(codex, place, { ...asked(), wait: 600, ...own })
+    },
+    afterwards: nothingLeft,
+  })
+  expect(run.results[0]?.text).toContain('approval apr_1 is still pending')
 })

@@ -1,0 +1,67 @@
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gatewayFile, odd, python } from '../adapters/gateway-files.ts'
+import type { AgentClient, Place } from './client.ts'
+import { serviceEnv, type ServiceSettings } from './product-hook.ts'
+import type { ToolCall } from './script.ts'
+
+/** The odd server's notes: a line for each message that it has read. */
+export const gatewayLog = ({ home }: Place): string => join(home, 'log')
+
+export interface GatewaySettings extends ServiceSettings {
+  /** What the odd server behind it is told to be. */
+  readonly said?: object
+  /** Instead of `service_mcp.py` and the words before it. */
+  readonly program?: readonly string[]
+  /** Codex's limit for one call, in seconds; 300 unless set. */
+  readonly patience?: number
+}
+
+/** Gives the client the gateway under the name `svc`, in front of the odd server. */
+export function installGateway(client: AgentClient, place: Place, settings: GatewaySettings): void {
+  const { said, program = ['-I', '-S', gatewayFile], patience, ...service } = settings
+  const { home } = place
+  const servers = join(home, 'servers.json')
+  writeFileSync(servers, JSON.stringify({ mcpServers: { odd: odd({ log: gatewayLog(place), ...said }) } }))
+  const args = [...program, '--config', servers]
+  const env = serviceEnv(service)
+  const entry = { command: python, args, env }
+  if (client.name === 'claude') {
+    writeFileSync(join(home, '.claude.json'), JSON.stringify({ mcpServers: { svc: entry } }))
+    const file = join(home, '.claude', 'settings.json')
+    const known = JSON.parse(readable(file) || '{}') as object
+    writeFileSync(file, JSON.stringify({ ...known, permissions: { allow: ['mcp__svc'] } }))
+  } else if (client.name === 'codex') {
+    const pairs = Object.entries(env).map(([name, value]) => `${name} = ${JSON.stringify(value)}`)
+    const lines = [
+      '[mcp_servers.svc]',
+      `command = ${JSON.stringify(python)}`,
+      `args = ${JSON.stringify(args)}`,
+      ...(patience === undefined ? [] : [`tool_timeout_sec = ${patience}`]),
+    ]
+    const all = [...lines, `env = { ${pairs.join(', ')} }`]
+    appendFileSync(join(home, '.codex', 'config.toml'), `${all.join('\n')}\n`)
+  } else if (client.name === 'copilot') {
+    const svc = { type: 'local', ...entry, tools: ['*'] }
+    writeFileSync(join(home, '.copilot', 'mcp-config.json'), JSON.stringify({ mcpServers: { svc } }))
+  } else {
+    const file = join(home, '.gemini', 'settings.json')
+    const known = JSON.parse(readFileSync(file, 'utf8')) as object
+    writeFileSync(file, JSON.stringify({ ...known, mcpServers: { svc: { ...entry, trust: true } } }))
+  }
+}
+
+/** A file's text; empty where there is none. */
+export const readable = (file: string): string => {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** A call of the gateway's tool, by the client's name for it. */
+export const through = (client: AgentClient, tool: string, input: ToolCall['input'] = {}): ToolCall => ({
+  tool: { claude: 'mcp__svc__', codex: 'mcp__svc.', gemini: 'mcp_svc_', copilot: 'svc-' }[client.name] + tool,
+  input,
+})
