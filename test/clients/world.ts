@@ -22,17 +22,18 @@ export interface AgentWorld {
   approve(approvalId: string): Promise<void>
   /** A session by its client's id, once `holds`. */
   session(sessionId: string, what: string, holds: (session: AgentSession) => boolean): Promise<AgentSession>
+  /** Kills every process of the service at one blow, and starts it anew on the same data and the same port. */
+  crash(): Promise<void>
   close(): Promise<void>
 }
 
 export async function agentWorld(): Promise<AgentWorld> {
   const home = stackHome()
-  const stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } }).catch(
-    async (error: unknown) => {
-      await home.remove()
-      throw error
-    },
-  )
+  const start = () => startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } })
+  let stack = await start().catch(async (error: unknown) => {
+    await home.remove()
+    throw error
+  })
   const [owner, admin, approver, member] = (['owner', 'admin', 'approver', 'member'] as const).map(
     (name) => new Api(home.dataDir, name),
   ) as [Api, Api, Api, Api]
@@ -75,6 +76,12 @@ export async function agentWorld(): Promise<AgentWorld> {
         return found !== undefined && holds(found)
       })
       return found as AgentSession
+    },
+    crash: async () => {
+      const { baseUrl } = stack
+      await stack.kill9('all')
+      stack = await start()
+      if (stack.baseUrl !== baseUrl) throw new Error(`it was at ${baseUrl}, and is at ${stack.baseUrl} now`)
     },
     close: async () => {
       await stack.stop()
