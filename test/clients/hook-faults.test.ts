@@ -1,6 +1,9 @@
-import { createServer, type Socket } from 'node:net'
 import { once } from 'node:events'
+import { renameSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { afterAll, describe, expect } from '@jest/globals'
+import { python } from '../adapters/gateway-files.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from '../adapters/scripted-service.ts'
 import type { AgentClient } from './client.ts'
 import { clients } from './clients.ts'
@@ -8,6 +11,7 @@ import { ensureClients } from './install.ts'
 import { sideBySide } from './side-by-side.ts'
 import { installHook } from './product-hook.ts'
 import { runClient, type ClientRun } from './run-client.ts'
+import type { Turn } from './script.ts'
 
 /*
  * The service is down, hangs or talks nonsense, under the real clients: a call that may not run leaves no file behind.
@@ -38,7 +42,7 @@ const test = sideBySide(4, async () => {
   service = await scriptedService(({ path, body }, socket) => {
     const fault = Object.keys(faults).find((name) => body.includes(`> ${name}`))
     // Ends and finished calls are of no interest here.
-    if (path !== '/api/v1/authorize' || fault === undefined) reply(socket, 200, { ok: true })
+    if (path !== '/api/v1/authorize' || fault === undefined) reply(socket, 200, { ...allowed, ok: true })
     else faults[fault]?.answer(socket)
   })
 })
@@ -92,6 +96,41 @@ describe.each(clients)('%s', (_name, client) => {
     const run = await runAll(client, ['RAN'], await nobodyThere(), 'closed')
     expect(made(run)).toEqual([])
     expect(run.results[0]?.text).toContain('unreachable')
+  })
+
+  test('a hook that is gone, cannot be read, or has lost its Python blocks', async () => {
+    const script: Turn[] = []
+    const run = await runClient(client, {
+      script,
+      setup: (place) => {
+        const interpreter = join(place.root, 'python3')
+        symlinkSync(python, interpreter)
+        installHook(client, place, { url: service.url, key: 'csk_test', mode: 'open' }, [
+          '--python',
+          interpreter,
+        ])
+        const hook = join(place.home, '.countersign', 'service_hook.py')
+        const call = (name: string) => [client.shell(`echo ran > ${name}`)]
+        const broken =
+          (name: string, change: () => void): Turn =>
+          () => {
+            change()
+            return call(name)
+          }
+        script.push(
+          call('FINE'),
+          broken('GONE', () => renameSync(hook, `${hook}.kept`)),
+          broken('UNREADABLE', () => writeFileSync(hook, 'def main(:')),
+          broken('LOST', () => {
+            renameSync(`${hook}.kept`, hook)
+            unlinkSync(interpreter)
+          }),
+        )
+      },
+    })
+    expect(run.exit).toBe(0)
+    expect(made(run)).toEqual(['FINE'])
+    expect(run.results).toHaveLength(4)
   })
 
   test('where nothing listens, open mode lets through', async () => {

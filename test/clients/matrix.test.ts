@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { until } from '../stack/until.ts'
+import type { Receipt } from '../support/client-types.ts'
 import { claude } from './claude.ts'
 import type { AgentClient } from './client.ts'
 import { asksItsUser, clients } from './clients.ts'
@@ -83,6 +84,25 @@ describe.each(clients)('%s', (_name, client) => {
     expect(texts(ended)[0]).toMatch(asksItsUser)
     const session = await world.session(client.sessionId(ended.stdout), 'was asked', () => true)
     expect(session.decisions).toMatchObject({ allow: 1 })
+  })
+
+  test('a call that fails is settled as one that works is', async () => {
+    const ended = await run(client, [[client.shell('echo no >&2; exit 3')], call(client, 'RAN').turn])
+    expect(ended).toMatchObject({ exit: 0, files: { RAN: expect.any(String) } })
+    const { session_run_id: id, unapproved_calls } = await world.session(
+      client.sessionId(ended.stdout),
+      'is known',
+      () => true,
+    )
+    expect(unapproved_calls).toBe(0)
+    const outcomes = async (): Promise<(string | null)[]> =>
+      (await world.admin.good<Receipt>('GET', `/runs/${id}/authorization`)).decisions.map(
+        ({ outcome }) => outcome,
+      )
+    await until('both are settled', async () => !(await outcomes()).includes(null))
+    // Some tell a program's exit code in what it has written, which stays where it is.
+    const fails = client.name === 'claude' ? 'error' : expect.stringMatching(/^(ok|error)$/)
+    expect(await outcomes()).toEqual([fails, 'ok'])
   })
 
   test('a denied call does not run, and the model reads the rule’s name', async () => {
