@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { labelSlug as label } from '../policy/text.ts'
+import { wholeNameIssue } from '../policy/tool-names.ts'
 
 /** Governance settings with their defaults (contract section 8). Stored are only the keys that were set. */
 export const governanceSettings = z.strictObject({
@@ -28,11 +29,18 @@ export const governanceSettings = z.strictObject({
 export type GovernanceSettings = z.infer<typeof governanceSettings>
 
 /** Body of PATCH: any of the settings, nothing else. */
-export const governancePatch = z.strictObject(
-  Object.fromEntries(
-    Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap().optional()]),
-  ) as unknown as { [K in keyof GovernanceSettings]: z.ZodOptional<z.ZodType<GovernanceSettings[K]>> },
-)
+export const governancePatch = z
+  .strictObject(
+    Object.fromEntries(
+      Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap().optional()]),
+    ) as unknown as { [K in keyof GovernanceSettings]: z.ZodOptional<z.ZodType<GovernanceSettings[K]>> },
+  )
+  .superRefine(({ external_tools }, context) => {
+    for (const name of Object.keys(external_tools ?? {})) {
+      const message = wholeNameIssue(name)
+      if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })
+    }
+  })
 export type GovernancePatch = z.infer<typeof governancePatch>
 
 /** All settings of an organization, defaults filled in. Throws on stored values of another form: fail closed. */

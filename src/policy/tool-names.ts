@@ -84,6 +84,17 @@ export function toolNameIssue(glob: string): string | null {
   return `${what}: ${hintFor(glob)}; \`GET /tools\` lists the tools`
 }
 
+/**
+ * What is wrong with a name by which a setting means one tool, which may be one that nobody here knows of, or null: a glob,
+ * or a known tool's name but for case and separators, would be kept and never mean anything.
+ */
+export function wholeNameIssue(name: string): string | null {
+  if (/[*?]/.test(name)) return `\`${name}\` is a glob: give each tool by its whole name`
+  if (knownNames.includes(name)) return null
+  const meant = knownNames.filter((known) => fold(known) === fold(name))
+  return meant.length === 0 ? null : `there is no tool \`${name}\`: did you mean \`${meant.join('` or `')}\``
+}
+
 function hintFor(glob: string): string {
   if (/^mcp_/i.test(glob)) return 'a protocol tool is `mcp__<server>__<tool>`, e.g. `mcp__tracker__*`'
   const near = nearestNames(glob)

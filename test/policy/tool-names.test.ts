@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { labelRuleInput, ruleInput } from '../../src/policy/rule.ts'
-import { catalogueNames, toolNameIssue } from '../../src/policy/tool-names.ts'
+import { catalogueNames, toolNameIssue, wholeNameIssue } from '../../src/policy/tool-names.ts'
 
 // contract section 9, "Catalogue"
 test('the catalogue has 29 names', () => {
@@ -54,5 +54,18 @@ describe('a rule may not name', () => {
       expect(issues.map((issue) => issue.path)).toEqual([['tools', 1]])
       for (const hint of hints) expect(issues[0]?.message).toContain(hint)
     }
+  })
+})
+
+describe('a setting for one tool', () => {
+  test.each(['Bash', 'bash', 'mcp__board__export', 'Frobnicate', 'frobnicate_all'])('may name %s', (name) => {
+    expect(wholeNameIssue(name)).toBeNull()
+  })
+  test.each([
+    ['mcp__board__*', 'is a glob: give each tool by its whole name'],
+    ['Webfetch', 'did you mean `WebFetch` or `web_fetch`'],
+    ['web-search', 'did you mean `web_search` or `WebSearch`'],
+  ])('may not name %s', (name, message) => {
+    expect(wholeNameIssue(name)).toContain(message)
   })
 })

@@ -69,6 +69,8 @@ test('an unknown tool is a write, an override says what it is, annotations make 
     external_tools: { Frobnicate: { side_effect: 'read', output_labels: ['pii'] } },
   })
   expect((await agent.ask('Frobnicate')).side_effect).toBe('read')
+  const glob = { external_tools: { 'mcp__board__*': { side_effect: 'read' } } }
+  await expect(world.change('PATCH', '/governance', glob)).rejects.toThrow('is a glob')
   const next = await agent.ask('Frobnicate', {}, { annotations: { destructiveHint: true } })
   expect(next).toMatchObject({ side_effect: 'write', labels: ['pii'] })
   const open = await agent.ask('Write', {}, { annotations: { openWorldHint: true } })
