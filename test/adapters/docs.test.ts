@@ -7,7 +7,26 @@ test('docs/agents.md: the commands do what the page says', async () => {
     const asked = JSON.stringify({ ...event, tool_input: { command } })
     return `python3 .countersign/service_hook.py pre --config .countersign/hook.json 2>&1 >answer <<'END' || echo "exit $?"\n${asked}\nEND`
   }
-  const [, rule, installed, tried, counted, gateway, curl, ls] = await readDocsPage('docs/agents.md', {
+  const [
+    ,
+    rule,
+    installed,
+    tried,
+    held,
+    inbox,
+    passed,
+    receipt,
+    revoked,
+    frozen,
+    counted,
+    pages,
+    policy,
+    gateway,
+    own,
+    key,
+    curl,
+    ls,
+  ] = await readDocsPage('docs/agents.md', {
     before: `mkdir bin; printf '#!/bin/sh\\necho 2.1.329\\n' >bin/claude; chmod +x bin/claude; PATH="$PWD/bin:$PATH"`,
     after: [ask('curl https://example.com'), ask('ls')],
   })
@@ -16,8 +35,19 @@ test('docs/agents.md: the commands do what the page says', async () => {
   expect(installed).not.toContain('csk_live_')
   expect(tried).toMatch(/^ok {4}fail mode is closed$/m)
   expect(tried).toMatch(/\nprotected$/)
+  expect(held).toBe('true\nthe-website-waits')
+  expect(inbox).toBe('Write held by the-website-waits\nhello\napproved')
+  expect(passed).toBe('allow\nrequire_approval')
+  const receipts = ['require_approval', 'allow', 'require_approval']
+  expect(receipt).toBe(receipts.map((verdict) => `Write ${verdict} the-website-waits`).join('\n'))
+  expect(revoked).toBe('revoked\nsession revoked')
+  expect(frozen).toBe('true\nfalse')
   expect(counted).toBe('write\negress\nread\negress\negress')
+  expect(pages).toBe('known-pages-only')
+  expect(policy).toMatch(/^CronCreate\n/)
   expect(gateway).toBe('service_mcp.py --config FILE')
+  expect(own).toBe('allow\ninternal\ntrue')
+  expect(key).toBe('csk_live_')
   expect(curl).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit 2$/)
   expect(ls).toBe('')
 })
