@@ -13,8 +13,8 @@ that they block; both explain themselves with --help.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
 SERVICE_APPROVAL_WAIT in seconds (55), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. With
---config FILE the file's values win, so that no project's settings can redirect a session, and the fail mode and plain
-http are the file's alone to allow.
+--config FILE the file's values win, so that no project's settings can redirect a session; the fail mode, plain http, the
+proxy and the authorities are then the file's alone to name (fail_mode, allow_http, https_proxy, ca_file).
 
 Python 3.8 or newer, standard library only. It is one file of many lines because it is downloaded, checked against its
 checksum and read by administrators as one. A process starts for every tool call: modules are imported where they are
@@ -554,9 +554,25 @@ def read_event():
 
 # --- Settings -------------------------------------------------------------------------------------------------------
 
-CONFIG_KEYS = ("api_url", "api_key", "api_key_file", "fail_mode", "approval_wait", "organization_id", "allow_http")
+CONFIG_KEYS = (
+    "api_url",
+    "api_key",
+    "api_key_file",
+    "fail_mode",
+    "approval_wait",
+    "organization_id",
+    "allow_http",
+    "https_proxy",
+    "ca_file",
+)
 
-LOOSENING = ("fail_mode", "allow_http")
+# Beside a file the environment, which a project's settings may set, says none of these; and where the file names the
+# service or a key, nor who is asked (docs/decisions/0053).
+FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
+WHO_IS_ASKED = ("api_url", "organization_id")
+
+# By these OpenSSL trusts other authorities, or loads code.
+OPENSSL_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES")
 
 
 class Settings:
@@ -565,10 +581,15 @@ class Settings:
     def __init__(self, config=None):
         named = read_config(config) if config is not None else {}
 
+        unheard = FILE_ALONE if config is not None else ()
+        if any(key in named for key in ("api_url", "api_key", "api_key_file")):
+            unheard += WHO_IS_ASKED
+        if config is not None:
+            for name in OPENSSL_VARIABLES:
+                os.environ.pop(name, None)
+
         def value(key, variable):
-            # What lets more through is the file's alone to say, where there is one.
-            heard = config is None or key not in LOOSENING
-            found = named.get(key, os.environ.get(variable) if heard else None)
+            found = named.get(key, os.environ.get(variable) if key not in unheard else None)
             return found.strip() if isinstance(found, str) else found
 
         mode = value("fail_mode", "SERVICE_FAIL_MODE")
@@ -581,6 +602,11 @@ class Settings:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
+        self.proxy = value("https_proxy", "https_proxy")
+        if config is None:
+            self.proxy = self.proxy or os.environ.get("HTTPS_PROXY")
+        self.no_proxy = "" if config is not None else os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+        self.ca_file = named.get("ca_file")
 
     def check(self):
         """Refuses settings that no request can be made with."""
@@ -647,7 +673,7 @@ def home():
 def read_private(path, secret):
     """A settings file's bytes; refuses one that others may change, or read if it holds a secret."""
     if not isinstance(path, str):
-        raise Refused("`api_key_file` must be a path")
+        raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
         path = os.path.join(home(), path[2:])
     try:
@@ -706,7 +732,10 @@ class Connection:
         if self.settings.secure:
             import ssl
 
-            context = ssl.create_default_context()
+            authorities = self.settings.ca_file
+            if authorities is not None:
+                authorities = read_private(authorities, False).decode("ascii", "replace")
+            context = ssl.create_default_context(cadata=authorities)
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             self.socket.settimeout(self.left())
             self.socket = context.wrap_socket(self.socket, server_hostname=self.settings.host)
@@ -781,12 +810,13 @@ class Connection:
                 self.limit(len(self.buffer))
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
-            try:
-                size = int(line.split(b";")[0].strip(), 16)
-            except ValueError:
+            digits = line.split(b";")[0].strip()
+            # What int() takes beside digits, no other reader does.
+            if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
-            self.limit(len(whole) + abs(size))
-            if size <= 0:
+            size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
+            self.limit(len(whole) + size)
+            if size == 0:
                 return whole
             whole += self.take(size)
             if self.take(2) != b"\r\n":
@@ -838,10 +868,12 @@ def bracketed(host):
 
 def proxy_of(settings):
     """Host, port and credential headers of the proxy for the service: https only, so that no proxy reads the key."""
-    named = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
+    named = settings.proxy
     if not named or not settings.secure or is_loopback(settings.host):
         return None
-    for entry in (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(","):
+    if not isinstance(named, str):
+        raise Refused("`https_proxy` must be a text")
+    for entry in settings.no_proxy.split(","):
         entry = entry.strip().lower().lstrip(".")
         host = settings.host.lower()
         if entry and (entry == "*" or host == entry or host.endswith("." + entry)):
@@ -1193,13 +1225,26 @@ def keep_end(settings, session_id):
     return name
 
 
+def left_ends(folder):
+    """The names of the notes in it. HOME may lead anywhere: what is not a note of ours, or in a folder that is not, is
+    left alone."""
+    try:
+        status = os.lstat(folder)
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    if os.name == "posix" and (status.st_mode & 0o170022 != 0o040000 or status.st_uid != os.getuid()):
+        return []
+    digits = "0123456789abcdef"
+    return [
+        name for name in names if name[8:9] == "-" and not name[:8].strip(digits) and not name[9:].strip(digits + ".")
+    ]
+
+
 def flush_ends(settings, call, options):
     """Sees to the ends left behind: the one of this session no longer holds, others are sent by a process beside."""
     folder = spool()
-    try:
-        names = [name for name in os.listdir(folder) if "." not in name]
-    except OSError:
-        return
+    names = [name for name in left_ends(folder) if "." not in name]
     if not names:
         return
     own = end_file(settings.api_url, call.session_id)
@@ -1249,7 +1294,7 @@ def flush_all(options):
     settings = Settings(options.config)
     settings.check()
     folder = spool()
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(left_ends(folder)):
         path = os.path.join(folder, name)
         try:
             with open(path, "rb") as file:
@@ -1367,9 +1412,9 @@ def shell_line(words, blocking):
     line = " ".join(shlex.quote(word) for word in words)
     if not blocking:
         return line
-    check = "rc=$?; [ $rc -eq 0 ] && exit 0; "
-    told = '[ $rc -eq 2 ] || echo "policy hook failed (rc=$rc); call refused" >&2; exit 2'
-    return "sh -c " + shlex.quote(line + "; " + check + told)
+    # Words that no function of the environment and no program of its PATH can stand for.
+    check = 'rc=$?; case $rc in 0) exit 0;; 2) ;; *) echo "policy hook failed (rc=$rc); call refused" >&2;; esac; exit 2'
+    return "/bin/sh -c " + shlex.quote(line + "; " + check)
 
 
 def powershell_line(words, blocking):
@@ -1576,6 +1621,27 @@ def pretty(value):
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
+class alone:
+    """While this is held no other installation of this place writes."""
+
+    def __init__(self, folder, private):
+        self.folder = folder
+        self.private = private
+
+    def __enter__(self):
+        os.makedirs(self.folder, 0o700 if self.private else 0o755, True)
+        self.held = None
+        if os.name == "posix":
+            import fcntl
+
+            self.held = os.open(self.folder, os.O_RDONLY)
+            fcntl.flock(self.held, fcntl.LOCK_EX)
+
+    def __exit__(self, *_):
+        if self.held is not None:
+            os.close(self.held)
+
+
 class Change:
     """One file as it is and as it should be; None stands for no file. A client's settings keep the mode they have, and
     their first original; our own files have the mode that is given."""
@@ -1600,7 +1666,7 @@ class Change:
     def apply(self, private):
         """Writes a new file beside the old one and puts it in its place, or removes the old one."""
         path = os.path.realpath(self.path)
-        copy = path + ".before-countersign"
+        copy = copy_of(path)
         os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
         if not self.ours and self.before is not None and OUR_NAME not in self.before and not os.path.exists(copy):
             self.write(copy, self.before)
@@ -1634,10 +1700,11 @@ class Change:
 
 
 def hidden(text):
-    """Settings without what stands behind `api_key`."""
+    """Settings without the key and a proxy's password."""
     import re
 
-    return re.sub(r'("api_key": ")[^"]*', r"\1(not shown)", text)
+    text = re.sub(r'("api_key": ")[^"]*', r"\1(not shown)", text)
+    return re.sub(r'("https_proxy": ")[^"]*@', r"\1(not shown)@", text)
 
 
 def arguments(words, name, about):
@@ -1753,10 +1820,27 @@ def own_settings(place, before):
 
             found["api_key"] = getpass.getpass("key (scope agents:authorize): ").strip()
     checked = dict(found, api_key=found.get("api_key", "csk_" if "api_key_file" in found else ""))
-    settings = Settings.__new__(Settings)
+    settings = Settings()
     settings.api_url, settings.key = checked.get("api_url"), checked["api_key"]
     settings.allow_http = found.get("allow_http") in (True, "1", "true", "yes")
     settings.check()
+    settings.proxy = settings.proxy or found.get("https_proxy")
+    settings.ca_file = os.environ.get("SSL_CERT_FILE") or found.get("ca_file")
+    found.update(way_of(settings))
+    if place.managed and "@" in found.get("https_proxy", ""):
+        raise Refused("HTTPS_PROXY holds a password, which every user could read in `%s`" % place.config)
+    return found
+
+
+def way_of(settings):
+    """What a file has to say of the way to the service, since the environment does not count beside it."""
+    found = {}
+    if proxy_of(settings) is not None:
+        found["https_proxy"] = settings.proxy
+    authorities = settings.ca_file or os.environ.get("SSL_CERT_FILE")
+    if authorities and settings.secure:
+        found["ca_file"] = os.path.abspath(authorities)
+        read_private(found["ca_file"], False)
     return found
 
 
@@ -1787,12 +1871,27 @@ def client_change(place, python, client, record, uninstall):
         after = None if noted["created"] and not found else pretty(found)
         if text is None or found == settings:
             after = text
+        elif after is not None:
+            after = as_it_was(target, found) or after
         return Change(target, text, after, mode), noted
     found = with_ours(place, python, client, settings)
     if client not in record:
         for steps, ours in options_of(place, client, settings).items():
             noted["options"].append([list(steps), look_up(settings, steps), ours])
     return Change(target, text, text if found == settings else pretty(found), mode), noted
+
+
+def as_it_was(path, settings):
+    """The text that was kept before `install`, if it says what these settings say."""
+    kept = read_text(copy_of(path))
+    try:
+        return kept if kept is not None and parse_json(kept.lstrip("\ufeff")) == settings else None
+    except ValueError:
+        return None
+
+
+def copy_of(path):
+    return os.path.realpath(path) + ".before-countersign"
 
 
 def install(words):
@@ -1825,8 +1924,12 @@ def install(words):
         if not options.yes and not agreed():
             print("nothing was changed")
             return 1
-        for each in changes:
-            each.apply(not place.managed)
+        with alone(place.at(place.folder), not place.managed):
+            for each in changes:
+                if read_text(each.path) != each.before:
+                    raise Refused("`%s` was changed meanwhile, and is left as it is: run it again" % each.path)
+            for each in changes:
+                each.apply(not place.managed)
     except (Refused, OSError) as error:
         sys.stderr.write("install: %s\n" % error)
         return 1
@@ -1917,8 +2020,8 @@ def doctor(words):
         installed += [(client, place) for place, _ in found]
         for place, entries in found:
             try_entries(client, place, entries, findings)
-            if client == "codex" and not place.managed:
-                try_trust(entries, findings)
+            if client == "codex":
+                try_trust(entries, place.managed, findings)
         if found:
             try_version(client, findings)
         elif chosen:
@@ -1946,17 +2049,31 @@ def entries_of(place, client, findings):
         findings.fail(str(error))
         return []
     first = EVENTS[client][0][0]
-    ours = [entry for entry in settings.get("hooks", {}).get(first, []) if is_ours(entry)]
+    entries = settings.get("hooks", {}).get(first, [])
+    ours = [entry for entry in entries if isinstance(entry, dict) and is_ours(entry)] if isinstance(entries, list) else []
     if client == "claude":
         switched_off(place, settings, ours, findings)
     if ours and client == "gemini" and look_up(settings, ("hooksConfig", "enabled")) is not True:
         findings.fail("`hooksConfig.enabled` is not true in %s: run `install` again" % path)
+    off = look_up(settings, ("hooksConfig", "disabled")) or look_up(settings, ("hooks", "disabled"))
+    if ours and client == "gemini" and isinstance(off, list) and any(is_ours(one) or one == "countersign" for one in off):
+        findings.fail("`hooksConfig.disabled` in %s switches the hook off: take it out" % path)
+    if ours and client in ("copilot", "codex", "cursor") and settings.get("disableAllHooks") is True:
+        findings.fail("`disableAllHooks` in %s switches the hook off: take it out" % path)
     found = []
     for entry in ours:
-        one = entry["hooks"][0] if "hooks" in entry else entry
+        inner = [one for one in entry["hooks"] if is_ours(one)] if isinstance(entry.get("hooks"), list) else [entry]
+        one = inner[0] if inner and isinstance(inner[0], dict) else {}
         line = one.get("bash") or one.get("command")
+        if not isinstance(line, str):
+            findings.fail("the command of %s in %s cannot be read: run `install` again" % (first, path))
+            continue
         found.append([line] + one["args"] if "args" in one else line)
         limit = one.get("timeoutSec") or one.get("timeout")
+        if entry.get("matcher", "*") not in ("*", ""):
+            findings.fail("`matcher` of %s in %s leaves tools out: run `install` again" % (first, path))
+        if one.get("async") or one.get("asyncRewake") or one.get("if") or one.get("type", "command") != "command":
+            findings.fail("%s in %s does not wait for the hook's answer: run `install` again" % (first, path))
         if limit != SECONDS["pre"] * (1000 if client == "gemini" else 1):
             findings.fail("the time-out of %s in %s is not what the hook was told: run `install` again" % (first, path))
         if client == "claude" and one.get("onFailure") != "block":
@@ -2030,8 +2147,9 @@ def try_version(client, findings):
     findings.ok("%s %s blocks when its hook fails" % (client, shown))
 
 
-def try_trust(lines, findings):
-    """Whether Codex runs a user's hook: it skips, without a word, those that nobody has trusted."""
+def try_trust(lines, managed, findings):
+    """Whether Codex runs the hook: it skips, without a word, a user's that nobody has trusted, and a managed one that it
+    does not find."""
     import shutil
 
     program = shutil.which(PROGRAMS["codex"])
@@ -2039,13 +2157,15 @@ def try_trust(lines, findings):
         return  # its version is not known either, which is said there
     told = codex_hooks(program)
     if told is None:
-        return findings.doubt("codex does not say whether it trusts the hook: look in /hooks, or install --managed")
+        advice = "look in /hooks" if managed else "look in /hooks, or install --managed"
+        return findings.doubt("codex does not say whether it trusts the hook: " + advice)
     ours = [one for one in told if one.get("command") in lines]
     states = [one.get("trustStatus") if one.get("enabled") is True else "off" for one in ours]
     if states and all(state in ("trusted", "managed") for state in states):
         return findings.ok("codex trusts the hook")
     shown = plain(", ".join(str(state) for state in states) or "not there", 100)
-    findings.fail("codex skips the hook (it is %s): open /hooks in Codex and trust it, or install --managed" % shown)
+    advice = "run `install --managed` again" if managed else "open /hooks in Codex and trust it, or install --managed"
+    findings.fail("codex skips the hook (it is %s): %s" % (shown, advice))
 
 
 def codex_hooks(program):
@@ -2145,6 +2265,7 @@ def try_call(folder, settings, changed):
         "allow_http": settings.allow_http,
     }
     path = os.path.join(folder, "hook.json")
+    named.update(way_of(settings))
     with open(path, "wb") as file:
         os.chmod(path, 0o600)
         file.write(to_json(dict(named, **changed)))

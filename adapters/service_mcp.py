@@ -10,7 +10,8 @@ byte. Denied: a tool error that names the rule, and the server never hears of it
 progress if the client asked for that, and then ends in a tool error with the approval's id.
 
 --name is the key under which the client knows this program (`svc`): clients show `mcp__<name>__<server>__<tool>`, and
-names longer than 64 in all are cut. --settings is the hook's own settings file; its values win over the environment.
+names longer than 64 in all are cut. --settings is the hook's own settings file; its values win over the environment,
+which says nothing then of the fail mode, plain http, the proxy and the authorities.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
 SERVICE_APPROVAL_WAIT in seconds (55, at most 240), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. The
@@ -286,7 +287,26 @@ def tool_error(text):
 
 # --- Settings -------------------------------------------------------------------------------------------------------
 
-CONFIG_KEYS = ("api_url", "api_key", "api_key_file", "fail_mode", "approval_wait", "organization_id", "allow_http")
+CONFIG_KEYS = (
+    "api_url",
+    "api_key",
+    "api_key_file",
+    "fail_mode",
+    "approval_wait",
+    "organization_id",
+    "allow_http",
+    "https_proxy",
+    "ca_file",
+)
+
+# Beside a file the environment, which a project's settings may set, says none of these; and where the file names the
+# service or a key, nor who is asked (docs/decisions/0053).
+FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
+WHO_IS_ASKED = ("api_url", "organization_id")
+
+# By these OpenSSL trusts other authorities, or loads code.
+OPENSSL_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES")
+_taken = {}  # what they held
 
 
 class Settings:
@@ -295,8 +315,15 @@ class Settings:
     def __init__(self, config=None):
         named = read_config(config) if config is not None else {}
 
+        unheard = FILE_ALONE if config is not None else ()
+        if any(key in named for key in ("api_url", "api_key", "api_key_file")):
+            unheard += WHO_IS_ASKED
+        if config is not None:
+            for name in OPENSSL_VARIABLES:
+                _taken[name] = os.environ.pop(name, None)
+
         def value(key, variable):
-            found = named.get(key, os.environ.get(variable))
+            found = named.get(key, os.environ.get(variable) if key not in unheard else None)
             return found.strip() if isinstance(found, str) else found
 
         mode = value("fail_mode", "SERVICE_FAIL_MODE")
@@ -309,6 +336,11 @@ class Settings:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
+        self.proxy = value("https_proxy", "https_proxy")
+        if config is None:
+            self.proxy = self.proxy or os.environ.get("HTTPS_PROXY")
+        self.no_proxy = "" if config is not None else os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+        self.ca_file = named.get("ca_file")
 
     def check(self):
         """Refuses settings that no request can be made with."""
@@ -375,7 +407,7 @@ def home():
 def read_private(path, secret):
     """A settings file's bytes; refuses one that others may change, or read if it holds a secret."""
     if not isinstance(path, str):
-        raise Refused("`api_key_file` must be a path")
+        raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
         path = os.path.join(home(), path[2:])
     try:
@@ -437,7 +469,10 @@ class Connection:
         if self.settings.secure:
             import ssl
 
-            context = ssl.create_default_context()
+            authorities = self.settings.ca_file
+            if authorities is not None:
+                authorities = read_private(authorities, False).decode("ascii", "replace")
+            context = ssl.create_default_context(cadata=authorities)
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             self.socket.settimeout(self.left())
             self.socket = context.wrap_socket(self.socket, server_hostname=self.settings.host)
@@ -540,12 +575,13 @@ class Connection:
                 self.limit(len(self.buffer))
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
-            try:
-                size = int(line.split(b";")[0].strip(), 16)
-            except ValueError:
+            digits = line.split(b";")[0].strip()
+            # What int() takes beside digits, no other reader does.
+            if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
-            self.limit(len(whole) + abs(size))
-            if size <= 0:
+            size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
+            self.limit(len(whole) + size)
+            if size == 0:
                 return whole
             whole += self.take(size)
             if self.take(2) != b"\r\n":
@@ -591,10 +627,12 @@ def bracketed(host):
 
 def proxy_of(settings):
     """Host, port and credential headers of the proxy for the service: https only, so that no proxy reads the key."""
-    named = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
+    named = settings.proxy
     if not named or not settings.secure or is_loopback(settings.host):
         return None
-    for entry in (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(","):
+    if not isinstance(named, str):
+        raise Refused("`https_proxy` must be a text")
+    for entry in settings.no_proxy.split(","):
         entry = entry.strip().lower().lstrip(".")
         host = settings.host.lower()
         if entry and (entry == "*" or host == entry or host.endswith("." + entry)):
@@ -890,7 +928,7 @@ def expand(text):
         name, default = found.group(1), found.group(2)
         if name == OUR_KEY:
             raise Failed("it asks for the service's key, which no server gets")
-        known = os.environ.get(name)
+        known = os.environ.get(name, _taken.get(name))
         if not known and default is not None:
             return default
         if known is None:

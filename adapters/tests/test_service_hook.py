@@ -6,12 +6,15 @@ What the whole process does stands in test/adapters, with a service behind it.
 """
 
 import ast
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 HOOK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "service_hook.py")
 _spec = importlib.util.spec_from_file_location("service_hook", HOOK)
@@ -241,9 +244,11 @@ class Addresses(unittest.TestCase):
 
 
 class Proxies(unittest.TestCase):
-    class Service:
-        secure = True
-        host = "c.example"
+    @staticmethod
+    def used(host="c.example", secure=True):
+        settings = hook.Settings()
+        settings.host, settings.secure = host, secure
+        return hook.proxy_of(settings)
 
     def setUp(self):
         kept = dict(os.environ)
@@ -254,17 +259,34 @@ class Proxies(unittest.TestCase):
     def test_only_what_is_sealed_goes_through_one(self):
         os.environ["HTTPS_PROXY"] = "http://me:p%40ss@proxy.example:3128/"
         header = "Proxy-Authorization: Basic bWU6cEBzcw=="
-        self.assertEqual(("proxy.example", 3128, [header]), hook.proxy_of(self.Service))
-        plain = type("Plain", (self.Service,), {"secure": False})
-        self.assertIsNone(hook.proxy_of(plain))
-        near = type("Near", (self.Service,), {"host": "127.0.0.1"})
-        self.assertIsNone(hook.proxy_of(near))
+        self.assertEqual(("proxy.example", 3128, [header]), self.used())
+        self.assertIsNone(self.used(secure=False))
+        self.assertIsNone(self.used("127.0.0.1"))
 
     def test_exceptions(self):
         os.environ["https_proxy"] = "proxy.example:3128"
         for named, used in (("example", False), (".example", False), ("d.example", True), ("*", False), ("le", True)):
             os.environ["NO_PROXY"] = "other.example, " + named
-            self.assertEqual(used, hook.proxy_of(self.Service) is not None, named)
+            self.assertEqual(used, self.used() is not None, named)
+
+
+class Trust(unittest.TestCase):
+    def told(self, hooks, managed):
+        findings = hook.Findings()
+        with mock.patch("shutil.which", return_value="/bin/codex"), mock.patch.object(
+            hook, "codex_hooks", return_value=hooks
+        ), contextlib.redirect_stdout(io.StringIO()) as said:
+            hook.try_trust(["line"], managed, findings)
+        return said.getvalue(), findings.failed, findings.unproven
+
+    def test_codex_is_asked_about_managed_hooks_too(self):
+        known = {"command": "line", "enabled": True, "trustStatus": "managed"}
+        self.assertEqual(("ok    codex trusts the hook\n", False, False), self.told([known], True))
+        for hooks in ([], [dict(known, enabled=False)], [dict(known, command="other")]):
+            said, failed, _ = self.told(hooks, True)
+            self.assertTrue(failed)
+            self.assertIn("install --managed` again", said)
+        self.assertTrue(self.told(None, True)[2])
 
 
 class Requirements(unittest.TestCase):

@@ -45,17 +45,18 @@ function program(name: string, text: string): void {
   env = { ...env, PATH: `${bin}:/usr/bin:/bin` }
 }
 const withoutClient = (): void => void (env = { ...env, PATH: '/usr/bin:/bin' })
-const withOrganization = (id: string) => (): void => void (env = { ...env, SERVICE_ORG_ID: id })
 const settings = (): string => join(home, '.claude', 'settings.json')
 const edit = (from: string, to: string) => (): void => {
   const text = readFileSync(settings(), 'utf8')
   expect(text).toContain(from)
   writeFileSync(settings(), text.replace(from, to))
 }
-const failMode = (fail_mode: string): void => {
+const set = (changed: object): void => {
   const path = join(home, '.countersign', 'hook.json')
-  writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, 'utf8')) as object), fail_mode }))
+  writeFileSync(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, 'utf8')) as object), ...changed }))
 }
+const failMode = (fail_mode: string): void => set({ fail_mode })
+const withOrganization = (organization_id: string) => (): void => set({ organization_id })
 
 test('protected: each thing was tried', async () => {
   await install('claude')
@@ -74,7 +75,7 @@ test('protected: each thing was tried', async () => {
 })
 
 test('its own organization named, it is protected too', async () => {
-  withOrganization(own)()
+  env = { ...env, SERVICE_ORG_ID: own }
   await install('claude')
   expect(await run('doctor', '--dialect', 'claude')).toMatchObject({ code: 0 })
 })
@@ -85,6 +86,9 @@ test.each<[string, () => void, string]>([
   ['hooks are switched off', edit('{', '{"disableAllHooks": true,'), 'disableAllHooks'],
   ['a failed hook would let pass', edit('"block"', '"continue"'), 'onFailure'],
   ['the client is impatient', edit('"timeout": 90', '"timeout": 9'), 'time-out'],
+  ['some tools are left out', edit('"matcher": "*"', '"matcher": "Bash"'), 'matcher'],
+  ['nobody waits for its answer', edit('"onFailure"', '"async": true,\n"onFailure"'), 'does not wait'],
+  ['its command is none', edit('"command": "/bin', '"command": 1, "was": "/bin'), 'cannot be read'],
   ['the hook is gone', edit('service_hook.py pre', 'service_hook.py.gone pre'), ''],
   ['calls pass while it is unreachable', () => failMode('open'), 'fail mode is open'],
   [

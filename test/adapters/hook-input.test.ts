@@ -153,7 +153,7 @@ describe('where Python is not as it should be', () => {
   const wrapped = (line: string): readonly string[] => [
     'sh',
     '-c',
-    `${line}; rc=$?; [ $rc -eq 0 ] && exit 0; [ $rc -eq 2 ] || echo "policy hook failed (rc=$rc); call refused" >&2; exit 2`,
+    `${line}; rc=$?; case $rc in 0) exit 0;; 2) ;; *) echo "policy hook failed (rc=$rc); call refused" >&2;; esac; exit 2`,
   ]
   test.each<[string, () => string]>([
     ['no Python', () => 'no-such-python service_hook.py'],
