@@ -8,7 +8,7 @@ import { classifyIn } from './classify.ts'
 import { useHeldCall, withdrawHeld } from './held-call.ts'
 import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
 import type { AuthorizeOp, Judged, Question } from './question.ts'
-import { addLabels, openSession } from './sessions.ts'
+import { addLabels, goOn, openSession } from './sessions.ts'
 import { priorOf, sharedCall, stillStands } from './same-call.ts'
 
 /** The answer to an agent (specification, "Decision"). */
@@ -44,14 +44,20 @@ export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> 
 
 function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): AgentDecision {
   const shared = sharedCall(ledger, op)
-  const session = shared?.session ?? openSession(tx, ledger, { ...op.key, agent: op.agent })
-  ledger.touch(session)
-  const refusal = refusalOf(tx, ledger, session, op)
-  const earlier = shared?.prior ?? priorOf(ledger, session, op)
-  if (refusal === null && shared === null && earlier !== null && stillStands(tx, earlier))
-    return answerAgain(session, earlier)
+  const session =
+    shared === null
+      ? openSession(tx, ledger, { ...op.key, agent: op.agent })
+      : goOn(tx, ledger, shared.session)
+  const asking = ledger.session(op.key.userId, op.key.sessionId) ?? session
+  const refusal = refusalOf(tx, ledger, [session, asking], op)
+  const answered = priorOf(ledger, session, op)
+  if (refusal === null && answered !== null && stillStands(tx, answered, op))
+    return answerAgain(tx, session, answered, op)
 
-  const labels = earlier?.verdict === 'allow' ? earlier.labels : session.labels
+  const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
+  const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
+  // The gateway's own session has seen what went through it alone: that stays with its calls.
+  const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
   const call: Call = { source: 'agents', tool: op.call.tool, sideEffect, params: op.params, labels }
   const question: Question = { op, session, earlier, sideEffect, labels }
@@ -68,7 +74,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
 function refusalOf(
   tx: ChainTx,
   ledger: AgentLedger,
-  session: SessionRecord,
+  sessions: readonly SessionRecord[],
   op: AuthorizeOp,
 ): Decided | null {
   if (tx.policy.frozen !== null)
@@ -84,7 +90,7 @@ function refusalOf(
       'key ended',
       'The key or session that asks has ended or lost its scope: nothing it asks for is allowed any more.',
     )
-  if (session.status === 'revoked')
+  if (sessions.some(({ status }) => status === 'revoked'))
     return refused(
       'session revoked',
       'This agent session was revoked: nothing it asks for is allowed any more.',
@@ -208,7 +214,15 @@ function record(tx: ChainTx, ledger: AgentLedger, question: Question, judged: Ju
 
 type Counter = 'allowed' | 'held' | 'denied'
 
-function answerAgain(session: SessionRecord, prior: PriorDecision): AgentDecision {
+function answerAgain(
+  tx: ChainTx,
+  session: SessionRecord,
+  prior: PriorDecision,
+  { call }: AuthorizeOp,
+): AgentDecision {
+  // Its adapter may have said meanwhile that it reads more.
+  if (prior.verdict === 'allow')
+    addLabels(session, classifyIn(call, prior.labels, tx.policy.settings).outputLabels, call.tool)
   return {
     decision: prior.verdict,
     reason: prior.reason,

@@ -12,13 +12,20 @@ import type { Judged, Question } from './question.ts'
  * A call that a rule holds (contract section 7). Its identity is person, session, tool and whole input. Asked about while
  * its approval is pending it is held by that one; once approved it is allowed once, which uses the approval up; rejected
  * it is denied; after expiry, withdrawal or use it is held anew. At use the votes must satisfy the strictest rule that
- * matches now and the session may hold no label that the approvers were not shown.
+ * matches now and the session may hold no label that the approvers were not shown; that holds for an approval, too, which
+ * has let this very call through before.
  */
 export function useHeldCall(tx: ChainTx, ledger: AgentLedger, question: Question, decided: Decided): Judged {
   const { op, session, labels } = question
+  const needs = requirementNow(tx, decided)
   const hold = (former?: ApprovalRecord): Judged => holdCall(tx, ledger, question, decided, former)
+  const suffices = (given: ApprovalRecord): boolean => {
+    const { approver, needed } = strictest(needs, { approver: given.approver, needed: 1 })
+    return countingVotes(given, approver, ledger.roles, tx.policy.settings) >= needed
+  }
+  const isShown = (given: ApprovalRecord): boolean => labels.every((label) => given.labels.includes(label))
   const through = alreadyThrough(ledger, question)
-  if (through !== null) return letThrough(decided, through)
+  if (through !== null && isShown(through) && suffices(through)) return letThrough(decided, through)
   const approval = ledger.approvalOf(session, op.key.paramsHash)
   if (approval === undefined) return hold()
   if (approval.status === 'rejected')
@@ -35,12 +42,10 @@ export function useHeldCall(tx: ChainTx, ledger: AgentLedger, question: Question
     if (approval.status === 'pending') expire(tx, ledger, session, approval)
     return hold(approval)
   }
-  if (labels.some((label) => !approval.labels.includes(label))) return hold(approval)
+  if (!isShown(approval)) return hold(approval)
   if (approval.status === 'pending')
     return { ...decided, approvalId: approval.id, expiresAt: isoTime(approval.expires_at) }
-  const needs = strictest(requirementNow(tx, decided), { approver: approval.approver, needed: 1 })
-  if (countingVotes(approval, needs.approver, ledger.roles, tx.policy.settings) < needs.needed)
-    return hold(approval)
+  if (!suffices(approval)) return hold(approval)
   approval.used_at = tx.now.toISOString()
   approval.used_by = useOf(question)
   ledger.dirtyApprovals.add(approval)

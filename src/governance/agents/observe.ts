@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import { addedLabels } from '../../policy/decide.ts'
-import { unionLabels, type JsonObject } from '../../policy/types.ts'
+import { unionLabels, type JsonObject, type Verdict } from '../../policy/types.ts'
 import { senderOf } from '../identity.ts'
 import { organizationOf, type Asker } from './ask.ts'
 import { classifyIn, readCall } from './classify.ts'
@@ -32,29 +32,78 @@ export interface Observed {
  * `agent.unapproved_call`: in the audit log and on the session, whose labels then hold what the call may have read.
  */
 export async function observe(context: Context, asker: Asker, finished: Finished): Promise<Observed> {
-  const userId = asker.identity.user.id
   const paramsHash = callHash(finished.tool_name, finished.tool_input)
-  const { rows } = await sql<{ run_id: string; labels: string[] }>`
+  const { user } = asker.identity
+  const allowed =
+    finished.tool_use_id === undefined
+      ? await someAllowed(context, user.id, paramsHash, finished)
+      : await lastAnswered(context, user.id, paramsHash, finished.tool_use_id, finished)
+  if (allowed !== null) return { session_run_id: allowed.run_id, labels: allowed.labels, unapproved: false }
+  return raise(context, asker, finished, paramsHash)
+}
+
+interface Allowed {
+  readonly run_id: string
+  readonly labels: string[]
+}
+
+/**
+ * The call that the client has an id for: what was answered last counts, in its own session if it was asked about there
+ * and not in that of the hook in front. Told again it is the same call. All answers that had allowed it are used up: asked
+ * about under this id again it is another call.
+ */
+async function lastAnswered(
+  { db }: Context,
+  userId: string,
+  paramsHash: string,
+  toolUseId: string,
+  { session_id, outcome }: Finished,
+): Promise<Allowed | null> {
+  const { rows } = await sql<Allowed & { verdict: Verdict }>`
     with call as (
-      select d.id, s.run_id, s.labels, o.decision_id is not null as observed
+      select d.id, d.verdict, d.decided_at, s.run_id, s.labels, s.session_id = ${session_id} as is_own
       from decisions d join agent_sessions s on s.id = d.session_id
-      left join agent_observations o on o.decision_id = d.id
-      where s.user_id = ${userId} and d.params_hash = ${paramsHash} and d.verdict = 'allow'
-        and ${
-          finished.tool_use_id === undefined
-            ? sql`s.session_id = ${finished.session_id} and o.decision_id is null`
-            : sql`d.tool_use_id = ${finished.tool_use_id}`
-        }
-      order by observed, d.seq limit 1
+      where d.tool_use_id = ${toolUseId} and d.params_hash = ${paramsHash} and s.user_id = ${userId}
     ), noted as (
       insert into agent_observations (decision_id, outcome)
-      select id, ${finished.outcome ?? null}::text from call where not observed
+      select id, ${outcome ?? null}::text from call where verdict = 'allow'
       on conflict do nothing
     )
-    select run_id, labels from call`.execute(context.db)
-  const [row] = rows
-  if (row !== undefined) return { session_run_id: row.run_id, labels: row.labels, unapproved: false }
-  return raise(context, asker, finished, paramsHash)
+    select run_id, labels, verdict from call order by is_own desc, decided_at desc, id desc limit 1`.execute(
+    db,
+  )
+  const [last] = rows
+  return last?.verdict === 'allow' ? last : null
+}
+
+/** A call without an id: each decision that allowed it covers one that finished, the first first. */
+async function someAllowed(
+  { db }: Context,
+  userId: string,
+  paramsHash: string,
+  { session_id, outcome }: Finished,
+): Promise<Allowed | null> {
+  for (;;) {
+    const { rows } = await sql<Allowed & { noted: boolean }>`
+      with call as (
+        select d.id, s.run_id, s.labels
+        from decisions d join agent_sessions s on s.id = d.session_id
+        where d.params_hash = ${paramsHash} and d.verdict = 'allow'
+          and s.user_id = ${userId} and s.session_id = ${session_id}
+          and not exists (select from agent_observations where decision_id = d.id)
+        order by d.seq limit 1
+      ), noted as (
+        insert into agent_observations (decision_id, outcome)
+        select id, ${outcome ?? null}::text from call
+        on conflict do nothing
+        returning decision_id
+      )
+      select run_id, labels, exists (select from noted) as noted from call`.execute(db)
+    const [row] = rows
+    if (row === undefined) return null
+    // Else another that finished at this moment has taken it.
+    if (row.noted) return row
+  }
 }
 
 async function raise(

@@ -1,5 +1,6 @@
 import { canonicalJson, sha256 } from '../canonical.ts'
 import type { ChainTx } from '../chain-tx.ts'
+import { classifyIn } from './classify.ts'
 import type { AgentLedger, PriorDecision, SessionRecord } from './ledger.ts'
 import type { AuthorizeOp } from './question.ts'
 
@@ -15,10 +16,13 @@ export function callHash(tool: string, params: unknown): string {
 
 /**
  * Whether a recorded answer is given again. Only while nothing has changed that it was decided on: after a rule, policy or
- * setting was saved the call is decided anew.
+ * setting was saved the call is decided anew, and so is an allowed one that its adapter now calls stricter.
  */
-export function stillStands(tx: ChainTx, prior: PriorDecision): boolean {
-  return prior.verdict !== 'require_approval' && prior.policy_version === tx.policy.version
+export function stillStands(tx: ChainTx, prior: PriorDecision, { call }: AuthorizeOp): boolean {
+  if (prior.verdict === 'require_approval' || prior.policy_version !== tx.policy.version) return false
+  if (prior.verdict === 'deny') return true
+  const { sideEffect } = classifyIn(call, prior.labels, tx.policy.settings)
+  return call.annotations.definitionChanged !== true && sideEffect === prior.side_effect
 }
 
 /** The newest decision on this call in this session, if the call has not been seen to finish. */
@@ -43,15 +47,15 @@ export interface SharedCall {
 
 /**
  * The hook sees a protocol call as `mcp__<gateway>__<server>__<tool>`, the gateway behind it as `mcp__<server>__<tool>`,
- * in a session of its own or in the same. With the same client id and input it is one call: decided in the hook's session, whose labels
- * count, and covered by the approval that let it through there.
+ * in a session of its own or in the same. With the same client id and input it is one call: decided in the hook's session,
+ * whatever has become of that, and covered by the approval that let it through there.
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null
   for (const prior of ledger.priors(op.key.userId, op.key.toolUseId)) {
     if (prior.observed || prior.verdict !== 'allow') continue
     const session = ledger.sessionById(prior.session_id)
-    if (session === undefined || session.status !== 'live') continue
+    if (session === undefined) continue
     if (isBehindGateway(prior.tool, op.call.tool) && callHash(prior.tool, op.params) === prior.params_hash)
       return { session, prior }
   }
@@ -63,7 +67,8 @@ function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]
   const shown = /^mcp__[^_](?:.*?[^_])?__(.+)$/.exec(seenByHook)?.[1]
   if (inner === undefined || shown === undefined) return false
-  if (seenByHook.endsWith(`__${inner}`)) return true
+  // Not the gateway's own name: that is the same question, not one behind it.
+  if (seenByHook.endsWith(`__${inner}`)) return seenByHook !== seenByGateway
   const hash = `_${sha256(inner).slice(0, 8)}`
   return shown.endsWith(hash) && shown.length > hash.length && inner.startsWith(shown.slice(0, -hash.length))
 }

@@ -17,7 +17,7 @@ export interface SessionKey {
  */
 export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): SessionRecord {
   const now = tx.now.toISOString()
-  const session =
+  const known =
     ledger.session(key.userId, key.sessionId) ??
     ledger.addSession({
       id: newId('session'),
@@ -37,7 +37,12 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): 
       last_seen_at: now,
       ended_at: null,
     })
-  session.last_seen_at = now
+  return goOn(tx, ledger, known)
+}
+
+/** Something is asked in the session: it is live, unless it was revoked. */
+export function goOn(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): SessionRecord {
+  session.last_seen_at = tx.now.toISOString()
   if (session.status === 'ended') {
     session.status = 'live'
     session.ended_at = null

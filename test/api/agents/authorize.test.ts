@@ -423,33 +423,6 @@ describe('tool policies', () => {
   })
 })
 
-test('a finished call that no decision allowed is an alert, and its labels join the session', async () => {
-  await world.change('POST', '/rules', { name: 'no', verdict: 'deny', tools: ['Read'] })
-  const agent = world.agent()
-  const denied = agent.question('Read')
-  expect((await agent.send(denied)).body.decision).toBe('deny')
-  expect(await agent.finish(denied)).toMatchObject({ unapproved: true, labels: ['internal'] })
-  const fine = agent.question('Grep')
-  await agent.send(fine)
-  expect((await agent.finish(fine)).unapproved).toBe(false)
-  const changed = { ...fine, tool_input: { pattern: 'other than asked' } }
-  expect((await agent.finish(changed)).unapproved).toBe(true)
-  const never = new Agent(server, world.member.key)
-  expect((await never.finish({ tool_name: 'Write', tool_input: {} })).unapproved).toBe(true)
-  expect(await server.context.metrics.text()).toMatch(/unapproved_calls_total\{.*\} 3/)
-  const { events } = (
-    await server.call(
-      world.owner.key,
-      'GET',
-      `/organizations/${world.organizationId}/governance/audit?event_type=agent.unapproved_call`,
-    )
-  ).body
-  expect(events).toHaveLength(3)
-  const { data } = (await server.call(world.admin.key, 'GET', `/agent-sessions?session_id=${agent.session}`))
-    .body
-  expect(data[0].unapproved_calls).toBe(2)
-})
-
 test('an ended session opens again with its labels; its receipt has every decision in order', async () => {
   const agent = world.agent()
   const { session_run_id } = await agent.ask('Read')

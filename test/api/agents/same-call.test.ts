@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
 
@@ -55,6 +55,107 @@ test.each([
   await world.decide(approval_id, 'approve')
   expect((await agent.send(hook)).body.decision).toBe('allow')
   expect((await agent.send({ ...hook, tool_name: tool })).body.decision).toBe(decision)
+})
+
+describe('what the hook was allowed does not let more through at the gateway', () => {
+  const egress = {
+    name: 'no company data',
+    verdict: 'deny',
+    side_effects: ['egress'],
+    labels: { any_of: ['internal'] },
+  }
+  const revoke = async (session: string) => {
+    const { data } = (await server.call(world.admin.key, 'GET', `/agent-sessions?session_id=${session}`)).body
+    await server.call(world.admin.key, 'POST', `/agent-sessions/${data[0].id}/revoke`, {})
+  }
+
+  test('an approval that is not enough for the rules on the name behind it', async () => {
+    const held = { verdict: 'require_approval' }
+    await world.change('POST', '/rules', { name: 'all', ...held, tools: ['mcp__svc__*'] })
+    await world.change('POST', '/rules', {
+      name: 'bank',
+      ...held,
+      tools: ['mcp__bank__*'],
+      approver: 'owner',
+    })
+    const agent = world.agent()
+    const hook = agent.question('mcp__svc__bank__pay', { amount: 1 })
+    await world.decide((await agent.send(hook)).body.approval_id, 'approve')
+    expect((await agent.send(hook)).body.decision).toBe('allow')
+    const behind = { ...hook, tool_name: 'mcp__bank__pay' }
+    const asked = (await agent.send(behind)).body
+    expect(asked).toMatchObject({ decision: 'require_approval', rule_name: 'bank' })
+    await world.decide(asked.approval_id, 'approve', world.owner)
+    expect((await agent.send(behind)).body.decision).toBe('allow')
+  })
+
+  test('labels of the session that asks', async () => {
+    await world.change('POST', '/rules', egress)
+    const [other, agent] = [world.agent(), world.agent()]
+    await agent.ask('Read')
+    const hook = other.question('mcp__svc__mail__send')
+    expect((await other.send(hook)).body.decision).toBe('allow')
+    const asked = { ...hook, session_id: agent.session, tool_name: 'mcp__mail__send' }
+    expect((await agent.send(asked)).body).toMatchObject({ decision: 'deny', labels: ['internal'] })
+  })
+
+  test.each(['the hook’s', 'the gateway’s'])('%s session once it is revoked', async (whose) => {
+    const [agent, gateway] = [world.agent(), world.agent()]
+    await gateway.ask('mcp__fs__stat')
+    const hook = agent.question('mcp__svc__fs__write')
+    expect((await agent.send(hook)).body.decision).toBe('allow')
+    await revoke(whose === 'the hook’s' ? agent.session : gateway.session)
+    const asked = { ...hook, session_id: gateway.session, tool_name: 'mcp__fs__write' }
+    expect((await agent.send(asked)).body).toMatchObject({ decision: 'deny', reason: 'session revoked' })
+  })
+
+  test('a session that ended: its labels still count', async () => {
+    const [agent, gateway] = [world.agent(), world.agent()]
+    await agent.ask('Read')
+    const hook = agent.question('mcp__svc__mail__send')
+    await agent.send(hook)
+    await world.change('POST', '/rules', egress)
+    await server.call(world.member.key, 'POST', '/authorize/sessions/end', { session_id: agent.session })
+    const asked = { ...hook, session_id: gateway.session, tool_name: 'mcp__mail__send' }
+    expect((await agent.send(asked)).body).toMatchObject({ decision: 'deny', labels: ['internal'] })
+  })
+})
+
+test('a protocol tool’s lost answer is given again, and in another session it is another call', async () => {
+  await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['mcp__*'] })
+  const [agent, other] = [world.agent(), world.agent()]
+  const question = agent.question('mcp__fs__write')
+  await world.decide((await agent.send(question)).body.approval_id, 'approve')
+  const first = (await agent.send(question)).body
+  expect(first.decision).toBe('allow')
+  expect((await agent.send(question)).body).toEqual(first)
+  const elsewhere = (await agent.send({ ...question, session_id: other.session })).body
+  expect(elsewhere.decision).toBe('require_approval')
+})
+
+test('a lost answer is not given again to an adapter that now says more of the tool', async () => {
+  const agent = world.agent()
+  const question = agent.question('mcp__fs__frobnicate')
+  const first = (await agent.send(question)).body
+  const send = async (annotations: object) => (await agent.send({ ...question, annotations })).body
+  expect(await send({ readOnlyHint: true })).toEqual(first)
+  expect(await send({ openWorldHint: true })).toMatchObject({ decision: 'allow', side_effect: 'egress' })
+  expect((await send({ definitionChanged: true })).reason).toBe('tool changed')
+  const read = agent.question('mcp__fs__get')
+  await agent.send(read)
+  await agent.send({ ...read, annotations: { openWorldHint: true } })
+  expect((await agent.ask('Edit')).labels).toContain('untrusted')
+})
+
+test('an approval that let a call through must satisfy the rules that are saved since', async () => {
+  const rule = { verdict: 'require_approval', tools: ['Write'] }
+  await world.change('POST', '/rules', { name: 'r', ...rule })
+  const agent = world.agent()
+  const write = agent.question('Write')
+  await world.decide((await agent.send(write)).body.approval_id, 'approve')
+  expect((await agent.send(write)).body.decision).toBe('allow')
+  await world.change('POST', '/rules', { name: 'owners', ...rule, approver: 'owner' })
+  expect((await agent.send(write)).body.decision).toBe('require_approval')
 })
 
 test('a tool that is no longer what the session was shown is denied, whatever the rules', async () => {
