@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import type { AgentDecision } from '../../governance/agents/authorize.ts'
+import type { ApprovalStatus } from '../../contract/status.ts'
 import { readAgentApproval } from '../../governance/agents/waiting.ts'
 import { agentBodyLimit, decideQuestion } from '../agent-question.ts'
 import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
-import { readQuery } from '../query.ts'
+import { readQuery, wholeNumber } from '../query.ts'
 import { askRoute, ok } from '../route.ts'
 import { anyJson } from '../schemas/common.ts'
 import { waitForApproval } from '../wait.ts'
@@ -41,8 +42,10 @@ const verdict = z.strictObject({
 export const postClaudeCode = askRoute({
   key: 'POST /hooks/claude-code',
   summary: 'An http hook for Claude Code’s PreToolUse event: allow says nothing, deny blocks and says why',
-  description: 'Query: `wait` seconds (0 to 570, default 55) for a person’s decision on a held call.',
+  description:
+    '`wait` is for how many seconds a held call waits for a person’s decision; what cannot be read is 0.',
   tag: 'Agents',
+  query: z.object({ wait: wholeNumber(0, longestWait).default(defaultWait) }),
   body: preToolUse,
   responses: { 200: verdict },
   async ask(question, request) {
@@ -55,11 +58,20 @@ export const postClaudeCode = askRoute({
       body = await readJsonBody(request, agentBodyLimit)
       return questionOf(body)
     })
-    if (first.decision !== 'require_approval' || first.approval_id === undefined) return ok(shown(first))
-    await waitForApproval(context, asker, first.approval_id, wait, question.signal)
-    const { status } = await readAgentApproval(context, asker, first.approval_id)
-    if (status === 'pending') return ok(shown(first))
-    return ok(shown(await decideQuestion(context, asker, async () => questionOf(body))))
+    const { decision, approval_id } = first
+    if (decision !== 'require_approval' || approval_id === undefined) return ok(shown(first))
+    try {
+      await waitForApproval(context, asker, approval_id, wait, question.signal)
+      const { status } = await readAgentApproval(context, asker, approval_id)
+      // Asking anew would open an ended session again, or use the approval up for a client that has gone.
+      const isDecided = status === 'approved' || status === 'rejected'
+      if (!isDecided || question.signal.aborted) return ok(shown(first, status))
+      return ok(shown(await decideQuestion(context, asker, async () => questionOf(body))))
+    } catch (error) {
+      // It is held: that it can no longer be waited for must not become an error that a client lets pass.
+      context.log.warn({ failure: (error as Error).message }, 'a held call can no longer be waited for')
+      return ok(shown(first))
+    }
   },
 })
 
@@ -82,22 +94,30 @@ function readWait(text: string | undefined): number {
   return /^\d{1,3}$/.test(text) ? Math.min(longestWait, Number(text)) : 0
 }
 
-function shown(decision: AgentDecision): z.infer<typeof verdict> {
+/** `status`: what became of the approval of a held call. */
+function shown(decision: AgentDecision, status: ApprovalStatus = 'pending'): z.infer<typeof verdict> {
   if (decision.decision === 'allow') return {}
   return {
     hookSpecificOutput: {
       hookEventName: 'PreToolUse',
       permissionDecision: 'deny',
-      permissionDecisionReason: reasonFor(decision),
+      permissionDecisionReason: reasonFor(decision, status),
     },
   }
 }
 
 /** Said to the model: the rule, why, and what may be done. The client cuts at 10,000 characters. */
-function reasonFor({ decision, reason, explanation, approval_id }: AgentDecision): string {
+function reasonFor(
+  { decision, reason, explanation, approval_id }: AgentDecision,
+  status: ApprovalStatus,
+): string {
   if (decision === 'deny') return `Blocked by Countersign: ${reason}. ${explanation}`
-  return (
-    `Held by Countersign: ${reason}. ${explanation} Approval ${approval_id ?? ''} is still pending: ` +
-    'once a person has approved it, make the identical call again.'
-  )
+  const next = {
+    pending: 'is still pending: once a person has approved it, make the identical call again',
+    approved: 'is given: make the identical call again',
+    rejected: 'is refused: do not make the call again',
+    cancelled: 'was withdrawn: make the identical call again to ask anew',
+    expired: 'has expired: make the identical call again to ask anew',
+  }[status]
+  return `Held by Countersign: ${reason}. ${explanation} Approval ${approval_id ?? ''} ${next}.`
 }

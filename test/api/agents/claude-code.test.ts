@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { newId } from '../../../src/contract/ids.ts'
+import { startTestServer, type TestServer } from '../server.ts'
+import { agentWorld, type AgentWorld } from './agent.ts'
+
+/*
+ * POST /hooks/claude-code (contract section 7). A client runs the call on anything but a 2xx with a denial that it can
+ * read: every answer is looked at as the client would.
+ */
+
+let server: TestServer
+let world: AgentWorld
+beforeAll(async () => {
+  server = await startTestServer()
+})
+beforeEach(async () => {
+  world = await agentWorld(server)
+  await world.change('POST', '/rules', { name: 'writes wait', verdict: 'require_approval', tools: ['Write'] })
+})
+afterAll(() => server.close())
+
+const event = (more: object = {}) => ({
+  hook_event_name: 'PreToolUse',
+  session_id: newId('session'),
+  transcript_path: '/home/u/.claude/x.jsonl',
+  cwd: '/w',
+  permission_mode: 'default',
+  tool_name: 'Write',
+  tool_input: { file_path: 'a' },
+  tool_use_id: newId('event'),
+  ...more,
+})
+
+/** What the client does, and what the model reads: `runs` unless it is told otherwise in its own words. */
+async function hook(body: unknown, query = '?wait=0', headers = {}): Promise<string> {
+  const path = `/hooks/claude-code${query}`
+  const answer = await server.call(world.member.key, 'POST', path, body, headers)
+  const told = answer.status === 200 ? answer.body?.hookSpecificOutput : undefined
+  const blocks = told?.hookEventName === 'PreToolUse' && told.permissionDecision === 'deny'
+  return blocks ? told.permissionDecisionReason : 'runs'
+}
+
+const approvals = async (session: string) => {
+  const { data } = (await server.call(world.admin.key, 'GET', '/approvals?kind=agent_call')).body
+  return data.filter((each: { session_id: string }) => each.session_id === session)
+}
+
+/** The approval that a call of this session waits for. */
+async function waiting(session: string): Promise<string> {
+  for (;;) {
+    const [found] = await approvals(session)
+    if (found?.status === 'pending') return found.id
+  }
+}
+
+test('an allowed call is left to the client, a denied one is blocked, one of an unknown field is read', async () => {
+  await world.change('POST', '/rules', { name: 'no edits', verdict: 'deny', tools: ['Edit'] })
+  expect(await hook(event({ tool_name: 'Read' }))).toBe('runs')
+  expect(await hook(event({ tool_name: 'Edit', agent_id: 'a', of_tomorrow: { x: 1 } }))).toContain('no edits')
+})
+
+test.each<[string, unknown, string?, object?]>([
+  ['nothing', undefined],
+  ['no JSON', '{'],
+  ['null', 'null'],
+  ['another event', event({ hook_event_name: 'PostToolUse', tool_name: 'Read' })],
+  ['an event of another case', event({ hook_event_name: 'preToolUse', tool_name: 'Read' })],
+  ['no event', { ...event({ tool_name: 'Read' }), hook_event_name: undefined }],
+  ['no session', { ...event({ tool_name: 'Read' }), session_id: undefined }],
+  ['an empty session', event({ tool_name: 'Read', session_id: '' })],
+  ['no tool', { ...event(), tool_name: undefined }],
+  ['no input', { ...event({ tool_name: 'Read' }), tool_input: undefined }],
+  ['an input that is a list', event({ tool_name: 'Read', tool_input: [] })],
+  ['an id that is a number', event({ tool_name: 'Read', tool_use_id: 1 })],
+  ['a wait that is given twice', event({ tool_name: 'Read' }), '?wait=1&wait=2'],
+  ['another type', event({ tool_name: 'Read' }), '', { 'content-type': 'text/plain' }],
+  ['an encoding', event({ tool_name: 'Read' }), '', { 'content-encoding': 'gzip' }],
+])('what cannot be read is blocked: %s', async (_name, body, query = '', headers = {}) => {
+  expect(await hook(body, query, headers)).toContain('unreadable request')
+})
+
+test('3 MB are read, 5 MB are too many', async () => {
+  expect(await hook(event({ tool_name: 'Read', tool_input: { text: 'x'.repeat(3_000_000) } }))).toBe('runs')
+  const more = event({ tool_name: 'Read', tool_input: { text: 'x'.repeat(5_000_000) } })
+  expect(await hook(more)).toContain('unreadable request')
+})
+
+test.each(['?wait=-1', '?wait=x', '?wait=1e9', '?wait=', '?wait=0'])(
+  'held without a wait: %s',
+  async (query) => {
+    expect(await hook(event(), query)).toContain('is still pending')
+  },
+)
+
+describe('a call that waits', () => {
+  test('runs once it is approved, and only once', async () => {
+    const call = event()
+    const answer = hook(call, '?wait=999')
+    await world.decide(await waiting(call.session_id), 'approve')
+    expect(await answer).toBe('runs')
+    expect(await hook({ ...call, tool_use_id: 'another' })).toContain('is still pending')
+  })
+
+  test('is blocked once it is rejected', async () => {
+    const call = event()
+    const answer = hook(call, '?wait=60')
+    await world.decide(await waiting(call.session_id), 'reject')
+    expect(await answer).toContain('It stays denied')
+  })
+
+  test.each(['ended', 'revoked', 'withdrawn'])('is blocked, and nothing waits any more: %s', async (how) => {
+    const call = event()
+    const answer = hook(call, '?wait=60')
+    const id = await waiting(call.session_id)
+    const { data } = (
+      await server.call(world.admin.key, 'GET', `/agent-sessions?session_id=${call.session_id}`)
+    ).body
+    if (how === 'ended')
+      await server.call(world.member.key, 'POST', '/authorize/sessions/end', { session_id: call.session_id })
+    else if (how === 'revoked')
+      await server.call(world.admin.key, 'POST', `/agent-sessions/${data[0].id}/revoke`, {})
+    else await server.call(world.member.key, 'POST', `/authorize/approvals/${id}/cancel`)
+    expect(await answer).toContain('was withdrawn')
+    expect((await approvals(call.session_id)).map((each: { status: string }) => each.status)).toEqual([
+      'cancelled',
+    ])
+    const after = (await server.call(world.admin.key, 'GET', `/agent-sessions/${data[0].id}`)).body
+    expect(after.status).toBe(how === 'withdrawn' ? 'live' : how)
+  })
+
+  test('is blocked when it is frozen meanwhile, and its key or person is gone', async () => {
+    const call = event()
+    const answer = hook(call, '?wait=60')
+    const id = await waiting(call.session_id)
+    await world.change('POST', '/freeze', { reason: 'incident' })
+    await world.decide(id, 'approve')
+    expect(await answer).toContain('organization frozen')
+    await world.change('POST', '/unfreeze', { reason: 'over' })
+    const other = event()
+    const second = hook(other, '?wait=60')
+    const held = await waiting(other.session_id)
+    await world.change('DELETE', `/members/${world.member.userId}`)
+    await world.decide(held, 'approve')
+    expect(await second).toContain('not a member')
+  })
+
+  test('is held still when it can no longer be waited for', async () => {
+    const call = event()
+    const { notifier } = server.context
+    const subscribe = notifier.subscribe.bind(notifier)
+    notifier.subscribe = () => {
+      throw new Error('the database is gone')
+    }
+    try {
+      expect(await hook(call, '?wait=60')).toContain('is still pending')
+    } finally {
+      notifier.subscribe = subscribe
+    }
+  })
+})
