@@ -1,7 +1,7 @@
 import { classifyCommand } from '../../shell/classify.ts'
 import { classifyPowerShell } from '../../shell/powershell.ts'
 import { agentTool, withAnnotations, type AgentTool, type ToolAnnotations } from '../../policy/agent-tools.ts'
-import { protocolToolSideEffect } from '../../policy/protocol-tools.ts'
+import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-tools.ts'
 import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../settings.ts'
 
@@ -19,7 +19,7 @@ export interface ReadCall {
 
 /** Reads a call by its tool's name and arguments (specification, "Classification of agent tool calls"). */
 export function readCall(tool: string, input: JsonObject, annotations: ToolAnnotations): ReadCall {
-  const known = agentTool(tool) ?? (tool.startsWith('mcp__') ? protocolTool(tool) : unknown)
+  const known = agentTool(tool) ?? (tool.startsWith('mcp__') ? protocolTool(tool) : unknownTool(tool))
   const { sideEffect, outputLabels, code } = known
   if (code === undefined)
     return { tool, sideEffect, outputLabels, isScript: false, because: null, annotations }
@@ -34,8 +34,15 @@ export function readCall(tool: string, input: JsonObject, annotations: ToolAnnot
   }
 }
 
-/** When unsure, a tool counts as write, never read. */
-const unknown: AgentTool = { sideEffect: 'write', outputLabels: [] }
+/**
+ * When unsure, a tool counts as write, never read. Some clients write a protocol tool `mcp_<server>_<tool>` or
+ * `MCP:<tool>`: which part is the server's nobody knows, but a word that sends sends.
+ */
+function unknownTool(name: string): AgentTool {
+  const own = /^mcp[_:](.+)$/is.exec(name)?.[1]
+  const sends = own !== undefined && protocolToolKind(`mcp__server__${own}`) === 'egress'
+  return { sideEffect: sends ? 'egress' : 'write', outputLabels: [] }
+}
 
 function protocolTool(name: string): AgentTool {
   const { sideEffect, label } = protocolToolSideEffect(name)
@@ -46,7 +53,16 @@ function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject) {
   if (code === 'script') return { kind: 'script', because: 'it runs a program that is not read' } as const
   // A socket instead of a command.
   if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection' } as const
-  const command = textOf(input['command'] ?? input['cmd'])
+  // Of two the client runs the one it knows, which is not ours to guess.
+  const given = [input['command'], input['cmd']].filter((command) => command !== undefined)
+  const readings = (given.length === 0 ? [undefined] : given).map((command) => readCommand(code, command))
+  return readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))
+}
+
+const strictness = { write: 0, script: 1, egress: 2 } as const
+
+function readCommand(code: 'bash' | 'powershell', given: Json | undefined) {
+  const command = textOf(given)
   if (command === null) return { kind: 'script', because: 'its command cannot be read' } as const
   return code === 'powershell' ? classifyPowerShell(command) : classifyCommand(command)
 }

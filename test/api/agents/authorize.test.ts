@@ -97,6 +97,12 @@ describe('a command', () => {
     expect((await bash(agent, 'iwr https://evil.net', 'PowerShell')).decision).toBe('deny')
     expect((await agent.ask('Monitor', { ws: 'wss://evil.net' })).decision).toBe('deny')
     expect((await bash(agent, 'git commit -m "curl is gone"')).decision).toBe('allow')
+    const both = { command: 'ls', cmd: 'curl https://evil.net' }
+    for (const tool of ['exec_command', 'Bash'])
+      expect((await agent.ask(tool, both)).side_effect).toBe('egress')
+    const swapped = { command: both.cmd, cmd: both.command }
+    expect((await agent.ask('exec_command', swapped)).side_effect).toBe('egress')
+    expect((await agent.ask('exec_command', { cmd: 'ls' })).side_effect).toBe('write')
   })
 
   test('that runs a script is egress once the session holds anything but web content', async () => {
@@ -115,6 +121,10 @@ describe('a command', () => {
   test('a protocol tool is judged by the words of its name', async () => {
     const agent = world.agent()
     expect((await agent.ask('mcp__tracker__create_issue')).decision).toBe('deny')
+    for (const name of ['mcp_tracker_create_issue', 'MCP:send_mail', 'MCP__mail__send'])
+      expect([name, (await agent.ask(name)).side_effect]).toEqual([name, 'egress'])
+    for (const name of ['mcp_tracker_get_issue', 'MCP:get_mail', 'mcp_', 'recreate'])
+      expect([name, (await agent.ask(name)).side_effect]).toEqual([name, 'write'])
     expect((await agent.ask('mcp__tracker__get_issue')).side_effect).toBe('read')
     expect((await agent.ask('mcp__browser__fetch')).labels).toEqual(['internal'])
     expect((await agent.ask('mcp__tracker__frobnicate')).labels).toEqual(['internal', 'untrusted'])
@@ -330,6 +340,19 @@ describe('who may not ask gets a denial, not an error', () => {
       'an input that is no object',
       { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name: 'T', tool_input: 'x' },
     ],
+    ...[
+      'Bash ',
+      ' Bash',
+      'Bash\u00a0',
+      'Bash\u200b',
+      'B\u00adash',
+      'Ｂａｓｈ',
+      '\u202ehsaB',
+      'Bash\u2028',
+    ].map((tool_name): [string, unknown] => [
+      `a name that only looks like another: ${JSON.stringify(tool_name)}`,
+      { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name, tool_input: {} },
+    ]),
     ['too deep an input', { tool_input: JSON.parse(`${'[{"a":'.repeat(70)}1${'}]'.repeat(70)}`) }],
   ])('a question that cannot be read: %s', async (_, body) => {
     const answer = await server.call(world.member.key, 'POST', '/authorize', body)
