@@ -1,10 +1,10 @@
 import type { Config } from '../config.ts'
 import { publicBase } from '../config.ts'
+import { secondFactorPage } from '../governance/people/second-factor.ts'
 import { escape, htmlPage } from './html-page.ts'
 
 /* Pages that mails and refusals lead to while there is no console: what to send to do the same with curl. */
 
-export const secondFactorPage = '/console/second-factor'
 export const resetPage = '/console/reset-password'
 export const invitationPage = '/console/invitation'
 

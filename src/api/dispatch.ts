@@ -1,12 +1,11 @@
 import type { Request, Response } from 'express'
-import { publicBase } from '../config.ts'
 import type { Context } from '../context.ts'
 import { authenticate, identityOfSession, type Caller, type Identity } from '../governance/identity.ts'
+import { asksSecondFactor, mfaRequired } from '../governance/people/second-factor.ts'
 import { scopesOfRole } from '../governance/scopes.ts'
 import { requireRole, requireScope } from '../governance/standing.ts'
 import { acts, accessOf, splitKey, type Access } from './access.ts'
 import type { Auth } from './auth.ts'
-import { secondFactorPage } from './auth-pages.ts'
 import { addressOf } from './client-address.ts'
 import { ApiError, statusOf, toApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
@@ -143,8 +142,7 @@ async function standIn(
       ? // The lowest role: what is about the caller alone needs no other, and gives none.
         { organizationId: identity.organizationId, role: 'viewer' as const, lacksSecondFactor: await lacks() }
       : await findStanding(context.db, identity.user.id, subject, naming)
-  // Agents work unattended: what they ask is decided by rules, and a person is asked where one must be.
-  if (standing.lacksSecondFactor && scope !== 'agents:authorize') throw mfaRequired(context)
+  if (standing.lacksSecondFactor && asksSecondFactor(scope)) throw mfaRequired(context.config)
   if (subject !== 'nothing') requireRole(standing.role, role)
   return {
     userId: identity.user.id,
@@ -157,13 +155,6 @@ async function standIn(
     needs: { scope, role },
     ip: addressOf(request),
   }
-}
-
-const mfaRequired = ({ config }: Context): ApiError => {
-  const message = 'the organization requires a second factor: sign in and enrol one'
-  return new ApiError('mfa_required', message, [
-    { path: 'second_factor', message: `${publicBase(config)}${secondFactorPage}` },
-  ])
 }
 
 /** `organization_id` of the query, else of the body. */

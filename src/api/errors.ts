@@ -3,8 +3,7 @@ import { isConnectionError } from '../governance/database-errors.ts'
 import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governance/errors.ts'
 
 /** Codes that only a transport can give rise to. */
-export type ApiErrorCode =
-  'mfa_required' | 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
+export type ApiErrorCode = 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
 /** The HTTP status of every code (contract section 1, "Errors"): the one place that knows. */

@@ -1,6 +1,7 @@
 import { sql, type Kysely, type RawBuilder } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import { notFound } from '../governance/errors.ts'
+import { lacksSecondFactor } from '../governance/people/second-factor.ts'
 import type { Role } from '../policy/types.ts'
 import type { Subject } from './access.ts'
 
@@ -47,8 +48,6 @@ const sources: Readonly<
   api_key: (id) => sql`select organization_id from api_keys where id = ${id}`,
   agent_session: (id) => sql`select organization_id from agent_sessions where id = ${id}`,
 }
-
-const lacksSecondFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')::boolean, false) and not u.two_factor_enabled`
 
 /** Where a key is asked about its person alone, its own organization still says whether they must have a second factor. */
 export async function keyLacksSecondFactor(

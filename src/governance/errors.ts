@@ -6,6 +6,7 @@ export type DomainErrorCode =
   | 'not_found'
   | 'insufficient_role'
   | 'missing_scope'
+  | 'mfa_required'
   | 'run_denied'
   | 'self_approval'
   | 'not_an_approver'

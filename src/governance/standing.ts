@@ -5,6 +5,7 @@ import type { ChainTx } from './chain-tx.ts'
 import type { CommitPoint } from './commit-points.ts'
 import { DomainError, notFound } from './errors.ts'
 import type { Caller, Sender } from './identity.ts'
+import { asksSecondFactor, lacksSecondFactor, mfaRequired } from './people/second-factor.ts'
 import { covers, hasRole, scopesOfRole } from './scopes.ts'
 
 /** The caller as they are under the lock. */
@@ -18,7 +19,7 @@ export interface PresentCaller extends Caller {
  * out about them may be over by then, so it is asked again in the transaction itself, before anything that `work` reads:
  * nobody acts after the entry that took their role or key away. The question is sent along with the first of `work`
  * and answered before the commit; who needs the answer in order to decide asks `now`. Throws `unauthenticated` for a key or
- * session that has ended, `not_found` for who is no member any more, `missing_scope`, `insufficient_role`.
+ * session that has ended, `not_found` for who is no member any more, `missing_scope`, `mfa_required`, `insufficient_role`.
  */
 export function runAs<R>(
   context: Context,
@@ -27,7 +28,7 @@ export function runAs<R>(
   work: (tx: ChainTx, now: () => Promise<PresentCaller>) => Promise<R>,
 ): Promise<R> {
   return context.combiner.run(caller.organizationId, point, async (tx) => {
-    const present = presentCaller(tx, caller)
+    const present = presentCaller(context, tx, caller)
     present.catch(() => undefined)
     try {
       const result = await work(tx, () => present)
@@ -73,21 +74,25 @@ export function requireRole(role: Role, minimum: Role): void {
 interface Row {
   readonly role: Role | null
   readonly valid: boolean
+  readonly lacks: boolean | null
   readonly scopes: string[] | null
   readonly expires_at: Date | null
 }
 
-async function presentCaller(tx: ChainTx, caller: Caller): Promise<PresentCaller> {
+async function presentCaller({ config }: Context, tx: ChainTx, caller: Caller): Promise<PresentCaller> {
   const [row] = await tx.send(sql<Row>`
-    select m.role, ${validity(caller)} as valid, k.scopes, k.expires_at
+    select m.role, ${validity(caller)} as valid, k.scopes, k.expires_at, ${lacksSecondFactor} as lacks
     from (select) as one
+    left join organizations o on o.id = ${tx.organizationId}
+    left join users u on u.id = ${caller.userId}
     left join memberships m on m.organization_id = ${tx.organizationId} and m.user_id = ${caller.userId}
     left join api_keys k on k.id = ${caller.keyId}`)
-  const { role, valid, scopes, expires_at: keyExpiresAt } = row as Row
+  const { role, valid, lacks, scopes, expires_at: keyExpiresAt } = row as Row
   if (!valid) throw ended(caller)
   if (role === null) throw notFound('organization', tx.organizationId)
   const held = scopes ?? scopesOfRole(role)
   requireScope(held, caller.needs.scope)
+  if (lacks === true && asksSecondFactor(caller.needs.scope)) throw mfaRequired(config)
   requireRole(role, caller.needs.role)
   return { ...caller, role, scopes: held, keyExpiresAt }
 }

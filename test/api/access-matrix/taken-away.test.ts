@@ -129,6 +129,22 @@ describe('the same holds', () => {
     expect([answer.status, answer.body.error.code]).toEqual([401, 'unauthenticated'])
   })
 
+  test('of somebody whose organization now requires a second factor', async () => {
+    const { id, owner } = await addOrganization(server.context)
+    const { userId, key } = await addPerson(server.context, id, 'admin')
+    const answer = await whileItWaits(
+      id,
+      () => server.call(key, 'POST', `/organizations/${id}/rules`, aRule),
+      `update organizations set settings = settings || '{"require_mfa": true}' where id = '${id}'`,
+    )
+    expect([answer.status, answer.body.error.code]).toEqual([403, 'mfa_required'])
+    expect(answer.body.error.details[0].message).toMatch(/^http.*second-factor$/)
+    await server.context.pool.query('update users set two_factor_enabled = true where id = any($1)', [
+      [userId, owner.userId],
+    ])
+    expect((await server.call(key, 'POST', `/organizations/${id}/rules`, aRule)).status).toBe(201)
+  })
+
   test('of joining by an invitation', async () => {
     const { context } = server
     const { id } = await addOrganization(context)
