@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { sharedCache } from '../../src/stack/pinned-program.ts'
 import { chat } from './chat.ts'
 import type { AgentClient, HookCommand } from './client.ts'
 
@@ -26,6 +27,8 @@ export const copilot: AgentClient = {
     COPILOT_OFFLINE: 'true',
     COPILOT_PROVIDER_BASE_URL: `${url}/v1`,
     COPILOT_MODEL: 'played',
+    // It unpacks itself, once for all homes.
+    COPILOT_CACHE_HOME: join(sharedCache(), 'copilot-cli'),
     // It would forget the oldest turns, where the script stands.
     COPILOT_PROVIDER_MAX_PROMPT_TOKENS: '100000000',
   }),

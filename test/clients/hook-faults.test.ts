@@ -37,7 +37,7 @@ const faults: Readonly<Record<string, { unreachable: boolean; answer: (socket: S
 }
 
 let service: ScriptedService
-const test = sideBySide(4, async () => {
+const test = sideBySide(6, async () => {
   await ensureClients()
   service = await scriptedService(({ path, body }, socket) => {
     const fault = Object.keys(faults).find((name) => body.includes(`> ${name}`))

@@ -10,7 +10,7 @@ import { sideBySide } from './side-by-side.ts'
 /* The real clients' own limits: the hook answers before them, whatever the service does and whoever waits. */
 
 const services: ScriptedService[] = []
-const test = sideBySide(4, async () => {
+const test = sideBySide(6, async () => {
   await ensureClients()
 })
 afterAll(() => Promise.all(services.map((service) => service.close())))
