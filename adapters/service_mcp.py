@@ -50,12 +50,16 @@ GRACE_SECONDS = 2  # after a server's input is closed, and again after SIGTERM
 BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # before a server that has ended is started again
 MAX_PAGES = 1000
 MAX_WORKERS = 300
+MAX_OUTBOX = 1000  # of what a server is told beside its calls
+MAX_ASKED = 100  # open questions of one server to the client
 MAX_NAME = 64  # of a tool, with `mcp__` and the gateway's name: what the vendors' interfaces take
 MAX_KEPT_OPEN = 8  # connections to the service
 KEEP_SECONDS = 4  # less than servers keep one that nothing comes over
 
 # Newest first. The revisions after these know no `initialize`; every client that speaks one falls back to it.
 PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 NO_RESOURCE = -32002
@@ -186,9 +190,14 @@ def constant(name):
     raise ValueError("`%s` is not JSON" % name)
 
 
+def finite(digits):
+    # What is beyond every number could be read, and never be written again.
+    return max(-sys.float_info.max, min(sys.float_info.max, float(digits)))
+
+
 # Of the client, whose words are judged: no name twice. Of a server, whose results are handed on as they are.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
-LOOSE = json.JSONDecoder(parse_int=whole, parse_constant=constant)
+LOOSE = json.JSONDecoder(parse_int=whole, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")
 
 
@@ -260,13 +269,29 @@ class Message:
         return name in self.values
 
     def raw(self, name):
-        """The member as bytes, exactly as it came."""
+        """The member as bytes, exactly as it came; but between its parts no character that some read as a line's end, for
+        what follows would be a message of its own to them."""
         start, end = self.places[name]
-        return self.text[start:end].encode("utf-8")
+        return self.text[start:end].replace("\r", " ").encode("utf-8")
 
 
 def is_id(value):
-    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    if isinstance(value, float):
+        return abs(value) < float("inf")
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def is_sayable(value):
+    """Whether it can be written: what one server says must not spoil a list of all."""
+    try:
+        return len(to_json(value)) <= MAX_LINE
+    except ValueError:
+        return False
+
+
+def id_name(value):
+    """One name for an id however it is written. `1` is not `"1"`, and 1.0 is 1, as clients compare them."""
+    return to_json(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def is_whole(value):
@@ -1152,11 +1177,13 @@ class Upstream:
         self.refresh_lock = threading.Lock()
         self.subscribed = set()
         self.last_words = b""
+        self.outbox = SimpleQueue()  # what it is told beside its calls
 
     # Its life
 
     def run(self):
         """Keeps it running until the gateway ends."""
+        threading.Thread(target=self.deliver, daemon=True).start()
         failures = 0
         while not self.gateway.closing.is_set():
             began = time.monotonic()
@@ -1173,6 +1200,21 @@ class Upstream:
             pause = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else BACKOFF_SECONDS[0]
             log("server `%s` has ended, and is started again in %s s%s" % (self.name, pause, self.quoted()))
             self.gateway.closing.wait(pause)
+
+    def later(self, work, *args):
+        """Has it told something by a thread of its own: one that does not read would keep all the others' threads, and
+        what it asks without reading the answers is dropped."""
+        if self.outbox.qsize() < MAX_OUTBOX:
+            self.outbox.put((self.process, work, args))
+
+    def deliver(self):
+        while True:
+            process, work, args = self.outbox.get()
+            try:
+                if process is self.process:
+                    work(*args)
+            except Exception as error:
+                log("the gateway failed (%s)" % type(error).__name__)
 
     def quoted(self):
         words = plain(self.last_words.decode("utf-8", "replace"), 500)
@@ -1290,7 +1332,8 @@ class Upstream:
             if not self.gateway.closing.is_set():
                 log("server `%s` %s" % (self.name, error))
             self.give_up()
-            end_group(process, signal.SIGTERM)
+            self.close_input()
+            end_processes([process], 0)
 
     def fetch(self, kind):
         """Reads all pages of one of its lists. Raises Failed if it ends; a refusal is an empty list."""
@@ -1300,7 +1343,7 @@ class Upstream:
             page = self.ask(method, params, PAGE_SECONDS, True)
             if not isinstance(page, dict) or not isinstance(page.get(member), list):
                 break
-            found += [each for each in page[member] if isinstance(each, dict)]
+            found += [each for each in page[member] if isinstance(each, dict) and is_sayable(each)]
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or cursor in seen:
                 break
@@ -1449,8 +1492,9 @@ class Upstream:
 class Call:
     """One request of the client, from its first byte to its answer."""
 
-    def __init__(self, key=None, token=None):
+    def __init__(self, key=None, token=None, name=None):
         self.key = key  # its id as it was written; None for what the gateway asks itself
+        self.name = name  # its id as the gateway writes it: an id may be written in several ways
         self.token = token  # its progress token as bytes of JSON
         self.done = False  # answered, or given up: nothing more may be said of it
         self.cancelled = False
@@ -1521,7 +1565,7 @@ class Gateway:
         self.out = None
         self.out_lock = threading.Lock()
         self.lock = threading.Lock()
-        self.open = {}  # calls by their ids as they were written
+        self.open = {}  # calls by their ids, as `id_name` has them
         self.upstreams = [Upstream(self, server) for server in servers]
         self.by_name = {upstream.name: upstream for upstream in self.upstreams}
         self.names = {"tools": Names(name), "prompts": Names(name)}
@@ -1560,8 +1604,8 @@ class Gateway:
             call.done = True
             self.write_locked(b'{"jsonrpc":"2.0","id":' + call.key + b"," + body + b"}\n")
         with self.lock:
-            if self.open.get(call.key) is call:
-                del self.open[call.key]
+            if self.open.get(call.name) is call:
+                del self.open[call.name]
 
     def progress(self, call, value, total=None, message=None):
         """Tells of progress, which always rises, and never after the answer."""
@@ -1659,11 +1703,12 @@ class Gateway:
         if not isinstance(params, dict) or not isinstance(params.get("_meta", {}), dict):
             return self.complain(key, INVALID_PARAMS, "`params` and its `_meta` must be objects")
         token = params.get("_meta", {}).get("progressToken")
-        call = Call(key, to_json(token) if isinstance(token, str) or is_whole(token) else None)
+        name = id_name(message.get("id"))
+        call = Call(key, to_json(token) if isinstance(token, str) or is_whole(token) else None, name)
         with self.lock:
-            twice = key in self.open
+            twice = name in self.open
             if not twice:
-                self.open[key] = call
+                self.open[name] = call
         if twice:
             return self.complain(key, INVALID_REQUEST, "another request with this id is still open")
         self.workers.run(self.serve, call, self.METHODS[method], params)
@@ -1734,13 +1779,13 @@ class Gateway:
         elif method == "notifications/roots/list_changed" and self.initialized:
             for upstream in self.upstreams:
                 if upstream.ready:
-                    self.workers.run(upstream.notify, method)
+                    upstream.later(upstream.notify, method)
         elif method == "notifications/progress":
             with self.lock:
                 token = params.get("progressToken")
                 found = self.asked.get(token) if isinstance(token, str) else None
             if found is not None and found.token is not None:
-                self.workers.run(found.upstream.notify, method, dict(params, progressToken=found.token))
+                found.upstream.later(found.upstream.notify, method, dict(params, progressToken=found.token))
 
     def cancel(self, params):
         """The client gives a call up. Ids that are not known, or no longer, are nothing to speak of."""
@@ -1748,7 +1793,7 @@ class Gateway:
         if not is_id(params.get("requestId")):
             return
         with self.lock:
-            call = self.open.pop(to_json(params["requestId"]), None)
+            call = self.open.pop(id_name(params["requestId"]), None)
         if call is None:
             return
         with self.out_lock:
@@ -1777,7 +1822,7 @@ class Gateway:
                 waiting = (call.upstream.pending or {}).get(call.number)
             if isinstance(waiting, Waiting):
                 waiting.ended("given up")
-            self.workers.run(call.upstream.notify, "notifications/cancelled", told)
+            call.upstream.later(call.upstream.notify, "notifications/cancelled", told)
 
     # Lists
 
@@ -1873,20 +1918,26 @@ class Gateway:
         upstream, own = self.find("tools", name)
         tool, full = self.tools[upstream.name, own], self.names["tools"].given[upstream.name, own][1]
         question = self.question("mcp__" + full, given, meta, tool.hints)
-        if tool.changed:
-            question.hints = dict(tool.hints, definitionChanged=True)
-            self.workers.run(self.report_change, question)
-            raise Refused(
-                "tool `%s` has changed its description or parameters since this session began: it is refused until a "
-                "person has looked at it and started a new session" % name
-            )
+        self.refuse_changed(tool, name, question)
         self.permit(call, question)
+        # What was asked about, perhaps for minutes, was the tool as it was.
+        self.refuse_changed(tool, name, question)
         asked = {"name": own}
         if "arguments" in params:
             asked["arguments"] = given
         if upstream.server.timeout is not None:
             call.deadline = time.monotonic() + upstream.server.timeout
         upstream.send("tools/call", asked, Forwarded(self, call, question), without_token(meta))
+
+    def refuse_changed(self, tool, name, question):
+        if not tool.changed:
+            return
+        question.hints = dict(tool.hints, definitionChanged=True)
+        self.workers.run(self.report_change, question)
+        raise Refused(
+            "tool `%s` has changed its description or parameters since this session began: it is refused until a "
+            "person has looked at it and started a new session" % name
+        )
 
     def report_change(self, question):
         """Has the refusal recorded; the service is told why, and denies."""
@@ -1958,6 +2009,10 @@ class Gateway:
                 raise Wrong(INVALID_PARAMS, "`uri` must be a text")
             body = None
             for upstream in self.owners(uri):
+                # Its listed addresses a server knows; any other would tell it something.
+                if all(each.get("uri") != uri for each in upstream.items["resources"]):
+                    tool, meta = "mcp__%s__resources_read" % upstream.name, params.get("_meta", {})
+                    self.permit(call, self.question(tool, {"uri": uri}, meta))
                 body, code = self.ask_upstream(call, upstream, method, params)
                 if code is None:
                     (upstream.subscribed.add if method == "resources/subscribe" else upstream.subscribed.discard)(uri)
@@ -2000,10 +2055,12 @@ class Gateway:
         return self.ask_upstream(call, upstream, "completion/complete", params)[0]
 
     def set_level(self, call, params):
-        self.level = params.get("level")
+        if params.get("level") not in LEVELS:
+            raise Wrong(INVALID_PARAMS, "`level` must be one of: " + ", ".join(LEVELS))
+        self.level = params["level"]
         for upstream in self.upstreams:
             if upstream.ready and "logging" in upstream.capabilities:
-                self.workers.run(upstream.notify_request, "logging/setLevel", {"level": self.level})
+                upstream.later(upstream.notify_request, "logging/setLevel", {"level": self.level})
         return result_body({})
 
     METHODS = {
@@ -2165,7 +2222,7 @@ class Gateway:
         key, params = message.raw("id"), message.get("params")
         params = params if isinstance(params, dict) else {}
         if method == "ping":
-            return self.workers.run(upstream.respond, key, b'"result":{}')
+            return upstream.later(upstream.respond, key, b'"result":{}')
         wanted = {"roots/list": "roots", "sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
         capability = wanted.get(method)
         offered = self.offered.get(capability)
@@ -2173,10 +2230,14 @@ class Gateway:
         if capability == "elicitation" and offered is not None and mode not in (offered or {"form": {}}):
             offered = None
         if offered is None:
-            return self.workers.run(upstream.respond, key, error_body(NO_METHOD, "Method not found"))
+            return upstream.later(upstream.respond, key, error_body(NO_METHOD, "Method not found"))
         if capability == "elicitation":
             params = dict(params, message="[%s] %s" % (upstream.name, params.get("message", "")))
         asked = Asked(upstream, key, params)
+        with self.lock:
+            many = sum(each.upstream is upstream for each in self.asked.values()) >= MAX_ASKED
+        if many:
+            return upstream.later(upstream.respond, key, error_body(INTERNAL, "too many open requests"))
         with self.lock:
             self.asked_count += 1
             asked.number = "%s:%d" % (upstream.name, self.asked_count)
@@ -2205,7 +2266,8 @@ class Gateway:
             with self.lock:
                 known = self.asked.pop(asked.number, None)
             if known is not None:
-                asked.upstream.respond(asked.key, error_body(-1, str(error) or "given up"))
+                told = error_body(-1, str(error) or "given up")
+                asked.upstream.later(asked.upstream.respond, asked.key, told)
             return
         self.hand_up(asked, method, params)
 
@@ -2216,7 +2278,7 @@ class Gateway:
         if asked is not None:
             kind = "result" if message.has("result") else "error"
             body = b'"' + kind.encode() + b'":' + message.raw(kind)
-            self.workers.run(asked.upstream.respond, asked.key, body)
+            asked.upstream.later(asked.upstream.respond, asked.key, body)
 
     def server_cancels(self, upstream, params):
         key = to_json(params.get("requestId"))

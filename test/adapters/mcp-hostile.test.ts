@@ -1,0 +1,192 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { until } from '../stack/until.ts'
+import {
+  endGateways,
+  logFile,
+  noted,
+  odd,
+  python,
+  startGateway,
+  textOf,
+  type Gateway,
+  type Wire,
+} from './run-mcp.ts'
+import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
+
+/* Servers and clients that mean harm: to each other, to the gateway's other servers, or to what it asks about. */
+
+const hostileServer = fileURLToPath(new URL('upstreams/hostile-server.py', import.meta.url))
+const hostile = (said: object = {}): object => ({
+  command: python,
+  args: ['-I', '-S', hostileServer, JSON.stringify(said)],
+})
+
+let service: ScriptedService
+beforeAll(async () => {
+  service = await scriptedService(() => {})
+})
+beforeEach(() => {
+  service.asked.length = 0
+  service.script = (_asked, socket) => reply(socket, 200, allowed)
+})
+afterEach(endGateways)
+afterAll(() => service.close())
+
+const env = (): NodeJS.ProcessEnv => ({ SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_test' })
+const start = async (servers: Record<string, unknown>, more: object = {}): Promise<Gateway> => {
+  const gateway = await startGateway({ servers, env: env(), ...more })
+  await gateway.tools()
+  return gateway
+}
+const questions = (): string[] =>
+  service.asked
+    .filter(({ path }) => path === '/api/v1/authorize')
+    .map(({ body }) => JSON.parse(body).tool_name)
+
+describe('a server', () => {
+  test('cannot write a message of its own into its answer', async () => {
+    const gateway = await start({ bad: hostile() })
+    expect((await gateway.call('bad__forge')).x).toEqual({ jsonrpc: '2.0', id: 'forged', result: {} })
+    expect(gateway.messages.filter(({ id }) => id === 'forged')).toEqual([])
+  })
+
+  test('cannot answer for another, nor twice', async () => {
+    const gateway = await start({ bad: hostile(), good: odd({ tools: ['hang'] }) })
+    const hanging = gateway.ask('tools/call', { name: 'good__hang' })
+    expect(textOf(await gateway.call('bad__twice'))).toBe('once')
+    await gateway.request('ping')
+    expect(gateway.messages.filter(({ id }) => id === hanging)).toEqual([])
+    expect(gateway.lines.filter((line) => /"text": ?"(twice|of another)"/.test(line))).toEqual([])
+  })
+
+  test.each([
+    ['a number beyond all numbers', '[{"name":"a","inputSchema":{"type":"object","maximum":1e999}}]'],
+    ['what is nested too deeply', `[{"name":"a","inputSchema":${'{"x":'.repeat(900)}1${'}'.repeat(900)}}]`],
+    ['half a character', '[{"name":"a","description":"\\ud800","inputSchema":{"type":"object"}}]'],
+  ])('whose list holds %s does not spoil the others’', async (_name, tools) => {
+    const gateway = await start({ bad: hostile({ tools }), good: odd() })
+    await until('both are listed', async () =>
+      (await gateway.tools()).some(({ name }: Wire) => name === 'good__echo'),
+    )
+    expect((await gateway.call('good__echo')).isError).toBeUndefined()
+  })
+
+  test('that says numbers beyond all numbers goes on', async () => {
+    const gateway = await start({ bad: hostile() })
+    const meta = { progressToken: 'p' }
+    expect(textOf(await gateway.call('bad__beyond', {}, meta))).toBe('beyond')
+    expect(textOf(await gateway.call('bad__beyond', {}, meta))).toBe('beyond')
+    expect(gateway.stderr).not.toContain('has ended')
+  })
+
+  test('that asks and does not read keeps nobody from the others', async () => {
+    const gateway = await start({ bad: hostile(), good: odd() })
+    expect(textOf(await gateway.call('bad__deaf'))).toBe('now deaf')
+    for (let turn = 0; turn < 20; turn += 1)
+      expect((await gateway.call('good__echo', { turn })).isError).toBeUndefined()
+  })
+
+  test('cannot drown its client in questions', async () => {
+    const gateway = await start({ bad: hostile() }, { capabilities: { elicitation: {} } })
+    expect(textOf(await gateway.call('bad__nag'))).toBe('asked')
+    await gateway.request('ping')
+    const asked = gateway.told('elicitation/create')
+    expect(asked).toHaveLength(100)
+    expect(asked[0].params.message).toBe('[bad] your password?')
+  })
+
+  test('that is of no use and does not go is ended, and started again', async () => {
+    const log = logFile()
+    await startGateway({ servers: { bad: odd({ version: '1999-01-01', stubborn: true, log }) }, env: env() })
+    const started = (): number[] => noted(log).flatMap(({ started: pid }) => pid ?? [])
+    await until('it is started again', () => started().length > 1)
+    expect(() => process.kill(started()[0] as number, 0)).toThrow('ESRCH')
+  })
+
+  test('whose tool changes while a call of it is held does not get the call', async () => {
+    let decided = false
+    service.script = ({ path, body }, socket) => {
+      if (path.startsWith('/api/v1/authorize/approvals/'))
+        return reply(socket, 200, { status: decided ? 'approved' : 'pending' })
+      reply(socket, 200, path === '/api/v1/authorize' && body.includes('__echo') && !decided ? held : allowed)
+    }
+    const log = logFile()
+    const gateway = await start({ bad: odd({ tools: ['echo', 'mutate'], log }) })
+    const waiting = gateway.ask('tools/call', { name: 'bad__echo' })
+    await until('it is held', () => service.asked.some(({ path }) => path.includes('/approvals/')))
+    expect(textOf(await gateway.call('bad__mutate'))).toBe('mutated')
+    await until('the change is seen', () => gateway.stderr.includes('tool `echo`'))
+    decided = true
+    expect(textOf((await gateway.answer(waiting)).result)).toContain('has changed its description')
+    expect(
+      noted(log).filter(({ method, params }) => method === 'tools/call' && params.name === 'echo'),
+    ).toEqual([])
+  })
+})
+
+describe('a client', () => {
+  test('gives up the call it means, however it writes the id', async () => {
+    service.script = ({ path }, socket) => {
+      if (path.endsWith('/cancel')) return reply(socket, 200, {})
+      reply(socket, 200, path.includes('/approvals/') ? { status: 'pending' } : held)
+    }
+    const gateway = await start({ odd: odd() })
+    gateway.write('{"jsonrpc":"2.0","id":"caf\\u00e9","method":"tools/call","params":{"name":"odd__echo"}}')
+    await until('it is held', () => service.asked.some(({ path }) => path.includes('/approvals/')))
+    gateway.send({ method: 'notifications/cancelled', params: { requestId: 'café' } })
+    await until('it is withdrawn', () => service.asked.some(({ path }) => path.endsWith('/cancel')))
+  })
+
+  test('has one call of an id at a time, 1 and 1.0 being one id', async () => {
+    const gateway = await start({ odd: odd({ tools: ['hang'] }) })
+    const call = (id: string): void =>
+      gateway.write(`{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"odd__hang"}}`)
+    call('71')
+    call('71.0')
+    expect((await gateway.answer(71)).error.message).toContain('still open')
+  })
+
+  test('tells no server an address that no list has unasked', async () => {
+    const log = logFile()
+    const gateway = await start({ bad: hostile({ log }) })
+    const told = (): Wire[] => noted(log).filter(({ method }) => method === 'resources/subscribe')
+    const subscribe = (): Promise<Wire> => gateway.request('resources/subscribe', { uri: 'leak://secret' })
+    service.script = (_asked, socket) => reply(socket, 200, denied)
+    expect((await subscribe()).error.message).toContain('no-egress')
+    expect(questions()).toEqual(['mcp__bad__resources_read'])
+    expect(told()).toEqual([])
+    service.script = (_asked, socket) => reply(socket, 200, allowed)
+    expect(await subscribe()).toHaveProperty('result')
+    expect(told()).toHaveLength(1)
+  })
+
+  test('follows what a server lists without being asked about', async () => {
+    const gateway = await start({ bad: hostile() })
+    await gateway.request('resources/list')
+    expect(await gateway.request('resources/subscribe', { uri: 'known://1' })).toHaveProperty('result')
+    expect(questions()).toEqual([])
+  })
+
+  test('tells servers no level but those there are', async () => {
+    const log = logFile()
+    const gateway = await start({ bad: hostile({ log }) })
+    expect((await gateway.request('logging/setLevel', { level: 'secret' })).error.code).toBe(-32602)
+    expect((await gateway.request('logging/setLevel', { level: 'info' })).result).toEqual({})
+    await until('it is told', () => noted(log).some(({ method }) => method === 'logging/setLevel'))
+    expect(JSON.stringify(noted(log))).not.toContain('secret')
+  })
+})
+
+test('beside a settings file the environment does not open it', async () => {
+  const file = join(temporaryFolder(), 'hook.json')
+  writeFileSync(file, JSON.stringify({ api_url: 'http://127.0.0.1:1', api_key: 'csk_file' }), { mode: 0o600 })
+  const loose = { SERVICE_FAIL_MODE: 'open', SERVICE_ALLOW_HTTP: '1', SERVICE_ORG_ID: 'org_other' }
+  const gateway = await start({ odd: odd() }, { args: ['--settings', file], env: loose })
+  const result = await gateway.call('odd__echo')
+  expect(result.isError).toBe(true)
+  expect(textOf(result)).toContain('unreachable')
+})
