@@ -38,7 +38,7 @@ export async function dispatch(
     return
   }
   const identity = await known(context, services.auth, request)
-  await countRequest(context, response, identity, access.scope)
+  if (route.ask === undefined) await countRequest(context, response, identity, access.scope)
   requireScope(identity.scopes, access.scope)
   if (route.ask !== undefined) {
     const asker = { identity, ip: addressOf(request) }

@@ -8,11 +8,12 @@ const spans = {
   requests_per_minute: 'a minute',
   requests_per_day: 'a day',
   authorize_per_minute: 'a minute',
+  agent_reports_per_minute: 'a minute',
 } as const
 
 /**
  * Counts a request of the sender's organization, and says in `X-RateLimit-*` how many are left (specification, "Limits").
- * Throws `rate_limited`. Agents' requests have a bucket of their own, and are refused by a decision: not here.
+ * Throws `rate_limited`. What agents send has buckets of its own; their questions are refused by a decision: not here.
  */
 export async function countRequest(
   context: Context,
@@ -21,8 +22,8 @@ export async function countRequest(
   scope: Scope | null,
 ): Promise<void> {
   const { charged } = identity
-  if (scope === 'agents:authorize') return
-  const taken = await context.rates.take(charged.holderId, charged.limits, 'requests')
+  const kind = scope === 'agents:authorize' ? 'reports' : 'requests'
+  const taken = await context.rates.take(charged.holderId, charged.limits, kind)
   response.setHeader('X-RateLimit-Limit', String(taken.limit))
   response.setHeader('X-RateLimit-Remaining', String(taken.remaining))
   response.setHeader('X-RateLimit-Reset', String(taken.resetAt))
@@ -30,8 +31,13 @@ export async function countRequest(
   if (taken.allowed || scope === 'quota:write') return
   throw new ApiError(
     'rate_limited',
-    `the organization is at its limit of ${taken.limit} requests ${spans[taken.bucket]}: try again later`,
-    [{ path: taken.bucket, message: `the limit is ${taken.limit}` }],
+    `the organization is at its limit of ${taken.limit} ${kind} ${spans[taken.bucket]}: try again later`,
+    [
+      {
+        path: kind === 'reports' ? 'authorize_per_minute' : taken.bucket,
+        message: `the limit is ${taken.limit}`,
+      },
+    ],
     taken.retryAfter,
   )
 }

@@ -6,11 +6,13 @@ const batch = 50
 
 /**
  * Removes the data of runs that ended longer ago than RETENTION_DAYS: inputs, sealed parameters, outputs, result and
- * events; and the sealed inputs of agents' calls that were decided on so long ago. What proves what happened stays for ever: the run, its steps, decisions, approvals and the audit log, with
- * the hashes of what is gone. Answers how many runs it freed. Two processes at once take different runs.
+ * events; and the sealed inputs of agents' calls that were decided on so long ago. What proves what happened stays for
+ * ever: the run, its steps, decisions, approvals and the audit log, with the hashes of what is gone. Answers how many runs
+ * it freed. Two processes at once take different runs.
  */
 export async function removeOldData(context: Context): Promise<number> {
   const { retentionDays } = context.config
+  await removeUnkept(context)
   if (retentionDays === 0) return 0
   await sql`update approvals set params_sealed = null
             where id in (select id from approvals
@@ -22,6 +24,15 @@ export async function removeOldData(context: Context): Promise<number> {
     removed += count
     if (count < batch) return removed
   }
+}
+
+/** Without `keep_decision_params` an agent's input is kept for its approvers alone, while it waits (docs/decisions/0051). */
+async function removeUnkept({ db }: Context): Promise<void> {
+  await sql`update approvals set params_sealed = null
+            where id in (select a.id from approvals a join organizations o on o.id = a.organization_id
+                         where a.kind = 'agent_call' and a.params_sealed is not null and a.status <> 'pending'
+                           and not coalesce((o.settings->>'keep_decision_params')::boolean, true)
+                         for update of a skip locked)`.execute(db)
 }
 
 function removeBatch(context: Context, days: number): Promise<number> {

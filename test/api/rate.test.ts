@@ -38,6 +38,27 @@ test('a limit that an owner sets refuses the next request with 429, and its answ
   expect((await call(null, '/health')).headers.get('x-ratelimit-limit')).toBeNull()
 })
 
+test('what agents send beside their questions has a limit of its own, and is refused with 429', async () => {
+  const { context } = server
+  const { id } = await addOrganization(context)
+  const { key } = await addPerson(context, id, 'member')
+  const overrides = { authorize_per_minute: 2, requests_per_minute: 100, requests_per_day: 100 }
+  await context.pool.query('update organizations set quota_overrides = $1 where id = $2', [overrides, id])
+  const call = { session_id: 's', tool_name: 'Read', tool_input: {} }
+  const ask = async () =>
+    (await server.call(key, 'POST', '/authorize', { agent: { name: 'a', kind: 'b' }, ...call })).body.reason
+  expect(await ask()).toBe('no rule matched')
+  const told = []
+  // Not twice as many fit when a minute ends in between.
+  for (let nth = 0; nth < 5; nth += 1) told.push(await server.call(key, 'POST', '/authorize/observe', call))
+  const refused = told.find(({ status }) => status === 429)
+  expect(refused?.body.error).toMatchObject({
+    code: 'rate_limited',
+    details: [{ path: 'authorize_per_minute', message: 'the limit is 2' }],
+  })
+  expect((await server.call(key, 'GET', '/me')).status).toBe(200)
+})
+
 test('who was removed uses up nothing of the organization with a key that was made there', async () => {
   const { context } = server
   const { id, owner } = await addOrganization(context)

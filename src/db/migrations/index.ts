@@ -1,3 +1,4 @@
+import { agentReports } from './0016-agent-reports.ts'
 import { agents } from './0013-agents.ts'
 import { audit } from './0002-audit.ts'
 import { identity } from './0001-identity.ts'
@@ -25,4 +26,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0012-retention', sql: retention },
   { name: '0013-agents', sql: agents },
   { name: '0014-proven-people', sql: provenPeople },
+  { name: '0016-agent-reports', sql: agentReports },
 ]

@@ -3,6 +3,8 @@ import type { Database } from '../../db/schema/index.ts'
 import type { Limits } from '../quotas/limits.ts'
 import { giveBack, leaseBlock, type Bucket } from './lease.ts'
 
+type Kind = 'requests' | 'authorize' | 'reports'
+
 /** What one request met. */
 export interface Taken {
   readonly allowed: boolean
@@ -23,8 +25,11 @@ export interface Taken {
  * under: callers bring the limits as they are now, so that a changed one holds from the next request on, in every process.
  */
 export interface Rates {
-  /** Counts one request. `authorize` has a bucket of its own (contract section 7); a refused request counts nowhere. */
-  take(organizationId: string, limits: Limits, kind: 'requests' | 'authorize'): Promise<Taken>
+  /**
+   * Counts one request. `authorize`, what agents ask, has a bucket of its own (contract section 7), and so have `reports`,
+   * what they send beside it, with the same limit; a refused request counts nowhere.
+   */
+  take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
   /** Gives back what nobody has used: a process that stops costs nobody any requests. */
   close(): Promise<void>
 }
@@ -40,10 +45,13 @@ interface Block {
   left: number
 }
 
-const buckets: Readonly<Record<'requests' | 'authorize', readonly Bucket[]>> = {
+const buckets: Readonly<Record<Kind, readonly Bucket[]>> = {
   requests: ['requests_per_minute', 'requests_per_day'],
   authorize: ['authorize_per_minute'],
+  reports: ['agent_reports_per_minute'],
 }
+const limitOf = (limits: Limits, bucket: Bucket): number =>
+  limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
 /** Beyond so many, blocks of windows that are over are forgotten. */
 const keptBlocks = 10_000
 
@@ -88,7 +96,8 @@ export function createRates(db: Kysely<Database>): Rates {
       for (;;) {
         const wanted = buckets[kind].map((bucket) => {
           const key = `${organizationId}/${bucket}`
-          return { key, bucket, limit: limits[bucket], block: current(key, limits[bucket]) }
+          const limit = limitOf(limits, bucket)
+          return { key, bucket, limit, block: current(key, limit) }
         })
         const missing = wanted.filter(({ block }) => block === null)
         if (missing.length === 0) return takeFrom(wanted as Wanted[])

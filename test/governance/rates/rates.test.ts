@@ -91,12 +91,14 @@ describe('requests of an organization', () => {
   test('agents’ requests have a bucket of their own', async () => {
     await earlyInTheMinute()
     const limits = { ...limitsOf(1), authorize_per_minute: 2 }
-    const take = (kind: 'requests' | 'authorize') => a.take(organization, limits, kind)
+    const take = (kind: 'requests' | 'authorize' | 'reports') => a.take(organization, limits, kind)
     expect(await take('requests')).toMatchObject({ allowed: true })
     expect(await take('requests')).toMatchObject({ allowed: false })
     expect(await take('authorize')).toMatchObject({ allowed: true, bucket: 'authorize_per_minute' })
     expect(await take('authorize')).toMatchObject({ allowed: true, remaining: 0 })
     expect(await take('authorize')).toMatchObject({ allowed: false })
+    for (const allowed of [true, true, false])
+      expect(await take('reports')).toMatchObject({ allowed, bucket: 'agent_reports_per_minute', limit: 2 })
   })
 
   test('many requests ask the database a few times', async () => {
@@ -132,7 +134,7 @@ test('a process that stops gives back what it has not used; one that is killed t
     'select bucket, taken from request_windows where organization_id = $1 order by bucket',
     [organization],
   )
-  expect(closed.rows.filter((row) => row.bucket !== 'authorize_per_minute').map((row) => row.taken)).toEqual([
+  expect(closed.rows.filter(({ bucket }) => bucket.startsWith('requests_')).map((row) => row.taken)).toEqual([
     2, 2,
   ])
 })
