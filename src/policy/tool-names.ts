@@ -67,6 +67,14 @@ export function isAgentsTool(name: string): boolean {
 
 const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ...namesOfAgents])]
 
+/**
+ * Whether a tool's name is what it looks like. One that only looks like another would be held by no rule that names that
+ * one, and misread by who approves it: invisible signs, other forms of the same letters, white space at the ends.
+ */
+export function isPlainName(name: string): boolean {
+  return name === name.trim() && name === name.normalize('NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
+}
+
 const longestName = Math.max(...knownNames.map((name) => name.length))
 
 /** What every protocol tool's name looks like; resources and prompts are asked for in the same form. */
@@ -78,6 +86,7 @@ const protocolNames = 'mcp__?*__?*'
  * without anybody noticing.
  */
 export function toolNameIssue(glob: string): string | null {
+  if (!isPlainName(glob)) return 'a tool’s name has no invisible or look-alike signs and no space at its ends'
   if (globsMeet(glob, protocolNames) || knownNames.some((name) => matchesGlob(glob, name))) return null
   const isGlob = /[*?]/.test(glob)
   const what = isGlob ? `\`${glob}\` matches no tool` : `there is no tool \`${glob}\``

@@ -4,6 +4,7 @@ import { observe } from '../../governance/agents/observe.ts'
 import { readAgentApproval, withdrawOwn } from '../../governance/agents/waiting.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { agentBodyLimit, decideQuestion, withInput } from '../agent-question.ts'
+import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
 import { wholeNumber } from '../query.ts'
 import { askRoute, ok, route, type Call } from '../route.ts'
@@ -35,6 +36,8 @@ const getAgentApproval = route({
   async handle(call) {
     const { context, params, query, signal } = call
     await waitForApproval(context, askerOf(call), params.id, query.wait, signal)
+    if (query.wait > 0 && !(await call.stillAllowed()))
+      throw new ApiError('unauthenticated', 'the key or session has ended while it waited: send a valid one')
     return ok(await readAgentApproval(context, askerOf(call), params.id))
   },
 })

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { sessionStatuses } from '../../db/schema/agents.ts'
+import { isPlainName } from '../../policy/tool-names.ts'
 import { approvalStatus } from './runs.ts'
 import { anyJson, id, labels, side, time, verdict } from './common.ts'
 
@@ -9,13 +10,6 @@ const text = (longest: number) =>
     .min(1)
     .max(longest)
     .refine((value) => !/\p{Cc}/u.test(value), 'must not contain control characters')
-
-/**
- * What only looks like another name would be held by no rule that names that one, and misread by who approves it: invisible
- * signs, other forms of the same letters, white space at the ends.
- */
-const isPlain = (name: string): boolean =>
-  name === name.trim() && name === name.normalize('NFKC') && !/[\p{Cf}\p{Zl}\p{Zp}]/u.test(name)
 
 export const sessionId = text(200)
 const toolInput = z.record(z.string(), anyJson)
@@ -33,7 +27,10 @@ export const authorizeBody = z
     agent: z.strictObject({ name: text(100), kind: text(100) }),
     organization_id: text(200).optional(),
     ...call,
-    tool_name: call.tool_name.refine(isPlain, 'must be a plain name without invisible or look-alike signs'),
+    tool_name: call.tool_name.refine(
+      isPlainName,
+      'must be a plain name without invisible or look-alike signs',
+    ),
   })
   .meta({ id: 'AuthorizeRequest' })
 

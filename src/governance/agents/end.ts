@@ -14,7 +14,8 @@ export interface EndedSession {
 
 /**
  * Ends a session of the caller's own, and withdraws what waits for approval in it (contract section 7; commit point
- * `agent.session`). Its labels stay: the next call opens it again with them. Throws `not_found`.
+ * `agent.session`). Its labels stay: the next call opens it again with them. Ending one that is over changes nothing.
+ * Throws `not_found`.
  */
 export async function endSession(
   context: Context,
@@ -31,21 +32,24 @@ export async function endSession(
   if (known === undefined) throw notFound('agent session', sessionId)
   return context.combiner.run(known.organization_id, 'agent.session', async (tx) => {
     await requireStillValid(tx, identity)
-    await tx.trx
+    const live = await tx.trx
       .updateTable('agent_sessions')
       .set({ status: 'ended', ended_at: tx.now })
       .where('id', '=', known.id)
       .where('status', '=', 'live')
-      .execute()
-    const cancelled = await withdrawAll(tx, known.id)
-    tx.append({
-      eventType: 'agent_session.ended',
-      action: 'end',
-      status: 'success',
-      actor: { type: 'user', id: identity.user.id, apiKeyId: identity.keyId, ip },
-      runId: known.run_id,
-      metadata: { session_id: known.id, cancelled_approvals: cancelled },
-    })
+      .returning('id')
+      .executeTakeFirst()
+    // What waits, waits in a live session alone: of one that is over there is nothing to end.
+    const cancelled = live === undefined ? 0 : await withdrawAll(tx, known.id)
+    if (live !== undefined)
+      tx.append({
+        eventType: 'agent_session.ended',
+        action: 'end',
+        status: 'success',
+        actor: { type: 'user', id: identity.user.id, apiKeyId: identity.keyId, ip },
+        runId: known.run_id,
+        metadata: { session_id: known.id, cancelled_approvals: cancelled },
+      })
     const ended = { session_run_id: known.run_id, cancelled_approvals: cancelled }
     await once?.markActed(tx.trx, ended)
     return ended

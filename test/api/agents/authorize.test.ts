@@ -197,6 +197,16 @@ describe('a held call', () => {
     expect((await agent.ask('Write', { n: 1 })).approval_id).not.toBe(next.approval_id)
   })
 
+  test('tells a key that was revoked while it waited nothing more', async () => {
+    const key = await addKey(server.context, world.organizationId, world.member.userId, ['agents:authorize'])
+    const { approval_id } = await new Agent(server, key.secret).ask('Write')
+    const waiting = server.call(key.secret, 'GET', `/authorize/approvals/${approval_id}?wait=30`)
+    // The wait has begun once it is subscribed: a decision before or after ends it alike.
+    await server.context.pool.query('update api_keys set revoked_at = now() where id = $1', [key.id])
+    await world.decide(approval_id, 'approve')
+    expect((await waiting).status).toBe(401)
+  })
+
   test('after its expiry is held anew', async () => {
     const agent = world.agent()
     const { approval_id } = await agent.ask('Write')
@@ -440,10 +450,23 @@ describe('tool policies', () => {
     expect([unknown.status, unknown.body.error.code]).toEqual([422, 'validation_error'])
     expect(unknown.text).toContain('GET /tools')
     expect((await post({ tool_name: 'mcp__x__*', allowed: false })).status).toBe(422)
+    for (const tool_name of ['mcp__x__send\u200b', 'mcp__x__send\n', 'mcp__ｘ__send', 'Bash '])
+      expect([tool_name, (await post({ tool_name, allowed: false })).status]).toEqual([tool_name, 422])
     expect((await post({ tool_name: 'Bash', restrictions: { max_message_length: 3 } })).status).toBe(422)
     expect((await post({ tool_name: 'Bash', allowed: false })).status).toBe(201)
     expect((await post({ tool_name: 'Bash', allowed: false })).status).toBe(409)
   })
+})
+
+test('a session that is over is not ended again', async () => {
+  const agent = world.agent()
+  await agent.ask('Read')
+  const end = () =>
+    server.call(world.member.key, 'POST', '/authorize/sessions/end', { session_id: agent.session })
+  const first = (await end()).body
+  expect((await end()).body).toEqual(first)
+  const listing = `/organizations/${world.organizationId}/governance/audit?event_type=agent_session.ended`
+  expect((await server.call(world.owner.key, 'GET', listing)).body.total).toBe(1)
 })
 
 test('an ended session opens again with its labels; its receipt has every decision in order', async () => {
