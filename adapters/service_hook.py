@@ -36,6 +36,7 @@ ASK_SECONDS = 20  # without an answer for this long the service counts as unreac
 POLL_SECONDS = 30  # longest wait the service holds a poll for
 DEFAULT_WAIT = 55
 USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode]"
+COMMANDS = ("pre", "post", "end", "flush", "deliver")
 
 # Client time-outs in seconds that are assumed when the command line names none (--timeout): what `install`
 # writes, or less where the client's own default is less. All clients run the call when they time out.
@@ -571,8 +572,15 @@ CONFIG_KEYS = (
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
-# By these OpenSSL trusts other authorities, or loads code.
-OPENSSL_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES")
+# By these OpenSSL trusts other authorities, loads code, or writes down what opens a connection to whoever listens.
+OPENSSL_VARIABLES = (
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "OPENSSL_CONF",
+    "OPENSSL_MODULES",
+    "OPENSSL_ENGINES",
+    "SSLKEYLOGFILE",
+)
 
 
 class Settings:
@@ -965,7 +973,7 @@ def ask(settings, method, path, body, until):
 def authorize_body(call, settings):
     """The body of an authorize request; refuses one over the limit, naming its size."""
     asked = {
-        "agent": {"name": AGENT_NAMES.get(call.dialect, "agent"), "kind": "coding_agent"},
+        "agent": {"name": AGENT_NAMES.get(call.dialect, call.dialect or "agent"), "kind": "coding_agent"},
         "session_id": call.session_id,
         "tool_name": call.tool,
         "tool_input": call.arguments,
@@ -1439,7 +1447,9 @@ def hook_entry(place, python, client, event, command):
     one = {"type": "command", "command": line, "timeout": limit * 1000 if client == "gemini" else limit}
     if client == "gemini":
         one["name"] = "countersign"
-    if client == "claude" and os.name == "nt":
+    if client == "claude" and (os.name == "nt" or place.managed):
+        # No shell, which a variable such as SHELLOPTS keeps from running anything. Only where the version is pinned that
+        # blocks by `onFailure` what does not start; a user's settings are also read by clients that know no `args`.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
@@ -1452,6 +1462,15 @@ def is_ours(entry):
     return OUR_NAME in json.dumps(entry)
 
 
+def without_our_commands(entry):
+    """An event's entry without ours; None if nothing of it is left. Somebody may have put their own beside it."""
+    if not is_ours(entry):
+        return entry
+    several = entry.get("hooks") if isinstance(entry, dict) else None
+    left = [each for each in several if not is_ours(each)] if isinstance(several, list) else []
+    return dict(entry, hooks=left) if left else None
+
+
 def without_ours(settings):
     """Settings without our hooks: of each event's list only our entries go, and lists and tables left empty by that."""
     hooks = settings.get("hooks")
@@ -1459,7 +1478,9 @@ def without_ours(settings):
         return dict(settings)
     kept = {}
     for event, entries in hooks.items():
-        left = [entry for entry in entries if not is_ours(entry)] if isinstance(entries, list) else entries
+        left = entries
+        if isinstance(entries, list):
+            left = [each for each in map(without_our_commands, entries) if each is not None]
         if left or not entries:
             kept[event] = left
     found = {key: value for key, value in settings.items() if key != "hooks" or kept}
@@ -1707,21 +1728,50 @@ def hidden(text):
     return re.sub(r'("https_proxy": ")[^"]*@', r"\1(not shown)@", text)
 
 
+INSTALL_NOTES = """what it takes from the environment, and keeps in hook.json beside the installed hook:
+  SERVICE_API_URL, SERVICE_API_KEY (not with --managed), SERVICE_FAIL_MODE, SERVICE_APPROVAL_WAIT, SERVICE_ORG_ID,
+  SERVICE_ALLOW_HTTP, HTTPS_PROXY, SSL_CERT_FILE
+A variable that is not set leaves what an earlier install has kept, which is shown; an empty one takes it out:
+  SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
+
+DOCTOR_NOTES = """the last line, and the exit code:
+  protected      0  all was tried and held, and no user can change the settings (--managed)
+  works          0  all was tried and held, but whoever can write the user's files can switch it off
+  not proven     1  something could not be tried here: the lines with ??
+  NOT protected  1  something would let calls through: the lines with FAIL
+With --managed a user's own settings do not count, so that 0 means `protected`."""
+
+
 def arguments(words, name, about):
     import argparse
 
-    parser = argparse.ArgumentParser(prog="service_hook.py " + name, description=about)
-    parser.add_argument("--dialect", choices=sorted(AGENT_NAMES), help="the client", required=name == "install")
+    parser = argparse.ArgumentParser(
+        prog="service_hook.py " + name,
+        description=about,
+        epilog=INSTALL_NOTES if name == "install" else DOCTOR_NOTES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    told = "the client" + (" (with --uninstall all of them, unless it is given)" if name == "install" else "")
+    parser.add_argument("--dialect", choices=sorted(AGENT_NAMES), help=told)
     parser.add_argument("--managed", action="store_true", help="for every user of this machine; needs root")
     if name == "install":
         parser.add_argument("--uninstall", action="store_true", help="take out what `install` put in, and nothing else")
         parser.add_argument("--yes", action="store_true", help="do not ask")
-        parser.add_argument("--root", default="", help="folder of an image: every file is written below it")
+        told = "folder of an image, with --managed: every file is written below it"
+        parser.add_argument("--root", default="", help=told)
         told = "absolute path of the Python that runs the hook (default: this one; managed: one that all can run)"
         parser.add_argument("--python", help=told)
     else:
         parser.add_argument("--config", help="settings file to try (default: the installed one, else the environment)")
-    return parser.parse_args(words)
+        parser.add_argument("--root", help="refused: it starts what is installed, so run it inside the image")
+    options = parser.parse_args(words)
+    if name == "install" and options.dialect is None and not options.uninstall:
+        parser.error("--dialect is needed: %s" % ", ".join(sorted(AGENT_NAMES)))
+    if name == "install" and options.root and not options.managed:
+        parser.error("--root is for an image's managed settings: say --managed too")
+    if name == "doctor" and options.root is not None:
+        parser.error("an image is not tried from outside: run doctor --managed inside it, as one of its users")
+    return options
 
 
 def base_python():
@@ -1799,19 +1849,66 @@ def too_old(python):
     return None if code == 0 else "`%s` is not Python 3.8 or newer" % python
 
 
+# What `install` keeps, and by which variables it is told; the first that is set counts.
+INSTALLED = {
+    "api_url": ("SERVICE_API_URL",),
+    "api_key": ("SERVICE_API_KEY",),
+    "fail_mode": ("SERVICE_FAIL_MODE",),
+    "approval_wait": ("SERVICE_APPROVAL_WAIT",),
+    "organization_id": ("SERVICE_ORG_ID",),
+    "allow_http": ("SERVICE_ALLOW_HTTP",),
+    "https_proxy": ("https_proxy", "HTTPS_PROXY"),
+    "ca_file": ("SSL_CERT_FILE",),
+}
+
+
+def said_now(variables):
+    """What the first of these variables that is set holds; None if none is."""
+    return next((os.environ[name].strip() for name in variables if name in os.environ), None)
+
+
+def refuse_nonsense(found):
+    """Refuses values that the hook would take for others than were meant: once it runs, it can tell nobody."""
+    import re
+
+    def refuse(key, advice):
+        raise Refused("%s is `%s`: %s" % (INSTALLED[key][0], plain(found[key], 100), advice))
+
+    if found.get("fail_mode", "closed") not in ("closed", "open"):
+        refuse("fail_mode", "write `closed`, which blocks while the service is out of reach, or `open`")
+    if "approval_wait" in found and seconds(found["approval_wait"], None) is None:
+        refuse("approval_wait", "write a number of seconds, such as 55")
+    if "organization_id" in found and not re.match(r"org_[0-9A-HJKMNP-TV-Z]{26}\Z", str(found["organization_id"])):
+        advice = "write the organization's id, `org_` and 26 letters and digits, or leave it out: the key has one"
+        refuse("organization_id", advice)
+    if found.get("allow_http", False) not in (True, False, "1", "true", "yes", "0", "false", "no"):
+        refuse("allow_http", "write 1, or leave it out")
+
+
+def kept_settings(before, after):
+    """What stays as an earlier installation wrote it, in words: `key value (VARIABLE)`."""
+    before, after = (parse_json(text) if text else {} for text in (before, after))
+    shown = []
+    for key, variables in INSTALLED.items():
+        if key != "api_key" and key in before and before[key] == after.get(key) and said_now(variables) is None:
+            value = before[key].rpartition("@")[2] if key == "https_proxy" else before[key]
+            shown.append("%s %s (%s)" % (key, plain(value, 200), variables[-1]))
+    return shown
+
+
 def own_settings(place, before):
     """Our own settings file: what the environment names now, over what was there. A managed one holds no key: each
     user keeps one in a file of their own."""
     found = parse_json(before) if before else {}
-    named = (("api_url", "SERVICE_API_URL"), ("fail_mode", "SERVICE_FAIL_MODE"), ("organization_id", "SERVICE_ORG_ID"))
-    for key, variable in named + (("approval_wait", "SERVICE_APPROVAL_WAIT"), ("allow_http", "SERVICE_ALLOW_HTTP")):
-        if os.environ.get(variable):
-            found[key] = os.environ[variable]
+    for key, variables in INSTALLED.items():
+        said = said_now(variables)
+        if said is not None and key not in ("https_proxy", "ca_file"):
+            found[key] = said
+            if not said:
+                del found[key]
     if place.managed:
         found.pop("api_key", None)
         found.setdefault("api_key_file", "~/.countersign/key")
-    elif os.environ.get("SERVICE_API_KEY"):
-        found["api_key"] = os.environ["SERVICE_API_KEY"].strip()
     if sys.stdin.isatty():
         if "api_url" not in found:
             found["api_url"] = input("address of the service: ").strip()
@@ -1819,14 +1916,21 @@ def own_settings(place, before):
             import getpass
 
             found["api_key"] = getpass.getpass("key (scope agents:authorize): ").strip()
+    refuse_nonsense(found)
     checked = dict(found, api_key=found.get("api_key", "csk_" if "api_key_file" in found else ""))
     settings = Settings()
     settings.api_url, settings.key = checked.get("api_url"), checked["api_key"]
     settings.allow_http = found.get("allow_http") in (True, "1", "true", "yes")
     settings.check()
-    settings.proxy = settings.proxy or found.get("https_proxy")
-    settings.ca_file = os.environ.get("SSL_CERT_FILE") or found.get("ca_file")
-    found.update(way_of(settings))
+    proxy, authorities = (said_now(INSTALLED[key]) for key in ("https_proxy", "ca_file"))
+    settings.proxy = found.get("https_proxy") if proxy is None else proxy
+    settings.ca_file = found.get("ca_file") if authorities is None else authorities
+    way = way_of(settings)
+    for key in ("https_proxy", "ca_file"):
+        if key in way:
+            found[key] = way[key]
+        else:
+            found.pop(key, None)
     if place.managed and "@" in found.get("https_proxy", ""):
         raise Refused("HTTPS_PROXY holds a password, which every user could read in `%s`" % place.config)
     return found
@@ -1854,6 +1958,8 @@ def read_record(place):
 def client_change(place, python, client, record, uninstall):
     """The change of a client's settings, and the record that undoes it."""
     path = place.settings_file(client)
+    if uninstall and client in record:
+        path = record[client]["file"]
     target = place.at(path)
     text = read_text(target)
     mode = 0o644 if place.managed else 0o600
@@ -1904,22 +2010,19 @@ def install(words):
             raise Refused("managed settings belong to root: run it as root, or without --managed for yourself")
         if options.managed and os.name == "posix":
             os.umask(0o022)  # root's own may keep everybody else out of the folders that are made
-        record = read_record(place)
-        python = None if options.uninstall else chosen_python(options)
-        change, noted = client_change(place, python, client, record, options.uninstall)
-        record = dict(record)
+        before = read_record(place)
         if options.uninstall:
-            record.pop(client, None)
+            changes, ends = removals(place, before, client)
         else:
-            record[client] = noted
-        changes = own_changes(place, record)
-        changes = [change] + changes if options.uninstall else changes + [change]
+            changes, ends = additions(place, before, client, chosen_python(options)), []
         changes = [each for each in changes if each.before != each.after]
-        if not changes:
+        if not changes and not ends:
             print("nothing to change")
             return 0
         for each in changes:
             sys.stdout.write(each.shown())
+        if ends:
+            print("remove %s, with what the service was not told of %d ended sessions" % (spool(), len(ends)))
         sys.stdout.flush()
         if not options.yes and not agreed():
             print("nothing was changed")
@@ -1930,29 +2033,68 @@ def install(words):
                     raise Refused("`%s` was changed meanwhile, and is left as it is: run it again" % each.path)
             for each in changes:
                 each.apply(not place.managed)
+            for name in ends:
+                os.unlink(os.path.join(spool(), name))
+        if options.uninstall:
+            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)])
     except (Refused, OSError) as error:
         sys.stderr.write("install: %s\n" % error)
         return 1
     if not options.uninstall:
-        say_next(place, options, python)
+        say_next(place, options)
+    elif place.managed:
+        print("each user's own ~/.countersign, with the key, is left as it is")
     return 0
 
 
-def own_changes(place, record):
-    """Our own files: the hook, its settings and the record; none of them while no client is left."""
+def additions(place, record, client, python):
+    """The changes that have a client ask: our own files first, then its settings. Says what is kept of earlier ones."""
+    change, noted = client_change(place, python, client, record, False)
     mode = 0o644 if place.managed else 0o600
-    hook, config, noted = (place.at(path) for path in (place.hook, place.config, place.record))
-    before = read_text(config)
-    if not record:
-        return [Change(path, read_text(path), None, mode, True) for path in (noted, config, hook)]
+    hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
     # Read as it stands, also while it is the installed one itself.
     own = read_text(os.path.abspath(__file__))
-    settings = own_settings(place, before)
+    before = read_text(config)
+    after = pretty(own_settings(place, before))
+    for each in kept_settings(before, after):
+        print("kept from an earlier install: %s; an empty variable takes it out" % each)
     return [
         Change(hook, read_text(hook), own, 0o755, True),
-        Change(config, before, pretty(settings), mode, True),
-        Change(noted, read_text(noted), pretty(record), mode, True),
+        Change(config, before, after, mode, True),
+        Change(noting, read_text(noting), pretty(dict(record, **{client: noted})), mode, True),
+        change,
     ]
+
+
+def removals(place, record, client):
+    """The changes that take out one client, or all of them: settings first, then our own files once no client is left.
+    And the notes of ended sessions that go with those."""
+    changes, left = [], dict(record)
+    for each in [client] if client else sorted(EVENTS):
+        try:
+            changes.append(client_change(place, None, each, record, True)[0])
+        except Refused:
+            # What cannot be read and was never written to is nobody's business here.
+            if client or each in record:
+                raise
+        left.pop(each, None)
+    noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
+    if left:
+        if left != record:
+            changes.append(Change(noting, read_text(noting), pretty(left), 0o644 if place.managed else 0o600, True))
+        return changes, []
+    changes += [Change(path, read_text(path), None, 0o600, True) for path in (noting, config, hook)]
+    # A managed hook writes its notes to the same folder.
+    shared = place.managed or os.path.exists(Place(True).hook)
+    return changes, [] if shared else left_ends(spool())
+
+
+def remove_empty(folders):
+    for folder in folders:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass  # it holds something else, or is not there
 
 
 def agreed():
@@ -1962,7 +2104,10 @@ def agreed():
     return input("write this? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def say_next(place, options, python):
+def say_next(place, options):
+    python = chosen_python(options)
+    if "SSL_CERT_DIR" in os.environ and "SSL_CERT_FILE" not in os.environ:
+        print("next: SSL_CERT_DIR does not count beside hook.json: name one file of authorities by SSL_CERT_FILE")
     if options.root and not os.path.lexists(options.root + python):
         print("next: the image has no %s yet: it needs Python 3.8 or newer there, or where --python says" % python)
     if options.dialect == "codex" and not place.managed:
@@ -1981,6 +2126,7 @@ class Findings:
     def __init__(self):
         self.failed = False
         self.unproven = False
+        self.enforced = True  # no user can change the settings
 
     def ok(self, text):
         print("ok    " + text)
@@ -2000,13 +2146,15 @@ class Findings:
     def verdict(self):
         if self.failed:
             return "NOT protected"
-        return "not proven: see to the lines with ??" if self.unproven else "protected"
+        if self.unproven:
+            return "not proven: see to the lines with ??"
+        return "protected" if self.enforced else "works"
 
 
 def doctor(words):
     """Tries on this machine that a denied call is blocked, and one that cannot be checked; 1 if anything would pass, or
     could not be tried."""
-    about = "Proves on this machine that denied calls are blocked. Exits with 1 unless all of it is proven."
+    about = "Tries on this machine whether denied calls are blocked. Run it where the agent works: a project counts too."
     options = arguments(words, "doctor", about)
     findings = Findings()
     if sys.version_info < (3, 8):
@@ -2014,6 +2162,7 @@ def doctor(words):
         return 1
     chosen = "copilot" if options.dialect == "vscode" else options.dialect
     places = [Place(True)] if options.managed else [Place(True), Place(False)]
+    how = "install --managed" if options.managed else "install"
     installed = []
     for client in [chosen] if chosen else sorted(EVENTS):
         found = [(place, entries) for place in places for entries in [entries_of(place, client, findings)] if entries]
@@ -2024,11 +2173,15 @@ def doctor(words):
                 try_trust(entries, place.managed, findings)
         if found:
             try_version(client, findings)
+            if not any(place.managed for place, _ in found):
+                by_its_user(client, findings)
         elif chosen:
-            findings.fail("%s does not ask: run `install --dialect %s`" % (client, client))
+            findings.fail("%s does not ask: run `%s --dialect %s`" % (client, how, client))
     if not installed and not chosen:
-        findings.fail("no client asks: run `install --dialect ...`")
-    configs = sorted({place.config for _, place in installed}) or [None]
+        findings.fail("no client asks: run `%s --dialect ...`" % how)
+    configs = sorted({place.config for _, place in installed})
+    if not installed and "SERVICE_API_URL" in os.environ:
+        configs = [None]
     for config in [options.config] if options.config else configs:
         try_service(config, findings)
     print(findings.verdict())
@@ -2089,8 +2242,33 @@ def switched_off(place, settings, ours, findings):
             findings.fail("managed settings allow managed hooks only, and ours is not among them: install --managed")
     elif ours and settings.get("disableAllHooks") is True:
         findings.fail("`disableAllHooks` switches the hook off: take it out, or install --managed")
-    elif ours:
-        findings.note("a user's hooks can be switched off (--bare, --safe-mode, disableAllHooks); managed ones cannot")
+
+
+# What a project says of hooks: the files below its folder, and where in them.
+PROJECT_FILES = {
+    "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
+    "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
+}
+
+
+def by_its_user(client, findings):
+    """Says what switches off a user's own hooks, and no managed ones; fails for a project that does."""
+    findings.enforced = False
+    findings.note(
+        "%s: a user's installation can be switched off by whoever can write the user's or the project's files, "
+        "an agent too; `install --managed` enforces it" % client
+    )
+    names, steps, off = PROJECT_FILES.get(client, ((), (), None))
+    for name in names:
+        path = os.path.join(os.getcwd(), *name.split("/"))
+        try:
+            settings = parse_json((read_text(path) or "{}").lstrip("\ufeff"))
+        except (Refused, ValueError):
+            findings.doubt("`%s` cannot be read: see that it does not switch hooks off" % path)
+            continue
+        if look_up(settings, steps) is off:
+            told = "`%s` in %s switches the hook off in this folder: take it out, or install --managed"
+            findings.fail(told % (".".join(steps), path))
 
 
 def run_line(line, event):
@@ -2227,20 +2405,24 @@ def try_service(config, findings):
         findings.fail("fail mode is open: calls run while the service is unreachable; set it to closed")
     with tempfile.TemporaryDirectory() as folder:
         nobody = "org_00000000000000000000000000"
-        denied = try_call(folder, settings, {"organization_id": nobody})
+        session = "doctor-%d-%d" % (os.getpid(), time.time())
+        denied = try_call(folder, settings, session, {"organization_id": nobody})
         answered = denied[0] == 2 and denied[2].startswith("blocked")
         if answered:
-            findings.ok("%s denied a call, and it was blocked" % settings.api_url)
+            told = "%s answered: a call for another organization was denied, and blocked (your rules were not tried)"
+            findings.ok(told % settings.api_url)
         else:
             findings.fail(without_denial(settings, denied[0], denied[2].strip()))
-        gone = try_call(folder, settings, {"api_url": "http://127.0.0.1:1"})
+        gone = try_call(folder, settings, session, {"api_url": "http://127.0.0.1:1"})
         if gone[0] == 2:
             findings.ok("a call is blocked while the service is unreachable")
         elif not settings.fail_open:
             findings.fail("a call runs while the service is unreachable")
     if answered:
-        try_key(settings, findings)
+        try_key(settings, session + "-own", findings)
         try_checksum(settings, findings)
+        for each in (session, session + "-own"):
+            send_end(settings, each, time.monotonic() + 5)
 
 
 def without_denial(settings, code, told):
@@ -2253,7 +2435,7 @@ def without_denial(settings, code, told):
     return "%s could not be asked: %s; %s%s" % (settings.api_url, reason, meanwhile, hint)
 
 
-def try_call(folder, settings, changed):
+def try_call(folder, settings, session, changed):
     """Asks about a harmless call with changed settings: exit code, standard output and error."""
     import subprocess
 
@@ -2271,17 +2453,17 @@ def try_call(folder, settings, changed):
         file.write(to_json(dict(named, **changed)))
     event = to_json(
         {
-            "session_id": "doctor-%d-%d" % (os.getpid(), time.time()),
+            "session_id": session,
             "hook_event_name": "PreToolUse",
             "tool_name": "Bash",
             "tool_input": {"command": "true"},
         }
     )
-    line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "pre", "--dialect", "claude", "--config", path]
+    line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "pre", "--dialect", "doctor", "--config", path]
     return run_line(line, event)
 
 
-def try_key(settings, findings):
+def try_key(settings, session, findings):
     """Whether the key is one of the organization that the settings name. And a key on a machine of agents should be able
     to ask, and nothing else: such a one is not even told who it is."""
     try:
@@ -2295,7 +2477,6 @@ def try_key(settings, findings):
     named = settings.organization_id
     if named is None:
         return
-    session = "doctor-%d-%d-own" % (os.getpid(), time.time())
     asked = {"agent": {"name": "doctor", "kind": "coding_agent"}, "session_id": session, "tool_name": "Glob"}
     body = to_json(dict(asked, tool_input={}, organization_id=named))
     try:
@@ -2310,16 +2491,20 @@ def try_key(settings, findings):
         findings.fail(wrong % plain(named, 100) + advice)
 
 
-def try_checksum(settings, findings):
-    """Whether this file is the one that the service hands out."""
+def own_checksum():
     import hashlib
 
+    with open(os.path.abspath(__file__), "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def try_checksum(settings, findings):
+    """Whether this file is the one that the service hands out."""
     try:
         listed = ask(settings, "GET", "/integrations", None, time.monotonic() + 10).get("files", [])
     except (Refused, Unreachable):
         return
-    with open(os.path.abspath(__file__), "rb") as file:
-        own = hashlib.sha256(file.read()).hexdigest()
+    own = own_checksum()
     for each in listed if isinstance(listed, list) else ():
         if isinstance(each, dict) and each.get("name") == OUR_FILE and each.get("sha256") != own:
             findings.note("the service hands out another version of this file: download it and run `install` again")
@@ -2347,7 +2532,7 @@ class Options:
                     raise Refused("%s needs a value; %s" % (name, USAGE))
                 value = words.pop(0)
             if name == "--dialect":
-                if value not in AGENT_NAMES:
+                if value not in AGENT_NAMES and value != "doctor":
                     raise Refused("unknown dialect `%s`: there are %s" % (value, ", ".join(AGENT_NAMES)))
                 self.dialect = value
             elif name == "--timeout":
@@ -2418,10 +2603,17 @@ def guarded(answer, work, options, blocking):
 def main(words):
     command = words[0] if words else ""
     if command in ("--help", "-h"):
-        print(USAGE)
+        print(USAGE + "\n       service_hook.py install|doctor --help, service_hook.py --version")
+        return 0
+    if command == "--version":
+        print("service_hook.py %s, sha256 %s" % (VERSION, own_checksum()))
         return 0
     if command in ("install", "doctor"):
         return install(words[1:]) if command == "install" else doctor(words[1:])
+    if command not in COMMANDS and os.isatty(0):
+        # A person, and no client that would take an answer for one to a call.
+        sys.stderr.write(USAGE + "\n")
+        return 2
     answer = Answer()
     try:
         if sys.version_info < (3, 8):

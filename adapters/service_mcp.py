@@ -329,8 +329,15 @@ CONFIG_KEYS = (
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
-# By these OpenSSL trusts other authorities, or loads code.
-OPENSSL_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES")
+# By these OpenSSL trusts other authorities, loads code, or writes down what opens a connection to whoever listens.
+OPENSSL_VARIABLES = (
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "OPENSSL_CONF",
+    "OPENSSL_MODULES",
+    "OPENSSL_ENGINES",
+    "SSLKEYLOGFILE",
+)
 _taken = {}  # what they held
 
 

@@ -7,10 +7,12 @@ What the whole process does stands in test/adapters, with a service behind it.
 
 import ast
 import contextlib
+import hashlib
 import importlib.util
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -377,6 +379,33 @@ class Files(unittest.TestCase):
             self.assertIn(" can be changed by others than root", hook.not_for_everybody(path))
         self.assertIn("is not Python 3.8", hook.too_old("/bin/sh"))
         self.assertIsNone(hook.too_old(sys.executable))
+
+
+class CommandLine(unittest.TestCase):
+    @staticmethod
+    def run_hook(*words, stdin=subprocess.DEVNULL):
+        line = [sys.executable, "-I", "-S", HOOK] + list(words)
+        ran = subprocess.run(line, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return ran.returncode, ran.stdout.decode(), ran.stderr.decode()
+
+    @unittest.skipUnless(os.name == "posix", "a terminal of this kind")
+    def test_a_person_reads_the_usage_and_a_client_a_deny(self):
+        import pty
+
+        ours, theirs = pty.openpty()
+        try:
+            for words in ((), ("per",)):
+                self.assertEqual((2, "", hook.USAGE + "\n"), self.run_hook(*words, stdin=theirs))
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        code, out, _ = self.run_hook()
+        self.assertEqual((2, "deny"), (code, json.loads(out)["permission"]))
+
+    def test_its_version_and_checksum(self):
+        with open(HOOK, "rb") as file:
+            own = hashlib.sha256(file.read()).hexdigest()
+        self.assertEqual((0, "service_hook.py %s, sha256 %s\n" % (hook.VERSION, own), ""), self.run_hook("--version"))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ test('docs/agents.md: the commands do what the page says', async () => {
   expect(installed).toContain('"onFailure": "block"')
   expect(installed).not.toContain('csk_live_')
   expect(tried).toMatch(/^ok {4}fail mode is closed$/m)
-  expect(tried).toMatch(/\nprotected$/)
+  expect(tried).toMatch(/\nworks$/)
   expect(held).toBe('true\nthe-website-waits')
   expect(inbox).toBe('Write held by the-website-waits\nhello\napproved')
   expect(passed).toBe('allow\nrequire_approval')

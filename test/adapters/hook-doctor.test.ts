@@ -5,9 +5,13 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* What `doctor` says of an installation: `protected` is for what was tried and held, and nothing else. */
+/*
+ * What `doctor` says of an installation: `works` is for a user's own in which all was tried and held. `protected` is for
+ * managed ones, and stands in test/clients/managed.test.ts.
+ */
 
-const own = 'org_own'
+const own = 'org_00000000000000000000000001'
+const another = 'org_00000000000000000000000002'
 let service: ScriptedService
 let home: string
 let env: NodeJS.ProcessEnv
@@ -19,7 +23,7 @@ beforeEach(() => {
     // An agent's key asks for decisions and nothing else.
     if (asked.path === '/api/v1/me') return reply(socket, 403, { error: { message: 'missing scope' } })
     if (asked.path !== '/api/v1/authorize') return reply(socket, 404, {})
-    const stranger = asked.body.includes('"organization_id":"org_0000')
+    const stranger = asked.body.includes('"organization_id":"org_00000000000000000000000000"')
     const isNamed = asked.body.includes('"organization_id"') && !asked.body.includes(`"${own}"`)
     const wrong = { ...denied, rule_name: null, reason: 'wrong organization' }
     reply(socket, 200, stranger || isNamed ? wrong : allowed)
@@ -31,7 +35,8 @@ beforeEach(() => {
 })
 afterAll(() => service.close())
 
-const run = (...args: string[]): Promise<Ended> => runHook({ command: [python, hookFile], args, env })
+const run = (...args: string[]): Promise<Ended> =>
+  runHook({ command: [python, hookFile], args, env, cwd: home })
 const install = (dialect: string): Promise<Ended> => run('install', '--dialect', dialect, '--yes')
 const place = (path: string, text: string): string => {
   mkdirSync(dirname(path), { recursive: true })
@@ -58,23 +63,75 @@ const set = (changed: object): void => {
 const failMode = (fail_mode: string): void => set({ fail_mode })
 const withOrganization = (organization_id: string) => (): void => set({ organization_id })
 
-test('protected: each thing was tried', async () => {
+test('works: each thing was tried', async () => {
   await install('claude')
   const ended = await run('doctor', '--dialect', 'claude')
   expect(ended.stdout.split('\n').filter((line) => !line.startsWith('note'))).toEqual([
     'ok    claude: the installed command blocks what it cannot read',
     'ok    claude 2.1.329 blocks when its hook fails',
     'ok    fail mode is closed',
-    `ok    ${service.url} denied a call, and it was blocked`,
+    `ok    ${service.url} answered: a call for another organization was denied, and blocked (your rules were not tried)`,
     'ok    a call is blocked while the service is unreachable',
-    'protected',
+    'works',
     '',
   ])
   expect(ended.code).toBe(0)
   expect(ended.stdout + ended.stderr).not.toContain('csk_secret')
 })
 
-test('its own organization named, it is protected too', async () => {
+test('its sessions are recognised by their agent, and ended', async () => {
+  await install('claude')
+  withOrganization(own)()
+  service.asked.length = 0
+  await run('doctor', '--dialect', 'claude')
+  const asked = (path: string): { session_id: string; agent: { name: string } }[] =>
+    service.asked.filter((each) => each.path === `/api/v1${path}`).map(({ body }) => JSON.parse(body))
+  const [first, second, ...more] = asked('/authorize')
+  expect(more).toEqual([])
+  expect([first?.agent.name, second?.agent.name]).toEqual(['doctor', 'doctor'])
+  expect(asked('/authorize/sessions/end').map((each) => each.session_id)).toEqual([
+    first?.session_id,
+    second?.session_id,
+  ])
+})
+
+test.each([
+  ['claude', '.claude/settings.json', '{"disableAllHooks": true}'],
+  ['claude', '.claude/settings.local.json', '{"disableAllHooks": true}'],
+  ['gemini', '.gemini/settings.json', '{"hooksConfig": {"enabled": false}}'],
+])('not protected in a folder whose project switches hooks off: %s, %s', async (client, file, text) => {
+  await install(client)
+  const cwd = temporaryFolder()
+  place(join(cwd, file), text)
+  const ended = await runHook({
+    command: [python, hookFile],
+    args: ['doctor', '--dialect', client],
+    env,
+    cwd,
+  })
+  expect(ended.stdout).toContain(`${cwd}/${file} switches the hook off in this folder`)
+  expect(ended.stdout).toMatch(/\nNOT protected\n$/)
+  expect(ended.code).toBe(1)
+})
+
+test.each([
+  [[], 'no client asks: run `install --dialect ...`'],
+  [['--managed'], 'no client asks: run `install --managed --dialect ...`'],
+  [['--dialect', 'claude'], 'claude does not ask: run `install --dialect claude`'],
+  [['--managed', '--dialect', 'claude'], 'claude does not ask: run `install --managed --dialect claude`'],
+])('nothing is installed: doctor %j says that alone, and what to run', async (words, says) => {
+  env = { HOME: home, PATH: env['PATH'] }
+  const ended = await run('doctor', ...words)
+  expect(ended).toMatchObject({ code: 1, stdout: `FAIL  ${says}\nNOT protected\n`, stderr: '' })
+})
+
+test('an image is not tried from outside', async () => {
+  const ended = await run('doctor', '--root', home)
+  expect(ended.code).toBe(2)
+  expect(ended.stderr).toContain('run doctor --managed inside it')
+})
+
+test('its own organization named, it works too', async () => {
   env = { ...env, SERVICE_ORG_ID: own }
   await install('claude')
   expect(await run('doctor', '--dialect', 'claude')).toMatchObject({ code: 0 })
@@ -96,7 +153,7 @@ test.each<[string, () => void, string]>([
     () => void (service.script = (_asked, socket) => reply(socket, 200, allowed)),
     'must be denied was not',
   ],
-  ['another organization is named', withOrganization('org_nope'), '`org_nope`.*SERVICE_ORG_ID'],
+  ['another organization is named', withOrganization(another), `\`${another}\`.*SERVICE_ORG_ID`],
   [
     'the key is refused',
     () => void (service.script = (_asked, socket) => reply(socket, 401, {})),
@@ -136,10 +193,10 @@ test.each<[string, string, () => void, string]>([
     () => {
       const { script } = service
       service.script = (asked, socket, nth) =>
-        asked.body.includes('"name":"doctor"') ? reply(socket, 404, {}) : script(asked, socket, nth)
+        asked.body.includes('"tool_name":"Glob"') ? reply(socket, 404, {}) : script(asked, socket, nth)
       withOrganization(own)()
     },
-    '`org_own`',
+    `\`${own}\``,
   ],
 ])('not proven: %s', async (_name, dialect, breaks, says) => {
   await install(dialect)
@@ -170,7 +227,7 @@ const state = (trust: string, enabled = 'True'): string =>
   listed(`{'command': command, 'enabled': ${enabled}, 'trustStatus': '${trust}'}`)
 
 test.each([
-  ['trusted', state('trusted'), 'protected', 'ok    codex trusts the hook'],
+  ['trusted', state('trusted'), 'works', 'ok    codex trusts the hook'],
   ['untrusted', state('untrusted'), 'NOT protected', 'FAIL  codex skips the hook (it is untrusted)'],
   ['changed', state('modified'), 'NOT protected', 'FAIL  codex skips the hook (it is modified)'],
   ['switched off', state('trusted', 'False'), 'NOT protected', 'FAIL  codex skips the hook (it is off)'],
@@ -182,5 +239,5 @@ test.each([
   const { stdout, code } = await run('doctor', '--dialect', 'codex')
   expect(stdout).toContain(says)
   expect(stdout.trim().split('\n').at(-1)).toBe(verdict)
-  expect(code).toBe(verdict === 'protected' ? 0 : 1)
+  expect(code).toBe(verdict === 'works' ? 0 : 1)
 })

@@ -84,6 +84,19 @@ describe('beside a settings file the environment says nothing of', () => {
     expect(await pre({ api_url: secure.url, ca_file: authority }, {})).toMatchObject({ code: 0 })
   })
 
+  test('where what opens the connection is written to', async () => {
+    const log = join(home, 'keys')
+    const config = file({ api_url: secure.url, ca_file: authority })
+    const ended = await runHook({
+      // As somebody would start it by hand; with -I Python leaves it out by itself.
+      command: [python, hookFile, 'pre', '--dialect', 'claude', '--config', config],
+      env: { HOME: home, SSLKEYLOGFILE: log },
+      event,
+    })
+    expect(ended).toMatchObject({ code: 0 })
+    expect(existsSync(log)).toBe(false)
+  })
+
   test('a way through; the file does', async () => {
     service.script = (_asked, socket) => reply(socket, 403, {})
     const settings = { api_url: 'https://service.invalid', approval_wait: 0 }

@@ -149,7 +149,8 @@ describe.each(clients)('%s', (client) => {
     const root = temporaryFolder()
     expect((await install(client, '--managed', '--root', root)).code).toBe(0)
     const settings = readFileSync(join(root, managed[client] as string), 'utf8')
-    expect(settings).toContain('/opt/countersign/service_hook.py pre')
+    // Claude Code's is started without a shell: see test/clients/managed.test.ts.
+    expect(settings.replace(/",\s+"/g, ' ')).toContain('/opt/countersign/service_hook.py pre')
     expect(settings).not.toContain(root)
     expect(read(join(root, '/opt/countersign/hook.json'))).toEqual({
       api_url: service.url,
@@ -206,6 +207,29 @@ describe('settings that are there already', () => {
     await install('claude')
     expect(read(path()).hooks['PreToolUse']).toHaveLength(2)
     expect(readFileSync(path(), 'utf8')).not.toContain('/old/')
+  })
+
+  test('a hook that somebody put beside ours, in its entry, stays', async () => {
+    const ours = { type: 'command', command: "sh -c 'python3 /old/service_hook.py pre'" }
+    place(path(), { hooks: { PreToolUse: [{ matcher: 'Read', hooks: [ours, ...mine.hooks] }] } })
+    await install('claude')
+    const [first, second, ...more] = read(path()).hooks['PreToolUse'] ?? []
+    expect(more).toEqual([])
+    expect(first).toEqual({ matcher: 'Read', hooks: mine.hooks })
+    expect(second?.['matcher']).toBe('*')
+    await install('claude', '--uninstall')
+    expect(read(path()).hooks).toEqual({ PreToolUse: [{ matcher: 'Read', hooks: mine.hooks }] })
+  })
+
+  test('an installation that was weakened is put right', async () => {
+    await install('claude')
+    const whole = readFileSync(path(), 'utf8')
+    writeFileSync(
+      path(),
+      whole.replace('"*"', '"Read"').replace('"block"', '"continue"').replace('90,', '9,'),
+    )
+    await install('claude')
+    expect(readFileSync(path(), 'utf8')).toBe(whole)
   })
 
   test('managed options go back to what they were, unless somebody else changed them since', async () => {

@@ -226,21 +226,29 @@ describe('installed with a key for agents alone', () => {
     return run('doctor', '--dialect', 'claude')
   }
 
+  test('doctor leaves no session open', async () => {
+    await install({ SERVICE_ORG_ID: world.organizationId })
+    const { body } = await server.call(world.admin.key, 'GET', '/agent-sessions')
+    const own = body.data.filter((each: { session_id: string }) => each.session_id.startsWith('doctor-'))
+    expect(own.length).toBeGreaterThan(0)
+    for (const each of own) expect(each).toMatchObject({ agent: { name: 'doctor' }, status: 'ended' })
+  })
+
   test.each([
     ['nothing', () => ({})],
     ['nothing of its own organization', () => ({ SERVICE_ORG_ID: world.organizationId })],
   ])('doctor finds %s', async (_name, more) => {
     const ended = await install(more())
-    expect(ended.stdout).toMatch(/\nprotected\n$/)
+    expect(ended.stdout).toMatch(/\nworks\n$/)
     expect(ended.stdout.split('\n').filter((line) => /^(note|\?\?|FAIL)/.test(line))).toEqual([
-      expect.stringContaining("a user's hooks can be switched off"),
+      expect.stringContaining("claude: a user's installation can be switched off"),
     ])
     expect(ended.code).toBe(0)
   })
 
   test('doctor finds that another organization is named', async () => {
-    const ended = await install({ SERVICE_ORG_ID: 'org_nope' })
-    expect(ended.stdout).toMatch(/^FAIL {2}every call is denied: .*`org_nope`/m)
+    const ended = await install({ SERVICE_ORG_ID: 'org_00000000000000000000000002' })
+    expect(ended.stdout).toMatch(/^FAIL {2}every call is denied: .*`org_0+2`/m)
     expect(ended.code).toBe(1)
   })
 })

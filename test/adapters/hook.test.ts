@@ -163,7 +163,9 @@ test('--help tells how it is used, and nothing else', async () => {
   for (const option of ['--help', '-h']) {
     const ended = await runHook({ args: [option] })
     expect(ended).toMatchObject({ code: 0, stderr: '' })
-    expect(ended.stdout).toMatch(/^usage: service_hook.py pre\|post\|end\|install\|doctor .*\n$/)
+    expect(ended.stdout).toMatch(
+      /^usage: service_hook.py pre\|post\|end\|install\|doctor .*\n.* --version\n$/,
+    )
   }
 })
 

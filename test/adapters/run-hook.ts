@@ -20,6 +20,8 @@ export interface HookOptions {
   readonly env?: NodeJS.ProcessEnv
   /** An object is sent as its JSON. */
   readonly event?: string | Buffer | object
+  /** The folder it starts in. */
+  readonly cwd?: string
   /** Instead of `python3 -I -S service_hook.py`. */
   readonly command?: readonly string[]
 }
@@ -27,13 +29,13 @@ export interface HookOptions {
 /** Nothing of this process's own environment but where programs are; state in a folder of its own. */
 export const emptyHome = (): NodeJS.ProcessEnv => ({ PATH: process.env['PATH'], HOME: temporaryFolder() })
 
-export function startHook({ args = [], env = {}, event = '', command }: HookOptions): {
+export function startHook({ args = [], env = {}, event = '', cwd, command }: HookOptions): {
   child: ChildProcess
   ended: Promise<Ended>
 } {
   const began = performance.now()
   const [program = python, ...rest] = command ?? [python, '-I', '-S', hookFile]
-  const child = spawn(program, [...rest, ...args], { env: { ...emptyHome(), ...env } })
+  const child = spawn(program, [...rest, ...args], { cwd, env: { ...emptyHome(), ...env } })
   child.stdin.on('error', () => {
     // it may answer without reading all
   })

@@ -72,7 +72,7 @@ describe.each(clients)('%s', (_name, client) => {
     }
     const { code, stdout } = await run('doctor', '--dialect', client.name)
     expect(stdout).toMatch(new RegExp(`^ok {4}${client.name} [\\d.]+ blocks when its hook fails$`, 'm'))
-    expect(stdout).toMatch(/^ok {4}.*denied a call, and it was blocked$/m)
-    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/\nprotected\n$/) })
+    expect(stdout).toMatch(/^ok {4}.*a call for another organization was denied, and blocked \(/m)
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/\nworks\n$/) })
   })
 })

@@ -8,6 +8,7 @@ import {
   scriptedService,
   type ScriptedService,
 } from '../adapters/scripted-service.ts'
+import { hookFile, python } from '../adapters/run-hook.ts'
 import type { AgentClient, Place } from './client.ts'
 import { clients } from './clients.ts'
 import { ensureClients } from './install.ts'
@@ -24,7 +25,8 @@ let service: ScriptedService
 const test = sideBySide(3, async () => {
   await ensureClients()
   service = await scriptedService(({ body }, socket) => {
-    reply(socket, 200, body.includes('curl') ? denied : { ...allowed, ok: true })
+    const stranger = body.includes('"organization_id":"org_0000')
+    reply(socket, 200, body.includes('curl') || stranger ? denied : { ...allowed, ok: true })
   })
 })
 afterAll(() => service.close())
@@ -106,14 +108,15 @@ function run(
 }
 const hook = (): ServiceSettings => ({ url: service.url, key: 'csk_test' })
 
+const managed = (client: AgentClient, place: Place): void => {
+  mkdirSync(below(place) + keyFolder, { recursive: true })
+  writeFileSync(join(below(place), keyFolder, 'key'), 'csk_test', { mode: 0o600 })
+  installHook(client, place, hook(), ['--managed', '--root', below(place)])
+}
+
 for (const each of switches) {
   const [name, how] = each
   test(`${name}, ${how}: the managed hook asks all the same`, async () => {
-    const managed = (client: AgentClient, place: Place): void => {
-      mkdirSync(below(place) + keyFolder, { recursive: true })
-      writeFileSync(join(below(place), keyFolder, 'key'), 'csk_test', { mode: 0o600 })
-      installHook(client, place, hook(), ['--managed', '--root', below(place)])
-    }
     const ended = await run(each, managed, within)
     expect(ended).toMatchObject({ exit: 0, files: { FINE: 'ran\n' } })
     expect(ended.files['CURL']).toBeUndefined()
@@ -126,3 +129,68 @@ for (const each of switches) {
     expect(Object.keys(ended.files).sort()).toEqual(['CURL', 'FINE'])
   })
 }
+
+/* A managed hook of Claude Code is a program with its arguments, and no line for a shell. */
+
+const claude = clients.find(([each]) => each === 'claude')?.[1] as AgentClient
+/** A script in the namespace, which starts the client by `exec "$@"`. */
+const beforehand =
+  (script: string) =>
+  (words: readonly string[], place: Place): readonly string[] =>
+    within(['sh', '-c', script, 'sh', ...words], place)
+
+test('claude: doctor calls the managed hook protected', async () => {
+  const doctor = `PATH="\$(dirname "$1"):$PATH" ${python} ${hookFile} doctor --dialect claude --managed`
+  const ended = await runClient(claude, {
+    script: [[claude.shell('echo ran > FINE')]],
+    setup: (place) => managed(claude, place),
+    command: beforehand(`${doctor} > DOCTOR; echo "exit $?" >> DOCTOR; exec "$@"`),
+  })
+  expect(ended.files['DOCTOR']).toMatch(/\nprotected\nexit 0\n$/)
+  expect(ended.files['DOCTOR']).not.toMatch(/^(FAIL|note|\?\?)/m)
+})
+
+test('claude: without the Python that the managed settings name, calls are blocked', async () => {
+  const ended = await runClient(claude, {
+    script: [[claude.shell('echo ran > FINE')]],
+    setup: (place) => {
+      managed(claude, place)
+      const file = join(below(place), 'etc/claude-code/managed-settings.json')
+      writeFileSync(file, readFileSync(file, 'utf8').replaceAll('/usr/bin/python3', '/usr/bin/python3.0'))
+    },
+    command: within,
+  })
+  expect(ended.files).toEqual({})
+})
+
+/* bash takes SHELLOPTS from its environment, and with `noexec` runs nothing and ends with 0; a project's settings set it. */
+const withoutShells = async (setup: (place: Place) => void): Promise<ClientRun> =>
+  runClient(claude, {
+    script: [[claude.write('FILE', 'curl')]],
+    setup: (place) => {
+      setup(place)
+      mkdirSync(join(place.work, '.claude'))
+      writeFileSync(
+        join(place.work, '.claude', 'settings.json'),
+        JSON.stringify({ env: { SHELLOPTS: 'noexec' } }),
+      )
+      mkdirSync(below(place), { recursive: true })
+      for (const folder of ['etc', 'opt', 'root']) mkdirSync(join(below(place), folder), { recursive: true })
+    },
+    // Its /bin/sh is bash, as on many systems.
+    command: beforehand(
+      'mount --bind "$(readlink -f "$(command -v bash)")" "$(readlink -f /bin/sh)" && exec "$@"',
+    ),
+  })
+
+test('claude: no variable keeps a managed hook from being started', async () => {
+  const ended = await withoutShells((place) => managed(claude, place))
+  expect(ended.files['FILE']).toBeUndefined()
+  expect(ended.results[0]?.text).toContain('no-egress')
+})
+
+// Or the test above would show nothing.
+test("claude: with a shell in between, as in a user's own installation, one does", async () => {
+  const ended = await withoutShells((place) => installHook(claude, place, hook()))
+  expect(ended.files['FILE']).toBe('curl')
+})

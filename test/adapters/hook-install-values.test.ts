@@ -1,0 +1,151 @@
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { hookFile, python, runHook, type Ended } from './run-hook.ts'
+import { scriptedService, type ScriptedService } from './scripted-service.ts'
+
+/* What `install` takes from the environment and keeps, and what `--uninstall` takes out of all clients. */
+
+let service: ScriptedService
+let home: string
+beforeAll(async () => {
+  service = await scriptedService(() => {})
+})
+beforeEach(() => {
+  home = temporaryFolder()
+})
+afterAll(() => service.close())
+
+const run = (args: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<Ended> => {
+  const env = { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_secret', HOME: home, ...more }
+  return runHook({ command: [python, hookFile], args: ['install', '--yes', ...args], env })
+}
+const claude = ['--dialect', 'claude']
+const config = (): string => join(home, '.countersign', 'hook.json')
+const kept = (): Record<string, unknown> =>
+  JSON.parse(readFileSync(config(), 'utf8')) as Record<string, unknown>
+const all = (): string[] => (readdirSync(home, { recursive: true }) as string[]).sort()
+
+describe('values that are not meant', () => {
+  test.each([
+    ['SERVICE_FAIL_MODE', 'closd', 'write `closed`'],
+    ['SERVICE_FAIL_MODE', 'OPEN', 'or `open`'],
+    ['SERVICE_APPROVAL_WAIT', '5 minutes', 'a number of seconds'],
+    ['SERVICE_APPROVAL_WAIT', '-1', 'a number of seconds'],
+    ['SERVICE_ORG_ID', 'org_...', "the organization's id"],
+    ['SERVICE_ORG_ID', 'acme', "the organization's id"],
+    ['SERVICE_ALLOW_HTTP', 'please', 'write 1'],
+  ])('%s=%s is refused, and nothing is written', async (variable, value, says) => {
+    const ended = await run(claude, { [variable]: value })
+    expect(ended.code).toBe(1)
+    expect(ended.stderr).toContain(`install: ${variable} is \`${value}\``)
+    expect(ended.stderr).toContain(says)
+    expect(all()).toEqual([])
+  })
+
+  test('one that stands in hook.json is refused too, and put right by the environment', async () => {
+    await run(claude)
+    writeFileSync(config(), JSON.stringify({ ...kept(), fail_mode: 'closd' }), { mode: 0o600 })
+    expect((await run(claude)).stderr).toContain('SERVICE_FAIL_MODE is `closd`')
+    expect((await run(claude, { SERVICE_FAIL_MODE: 'closed' })).code).toBe(0)
+    expect(kept()).toMatchObject({ fail_mode: 'closed' })
+  })
+})
+
+test('what an earlier install kept is shown; an empty variable takes it out', async () => {
+  await run(claude, { SERVICE_APPROVAL_WAIT: '5', SERVICE_FAIL_MODE: 'open' })
+  expect(kept()).toMatchObject({ approval_wait: '5', fail_mode: 'open' })
+  const again = await run(claude)
+  expect(again.code).toBe(0)
+  expect(again.stdout).toContain('kept from an earlier install: approval_wait 5 (SERVICE_APPROVAL_WAIT)')
+  expect(again.stdout).toContain('kept from an earlier install: fail_mode open (SERVICE_FAIL_MODE)')
+  const reset = await run(claude, { SERVICE_APPROVAL_WAIT: '', SERVICE_FAIL_MODE: 'closed' })
+  expect(reset.stdout).not.toContain('kept')
+  expect(kept()).toEqual({ api_url: service.url, api_key: 'csk_secret', fail_mode: 'closed' })
+})
+
+test('the proxy and the authorities of an earlier install stay, without its password shown, until they are empty', async () => {
+  const authority = join(home, 'authority.pem')
+  writeFileSync(authority, '', { mode: 0o600 })
+  const https = { SERVICE_API_URL: 'https://c.example' }
+  const way = { HTTPS_PROXY: 'http://me:hidden@proxy.example:3128', SSL_CERT_FILE: authority }
+  const first = await run(claude, { ...https, ...way })
+  expect(first.stdout).toContain('+  "https_proxy": "(not shown)@proxy.example:3128"')
+  expect(first.stdout).toContain(`+  "ca_file": "${authority}"`)
+  const again = await run(claude, https)
+  expect(again.stdout).toContain('https_proxy proxy.example:3128 (HTTPS_PROXY)')
+  expect(again.stdout).toContain(`ca_file ${authority} (SSL_CERT_FILE)`)
+  expect(again.stdout).not.toContain('hidden')
+  expect(kept()).toMatchObject({ https_proxy: way.HTTPS_PROXY, ca_file: authority })
+  await run(claude, { ...https, HTTPS_PROXY: '', SSL_CERT_FILE: '' })
+  expect(Object.keys(kept()).sort()).toEqual(['api_key', 'api_url'])
+})
+
+test.each([
+  [[...claude, '--root', '/image'], 'say --managed too'],
+  [[], '--dialect is needed'],
+])('install %j: says what is missing', async (args, says) => {
+  const ended = await run(args, { SERVICE_API_KEY: '' })
+  expect(ended.code).toBe(2)
+  expect(ended.stderr).toContain(says)
+  expect(ended.stderr).not.toContain('SERVICE_API_KEY')
+})
+
+describe('--uninstall', () => {
+  const notes = (): string => join(home, '.countersign', 'ended-sessions')
+  const note = (name: string): void => {
+    mkdirSync(notes(), { recursive: true, mode: 0o700 })
+    writeFileSync(join(notes(), name), 's')
+  }
+
+  test('without --dialect: all clients, and the notes of ended sessions', async () => {
+    for (const client of ['claude', 'codex', 'gemini', 'copilot', 'cursor']) await run(['--dialect', client])
+    note('0123abcd-73')
+    const ended = await run(['--uninstall'])
+    expect(ended).toMatchObject({ code: 0, stderr: '' })
+    expect(ended.stdout).toContain(
+      `remove ${notes()}, with what the service was not told of 1 ended sessions`,
+    )
+    expect(all().filter((each) => /settings|hooks\.json|countersign/.test(each))).toEqual([])
+    expect((await run(['--uninstall'])).stdout).toBe('nothing to change\n')
+  })
+
+  test('what somebody else has put beside the notes stays', async () => {
+    await run(claude)
+    note('mine')
+    await run(['--uninstall'])
+    expect(all().filter((each) => each.includes('ended-sessions/'))).toEqual([
+      '.countersign/ended-sessions/mine',
+    ])
+  })
+
+  test('as long as another client is left, its settings and notes stay, whatever the environment says now', async () => {
+    await run(claude)
+    await run(['--dialect', 'gemini'])
+    note('0123abcd-73')
+    const before = readFileSync(config(), 'utf8')
+    await run([...claude, '--uninstall'], { SERVICE_API_URL: 'https://other.example', SERVICE_ORG_ID: 'x' })
+    expect(readFileSync(config(), 'utf8')).toBe(before)
+    expect(existsSync(join(notes(), '0123abcd-73'))).toBe(true)
+  })
+
+  test('an installation without a record goes too, and settings that cannot be read are left alone', async () => {
+    mkdirSync(join(home, '.cursor'))
+    writeFileSync(join(home, '.cursor', 'hooks.json'), '{ // mine\n}')
+    const pre = { matcher: '*', hooks: [{ command: "sh -c 'python3 /old/service_hook.py pre'" }] }
+    mkdirSync(join(home, '.claude'))
+    const file = join(home, '.claude', 'settings.json')
+    writeFileSync(file, JSON.stringify({ model: 'opus', hooks: { PreToolUse: [pre] } }))
+    expect((await run(['--uninstall'])).code).toBe(0)
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({ model: 'opus' })
+  })
+
+  test('goes where it was installed, though the client looks elsewhere now', async () => {
+    const elsewhere = join(home, 'elsewhere')
+    await run(claude, { CLAUDE_CONFIG_DIR: elsewhere })
+    expect(existsSync(join(elsewhere, 'settings.json'))).toBe(true)
+    await run(['--uninstall'])
+    expect(existsSync(join(elsewhere, 'settings.json'))).toBe(false)
+  })
+})
