@@ -105,7 +105,8 @@ function searchRest(code: string, state: State): void {
 function run(words: readonly string[], call: typeof nothingFed, state: State): void {
   nested(state, () => {
     spend(state, words.length + perCommand)
-    for (const body of state.functions.get(words[0] ?? '') ?? []) callFunction(body, words.slice(1), state)
+    for (const body of [...(state.functions.get(words[0] ?? '') ?? [])])
+      callFunction(body, words.slice(1), state)
     runProgram(words, state.shell, call)
   })
 }

@@ -56,14 +56,22 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
     }
     case 'Function': {
       const body = newBody()
-      state.functions.set(node.name.value, [...(state.functions.get(node.name.value) ?? []), body])
+      const others = state.functions.get(node.name.value)
+      if (others === undefined) state.functions.set(node.name.value, [body])
+      else others.push(body)
       visit(node.body, { ...place, body, source: undefined }, state)
       return
     }
     case 'Assignment': {
       const { value } = node
       place.body.assignments.push({ name: node.name, value })
-      define(state, node.name, { append: node.append === true, values: () => assignedValues(value, state) })
+      // `a[1]=b` adds an element, as `a+=(b)` does.
+      const element = /^[1-9]\d*$/.test(node.index?.value ?? '') && node.append !== true
+      const append = element || (node.append === true && value.type !== 'Word') ? 'elements' : 'text'
+      define(state, node.name, {
+        append: element || node.append === true ? append : false,
+        values: () => assignedValues(value, state),
+      })
       const texts = value.type === 'Word' ? [value] : value.elements
       if (node.index !== undefined && runsBetweenQuotes(node.index.text)) unread(node.text, state)
       if (

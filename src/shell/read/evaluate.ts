@@ -56,9 +56,14 @@ export function callFunction(body: FunctionBody, args: readonly string[], state:
 /** A function nobody was seen to call counts as called, with unknown arguments (design.md section 5). */
 export function evaluateUncalled(state: State): void {
   // Reading one may define others.
-  const uncalled = (): FunctionBody | undefined =>
-    [...state.functions.values()].flat().find((body) => !body.called)
-  for (let body = uncalled(); body !== undefined; body = uncalled()) withArguments(body, undefined, state)
+  for (let found = true; found;) {
+    found = false
+    for (const body of [...state.functions.values()].flat()) {
+      if (body.called) continue
+      found = true
+      withArguments(body, undefined, state)
+    }
+  }
 }
 
 function withArguments(body: FunctionBody, args: readonly string[] | undefined, state: State): void {

@@ -40,8 +40,16 @@ function echoed(args: readonly string[]): string {
 
 /** Only what prints its arguments as they are: a format that puts text together is as good as a program. */
 function printed([format = '', ...args]: readonly string[]): string | undefined {
-  if (/^(?:%[sb](?: |\\n)?)+$/.test(format)) return args.join(format.includes('\\n') ? '\n' : ' ')
-  return format.includes('%') ? undefined : unescaped(format)
+  if (!/^(?:%[sb](?:[ \n]|\\n)?)+$/.test(format)) return format.includes('%') ? undefined : unescaped(format)
+  const directives = format.split('%').slice(1)
+  let text = ''
+  // As often as there are arguments, and once at least.
+  for (let at = 0; at === 0 || at < args.length; at += directives.length)
+    for (const [index, directive] of directives.entries()) {
+      const arg = args[at + index] ?? ''
+      text += (directive.startsWith('b') ? unescaped(arg) : arg) + unescaped(directive.slice(1))
+    }
+  return text
 }
 
 function unescaped(text: string): string {

@@ -5,9 +5,9 @@ import type { Shell } from '../types.ts'
 /** One value that a variable may have: the elements of an array, or the one of a plain variable. */
 export type Value = readonly string[]
 
-/** An assignment: what it can assign, and whether it adds to what was there (`+=`). */
+/** An assignment: what it can assign, and whether it adds to what was there (`+=`): a text to the text, or elements. */
 export interface Definition {
-  readonly append: boolean
+  readonly append: false | 'text' | 'elements'
   readonly values: () => readonly Value[]
 }
 
@@ -47,7 +47,7 @@ export interface State {
   readonly shell: Shell
   readonly definitions: Map<string, Definition[]>
   /** Every definition of a name: which of them a call finds depends on when each is made. */
-  readonly functions: Map<string, readonly FunctionBody[]>
+  readonly functions: Map<string, FunctionBody[]>
   /** Values that were worked out, while nothing more is assigned. */
   readonly values: Map<string, readonly Value[]>
   /** Names whose value is being worked out, and how many of their definitions may be used for it. */

@@ -42,19 +42,19 @@ function assigned(name: string, state: State): readonly Value[] {
     state.resolving.set(name, at)
     const found = definition.values()
     if (!definition.append) values.push(...found)
-    else values.push(...longer(values, found))
+    else values.push(...longer(values, found, definition.append))
   }
   if (before === undefined) state.resolving.delete(name)
   else state.resolving.set(name, before)
   return values.length > mostAlternatives ? [[unknown]] : values
 }
 
-/** `x+=text` adds to the text, `a+=(b)` to the elements: either way every value before it grows. */
-function longer(values: readonly Value[], added: readonly Value[]): Value[] {
-  const starts = values.length === 0 ? [['']] : values
-  return starts
-    .flatMap((start) => added.flatMap((more) => [[(start[0] ?? '') + (more[0] ?? '')], [...start, ...more]]))
-    .slice(0, mostAlternatives)
+/** `x+=text` adds to the text of the first element, `a+=(b)` elements: either way every value before it grows. */
+function longer(values: readonly Value[], added: readonly Value[], how: 'text' | 'elements'): Value[] {
+  const starts = values.length > 0 ? values : how === 'text' ? [['']] : [[]]
+  const grown = (start: Value, more: Value): Value =>
+    how === 'elements' ? [...start, ...more] : [(start[0] ?? '') + (more[0] ?? ''), ...start.slice(1)]
+  return starts.flatMap((start) => added.map((more) => grown(start, more))).slice(0, mostAlternatives)
 }
 
 function positionals(name: string, state: State): readonly Value[] {
