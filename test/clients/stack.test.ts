@@ -122,6 +122,7 @@ test.each(clients.filter(([name]) => name === 'claude' || name === 'codex'))(
     expect(exit).toBe(0)
     expect(results).toEqual([expect.objectContaining({ text: expect.stringContaining(say) })])
     expect(times).toBe(1)
-    expect((await approvalsOf(say)).map((each) => each.id)).toEqual([id])
+    const approvals = await approvalsOf(say)
+    expect(approvals).toMatchObject([{ id, votes: [{}] }])
   },
 )
