@@ -1949,10 +1949,11 @@ def way_of(settings):
 
 
 def read_record(place):
-    """What each installed client's settings held before: {client: {file, created, options: [[path, value]]}}."""
+    """What each installed client's settings held before: {client: {file, created, options: [[path, value]]}}. With the
+    text it was read from: what another installation writes meanwhile must not pass for it."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
-    return found if isinstance(found, dict) else {}
+    return text, found if isinstance(found, dict) else {}
 
 
 def client_change(place, python, client, record, uninstall):
@@ -2010,11 +2011,11 @@ def install(words):
             raise Refused("managed settings belong to root: run it as root, or without --managed for yourself")
         if options.managed and os.name == "posix":
             os.umask(0o022)  # root's own may keep everybody else out of the folders that are made
-        before = read_record(place)
+        recorded, before = read_record(place)
         if options.uninstall:
-            changes, ends = removals(place, before, client)
+            changes, ends = removals(place, recorded, before, client)
         else:
-            changes, ends = additions(place, before, client, chosen_python(options)), []
+            changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
         changes = [each for each in changes if each.before != each.after]
         if not changes and not ends:
             print("nothing to change")
@@ -2047,7 +2048,7 @@ def install(words):
     return 0
 
 
-def additions(place, record, client, python):
+def additions(place, recorded, record, client, python):
     """The changes that have a client ask: our own files first, then its settings. Says what is kept of earlier ones."""
     change, noted = client_change(place, python, client, record, False)
     mode = 0o644 if place.managed else 0o600
@@ -2061,12 +2062,12 @@ def additions(place, record, client, python):
     return [
         Change(hook, read_text(hook), own, 0o755, True),
         Change(config, before, after, mode, True),
-        Change(noting, read_text(noting), pretty(dict(record, **{client: noted})), mode, True),
+        Change(noting, recorded, pretty(dict(record, **{client: noted})), mode, True),
         change,
     ]
 
 
-def removals(place, record, client):
+def removals(place, recorded, record, client):
     """The changes that take out one client, or all of them: settings first, then our own files once no client is left.
     And the notes of ended sessions that go with those."""
     changes, left = [], dict(record)
@@ -2081,9 +2082,10 @@ def removals(place, record, client):
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
     if left:
         if left != record:
-            changes.append(Change(noting, read_text(noting), pretty(left), 0o644 if place.managed else 0o600, True))
+            changes.append(Change(noting, recorded, pretty(left), 0o644 if place.managed else 0o600, True))
         return changes, []
-    changes += [Change(path, read_text(path), None, 0o600, True) for path in (noting, config, hook)]
+    changes.append(Change(noting, recorded, None, 0o600, True))
+    changes += [Change(path, read_text(path), None, 0o600, True) for path in (config, hook)]
     # A managed hook writes its notes to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
