@@ -1735,7 +1735,7 @@ A variable that is not set leaves what an earlier install has kept, which is sho
   SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
 
 DOCTOR_NOTES = """the last line, and the exit code:
-  protected      0  all was tried and held, and no user can change the settings (--managed)
+  protected      0  all was tried and held, and no settings of a user or a project switch it off (--managed)
   works          0  all was tried and held, but whoever can write the user's files can switch it off
   not proven     1  something could not be tried here: the lines with ??
   NOT protected  1  something would let calls through: the lines with FAIL

@@ -1,9 +1,10 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
+import { selfSigned } from '../support/self-signed.ts'
 import {
   endGateways,
   logFile,
@@ -189,4 +190,41 @@ test('beside a settings file the environment does not open it', async () => {
   const result = await gateway.call('odd__echo')
   expect(result.isError).toBe(true)
   expect(textOf(result)).toContain('unreachable')
+})
+
+describe('beside a settings file the environment names', () => {
+  let secure: ScriptedService
+  beforeAll(async () => {
+    secure = await scriptedService((_asked, socket) => reply(socket, 200, allowed), true)
+  })
+  afterAll(() => secure.close())
+  const written = (name: string, text: string): string => {
+    const path = join(temporaryFolder(), name)
+    writeFileSync(path, text, { mode: 0o600 })
+    return path
+  }
+  const beside = (settings: object, env: object): Promise<Gateway> => {
+    const file = written('hook.json', JSON.stringify({ api_key: 'csk_file', ...settings }))
+    return start({ odd: odd() }, { args: ['--settings', file], env })
+  }
+
+  test('no authorities to trust; the file does', async () => {
+    const authority = written('authority.pem', readFileSync(selfSigned.certFile, 'utf8'))
+    const deaf = await beside({ api_url: secure.url }, { SSL_CERT_FILE: authority })
+    expect(textOf(await deaf.call('odd__echo'))).toContain('CERTIFICATE_VERIFY_FAILED')
+    expect(secure.asked).toEqual([])
+    const told = await beside({ api_url: secure.url, ca_file: authority }, {})
+    expect((await told.call('odd__echo')).isError).toBeUndefined()
+  })
+
+  test('no way through; the file does', async () => {
+    service.script = (_asked, socket) => reply(socket, 403, {})
+    const settings = { api_url: 'https://service.invalid' }
+    const deaf = await beside(settings, { HTTPS_PROXY: service.url, https_proxy: service.url })
+    expect((await deaf.call('odd__echo')).isError).toBe(true)
+    expect(service.asked).toEqual([])
+    const told = await beside({ ...settings, https_proxy: service.url }, {})
+    expect((await told.call('odd__echo')).isError).toBe(true)
+    expect(service.asked[0]).toMatchObject({ method: 'CONNECT', path: 'service.invalid:443' })
+  })
 })

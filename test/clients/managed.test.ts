@@ -163,18 +163,16 @@ test('claude: without the Python that the managed settings name, calls are block
   expect(ended.files).toEqual({})
 })
 
-/* bash takes SHELLOPTS from its environment, and with `noexec` runs nothing and ends with 0; a project's settings set it. */
+/*
+ * bash takes SHELLOPTS from its environment, and with `noexec` runs nothing and ends with 0. Claude Code keeps the `env` of a
+ * project from managed hooks, but not that of the user's settings.
+ */
 const withoutShells = async (setup: (place: Place) => void): Promise<ClientRun> =>
   runClient(claude, {
     script: [[claude.write('FILE', 'curl')]],
     setup: (place) => {
       setup(place)
-      mkdirSync(join(place.work, '.claude'))
-      writeFileSync(
-        join(place.work, '.claude', 'settings.json'),
-        JSON.stringify({ env: { SHELLOPTS: 'noexec' } }),
-      )
-      mkdirSync(below(place), { recursive: true })
+      change(join(place.home, '.claude', 'settings.json'), { env: { SHELLOPTS: 'noexec' } })
       for (const folder of ['etc', 'opt', 'root']) mkdirSync(join(below(place), folder), { recursive: true })
     },
     // Its /bin/sh is bash, as on many systems.
@@ -183,7 +181,7 @@ const withoutShells = async (setup: (place: Place) => void): Promise<ClientRun> 
     ),
   })
 
-test('claude: no variable keeps a managed hook from being started', async () => {
+test('claude: no variable of a shell keeps a managed hook from being started', async () => {
   const ended = await withoutShells((place) => managed(claude, place))
   expect(ended.files['FILE']).toBeUndefined()
   expect(ended.results[0]?.text).toContain('no-egress')
