@@ -59,7 +59,7 @@ test('docs/agents.md, word for word: the curl is blocked, and the model reads th
     const tried = printed.find((text) => /^ok {4}fail mode/m.test(text))
     const files = printed.at(-1)
     expect(tried).toMatch(/^ok {4}claude [\d.]+ blocks when its hook fails$/m)
-    expect(tried).toMatch(/\nprotected$/)
+    expect(tried).toMatch(/\nworks$/)
     expect(files?.split('\n')).not.toContain('RAN')
     expect(model.results().map(({ text }) => text)).toEqual([
       expect.stringContaining('blocked by rule `agents-send-nothing`'),
