@@ -1,7 +1,6 @@
-import { newId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
-import { countingVotes, strictest, type Requirement } from '../approvals/requirement.ts'
+import { pendingApproval, suffices } from '../approvals/held.ts'
 import { rejectionBy } from '../approvals/votes.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { ApprovalRecord } from '../records.ts'
@@ -17,15 +16,11 @@ import type { Judged, Question } from './question.ts'
  */
 export function useHeldCall(tx: ChainTx, ledger: AgentLedger, question: Question, decided: Decided): Judged {
   const { op, session, labels } = question
-  const needs = requirementNow(tx, decided)
   const hold = (former?: ApprovalRecord): Judged => holdCall(tx, ledger, question, decided, former)
-  const suffices = (given: ApprovalRecord): boolean => {
-    const { approver, needed } = strictest(needs, { approver: given.approver, needed: 1 })
-    return countingVotes(given, approver, ledger.roles, tx.policy.settings) >= needed
-  }
   const isShown = (given: ApprovalRecord): boolean => labels.every((label) => given.labels.includes(label))
   const through = alreadyThrough(ledger, question)
-  if (through !== null && isShown(through) && suffices(through)) return letThrough(decided, through)
+  if (through !== null && isShown(through) && suffices(tx, decided, through, ledger.roles))
+    return letThrough(decided, through)
   const approval = ledger.approvalOf(session, op.key.paramsHash)
   if (approval === undefined) return hold()
   if (approval.status === 'rejected')
@@ -45,7 +40,7 @@ export function useHeldCall(tx: ChainTx, ledger: AgentLedger, question: Question
   if (!isShown(approval)) return hold(approval)
   if (approval.status === 'pending')
     return { ...decided, approvalId: approval.id, expiresAt: isoTime(approval.expires_at) }
-  if (!suffices(approval)) return hold(approval)
+  if (!suffices(tx, decided, approval, ledger.roles)) return hold(approval)
   approval.used_at = tx.now.toISOString()
   approval.used_by = useOf(question)
   ledger.dirtyApprovals.add(approval)
@@ -80,13 +75,6 @@ function letThrough(decided: Decided, approval: ApprovalRecord): Judged {
 const useOf = ({ session, op }: Question): string =>
   `${session.id}/${op.key.toolUseId ?? `call ${session.decision_seq + 1}`}`
 
-function requirementNow(tx: ChainTx, decided: Decided): Requirement {
-  return {
-    approver: decided.approver,
-    needed: Math.max(tx.policy.settings.approval_threshold, decided.approvalsNeeded),
-  }
-}
-
 function holdCall(
   tx: ChainTx,
   ledger: AgentLedger,
@@ -94,13 +82,10 @@ function holdCall(
   decided: Decided,
   former: ApprovalRecord | undefined,
 ): Judged {
-  const { approver, needed } = requirementNow(tx, decided)
-  const seconds = decided.expiresAfterSeconds ?? op.approvalSeconds
-  const id = newId('approval')
-  const expiresAt = seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000).toISOString()
-  ledger.addApproval({
-    record: {
-      id,
+  const record = pendingApproval(
+    tx,
+    decided,
+    {
       kind: 'agent_call',
       run_id: null,
       step_id: null,
@@ -109,17 +94,12 @@ function holdCall(
       requested_by: op.key.userId,
       params_hash: op.key.paramsHash,
       labels: [...labels],
-      rule_name: decided.ruleName,
-      approver,
-      approvals_needed: needed,
-      expires_at: expiresAt,
-      votes: [],
-      status: 'pending',
-      decided_at: null,
-      used_at: null,
-      used_by: null,
-      superseded_by: null,
     },
+    op.approvalSeconds,
+  )
+  const { id } = record
+  ledger.addApproval({
+    record,
     sealed: op.seal(id),
     workflow_id: null,
     tool: op.call.tool,
@@ -140,7 +120,7 @@ function holdCall(
     runId: session.run_id,
     metadata: { approval_id: id, session_id: session.id, rule_name: decided.ruleName },
   })
-  return { ...decided, approvalId: id, expiresAt }
+  return { ...decided, approvalId: id, expiresAt: record.expires_at }
 }
 
 /** As a workflow's tools are scored: sending is high, changing and reading company data medium. */

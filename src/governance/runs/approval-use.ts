@@ -1,9 +1,8 @@
-import { newId } from '../../contract/ids.ts'
 import type { HeldDetails } from '../../contract/messages.ts'
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { unionLabels } from '../../policy/types.ts'
-import { countingVotes, strictest, type Requirement } from '../approvals/requirement.ts'
+import { pendingApproval, suffices } from '../approvals/held.ts'
 import { rejectionBy } from '../approvals/votes.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { StepOp } from './effect.ts'
@@ -50,8 +49,7 @@ export function useApproval(
   if (op.labels.some((label) => !approval.labels.includes(label))) return hold()
   if (approval.status === 'pending')
     return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
-  const needs = strictest(requirementNow(tx, decided), { approver: approval.approver, needed: 1 })
-  if (countingVotes(approval, needs.approver, ledger.roles, tx.policy.settings) < needs.needed) return hold()
+  if (!suffices(tx, decided, approval, ledger.roles)) return hold()
   // Before it is used up: while the run waits for a slot everything above may change, and is judged again.
   if (!takeSlot(tx, ledger, run)) return waitForSlot(tx, ledger, run, effect, approval.expires_at)
   if (!mine) {
@@ -60,13 +58,6 @@ export function useApproval(
     ledger.dirtyApprovals.add(approval)
   }
   return { kind: 'used' }
-}
-
-function requirementNow(tx: ChainTx, decided: Decided): Requirement {
-  return {
-    approver: decided.approver,
-    needed: Math.max(tx.policy.settings.approval_threshold, decided.approvalsNeeded),
-  }
 }
 
 function endedBy(
@@ -176,13 +167,10 @@ function holdCall(
   decided: Decided,
   former: ApprovalRecord | undefined,
 ): ApprovalUse {
-  const { approver, needed } = requirementNow(tx, decided)
-  const seconds = decided.expiresAfterSeconds ?? op.approvalSeconds
-  const id = newId('approval')
-  const expiresAt = seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000).toISOString()
-  const record = ledger.addApproval({
-    record: {
-      id,
+  const record = pendingApproval(
+    tx,
+    decided,
+    {
       kind: 'step',
       run_id: run.id,
       step_id: effect.step_id,
@@ -191,17 +179,12 @@ function holdCall(
       requested_by: run.requested_by,
       params_hash: op.paramsHash,
       labels: op.labels,
-      rule_name: decided.ruleName,
-      approver,
-      approvals_needed: needed,
-      expires_at: expiresAt,
-      votes: [],
-      status: 'pending',
-      decided_at: null,
-      used_at: null,
-      used_by: null,
-      superseded_by: null,
     },
+    op.approvalSeconds,
+  )
+  const { id } = record
+  ledger.addApproval({
+    record,
     sealed: op.sealed,
     workflow_id: run.workflow_id,
     tool: effect.tool,
@@ -218,7 +201,7 @@ function holdCall(
   effect.decision_id = recordDecision(tx, ledger, run, effect, op, decided, id)
   ledger.touchEffect(effect)
   showHeld(tx, ledger, run, effect, record, decided)
-  return { kind: 'waits', waitsFor: 'approval', approvalId: id, expiresAt }
+  return { kind: 'waits', waitsFor: 'approval', approvalId: id, expiresAt: record.expires_at }
 }
 
 function supersede(tx: ChainTx, ledger: Ledger, run: RunState, former: ApprovalRecord, by: string): void {
