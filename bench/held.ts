@@ -35,12 +35,13 @@ export async function run(): Promise<void> {
   })
 }
 
-/** Connections of the application that do something or hold a transaction open, this one apart. */
+/** Connections of the application that have been busy, or in a transaction, for longer than any statement of its own takes. */
 async function busyConnections(url: string): Promise<number> {
   return withClient(url, async (client) => {
     const { rows } = await client.query<{ busy: number }>(
       `select count(*)::int as busy from pg_stat_activity
-       where usename = current_user and pid <> pg_backend_pid() and state <> 'idle'`,
+       where usename = current_user and pid <> pg_backend_pid() and state <> 'idle'
+         and coalesce(xact_start, query_start) < clock_timestamp() - interval '50 ms'`,
     )
     return rows[0]?.busy ?? Number.NaN
   })
