@@ -1,7 +1,19 @@
+import { randomInt } from 'node:crypto'
 import { connect, createServer } from 'node:net'
 
+/** Below the ports that systems give to outgoing connections, of which any could take one at any moment. */
+const [lowest, highest] = [20_000, 32_000]
+
 /** A loopback TCP port that was free a moment ago; whoever binds it must still expect to lose the race for it. */
-export function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
+  for (let tries = 0; tries < 50; tries += 1) {
+    const port = randomInt(lowest, highest)
+    if (await isFree(port).catch(() => false)) return port
+  }
+  return portOfSystem()
+}
+
+function portOfSystem(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', reject)

@@ -17,7 +17,7 @@ const install = (...more: string[]): Promise<Ended> => {
   return runHook({ command: [python, hookFile], args, env })
 }
 const settings = (): string => join(root, 'etc/claude-code/managed-settings.json')
-const named = (): string | undefined => /'(\S+) -I -S /.exec(readFileSync(settings(), 'utf8'))?.[1]
+const named = (): string | undefined => /"command": "(\S+)"/.exec(readFileSync(settings(), 'utf8'))?.[1]
 
 /** A program in the image, its folders for everybody. */
 function program(path: string, mode = 0o755): void {
