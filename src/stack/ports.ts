@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { connect, createServer } from 'node:net'
 
 /** Below the ports that systems give to outgoing connections, of which any could take one at any moment. */
-const [lowest, highest] = [20_000, 32_000]
+const [lowest, highest] = [12_000, 32_000]
 
 /** A loopback TCP port that was free a moment ago; whoever binds it must still expect to lose the race for it. */
 export async function freePort(): Promise<number> {

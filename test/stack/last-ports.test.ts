@@ -3,12 +3,12 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { portLike, rememberPorts } from '../../src/stack/last-ports.ts'
-import { quietPort } from './quiet-port.ts'
+import { freePort } from '../../src/stack/ports.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
 test('a port is that of the last start, unless somebody else has it by now', async () => {
   const dataDir = temporaryFolder()
-  const port = await quietPort()
+  const port = await freePort()
   rememberPorts(dataDir, { temporal_ui: port })
   rememberPorts(dataDir, { postgres: 1 })
   expect(await portLike(dataDir, 'temporal_ui')).toBe(port)

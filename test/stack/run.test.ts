@@ -7,7 +7,7 @@ import { Client } from 'pg'
 import { recordedProcesses } from '../../src/stack/guard.ts'
 import { isRunning } from '../../src/stack/process-identity.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
-import { quietPort } from './quiet-port.ts'
+import { freePort } from '../../src/stack/ports.ts'
 import { until } from './until.ts'
 
 const entry = fileURLToPath(new URL('fixtures/main.ts', import.meta.url))
@@ -120,10 +120,10 @@ describe('npm start', () => {
     await first.kill9('supervisor')
     await until('everything has ended', () => !records.some(isRunning))
     const ports = {
-      postgres: await quietPort(),
-      temporal: await quietPort(),
-      api: await quietPort(),
-      metrics: await quietPort(),
+      postgres: await freePort(),
+      temporal: await freePort(),
+      api: await freePort(),
+      metrics: await freePort(),
     }
     writeFileSync(join(dataDir, 'ports.json'), JSON.stringify(ports))
     const second = await start(dataDir)
