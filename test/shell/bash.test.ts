@@ -64,7 +64,8 @@ function ranBy(snippet: string): string[] {
   spawnSync(bash, ['-c', snippet], {
     cwd,
     env: { PATH: join(folder, 'bin'), RAN: log },
-    stdio: ['pipe', 'ignore', 'ignore'],
+    // The last one is for nothing but waiting: it closes when all that bash has started has ended, the last in `>(...)` too.
+    stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
     input: '',
     timeout: 20_000,
     killSignal: 'SIGKILL',
