@@ -47,17 +47,22 @@ const server = createHttpServer(
 
 // Not before the database is known to be ours and fit.
 let tasks: readonly { stop(): Promise<void> }[] = []
-checkInstallation(context).then(() => {
-  tasks = [
-    every(context, 'forgetting old keys and sign-ins', cleaningSeconds, () =>
-      Promise.all([forgetOldKeys(context), forgetEndedSignIns(context)]),
-    ),
-    // What an answered request could not append itself, or a crash left behind.
-    every(context, 'recording what happened to accounts', recordingSeconds, () =>
-      recordAccountEvents(context),
-    ),
-  ]
-}, failStart)
+checkInstallation(context).then(
+  () => {
+    if (draining.signal.aborted) return
+    tasks = [
+      every(context, 'forgetting old keys and sign-ins', cleaningSeconds, () =>
+        Promise.all([forgetOldKeys(context), forgetEndedSignIns(context)]),
+      ),
+      // What an answered request could not append itself, or a crash left behind.
+      every(context, 'recording what happened to accounts', recordingSeconds, () =>
+        recordAccountEvents(context),
+      ),
+    ]
+  },
+  // Told to stop right after its start it has closed the connection itself.
+  (error: unknown) => draining.signal.aborted || failStart(error),
+)
 
 const metrics = config.metrics && serveMetrics(context.metrics, config.metrics)
 metrics?.catch(() => failStart(new Error(`port ${config.metrics?.port} is in use: set METRICS_PORT`)))
