@@ -35,15 +35,16 @@ afterAll(() => service.close())
 
 const below = (place: Place): string => join(place.root, 'machine')
 
-/** Who runs in the namespace is root there, and root's key lies in root's home. */
-const keyFolder = '/root/.countersign'
+/** Who runs in the namespace is root there, and root's key lies in root's home: that of the accounts, as the hook has it. */
+const homeOfRoot = /^root:(?:[^:]*:){4}([^:]+)/m.exec(readFileSync('/etc/passwd', 'utf8'))?.[1] ?? '/'
+const keyFolder = join(homeOfRoot, '.countersign')
 
 /** Lays the files over the machine's, for one process and what it starts. */
 const within = (words: readonly string[], place: Place): readonly string[] => {
   const lay = (folder: string): string =>
     `mount -t overlay overlay -o lowerdir="${below(place)}${folder}:${folder}" ${folder}`
   const root = process.getuid?.() === 0 ? [] : ['--map-root-user']
-  const script = `${['/etc', '/opt', '/root'].map(lay).join(' && ')} && exec "$@"`
+  const script = `${['/etc', '/opt', homeOfRoot].map(lay).join(' && ')} && exec "$@"`
   return ['unshare', '--mount', ...root, 'sh', '-c', script, 'sh', ...words]
 }
 
@@ -55,7 +56,7 @@ const canLay = ((): boolean => {
   const place = { root: temporaryFolder() } as Place
   mkdirSync(join(below(place), 'etc'), { recursive: true })
   mkdirSync(join(below(place), 'opt'))
-  mkdirSync(join(below(place), 'root'))
+  mkdirSync(join(below(place), homeOfRoot), { recursive: true })
   const [program = '', ...words] = within(['true'], place)
   return spawnSync(program, words).status === 0
 })()
@@ -189,7 +190,8 @@ const withoutShells = async (setup: (place: Place) => void): Promise<ClientRun> 
     setup: (place) => {
       setup(place)
       change(join(place.home, '.claude', 'settings.json'), { env: { SHELLOPTS: 'noexec' } })
-      for (const folder of ['etc', 'opt', 'root']) mkdirSync(join(below(place), folder), { recursive: true })
+      for (const folder of ['etc', 'opt', homeOfRoot])
+        mkdirSync(join(below(place), folder), { recursive: true })
     },
     // Its /bin/sh is bash, as on many systems.
     command: beforehand(

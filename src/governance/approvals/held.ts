@@ -1,14 +1,14 @@
 import { newId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
+import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { ApprovalRecord } from '../records.ts'
 import { countingVotes, strictest, type Requirement } from './requirement.ts'
-import type { Role } from '../../policy/types.ts'
 
 /* What runs and agents have in common when a rule holds a call. */
 
 /** What the rules and settings of this moment ask of an approval (contract section 6). */
-export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
+function requirementNow(tx: ChainTx, decided: Decided): Requirement {
   return {
     approver: decided.approver,
     needed: Math.max(tx.policy.settings.approval_threshold, decided.approvalsNeeded),

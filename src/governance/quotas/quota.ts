@@ -44,9 +44,9 @@ export async function readQuota(context: Context, organizationId: string): Promi
 }
 
 /**
- * Sets the overrides that are named and takes away those that are null; the others stay (commit point `org.change`). What they limit from then on is
- * everything that is accepted after the commit, in every process: runs under way go on. Throws `validation_error` for one
- * over the plan's ceiling.
+ * Sets the overrides that are named and takes away those that are null; the others stay (commit point `org.change`). What
+ * they limit from then on is everything that is accepted after the commit, in every process: runs under way go on. Throws
+ * `validation_error` for one over the plan's ceiling.
  */
 export async function changeQuota(context: Context, caller: Caller, patch: QuotaPatch): Promise<QuotaView> {
   return runAs(context, caller, 'org.change', async (tx) => {
