@@ -21,9 +21,12 @@ const refusal = JSON.stringify({
   },
 })
 
-/** A hook that appends what it is told to a file of the working folder, a line for each event. */
+/**
+ * A hook that appends what it is told to a file of the working folder, a line for each event: in one write, as a
+ * subagent's may come beside it.
+ */
 const note = (file: string): HookCommand => ({
-  command: `tr -d '\\n' >> ${file}; echo >> ${file}`,
+  command: `line=$(tr -d '\\n'); printf '%s\\n' "$line" >> ${file}`,
   timeout: 20,
 })
 interface Noted {
