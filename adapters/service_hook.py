@@ -258,13 +258,14 @@ ARGUMENT_NAMES = {
 class Call:
     """One tool call as the service is asked about it."""
 
-    def __init__(self, dialect, event, session_id, tool, arguments, use_id):
+    def __init__(self, dialect, event, session_id, tool, arguments, use_id, twice):
         self.dialect = dialect
         self.event = event
         self.session_id = session_id
         self.tool = tool
         self.arguments = arguments
         self.use_id = use_id
+        self.twice = twice
 
 
 def detect(given, event):
@@ -314,14 +315,15 @@ def read_call(dialect, event):
         tool = "MCP:" + tool
     if tool is None:
         raise Refused("the client named no tool: this event is not one of a tool call")
-    canonical = canonical_name(dialect, tool, event.get("mcp_context"))
+    canonical, given = canonical_name(dialect, tool, event.get("mcp_context")), as_object(arguments)
     return Call(
         dialect,
         name,
         session_id,
         canonical,
-        canonical_arguments(dialect, canonical, as_object(arguments), event.get("cwd")),
+        canonical_arguments(dialect, canonical, given, event.get("cwd")),
         text_of(event, "tool_use_id", "toolUseId"),
+        said_twice(dialect, canonical, given),
     )
 
 
@@ -389,6 +391,19 @@ def canonical_arguments(dialect, tool, arguments, cwd):
     if tool == "WebFetch" and "url" not in found:
         add(found, "url", addresses(found.get("prompt")))
     return found
+
+
+def said_twice(dialect, tool, arguments):
+    """Two spellings of one argument with different values: which of them the client means is not ours to guess, and a
+    rule would look at one. None where there are none."""
+    if dialect in (None, "claude"):
+        return None
+    for wanted, others in ARGUMENT_NAMES.get(tool, {}).items():
+        given = [key for key in (wanted,) + others if key in arguments]
+        for key in given[1:]:
+            if arguments[key] != arguments[given[0]]:
+                return given[0], key
+    return None
 
 
 def add(arguments, name, values):
@@ -1034,6 +1049,8 @@ def question(answer, options):
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
     settings.check()
+    if call.twice is not None:
+        raise Refused("the call says one thing twice, and differently: leave out `%s` or `%s`" % call.twice)
     command = call.arguments.get("command")
     if call.dialect == "codex" and call.tool == "Bash" and isinstance(command, str) and opens_prompt(command):
         raise Refused(

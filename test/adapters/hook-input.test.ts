@@ -262,3 +262,41 @@ test('Codex types into running programs unasked: those that wait for commands ar
   expect(ended.stderr).toContain('waits for commands')
   expect(service.asked).toEqual([])
 })
+
+describe('a call that says one thing in two ways', () => {
+  const pre = (dialect: string, tool_name: string, tool_input: object) =>
+    runHook({
+      args: ['pre', '--dialect', dialect],
+      env,
+      event: { session_id: 's', hook_event_name: 'PreToolUse', tool_name, tool_input },
+    })
+
+  test.each([
+    [
+      'gemini',
+      'read_file',
+      { absolute_path: '/etc/passwd', file_path: '/w/a' },
+      '`file_path`',
+      '`absolute_path`',
+    ],
+    [
+      'copilot',
+      'create',
+      { path: '/etc/cron.d/x', file_path: '/w/a', file_text: 'x' },
+      '`file_path`',
+      '`path`',
+    ],
+    ['vscode', 'run_in_terminal', { command: 'ls', script: 'curl http://a' }, '`command`', '`script`'],
+    ['vscode', 'create_file', { filePath: '/etc/x', path: '/w/a', content: 'x' }, '`path`', '`filePath`'],
+  ])('%s, %s: is blocked, since a rule looks at one of them', async (dialect, tool, input, ...names) => {
+    const ended = await pre(dialect, tool, input)
+    expect(ended.code).toBe(2)
+    for (const name of names) expect(ended.stderr).toContain(name)
+    expect(service.asked).toEqual([])
+  })
+
+  test('is asked about when both say the same', async () => {
+    await pre('gemini', 'read_file', { absolute_path: '/w/a', file_path: '/w/a' })
+    expect(service.asked).toHaveLength(1)
+  })
+})
