@@ -67,13 +67,13 @@ async function sides({ ours, theirs }: Ports, key: string): Promise<void> {
 }
 
 async function steady(servers: readonly Ports[], key: string, seconds: number): Promise<void> {
-  const load = (): Load => {
-    const session = randomUUID()
-    return { ports: servers.map(({ ours }) => ours), key, body: (caller, n) => question(session, caller, n) }
+  const session = randomUUID()
+  const load: Load = {
+    ports: servers.map(({ ours }) => ours),
+    key,
+    body: (caller, n) => question(session, caller, n),
   }
-  // New processes compile their code and the rules first: a second of such a rate is then answered late.
-  await openLoop(load(), 1_500, warmUp)
-  const measured = await openLoop(load(), 1_500, seconds * 1_000)
+  const measured = await openLoop(load, 1_500, { warmUp, milliseconds: seconds * 1_000 })
   assertMix(measured.verdicts)
   const holds = measured.perSecond > 1_450 && measured.p99 < 50
   say(

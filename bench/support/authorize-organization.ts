@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { newId } from '../../src/contract/ids.ts'
 import { newApiKey } from '../../src/governance/key-format.ts'
+import { v8Flags } from '../../src/stack/node-child.ts'
 import { createOrganization, withClient, type BenchPostgres } from './postgres.ts'
 
 export const organizationId = newId('organization')
@@ -81,8 +82,7 @@ export async function withServers(
     fork(new URL('./authorize-server.ts', import.meta.url), {
       env,
       // For looking into: BENCH_PROFILE is a folder for the server's CPU profile.
-      execArgv:
-        profile === undefined ? ['--max-semi-space-size=16'] : ['--cpu-prof', `--cpu-prof-dir=${profile}`],
+      execArgv: [...v8Flags, ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`])],
     }),
   )
   try {

@@ -1,16 +1,27 @@
-import { createHash } from 'node:crypto'
-import canonicalize from 'canonicalize'
+import { hash } from 'node:crypto'
+import { configure } from 'safe-stable-stringify'
 
-/** RFC 8785 text of a JSON value. Throws on what JSON cannot hold (NaN, undefined at the top). */
+/** Sorts keys by their UTF-16 units and writes numbers and texts as `JSON.stringify` does: that is RFC 8785. */
+const stringify = configure({ strict: true })
+
+/** RFC 8785 text of a JSON value. Throws on what it cannot hold (NaN, undefined at the top, half of a surrogate pair). */
 export function canonicalJson(value: unknown): string {
-  const text = canonicalize(value)
+  const text = stringify(value)
   if (text === undefined) throw new TypeError('the value has no JSON form')
+  if (text.includes('\\ud') && hasLoneSurrogate(text))
+    throw new TypeError('the value holds half of a surrogate pair')
   return text
+}
+
+/** `JSON.stringify` escapes those alone; a backslash of the text itself is escaped too. */
+function hasLoneSurrogate(text: string): boolean {
+  for (const [escape] of text.matchAll(/\\(?:ud|.)/g)) if (escape === '\\ud') return true
+  return false
 }
 
 /** Lower-case hex SHA-256 of UTF-8 text. */
 export function sha256(text: string): string {
-  return createHash('sha256').update(text, 'utf8').digest('hex')
+  return hash('sha256', text)
 }
 
 /** The hash of contract section 1: lower-case hex SHA-256 over the RFC 8785 form. */

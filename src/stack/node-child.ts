@@ -20,10 +20,12 @@ export interface RunningProgram extends Running {
 const readyTime = 60_000
 
 /**
- * MiB of V8's space for young objects, of each thread. Left alone it grows to 64 and is never given back, so that a
- * process that holds nothing more takes more and more memory.
+ * What our processes tell V8; `npm run api` and `npm run worker` say the same. 16 MiB of space for young objects, of each
+ * thread: left alone it grows to 64 and is never given back. And that young objects are never made among the old ones:
+ * V8 guesses from a moment's load which will live long, what is guessed wrongly keeps everything it refers to alive until a
+ * full collection, and each collection of young ones takes three times as long (docs/decisions/0052).
  */
-const smallNursery = '--max-semi-space-size=16'
+export const v8Flags = ['--max-semi-space-size=16', '--no-allocation-site-pretenuring'] as const
 
 /**
  * Starts one of our own programs and resolves once it has called `signalReady` (parent.ts). Fails when it ends before,
@@ -34,7 +36,7 @@ export async function startProgram({ role, file, dataDir, env }: ProgramOptions)
   const child = fork(file, ['--data-dir', dataDir], {
     env,
     stdio: ['ignore', 2, 2, 'ipc'],
-    execArgv: [...process.execArgv, smallNursery],
+    execArgv: [...process.execArgv, ...v8Flags],
   })
   if (child.pid !== undefined) recordProcess(dataDir, role, child.pid)
   const ready = new Promise<number | null>((resolve) => {
