@@ -1,9 +1,9 @@
 import { headlineWithField, readAs } from '../policy/issues.ts'
 import type { JsonObject } from '../policy/types.ts'
-import { authorize, denyUnreadable, unrecorded, type Asker } from '../governance/agents/ask.ts'
-import type { AgentDecision } from '../governance/agents/authorize.ts'
-import type { Context } from '../context.ts'
+import { authorize, denyUnreadable, unrecorded } from '../governance/agents/ask.ts'
+import { keyEnded, type AgentDecision } from '../governance/agents/authorize.ts'
 import { ApiError } from './errors.ts'
+import type { Question } from './route.ts'
 import { authorizeBody } from './schemas/agents.ts'
 
 /** Bodies of agents' questions and reports (contract section 7). */
@@ -14,33 +14,44 @@ export const agentBodyLimit = 4 * 1024 * 1024
  * client that lets errors pass must not be let through by them.
  */
 export async function decideQuestion(
-  context: Context,
-  asker: Asker,
+  question: Pick<Question, 'context' | 'asker' | 'confirm'>,
   read: () => Promise<unknown>,
 ): Promise<AgentDecision> {
-  const answer = await decide(context, asker, read)
-  context.metrics.agentDecision(answer.decision)
+  const answer = await decide(question, read)
+  question.context.metrics.agentDecision(answer.decision)
   return answer
 }
 
-async function decide(context: Context, asker: Asker, read: () => Promise<unknown>): Promise<AgentDecision> {
+async function decide(
+  { context, asker, confirm }: Pick<Question, 'context' | 'asker' | 'confirm'>,
+  read: () => Promise<unknown>,
+): Promise<AgentDecision> {
   const { charged } = asker.identity
   const taken = await context.rates.take(charged.holderId, charged.limits, 'authorize')
-  if (!taken.allowed)
+  if (!taken.allowed) {
+    await confirm()
     return unrecorded(
       'rate limited',
       `The organization is at its limit of ${taken.limit} agents' questions a minute: try again in ${taken.retryAfter} seconds.`,
     )
+  }
   let body: unknown
   try {
     body = await read()
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
+    await confirm()
     return denyUnreadable(context, asker, error.message)
   }
   const request = readAs(authorizeBody, body)
-  if (!request.ok) return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
-  return authorize(context, asker, withInput(request.value))
+  if (!request.ok) {
+    await confirm()
+    return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
+  }
+  const answer = await authorize(context, asker, withInput(request.value))
+  // Decided without the lock, or found there to have ended: a key that does not hold gets its error, as ever.
+  if (answer.session_run_id === '' || answer.reason === keyEnded) await confirm()
+  return answer
 }
 
 /** What was parsed from JSON is JSON. */

@@ -1,8 +1,14 @@
 import type { Request, Response } from 'express'
 import type { Context } from '../context.ts'
-import { authenticate, identityOfSession, type Caller, type Identity } from '../governance/identity.ts'
+import {
+  authenticate,
+  identityOfSession,
+  recall,
+  type Caller,
+  type Identity,
+} from '../governance/identity.ts'
 import { asksSecondFactor, mfaRequired } from '../governance/people/second-factor.ts'
-import { scopesOfRole } from '../governance/scopes.ts'
+import { covers, scopesOfRole, type Scope } from '../governance/scopes.ts'
 import { requireRole, requireScope } from '../governance/standing.ts'
 import { acts, accessOf, splitKey, type Access } from './access.ts'
 import type { Auth } from './auth.ts'
@@ -37,21 +43,18 @@ export async function dispatch(
     if (answer) sendAnswer(response, answer)
     return
   }
-  const identity = await known(context, services.auth, request)
-  if (route.ask === undefined) await countRequest(context, response, identity, access.scope)
-  requireScope(identity.scopes, access.scope)
   if (route.ask !== undefined) {
+    const { identity, confirm } = await asking(context, services.auth, request, access.scope)
+    // Functions: an object with a getter of its own gets a hidden class of its own, which lives until the next full
+    // collection and keeps the whole request alive as long.
+    const signal = (): AbortSignal => goneSignal(response, services)
     const asker = { identity, ip: addressOf(request) }
-    const question = {
-      context,
-      asker,
-      get signal() {
-        return goneSignal(response, services)
-      },
-    }
-    sendAnswer(response, await route.ask(question, request))
+    sendAnswer(response, await route.ask({ context, asker, confirm, signal }, request))
     return
   }
+  const identity = await known(context, services.auth, request)
+  await countRequest(context, response, identity, access.scope)
+  requireScope(identity.scopes, access.scope)
   const params = pathParams(request)
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
@@ -113,6 +116,30 @@ async function known(context: Context, auth: Auth, request: Request): Promise<Id
       'send `Authorization: Bearer <API key>` with a key that is valid, or sign in',
     )
   return identity
+}
+
+/**
+ * Who asks a question. A key that asks often is not looked up each time, as its question is decided where key, scope and
+ * role are asked for under the lock; an answer given without that is confirmed first (docs/decisions/0049).
+ */
+async function asking(
+  context: Context,
+  auth: Auth,
+  request: Request,
+  scope: Scope | null,
+): Promise<{ readonly identity: Identity; readonly confirm: () => Promise<void> }> {
+  const anew = async (): Promise<Identity> => {
+    const identity = await known(context, auth, request)
+    requireScope(identity.scopes, scope)
+    return identity
+  }
+  const { authorization } = request.headers
+  const recalled = authorization === undefined ? null : await recall(context.db, authorization)
+  // A scope may have been added within the second.
+  if (recalled === null || (scope !== null && !covers(recalled.identity.scopes, scope)))
+    return { identity: await anew(), confirm: async () => {} }
+  const { identity, isRemembered } = recalled
+  return { identity, confirm: async () => void (isRemembered && (await anew())) }
 }
 
 /** A header that names a key is never made up for by a cookie. */

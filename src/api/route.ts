@@ -67,8 +67,10 @@ export const noContent: Answer = { status: 204, body: undefined }
 export interface Question {
   readonly context: Context
   readonly asker: Asker
-  /** Aborted when the client has gone or the server drains. */
-  readonly signal: AbortSignal
+  /** Throws `unauthenticated` or `missing_scope` if the asker's key was only remembered and does not hold any more. */
+  readonly confirm: () => Promise<void>
+  /** Made when it is asked for: aborted when the client has gone or the server drains. */
+  readonly signal: () => AbortSignal
 }
 
 interface Described {

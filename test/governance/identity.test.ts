@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { authenticate, newApiKey, roleIn } from '../../src/governance/identity.ts'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { authenticate, newApiKey, recall, roleIn } from '../../src/governance/identity.ts'
 import { addKey } from '../api/fixtures.ts'
 import { planLimits } from '../../src/governance/quotas/limits.ts'
 import { testContext, withPeople, type TestContext } from './support.ts'
@@ -92,5 +92,48 @@ describe('roleIn', () => {
     const { userId, organizationId } = people.caller('approver')
     expect(await roleIn(running.context.db, userId, organizationId)).toBe('admin')
     expect(await roleIn(running.context.db, userId, 'org_x')).toBeNull()
+  })
+})
+
+describe('recall', () => {
+  const revoke = (id: string) =>
+    running.context.db.updateTable('api_keys').set({ revoked_at: new Date() }).where('id', '=', id).execute()
+
+  test('looks up the first twenty times in a second, then knows the key and says so until the second is over', async () => {
+    const { context } = running
+    const { userId, organizationId } = people.caller('member')
+    const key = await addKey(context, organizationId, userId, [])
+    const ask = () => recall(context.db, header(key.secret))
+    const now = jest.spyOn(performance, 'now')
+    try {
+      now.mockReturnValue(1_000)
+      for (let n = 0; n < 20; n += 1) expect(await ask()).toMatchObject({ isRemembered: false })
+      await revoke(key.id)
+      now.mockReturnValue(1_999)
+      expect(await ask()).toMatchObject({ identity: { keyId: key.id }, isRemembered: true })
+      now.mockReturnValue(2_000)
+      expect(await ask()).toBeNull()
+    } finally {
+      now.mockRestore()
+    }
+  })
+
+  test('of a key that asks seldom everything is as it is now', async () => {
+    const { context } = running
+    const { userId, organizationId } = people.caller('member')
+    const key = await addKey(context, organizationId, userId, [])
+    expect(await recall(context.db, header(key.secret))).not.toBeNull()
+    await revoke(key.id)
+    expect(await recall(context.db, header(key.secret))).toBeNull()
+  })
+
+  test('a key that does not hold is never remembered', async () => {
+    const { context } = running
+    const { userId, organizationId } = people.caller('member')
+    const key = await addKey(context, organizationId, userId, [])
+    await revoke(key.id)
+    for (let n = 0; n < 25; n += 1) expect(await recall(context.db, header(key.secret))).toBeNull()
+    await context.db.updateTable('api_keys').set({ revoked_at: null }).where('id', '=', key.id).execute()
+    expect(await recall(context.db, header(key.secret))).toMatchObject({ isRemembered: false })
   })
 })

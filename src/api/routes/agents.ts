@@ -22,8 +22,8 @@ const postAuthorize = askRoute({
   tag,
   body: authorizeBody,
   responses: { 200: agentDecision },
-  async ask({ context, asker }, request) {
-    return ok(await decideQuestion(context, asker, () => readJsonBody(request, agentBodyLimit)))
+  async ask(question, request) {
+    return ok(await decideQuestion(question, () => readJsonBody(request, agentBodyLimit)))
   },
 })
 

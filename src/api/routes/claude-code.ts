@@ -52,7 +52,7 @@ export const postClaudeCode = askRoute({
     const { context, asker } = question
     let body: unknown
     let wait = 0
-    const first = await decideQuestion(context, asker, async () => {
+    const first = await decideQuestion(question, async () => {
       // In here: what is wrong with the query is a denial too, never an error that a client lets pass.
       wait = readWait(readQuery(request)['wait'])
       body = await readJsonBody(request, agentBodyLimit)
@@ -60,13 +60,14 @@ export const postClaudeCode = askRoute({
     })
     const { decision, approval_id } = first
     if (decision !== 'require_approval' || approval_id === undefined) return ok(shown(first))
+    const signal = question.signal()
     try {
-      await waitForApproval(context, asker, approval_id, wait, question.signal)
+      await waitForApproval(context, asker, approval_id, wait, signal)
       const { status } = await readAgentApproval(context, asker, approval_id)
       // Asking anew would open an ended session again, or use the approval up for a client that has gone.
       const isDecided = status === 'approved' || status === 'rejected'
-      if (!isDecided || question.signal.aborted) return ok(shown(first, status))
-      return ok(shown(await decideQuestion(context, asker, async () => questionOf(body))))
+      if (!isDecided || signal.aborted) return ok(shown(first, status))
+      return ok(shown(await decideQuestion(question, async () => questionOf(body))))
     } catch (error) {
       // It is held: that it can no longer be waited for must not become an error that a client lets pass.
       context.log.warn({ failure: (error as Error).message }, 'a held call can no longer be waited for')

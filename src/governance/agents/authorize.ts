@@ -27,6 +27,9 @@ export interface AgentDecision {
   readonly expires_at?: string | null
 }
 
+/** The reason of a denial because the key or session that asks has ended meanwhile, or lost its scope. */
+export const keyEnded = 'key ended'
+
 /**
  * Decides agents' calls, in order, under the chain lock; commit point `agent.decide`. Labels that a call adds are there
  * for the next one of the same batch.
@@ -77,6 +80,11 @@ function refusalOf(
   sessions: readonly SessionRecord[],
   op: AuthorizeOp,
 ): Decided | null {
+  if (!ledger.valid.has(op.key.by))
+    return refused(
+      keyEnded,
+      'The key or session that asks has ended or lost its scope: nothing it asks for is allowed any more.',
+    )
   if (tx.policy.frozen !== null)
     return decide(tx.policy.compiled, {
       source: 'agents',
@@ -85,11 +93,6 @@ function refusalOf(
       params: {},
       labels: [],
     })
-  if (!ledger.valid.has(op.key.by))
-    return refused(
-      'key ended',
-      'The key or session that asks has ended or lost its scope: nothing it asks for is allowed any more.',
-    )
   if (sessions.some(({ status }) => status === 'revoked'))
     return refused(
       'session revoked',
