@@ -244,7 +244,7 @@ TOOL_NAMES = {
 # Arguments that rules name, by the clients' other spellings. They are added, and what the client sent stays.
 ARGUMENT_NAMES = {
     "Bash": {"command": ("cmd", "script")},
-    "Read": {"file_path": ("path", "filePath", "absolute_path", "target_file", "paths")},
+    "Read": {"file_path": ("path", "filePath", "absolute_path", "target_file", "paths", "include")},
     "Write": {"file_path": ("path", "filePath", "target_file"), "content": ("file_text", "contents")},
     "Edit": {
         "file_path": ("path", "filePath", "target_file"),
@@ -378,38 +378,45 @@ def token(name):
 
 
 def canonical_arguments(dialect, tool, arguments, cwd):
-    """The client's arguments, with those that rules name added under Claude Code's names."""
+    """The client's arguments, with those that rules name added under Claude Code's names. What is there under several
+    names is there with all its values: which of them the client means is not ours to guess."""
     if dialect in (None, "claude"):
         return arguments
     found = dict(arguments)
     for wanted, others in ARGUMENT_NAMES.get(tool, {}).items():
-        other = next((key for key in others if key in arguments), None)
-        if wanted not in found and other is not None:
-            found[wanted] = arguments[other]
-    if tool == "Edit" and "file_path" not in found:
-        add(found, "file_path", patched_files(found.get("command", found.get("input")), cwd))
-    if tool == "WebFetch" and "url" not in found:
-        add(found, "url", addresses(found.get("prompt")))
+        given = [arguments[key] for key in (wanted,) + others if arguments.get(key) is not None]
+        if wanted == "file_path" and tool == "Edit":
+            for key in ("command", "input"):
+                given += patched_files(arguments.get(key), cwd)
+            given += replaced_files(arguments.get("replacements"))
+        if wanted == "url":
+            given += addresses(arguments.get("prompt"))
+        add(found, wanted, given)
     return found
 
 
+def add(arguments, name, given):
+    """One value as it is, several as a list: rules that restrict match when any of them does."""
+    if len(given) > 1:
+        each = [value for one in given for value in (one if isinstance(one, list) else [one])]
+        given = [value for at, value in enumerate(each) if value not in each[:at]]
+        given = given if len(given) == 1 else [given]
+    if given:
+        arguments[name] = given[0]
+
+
 def said_twice(dialect, tool, arguments):
-    """Two spellings of one argument with different values: which of them the client means is not ours to guess, and a
-    rule would look at one. None where there are none."""
-    if dialect in (None, "claude"):
+    """Two spellings of a command with different texts: a list of them would be words of one. None if there are none."""
+    if dialect in (None, "claude") or tool != "Bash":
         return None
-    for wanted, others in ARGUMENT_NAMES.get(tool, {}).items():
-        given = [key for key in (wanted,) + others if key in arguments]
-        for key in given[1:]:
-            if arguments[key] != arguments[given[0]]:
-                return given[0], key
-    return None
+    given = [key for key in ("command",) + ARGUMENT_NAMES["Bash"]["command"] if arguments.get(key) is not None]
+    return next(((given[0], key) for key in given[1:] if arguments[key] != arguments[given[0]]), None)
 
 
-def add(arguments, name, values):
-    """One value as itself, several as a list: rules that restrict match when any of them does."""
-    if values:
-        arguments[name] = values[0] if len(values) == 1 else values
+def replaced_files(replacements):
+    """The files of VS Code's several replacements at once."""
+    each = replacements if isinstance(replacements, list) else []
+    return [one["filePath"] for one in each if isinstance(one, dict) and isinstance(one.get("filePath"), str)]
 
 
 def patched_files(patch, cwd):
@@ -1050,7 +1057,7 @@ def question(answer, options):
     settings = Settings(options.config)
     settings.check()
     if call.twice is not None:
-        raise Refused("the call says one thing twice, and differently: leave out `%s` or `%s`" % call.twice)
+        raise Refused("the call has two commands: leave out `%s` or `%s`" % call.twice)
     command = call.arguments.get("command")
     if call.dialect == "codex" and call.tool == "Bash" and isinstance(command, str) and opens_prompt(command):
         raise Refused(

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts'
 import {
   authenticate,
   identityOfSession,
+  forget,
   recall,
   type Caller,
   type Identity,
@@ -110,13 +111,15 @@ async function bodyOf(request: Request, limit: number | undefined): Promise<unkn
 /** Who sends the request, with a key or a session. Throws `unauthenticated`. */
 async function known(context: Context, auth: Auth, request: Request): Promise<Identity> {
   const identity = await identify(context, auth, request)
-  if (identity === null)
-    throw new ApiError(
-      'unauthenticated',
-      'send `Authorization: Bearer <API key>` with a key that is valid, or sign in',
-    )
+  if (identity === null) throw unauthenticated()
   return identity
 }
+
+const unauthenticated = (): ApiError =>
+  new ApiError(
+    'unauthenticated',
+    'send `Authorization: Bearer <API key>` with a key that is valid, or sign in',
+  )
 
 /**
  * Who asks a question. A key that asks often is not looked up each time, as its question is decided where key, scope and
@@ -135,11 +138,17 @@ async function asking(
   }
   const { authorization } = request.headers
   const recalled = authorization === undefined ? null : await recall(context.db, authorization)
+  if (recalled === null && authorization !== undefined) throw unauthenticated()
   // A scope may have been added within the second.
   if (recalled === null || (scope !== null && !covers(recalled.identity.scopes, scope)))
     return { identity: await anew(), confirm: async () => {} }
   const { identity, isRemembered } = recalled
-  return { identity, confirm: async () => void (isRemembered && (await anew())) }
+  const confirm = async (): Promise<void> => {
+    if (!isRemembered) return
+    forget(context.db, authorization)
+    await anew()
+  }
+  return { identity, confirm }
 }
 
 /** A header that names a key is never made up for by a cookie. */

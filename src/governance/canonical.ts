@@ -13,9 +13,13 @@ export function canonicalJson(value: unknown): string {
   return text
 }
 
-/** `JSON.stringify` escapes those alone; a backslash of the text itself is escaped too. */
+/** `JSON.stringify` escapes those alone; in front of a backslash of the text itself there is another one. */
 function hasLoneSurrogate(text: string): boolean {
-  for (const [escape] of text.matchAll(/\\(?:ud|.)/g)) if (escape === '\\ud') return true
+  for (let at = text.indexOf('\\ud'); at >= 0; at = text.indexOf('\\ud', at + 1)) {
+    let before = at
+    while (text[before - 1] === '\\') before -= 1
+    if ((at - before) % 2 === 0) return true
+  }
   return false
 }
 

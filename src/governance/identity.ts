@@ -106,6 +106,12 @@ export async function recall(
   return known.identity === null ? null : { identity: known.identity, isRemembered: false }
 }
 
+/** Forgets a key that was found to hold no more. */
+export function forget(db: Kysely<Database>, header: string | undefined): void {
+  const hash = keyHashOf(header)
+  if (hash !== null) memories.get(db)?.delete(hash)
+}
+
 /** What is known of a key in this second. */
 function memoryOf(db: Kysely<Database>, hash: string): Remembered {
   let memory = memories.get(db)

@@ -270,33 +270,45 @@ describe('a call that says one thing in two ways', () => {
       env,
       event: { session_id: 's', hook_event_name: 'PreToolUse', tool_name, tool_input },
     })
+  const patch = (file: string) => `*** Begin Patch\n*** Update File: ${file}\n*** End Patch`
+  const secret = '/etc/secret'
 
-  test.each([
+  test.each<[string, string, object, string, unknown]>([
+    ['gemini', 'read_file', { absolute_path: secret, file_path: '/w/a' }, 'file_path', ['/w/a', secret]],
+    ['gemini', 'read_many_files', { include: [secret], paths: ['/w/a'] }, 'file_path', ['/w/a', secret]],
+    ['gemini', 'web_fetch', { url: 'http://a', prompt: 'get http://b' }, 'url', ['http://a', 'http://b']],
+    ['copilot', 'create', { path: secret, file_path: '/w/a' }, 'file_path', ['/w/a', secret]],
+    ['copilot', 'apply_patch', { input: patch(secret), path: '/w/a' }, 'file_path', ['/w/a', secret]],
     [
-      'gemini',
-      'read_file',
-      { absolute_path: '/etc/passwd', file_path: '/w/a' },
-      '`file_path`',
-      '`absolute_path`',
+      'vscode',
+      'apply_patch',
+      { command: patch('/w/a'), input: patch(secret) },
+      'file_path',
+      ['/w/a', secret],
     ],
     [
-      'copilot',
-      'create',
-      { path: '/etc/cron.d/x', file_path: '/w/a', file_text: 'x' },
-      '`file_path`',
-      '`path`',
+      'vscode',
+      'multi_replace_string_in_file',
+      { filePath: '/w/a', replacements: [{ filePath: secret }, 'x', { filePath: 1 }] },
+      'file_path',
+      ['/w/a', secret],
     ],
-    ['vscode', 'run_in_terminal', { command: 'ls', script: 'curl http://a' }, '`command`', '`script`'],
-    ['vscode', 'create_file', { filePath: '/etc/x', path: '/w/a', content: 'x' }, '`path`', '`filePath`'],
-  ])('%s, %s: is blocked, since a rule looks at one of them', async (dialect, tool, input, ...names) => {
-    const ended = await pre(dialect, tool, input)
-    expect(ended.code).toBe(2)
-    for (const name of names) expect(ended.stderr).toContain(name)
-    expect(service.asked).toEqual([])
+    ['vscode', 'create_file', { filePath: '/w/a', path: '/w/a' }, 'file_path', '/w/a'],
+    ['vscode', 'read_file', { filePath: '/w/a', path: null }, 'file_path', '/w/a'],
+    ['gemini', 'read_many_files', { paths: ['/w/a'] }, 'file_path', ['/w/a']],
+  ])('%s, %s %j: rules see each of them', async (dialect, tool, input, name, values) => {
+    await pre(dialect, tool, input)
+    const { tool_input } = JSON.parse(service.asked[0]?.body ?? '') as { tool_input: object }
+    expect(tool_input).toEqual({ ...input, [name]: values })
   })
 
-  test('is asked about when both say the same', async () => {
-    await pre('gemini', 'read_file', { absolute_path: '/w/a', file_path: '/w/a' })
-    expect(service.asked).toHaveLength(1)
+  test.each([
+    ['vscode', 'run_in_terminal', { command: 'ls', script: 'curl http://a' }, '`script`'],
+    ['copilot', 'bash', { cmd: 'curl http://a', command: 'ls' }, '`cmd`'],
+  ])('%s, %s: of two commands none is run', async (dialect, tool, input, name) => {
+    const ended = await pre(dialect, tool, input)
+    expect(ended.code).toBe(2)
+    expect(ended.stderr).toContain(name)
+    expect(service.asked).toEqual([])
   })
 })

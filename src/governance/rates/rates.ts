@@ -22,7 +22,8 @@ export interface Taken {
 /**
  * Request rates of organizations (specification, "Limits"), counted in blocks: a process leases some of a window's
  * requests at a time (lease.ts) and hands them out from memory. A block is used only with the limit that it was leased
- * under: callers bring the limits as they are now, so that a changed one holds from the next request on, in every process.
+ * under: callers bring the limits as they are now, so that a changed one holds from the next request on, in every process
+ * (within a second for agents' keys that ask often: docs/decisions/0049).
  */
 export interface Rates {
   /**
