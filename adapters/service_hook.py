@@ -399,8 +399,7 @@ def add(arguments, name, given):
     """One value as it is, several as a list: rules that restrict match when any of them does."""
     if len(given) > 1:
         each = [value for one in given for value in (one if isinstance(one, list) else [one])]
-        given = [value for at, value in enumerate(each) if value not in each[:at]]
-        given = given if len(given) == 1 else [given]
+        given = [each[0] if all(value == each[0] for value in each) else each] if each else []
     if given:
         arguments[name] = given[0]
 

@@ -122,9 +122,16 @@ class Arguments(unittest.TestCase):
         sent = {"path": "/w/a", "prompt": "https://a.example"}
         self.assertEqual(("WebFetch", sent), self.read("claude", tool_name="WebFetch", tool_input=sent))
 
-    def test_a_name_that_is_there_is_not_written_over(self):
-        sent = {"file_path": "/w/a", "path": "/w/b"}
-        self.assertEqual(("Read", sent), self.read("gemini", tool_name="read_file", tool_input=sent))
+    def test_what_is_there_under_several_names_is_there_with_all_its_values(self):
+        for sent, found in (
+            ({"file_path": "/w/a", "path": "/w/b"}, ["/w/a", "/w/b"]),
+            ({"file_path": "/w/a", "path": "/w/a"}, "/w/a"),
+            ({"file_path": "/w/a", "path": None}, "/w/a"),
+            ({"paths": ["/w/a", "/w/b"], "include": ["/w/c"]}, ["/w/a", "/w/b", "/w/c"]),
+            ({"paths": [], "include": []}, None),
+        ):
+            wanted = dict(sent) if found is None else dict(sent, file_path=found)
+            self.assertEqual(("Read", wanted), self.read("gemini", tool_name="read_file", tool_input=sent))
 
     def test_arguments_as_text(self):
         for sent, found in (

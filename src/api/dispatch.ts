@@ -2,8 +2,8 @@ import type { Request, Response } from 'express'
 import type { Context } from '../context.ts'
 import {
   authenticate,
-  identityOfSession,
   forget,
+  identityOfSession,
   recall,
   type Caller,
   type Identity,
