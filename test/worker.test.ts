@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { testKey } from './governance/support.ts'
 import { until } from './stack/until.ts'
 import { createTestDatabase, type TestDatabase } from './support/stack.ts'
+import { programEnv } from './support/program-env.ts'
 
 let database: TestDatabase
 let child: ChildProcess
@@ -13,7 +14,7 @@ beforeEach(async () => {
   output = ''
   child = fork(fileURLToPath(new URL('../src/worker.ts', import.meta.url)), [], {
     env: {
-      PATH: process.env['PATH'],
+      ...programEnv(),
       APP_ENV: 'test',
       DATABASE_URL: database.appUrl,
       DATA_ENCRYPTION_KEY: testKey.toString('base64'),

@@ -1,13 +1,10 @@
-import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { python } from './interpreter.ts'
 
 /* Where the gateway and the server that misbehaves are, and what runs them. */
 
 export const gatewayFile = fileURLToPath(new URL('../../adapters/service_mcp.py', import.meta.url))
-/** The program itself: what stands on the path may be a launcher that takes ten times as long. */
-export const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
-  encoding: 'utf8',
-}).trim()
+export { python }
 const oddServer = fileURLToPath(new URL('upstreams/odd-server.py', import.meta.url))
 
 /** An entry of `mcpServers`. */

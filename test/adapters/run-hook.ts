@@ -1,11 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { python } from './interpreter.ts'
 
 /* Starts `adapters/service_hook.py` as a client would: a real process, its event on standard input. */
 
 export const hookFile = fileURLToPath(new URL('../../adapters/service_hook.py', import.meta.url))
-export const python = 'python3'
+export { python }
 
 export interface Ended {
   readonly code: number | null

@@ -38,6 +38,9 @@ export const gemini: AgentClient = {
     GEMINI_CLI_TRUST_WORKSPACE: 'true',
     // It would start itself again for a larger heap, which costs two seconds.
     GEMINI_CLI_NO_RELAUNCH: 'true',
+    ...(process.env['NODE_COMPILE_CACHE'] !== undefined && {
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
+    }),
   }),
   denials: () => null,
   sessionId: (stdout) => (JSON.parse(stdout) as { session_id: string }).session_id,

@@ -8,13 +8,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { caughtMail } from '../../src/demo/mail.ts'
 import { createClient, type Bootstrap, type Client } from '../../src/demo/client.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
+import { programEnv } from '../support/program-env.ts'
 
 const demo = fileURLToPath(new URL('../../src/demo/main.ts', import.meta.url))
 
 /** `npm run demo` with standard input closed: it may not ask anything. */
 function runDemo(env: Record<string, string>): Promise<{ code: number | null; output: string }> {
   const child = spawn(process.execPath, [demo], {
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
+    env: { ...programEnv(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''

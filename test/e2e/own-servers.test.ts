@@ -12,6 +12,7 @@ import { startPostgres, type PostgresServer } from '../../src/stack/postgres.ts'
 import { until } from '../stack/until.ts'
 import { startProgram, type Program } from '../support/chaos-programs.ts'
 import { asAdmin, guardedFolder, urlOf } from '../support/postgres.ts'
+import { programEnv } from '../support/program-env.ts'
 import { selfSigned } from '../support/self-signed.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 import { testTemporal } from '../support/stack.ts'
@@ -67,7 +68,7 @@ interface Ended {
 
 /** What a command printed and how it ended. */
 function run(program: string, ...args: string[]): Promise<Ended> {
-  const options = { cwd: root, env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env } }
+  const options = { cwd: root, env: { ...programEnv(), ...env } }
   return promisify(execFile)(program, args, options).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     (failed: Ended) => failed,

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
 import { until } from '../stack/until.ts'
+import { programEnv } from '../support/program-env.ts'
 
 /* `npm test` itself: its last line, its exit code, and that it leaves nothing behind, however it ends. */
 
@@ -21,7 +22,7 @@ interface Started {
 function start(...args: string[]): Started {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'runner-')))
   const child = spawn(process.execPath, [runner, ...args], {
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: folder },
+    env: { ...programEnv(), TMPDIR: folder, TEST_DATABASE_FOLDER: folder },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''
@@ -53,7 +54,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
     const { child, folder, ended } = start('test/stack/run.test')
     await until(
       'a test starts a stack',
-      () => globSync('*/*/data/run/postgres.json', { cwd: folder }).length > 0,
+      () => globSync('*/data/run/postgres.json', { cwd: folder }).length > 0,
     )
     child.kill(signal)
     const { code, lastLine } = await ended

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
 import { Api, type Bootstrap } from './client.ts'
 import type { CrashHome } from './chaos.ts'
+import { programEnv } from './program-env.ts'
 
 /** A program of its own on the Postgres and Temporal of a running stack; it ends with the test process. */
 export interface Program {
@@ -33,7 +34,7 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
 
 /** Starts a program of ours from its file, on a free port if it listens; resolves once it is ready. */
 export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promise<Program> {
-  const child = fork(file, [], { env: { PATH: process.env['PATH'], ...env, PORT: '0' }, execArgv: [] })
+  const child = fork(file, [], { env: { ...programEnv(), ...env, PORT: '0' }, execArgv: [] })
   const exited = new Promise<number | string | null>((resolve) =>
     child.once('exit', (code, signal) => resolve(signal ?? code)),
   )

@@ -14,7 +14,7 @@ import { guardedFolder, startTestPostgres } from './postgres.ts'
  * to be missed, test/clients for its programs. Ends with the line `N passed, N failed`, and with 1 unless something passed
  * and nothing failed.
  *
- * Every folder that a test makes lies in one run folder, because TMPDIR points there. However this process ends, the
+ * Every folder that a test makes lies in one run folder, because TMPDIR points there, or is a database's (postgres.ts). However this process ends, the
  * folder's guard then ends Jest and removes it; each server that a test starts has a guard of its own.
  */
 
@@ -45,6 +45,8 @@ const { dataDir: runDir, guard } = guardedFolder()
 // Where PostgreSQL runs as another account than root's, that account has to pass through.
 chmodSync(runDir, 0o711)
 process.env['TMPDIR'] = runDir
+// Every Node program that a test starts would compile the same modules anew. Not in TMPDIR, so that the next run has it.
+process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules', '.cache', 'compiled')
 
 /** A test that never ends fails the run instead of holding it up for ever. */
 const longest = 60 * 60_000

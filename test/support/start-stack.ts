@@ -13,7 +13,8 @@ import {
 import { identify, isRunning, type ProcessIdentity } from '../../src/stack/process-identity.ts'
 import { until } from '../stack/until.ts'
 import type { Bootstrap } from './client.ts'
-import { guardedFolder } from './postgres.ts'
+import { databaseFolder, guardedFolder } from './postgres.ts'
+import { programEnv } from './program-env.ts'
 
 export interface StackHome {
   readonly dataDir: string
@@ -23,7 +24,7 @@ export interface StackHome {
 
 /** A data folder for `startStack`, guarded: a killed test process leaves neither the stack nor the folder behind. */
 export function stackHome(): StackHome {
-  const { dataDir: outer, guard } = guardedFolder()
+  const { dataDir: outer, guard } = guardedFolder(databaseFolder())
   const dataDir = join(outer, 'data')
   mkdirSync(dataDir)
   return {
@@ -75,7 +76,7 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
   // The second command keeps the shell from replacing itself with the first.
   const inShell = ['-c', `"$@"; exit $?`, 'sh', program, ...args]
   const child = spawn(shell ? 'sh' : program, shell ? inShell : args, {
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', ...env, DATA_DIR: dataDir },
+    env: { ...programEnv(), PORT: '0', ...env, DATA_DIR: dataDir },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const pid = child.pid

@@ -4,6 +4,7 @@ import { temporal } from '@temporalio/proto'
 import type { RunningWorker } from '../../src/worker.ts'
 import { runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
+import { programEnv } from '../support/program-env.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
 let stack: Stack
@@ -98,7 +99,7 @@ describe('workers that stop, die or hang', () => {
 /** A worker in a process of its own; its first heartbeat in the database says that it polls. */
 async function startChild(of: Stack): Promise<ChildProcess> {
   const child = spawn(process.execPath, ['src/worker.ts'], {
-    env: { PATH: process.env['PATH'], ...of.environment, APP_ENV: 'test', LOG_LEVEL: 'silent' },
+    env: { ...programEnv(), ...of.environment, APP_ENV: 'test', LOG_LEVEL: 'silent' },
     stdio: 'ignore',
   })
   await until('the child works', async () => {
