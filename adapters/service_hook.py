@@ -244,6 +244,7 @@ TOOL_NAMES = {
 # Arguments that rules name, by the clients' other spellings. They are added, and what the client sent stays.
 ARGUMENT_NAMES = {
     "Bash": {"command": ("cmd", "script")},
+    "PowerShell": {"command": ("cmd", "script")},
     "Read": {"file_path": ("path", "filePath", "absolute_path", "target_file", "paths", "include")},
     "Write": {"file_path": ("path", "filePath", "target_file"), "content": ("file_text", "contents")},
     "Edit": {
@@ -251,21 +252,45 @@ ARGUMENT_NAMES = {
         "old_string": ("old_str", "oldString"),
         "new_string": ("new_str", "newString"),
     },
+    "MultiEdit": {"file_path": ("path", "filePath", "target_file")},
+    "NotebookEdit": {"notebook_path": ("file_path", "path", "filePath", "target_notebook")},
+    "Glob": {"path": ("paths", "dir_path", "target_directory")},
+    "Grep": {"path": ("paths", "dir_path", "target_directory")},
+    "LS": {"path": ("paths", "dir_path", "target_directory")},
     "WebFetch": {"url": ("urls", "uri")},
 }
+
+# Which of them is a file's path or a folder's.
+PATH_NAMES = {
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookRead": "notebook_path",
+    "NotebookEdit": "notebook_path",
+    "Glob": "path",
+    "Grep": "path",
+    "LS": "path",
+}
+
+# Tools that take a bare text instead of an object.
+FREE_TEXT = ("apply_patch",)
+
+# The largest whole number that every reader of JSON reads as the same: a double holds no more.
+LARGEST = 2**53 - 1
 
 
 class Call:
     """One tool call as the service is asked about it."""
 
-    def __init__(self, dialect, event, session_id, tool, arguments, use_id, twice):
+    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused):
         self.dialect = dialect
         self.event = event
         self.session_id = session_id
         self.tool = tool
         self.arguments = arguments
         self.use_id = use_id
-        self.twice = twice
+        self.refused = refused  # why nobody need be asked
 
 
 def detect(given, event):
@@ -315,29 +340,55 @@ def read_call(dialect, event):
         tool = "MCP:" + tool
     if tool is None:
         raise Refused("the client named no tool: this event is not one of a tool call")
-    canonical, given = canonical_name(dialect, tool, event.get("mcp_context")), as_object(arguments)
+    canonical = canonical_name(dialect, tool, event.get("mcp_context"))
+    refused, cwd = None, event.get("cwd")
+    try:
+        arguments = as_object(tool, arguments)
+        refuse_inexact(arguments)
+        arguments = canonical_arguments(dialect, canonical, arguments, cwd if is_absolute(cwd) else None)
+        if tool == "apply_patch" and canonical == "Edit" and not arguments.get("file_path"):
+            raise Refused("the patch names no file that is recognised: begin it with `*** Begin Patch`, and name each file")
+    except Refused as error:
+        # Kept for later: that the call ran all the same has to be told.
+        refused = str(error)
+        arguments = arguments if isinstance(arguments, dict) else {"input": arguments}
     return Call(
-        dialect,
-        name,
-        session_id,
-        canonical,
-        canonical_arguments(dialect, canonical, given, event.get("cwd")),
-        text_of(event, "tool_use_id", "toolUseId"),
-        said_twice(dialect, canonical, given),
+        dialect, name, session_id, canonical, arguments, text_of(event, "tool_use_id", "toolUseId"), refused
     )
 
 
-def as_object(arguments):
-    """Arguments as the object that rules read: some clients send its JSON as a text, some tools take a bare text."""
+def as_object(tool, arguments):
+    """Arguments as the object that rules read: some clients send its JSON as a text, and few tools take a bare text.
+    Refuses what is neither: a client may still read in it what no rule would."""
     if isinstance(arguments, str):
-        try:
-            parsed = parse_json(arguments)
-        except ValueError:
-            parsed = None
-        arguments = parsed if isinstance(parsed, dict) else {"input": arguments}
+        text = arguments.strip().lstrip("\ufeff").lstrip()
+        if text[:1] in ("{", "[", '"'):
+            try:
+                arguments = parse_json(text)
+            except ValueError as error:
+                raise Refused("the arguments are a text that is not the JSON of an object: %s" % plain(error, 200))
+        elif text in ("", "null"):
+            arguments = None
+        elif tool in FREE_TEXT:
+            arguments = {"input": arguments}
     if arguments is None:
         return {}
-    return arguments if isinstance(arguments, dict) else {"input": arguments}
+    if not isinstance(arguments, dict):
+        raise Refused("the arguments are no object: give each of them by its name")
+    return arguments
+
+
+def refuse_inexact(arguments):
+    """Refuses numbers that the service would round: what is approved of one would hold for its neighbours."""
+    rest = [arguments]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, dict):
+            rest.extend(one.values())
+        elif isinstance(one, list):
+            rest.extend(one)
+        elif isinstance(one, (int, float)) and not -LARGEST <= one <= LARGEST:
+            raise Refused("the arguments hold a number beyond %d, which others round: give it as a text" % LARGEST)
 
 
 def canonical_name(dialect, tool, mcp_context=None):
@@ -379,37 +430,76 @@ def token(name):
 
 def canonical_arguments(dialect, tool, arguments, cwd):
     """The client's arguments, with those that rules name added under Claude Code's names. What is there under several
-    names is there with all its values: which of them the client means is not ours to guess."""
-    if dialect in (None, "claude"):
-        return arguments
+    names is there with all its values: which of them the client means is not ours to guess. A path is there in its
+    plain form as well, as the client finds it."""
+    names = {} if dialect in (None, "claude") else dict(ARGUMENT_NAMES.get(tool, {}))
+    path = PATH_NAMES.get(tool)
+    if path is not None:
+        names.setdefault(path, ())
     found = dict(arguments)
-    for wanted, others in ARGUMENT_NAMES.get(tool, {}).items():
+    for wanted, others in names.items():
         given = [arguments[key] for key in (wanted,) + others if arguments.get(key) is not None]
+        if wanted == "command":
+            given = commands(arguments, (wanted,) + others)
         if wanted == "file_path" and tool == "Edit":
-            for key in ("command", "input"):
+            for key in ("command", "input", "patch"):
                 given += patched_files(arguments.get(key), cwd)
             given += replaced_files(arguments.get("replacements"))
         if wanted == "url":
             given += addresses(arguments.get("prompt"))
+        if wanted == path:
+            given += [form for value in single(given) for form in plain_forms(value, cwd)]
         add(found, wanted, given)
     return found
 
 
 def add(arguments, name, given):
-    """One value as it is, several as a list: rules that restrict match when any of them does."""
-    if len(given) > 1:
-        each = [value for one in given for value in (one if isinstance(one, list) else [one])]
-        given = [each[0] if all(value == each[0] for value in each) else each] if each else []
-    if given:
-        arguments[name] = given[0]
+    """One value as it is. Several as an object: in a list, `contains` compares whole elements, and would no longer look
+    into them."""
+    each = single(given)
+    if len(each) > 1 or (each and any(isinstance(value, list) for value in given)):
+        arguments[name] = {str(at): value for at, value in enumerate(each, 1)}
+    elif each:
+        arguments[name] = each[0]
 
 
-def said_twice(dialect, tool, arguments):
-    """Two spellings of a command with different texts: a list of them would be words of one. None if there are none."""
-    if dialect in (None, "claude") or tool != "Bash":
-        return None
-    given = [key for key in ("command",) + ARGUMENT_NAMES["Bash"]["command"] if arguments.get(key) is not None]
-    return next(((given[0], key) for key in given[1:] if arguments[key] != arguments[given[0]]), None)
+def single(given):
+    """What is given, lists by their elements; each text once."""
+    rest, each, texts = list(reversed(given)), [], set()
+    while rest:
+        value = rest.pop()
+        if isinstance(value, list):
+            rest.extend(reversed(value))
+        elif value is not None and not (isinstance(value, str) and value in texts):
+            each.append(value)
+            if isinstance(value, str):
+                texts.add(value)
+    return each
+
+
+def commands(arguments, names):
+    """The command as a text, also where it is given by its words. Refuses two that differ: of several no one is judged
+    as it would run."""
+    given = [(name, as_command(arguments[name])) for name in names if arguments.get(name) is not None]
+    for name, text in given[1:]:
+        if text != given[0][1]:
+            raise Refused("the call has two commands: leave out `%s` or `%s`" % (given[0][0], name))
+    return [text for _, text in given]
+
+
+def as_command(given):
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+        raise Refused("the command is neither a text nor a list of words")
+    return " ".join(map(quoted, given))
+
+
+def quoted(word):
+    """A word as a shell reads it back; plain ones stay as a rule would have them."""
+    if word and all(c.isascii() and (c.isalnum() or c in "_-./:,@%+") for c in word):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def replaced_files(replacements):
@@ -418,25 +508,79 @@ def replaced_files(replacements):
     return [one["filePath"] for one in each if isinstance(one, dict) and isinstance(one.get("filePath"), str)]
 
 
+FILE_MARKS = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+OTHER_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
+
+
 def patched_files(patch, cwd):
-    """The files that a patch in Codex's form touches."""
+    """The files that a patch in Codex's form touches, which reads a header with blanks around it as well. Refuses what
+    looks like a header and is none: another reader may know it."""
+    if not isinstance(patch, str):
+        return []
     paths = []
-    for line in patch.split("\n") if isinstance(patch, str) else ():
-        for mark in ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "):
-            if line.startswith(mark):
-                path = line[len(mark) :].strip()
-                base = cwd if isinstance(cwd, str) else ""
-                paths.append(os.path.normpath(os.path.join(base, path)))
+    for line in patch.split("\n"):
+        # What some readers take for the end of a line may hide a header behind it.
+        parts = line.rstrip("\r").splitlines()
+        if not any(looks_like_header(part) for part in parts):
+            continue
+        header = line.strip()
+        mark = next((mark for mark in FILE_MARKS if header.startswith(mark)), None)
+        path = header[len(mark) :] if mark is not None else ""
+        if mark is not None and path == path.strip() != "" and path.isprintable():
+            paths.append(collapsed(os.path.join(cwd or "", path)))
+        elif len(parts) > 1 or not (header in OTHER_MARKS or header.startswith("*** Environment ID: ")):
+            shown = plain(header, 60)
+            raise Refused("a line of the patch is not understood as a header: `%s`; leave it out of the context" % shown)
+    if "*** Begin Patch" in patch and not paths:
+        raise Refused("the patch names no file that is recognised: write `*** Update File: path`")
     return paths
+
+
+def looks_like_header(line):
+    return all(c.isspace() or not c.isprintable() for c in line.partition("***")[0]) and "***" in line
+
+
+def is_absolute(path):
+    return isinstance(path, str) and os.path.isabs(path)
+
+
+def collapsed(path):
+    """A path without `.`, `..` and slashes that say nothing, as the clients read it: by its text alone."""
+    found = os.path.normpath(path)
+    return "/" + found.lstrip("/") if found.startswith("//") else found
+
+
+def plain_forms(path, cwd):
+    """The absolute paths that a client may make of this one, in their plain form."""
+    if not isinstance(path, str):
+        return []
+    places = [os.path.join(cwd or "", path)] if cwd is not None or os.path.isabs(path) else []
+    if path == "~" or path.startswith(("~/", "~" + os.sep)):
+        # Clients go by HOME, which may lead elsewhere.
+        places += [place + path[1:] for place in (os.path.expanduser("~"), home())]
+    if path[:5].lower() == "file:":
+        from urllib.parse import unquote
+
+        # With a machine's name before it, or none.
+        named = unquote(path[5:]).lstrip("/")
+        root = "" if os.name == "nt" else "/"
+        places += [root + named, root + named.partition("/")[2]]
+    return [collapsed(place) for place in places if os.path.isabs(place)]
 
 
 def addresses(text):
     """The web addresses in a text; Gemini's web_fetch names them in its prompt."""
     found = []
     for word in text.split() if isinstance(text, str) else ():
-        at = word.lower().find("http")
-        if at >= 0 and "://" in word[at:]:
-            found.append(word[at:].rstrip(".,;:!?)]}>\"'"))
+        starts, at = [], word.find("://")
+        while at >= 0:
+            scheme = word[max(0, at - 5) : at].lower()
+            if scheme.endswith(("http", "https")):
+                starts.append(at - (5 if scheme == "https" else 4))
+            at = word.find("://", at + 1)
+        # The first with all that follows, which may be its query.
+        for start, end in zip(starts, [None] + starts[2:] + [None]):
+            found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
     return found
 
 
@@ -1055,8 +1199,8 @@ def question(answer, options):
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
     settings.check()
-    if call.twice is not None:
-        raise Refused("the call has two commands: leave out `%s` or `%s`" % call.twice)
+    if call.refused is not None:
+        raise Refused(call.refused)
     command = call.arguments.get("command")
     if call.dialect == "codex" and call.tool == "Bash" and isinstance(command, str) and opens_prompt(command):
         raise Refused(
@@ -1183,10 +1327,13 @@ def post(answer, options):
     }
     if call.use_id is not None:
         seen["tool_use_id"] = call.use_id
-    body = to_json(seen)
-    if len(body) > MAX_BODY:
+    try:
+        body = to_json(seen)
+    except ValueError:
+        body = None
+    if body is None or len(body) > MAX_BODY:
         # Its `pre` was refused: that it ran all the same must show.
-        seen["tool_input"] = {"too_long": len(body)}
+        seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
         body = to_json(seen)
     ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)
     answer.allow()
@@ -1919,6 +2066,12 @@ def kept_settings(before, after):
     return shown
 
 
+def replaces_key(before, after):
+    """Whether another key takes the place of one: the changes that are shown do not show it."""
+    old, new = ((parse_json(text) if text else {}).get("api_key") for text in (before, after))
+    return None not in (old, new) and old != new
+
+
 def own_settings(place, before):
     """Our own settings file: what the environment names now, over what was there. A managed one holds no key: each
     user keeps one in a file of their own."""
@@ -2046,7 +2199,8 @@ def install(words):
         for each in changes:
             sys.stdout.write(each.shown())
         if ends:
-            print("remove %s, with what the service was not told of %d ended sessions" % (spool(), len(ends)))
+            several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
+            print("remove %s, with %s could not be reported" % (spool(), several))
         sys.stdout.flush()
         if not options.yes and not agreed():
             print("nothing was changed")
@@ -2082,6 +2236,8 @@ def additions(place, recorded, record, client, python):
     after = pretty(own_settings(place, before))
     for each in kept_settings(before, after):
         print("kept from an earlier install: %s; an empty variable takes it out" % each)
+    if replaces_key(before, after):
+        print("api_key: replaced (not shown)")
     return [
         Change(hook, read_text(hook), own, 0o755, True),
         Change(config, before, after, mode, True),

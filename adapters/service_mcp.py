@@ -63,6 +63,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 NO_RESOURCE = -32002
+LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads as the same: a double holds no more
 BLOCKED = 403  # a resource or prompt that may not be had: outside of the protocol's own numbers
 
 
@@ -1770,6 +1771,9 @@ class Gateway:
                 "rules first: one that is blocked says by which rule, one that is held says what to do."
             ),
         }
+        if self.unusable is not None:
+            told = "No call can be checked, so every call is blocked, until this is set right: %s. "
+            result["instructions"] = told % self.unusable + result["instructions"]
         self.write(b'{"jsonrpc":"2.0","id":' + key + b"," + result_body(result) + b"}\n")
         for upstream in self.upstreams:
             threading.Thread(target=upstream.run, daemon=True).start()
@@ -1981,7 +1985,7 @@ class Gateway:
             question = self.question("mcp__%s__resources_read" % upstream.name, {"uri": uri}, params.get("_meta", {}))
             try:
                 self.permit(call, question)
-                body, code = self.ask_upstream(call, upstream, "resources/read", params, question)
+                body, code = self.ask_upstream(call, upstream, "resources/read", alone(params, "uri"), question)
             except (Denied, Failed) as error:
                 # Another server may have it; that it is not there is said only if nothing was blocked.
                 first = first or error
@@ -2020,7 +2024,7 @@ class Gateway:
                 if all(each.get("uri") != uri for each in upstream.items["resources"]):
                     tool, meta = "mcp__%s__resources_read" % upstream.name, params.get("_meta", {})
                     self.permit(call, self.question(tool, {"uri": uri}, meta))
-                body, code = self.ask_upstream(call, upstream, method, params)
+                body, code = self.ask_upstream(call, upstream, method, alone(params, "uri"))
                 if code is None:
                     (upstream.subscribed.add if method == "resources/subscribe" else upstream.subscribed.discard)(uri)
                     return body
@@ -2038,7 +2042,8 @@ class Gateway:
         asked = {"name": own, "arguments": given}
         question = self.question("mcp__%s__prompts_get" % upstream.name, asked, params.get("_meta", {}))
         self.permit(call, question)
-        return self.ask_upstream(call, upstream, "prompts/get", dict(params, name=own), question)[0]
+        asked = dict(alone(params, "arguments"), name=own)
+        return self.ask_upstream(call, upstream, "prompts/get", asked, question)[0]
 
     def complete(self, call, params):
         reference = params.get("ref")
@@ -2088,6 +2093,7 @@ class Gateway:
 
     def body_of(self, question):
         """The body of an authorize request; refuses one over the limit, naming its size."""
+        refuse_inexact(question.given)
         asked = {
             "agent": {"name": self.agent, "kind": "mcp"},
             "session_id": question.session,
@@ -2390,6 +2396,24 @@ def usable(value):
     """A client's id, if the service takes it as one."""
     fine = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
     return value if fine else None
+
+
+def alone(params, *names):
+    """These members, and what the client itself adds: nothing goes to a server that nobody was asked about."""
+    return {name: params[name] for name in names + ("_meta",) if name in params}
+
+
+def refuse_inexact(arguments):
+    """Refuses numbers that the service would round: what is approved of one would hold for its neighbours."""
+    rest = [arguments]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, dict):
+            rest.extend(one.values())
+        elif isinstance(one, list):
+            rest.extend(one)
+        elif isinstance(one, (int, float)) and not -LARGEST <= one <= LARGEST:
+            raise Refused("the arguments hold a number beyond %d, which others round: give it as a text" % LARGEST)
 
 
 def without_token(meta):

@@ -107,6 +107,18 @@ describe('post', () => {
     })
   })
 
+  test.each<[string, string, object]>([
+    ['a text that is no object', JSON.stringify('{"a": 1, "a": 2}'), { input: '{"a": 1, "a": 2}' }],
+    ['a number that others round', '{"a": 9007199254740993}', { a: 2 ** 53 }],
+    ['a number beyond all numbers', '{"a": 1e999}', { unreadable: true }],
+    ['two commands', '{"command": "ls", "cmd": "date"}', { command: 'ls', cmd: 'date' }],
+  ])('what `pre` refuses for %s is told: that it ran must show', async (_name, input, tool_input) => {
+    const event = `{"sessionId": "s", "toolName": "bash", "toolArgs": ${input}}`
+    const ended = await runHook({ args: ['post', '--dialect', 'copilot'], env, event })
+    expect(ended).toMatchObject({ ...done, stderr: '' })
+    expect(JSON.parse(service.asked[0]?.body ?? '')).toMatchObject({ tool_name: 'Bash', tool_input })
+  })
+
   test.each<[string, () => { event?: object; env?: NodeJS.ProcessEnv; args?: string[] }]>([
     ['an unreachable service', () => ({ env: { ...env, SERVICE_API_URL: nowhere } })],
     ['no settings', () => ({ env: {} })],

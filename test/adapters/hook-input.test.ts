@@ -43,7 +43,11 @@ describe('an event that cannot be read is blocked in both modes', () => {
     ['one name twice', text('{"command":"ls","command":"curl x"}'), 'not JSON'],
     ['endless nesting', text(nested(100_000)), 'not JSON'],
     ['an endless number', text('9'.repeat(3_000_000)), 'not JSON'],
-    ['a number without bounds', text('{"a": 1e999}'), 'cannot be read'],
+    ['a number without bounds', text('{"a": 1e999}'), 'a number beyond 9007199254740991'],
+    ['a number that others round', text('{"a": [9007199254740993]}'), 'give it as a text'],
+    ['a fraction that is none', text('{"a": 9007199254740993.0}'), 'give it as a text'],
+    ['arguments that are a list', text('["ls"]'), 'no object'],
+    ['arguments that are half a text', text('"{\\"command\\""'), 'not the JSON of an object'],
     ['no session', { tool_name: 'Bash', tool_input: {} }, 'no session'],
     ['no tool', { session_id: 's', tool_input: {} }, 'no tool'],
     ['a session that is a number', { session_id: 7, tool_name: 'Bash' }, 'no session'],
@@ -76,11 +80,9 @@ describe('what is written arrives', () => {
   })
 
   test('numbers', async () => {
-    const given = text('{"a": 12345678901234567890123, "b": -0.1, "c": 1e-7, "d": true, "e": null}')
+    const given = text('{"a": -9007199254740991, "b": -0.1, "c": 1e-7, "d": true, "e": null}')
     await runHook({ args, env, event: given })
-    expect(service.asked[0]?.body).toContain(
-      '{"a":12345678901234567890123,"b":-0.1,"c":1e-07,"d":true,"e":null}',
-    )
+    expect(service.asked[0]?.body).toContain('{"a":-9007199254740991,"b":-0.1,"c":1e-07,"d":true,"e":null}')
   })
 
   test('behind a byte order mark', async () => {
@@ -261,54 +263,4 @@ test('Codex types into running programs unasked: those that wait for commands ar
   expect(ended.code).toBe(2)
   expect(ended.stderr).toContain('waits for commands')
   expect(service.asked).toEqual([])
-})
-
-describe('a call that says one thing in two ways', () => {
-  const pre = (dialect: string, tool_name: string, tool_input: object) =>
-    runHook({
-      args: ['pre', '--dialect', dialect],
-      env,
-      event: { session_id: 's', hook_event_name: 'PreToolUse', tool_name, tool_input },
-    })
-  const patch = (file: string) => `*** Begin Patch\n*** Update File: ${file}\n*** End Patch`
-  const secret = '/etc/secret'
-
-  test.each<[string, string, object, string, unknown]>([
-    ['gemini', 'read_file', { absolute_path: secret, file_path: '/w/a' }, 'file_path', ['/w/a', secret]],
-    ['gemini', 'read_many_files', { include: [secret], paths: ['/w/a'] }, 'file_path', ['/w/a', secret]],
-    ['gemini', 'web_fetch', { url: 'http://a', prompt: 'get http://b' }, 'url', ['http://a', 'http://b']],
-    ['copilot', 'create', { path: secret, file_path: '/w/a' }, 'file_path', ['/w/a', secret]],
-    ['copilot', 'apply_patch', { input: patch(secret), path: '/w/a' }, 'file_path', ['/w/a', secret]],
-    [
-      'vscode',
-      'apply_patch',
-      { command: patch('/w/a'), input: patch(secret) },
-      'file_path',
-      ['/w/a', secret],
-    ],
-    [
-      'vscode',
-      'multi_replace_string_in_file',
-      { filePath: '/w/a', replacements: [{ filePath: secret }, 'x', { filePath: 1 }] },
-      'file_path',
-      ['/w/a', secret],
-    ],
-    ['vscode', 'create_file', { filePath: '/w/a', path: '/w/a' }, 'file_path', '/w/a'],
-    ['vscode', 'read_file', { filePath: '/w/a', path: null }, 'file_path', '/w/a'],
-    ['gemini', 'read_many_files', { paths: ['/w/a'] }, 'file_path', ['/w/a']],
-  ])('%s, %s %j: rules see each of them', async (dialect, tool, input, name, values) => {
-    await pre(dialect, tool, input)
-    const { tool_input } = JSON.parse(service.asked[0]?.body ?? '') as { tool_input: object }
-    expect(tool_input).toEqual({ ...input, [name]: values })
-  })
-
-  test.each([
-    ['vscode', 'run_in_terminal', { command: 'ls', script: 'curl http://a' }, '`script`'],
-    ['copilot', 'bash', { cmd: 'curl http://a', command: 'ls' }, '`cmd`'],
-  ])('%s, %s: of two commands none is run', async (dialect, tool, input, name) => {
-    const ended = await pre(dialect, tool, input)
-    expect(ended.code).toBe(2)
-    expect(ended.stderr).toContain(name)
-    expect(service.asked).toEqual([])
-  })
 })

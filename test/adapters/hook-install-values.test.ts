@@ -65,6 +65,17 @@ test('what an earlier install kept is shown; an empty variable takes it out', as
   expect(kept()).toEqual({ api_url: service.url, api_key: 'csk_secret', fail_mode: 'closed' })
 })
 
+test('another key is said to replace the first, and neither is shown', async () => {
+  const said = async (SERVICE_API_KEY: string): Promise<string> =>
+    (await run(claude, { SERVICE_API_KEY })).stdout
+  expect(await said('csk_first')).not.toContain('replaced')
+  expect(await said('csk_first')).not.toContain('replaced')
+  const replaced = await said('csk_second')
+  expect(replaced).toContain('api_key: replaced (not shown)\n')
+  expect(replaced).not.toMatch(/csk_|nothing to change/)
+  expect(kept()).toMatchObject({ api_key: 'csk_second' })
+})
+
 test('the proxy and the authorities of an earlier install stay, without its password shown, until they are empty', async () => {
   const authority = join(home, 'authority.pem')
   writeFileSync(authority, '', { mode: 0o600 })
@@ -104,11 +115,17 @@ describe('--uninstall', () => {
     note('0123abcd-73')
     const ended = await run(['--uninstall'])
     expect(ended).toMatchObject({ code: 0, stderr: '' })
-    expect(ended.stdout).toContain(
-      `remove ${notes()}, with what the service was not told of 1 ended sessions`,
-    )
+    expect(ended.stdout).toContain(`remove ${notes()}, with 1 session whose end could not be reported\n`)
     expect(all().filter((each) => /settings|hooks\.json|countersign/.test(each))).toEqual([])
     expect((await run(['--uninstall'])).stdout).toBe('nothing to change\n')
+  })
+
+  test('several notes are counted', async () => {
+    await run(claude)
+    note('0123abcd-73')
+    note('0123abcd-74')
+    const ended = await run(['--uninstall'])
+    expect(ended.stdout).toContain(', with 2 sessions whose ends could not be reported\n')
   })
 
   test('what somebody else has put beside the notes stays', async () => {
