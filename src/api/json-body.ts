@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from './errors.ts'
-import { repeatedKey } from './repeated-key.ts'
+import { flawOf, type JsonFlaw } from './json-text.ts'
 
 export const defaultBodyLimit = 1024 * 1024
 const maxDepth = 64
@@ -38,10 +38,15 @@ export function parseJson(bytes: Uint8Array): unknown {
     throw new ApiError('bad_request', 'the body is not JSON in UTF-8')
   }
   checkJson(value, [])
-  const repeated = repeatedKey(text)
-  if (repeated !== null)
-    throw badValue(repeated, `\`${repeated.join('.').slice(0, 200)}\` is there more than once: give it once`)
+  const flaw = flawOf(text)
+  if (flaw !== null) throw badValue(flaw.path, wordsOf(flaw))
   return value
+}
+
+function wordsOf({ kind, path }: JsonFlaw): string {
+  const place = `\`${path.join('.').slice(0, 200)}\``
+  if (kind === 'repeated') return `${place} is there more than once: give it once`
+  return `${path.length === 0 ? 'a number' : place} is a whole number beyond ±${Number.MAX_SAFE_INTEGER}, which readers round differently: give it as a text`
 }
 
 /** `path` is one stack for the whole walk: a body of a million numbers makes no million paths. */

@@ -4,7 +4,7 @@ import { compilePolicy, decide, type Decided } from '../policy/decide.ts'
 import type { RuleBody } from '../policy/rule.ts'
 import { isAgentsTool } from '../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, SideEffect } from '../policy/types.ts'
-import { classifyIn, readCall, type Classified } from './agents/classify.ts'
+import { classifyIn, nobodysPath, readCall, type Classified, type ReadCall } from './agents/classify.ts'
 import { loadPolicy } from './policy-cache.ts'
 import type { GovernanceSettings } from './settings.ts'
 
@@ -54,8 +54,9 @@ export async function tryRules(
           frozen,
         })
   const source = call.source ?? (isAgentsTool(call.tool) ? 'agents' : 'workflows')
-  const { sideEffect, words } = classify({ ...call, source }, settings)
-  return trialOf(decide(policy, { ...call, source, sideEffect }), sideEffect, words, call.labels)
+  const { sideEffect, words, params } = classify({ ...call, source }, settings)
+  const decided = params === null ? nobodysPath : decide(policy, { ...call, source, sideEffect, params })
+  return trialOf(decided, sideEffect, words, call.labels)
 }
 
 /** Read at one moment, without the chain's lock: a trial decides nothing. */
@@ -78,10 +79,12 @@ function currentPolicy(context: Context, organizationId: string) {
 function classify(
   { source, tool, params, labels, side_effect: said }: TriedCall,
   settings: GovernanceSettings,
-): Pick<Classified, 'sideEffect' | 'words'> {
-  if (said !== undefined) return { sideEffect: said, words: '' }
-  if (source === 'agents') return classifyIn(readCall(tool, params, {}), labels, settings)
-  return { sideEffect: getTool(tool)?.sideEffect ?? 'write', words: '' }
+): Pick<Classified, 'sideEffect' | 'words'> & Pick<ReadCall, 'params'> {
+  if (source !== 'agents')
+    return { sideEffect: said ?? getTool(tool)?.sideEffect ?? 'write', words: '', params }
+  const read = readCall(tool, params, {})
+  if (said !== undefined) return { sideEffect: said, words: '', params: read.params }
+  return { ...classifyIn(read, labels, settings), params: read.params }
 }
 
 function trialOf(decided: Decided, sideEffect: SideEffect, words: string, labels: readonly Label[]): Trial {

@@ -26,9 +26,11 @@ test('docs/agents.md: the commands do what the page says', async () => {
     key,
     curl,
     ls,
+    cleaned,
   ] = await readDocsPage('docs/agents.md', {
     before: `mkdir bin; printf '#!/bin/sh\\necho 2.1.329\\n' >bin/claude; chmod +x bin/claude; PATH="$PWD/bin:$PATH"`,
     after: [ask('curl https://example.com'), ask('ls')],
+    last: 'Clean up',
   })
   expect(rule).toBe('agents-send-nothing')
   expect(installed).toContain('"onFailure": "block"')
@@ -50,4 +52,6 @@ test('docs/agents.md: the commands do what the page says', async () => {
   expect(key).toBe('csk_live_')
   expect(curl).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit 2$/)
   expect(ls).toBe('')
+  // Deleting answers nothing, in a line of its own.
+  expect(cleaned?.trim()).toBe('false\n0')
 })

@@ -8,11 +8,11 @@ import { startTestServer } from './server.ts'
 /**
  * Runs a page of docs as its reader would, against a server and bootstrap.json of its own: the shell blocks of `page`
  * after the README's first, which defines what they use, in a home of the reader's own. `before` is the reader's own
- * preparation, `after` what they type then. Answers what each block printed.
+ * preparation, `after` what they type then, before what stands below the heading `last`. Answers what each block printed.
  */
 export async function readDocsPage(
   page: string,
-  { before = '', after = [] }: { before?: string; after?: readonly string[] } = {},
+  { before = '', after = [], last }: { before?: string; after?: readonly string[]; last?: string } = {},
 ): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'reader-'))
   mkdirSync(join(folder, '.data'))
@@ -23,7 +23,9 @@ export async function readDocsPage(
     writeFileSync(join(folder, '.data', 'bootstrap.json'), JSON.stringify(boot))
     const [setup = ''] = shellBlocks('README.md', 'A first workflow, with curl')
     const first = `export HOME="$PWD"\n${before}\n${setup}`
-    return await runBlocks([first, ...shellBlocks(page), ...after], folder)
+    const ending = last === undefined ? [] : shellBlocks(page, last)
+    const blocks = shellBlocks(page).filter((block) => !ending.includes(block))
+    return await runBlocks([first, ...blocks, ...after, ...ending], folder)
   } finally {
     await server.close()
     await mail.close()

@@ -2,7 +2,7 @@ import { createServer, request as httpRequest, type IncomingMessage } from 'node
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { parseJson, readJsonBody } from '../../src/api/json-body.ts'
-import { repeatedKey } from '../../src/api/repeated-key.ts'
+import { flawOf } from '../../src/api/json-text.ts'
 import { listen } from './server.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8')
@@ -14,8 +14,17 @@ describe('parseJson', () => {
       .jsonValue({ maxDepth: 5 })
       .filter((value) => !/\\u0000|__proto__|constructor|prototype/.test(JSON.stringify(value)))
       .filter((value) => JSON.stringify(value).isWellFormed() && !/\\ud[89a-f]/i.test(JSON.stringify(value)))
+    const isRounded = (value: unknown): boolean => Number.isInteger(value) && !Number.isSafeInteger(value)
+    const exact = storable.filter((value) => {
+      let some = true
+      JSON.stringify(value, (_key, each: unknown) => {
+        if (isRounded(each)) some = false
+        return each
+      })
+      return some
+    })
     fc.assert(
-      fc.property(storable, (value) => {
+      fc.property(exact, (value) => {
         expect(parseJson(bytes(JSON.stringify(value)))).toEqual(JSON.parse(JSON.stringify(value)))
       }),
     )
@@ -40,21 +49,53 @@ describe('parseJson', () => {
     }))
     fc.assert(
       fc.property(value, fc.array(key, { maxLength: 3 }), key, (inside, above, twice) => {
-        expect(repeatedKey(JSON.stringify(inside, null, 1))).toBeNull()
+        expect(flawOf(JSON.stringify(inside, null, 1))).toBeNull()
         const pair = `{${JSON.stringify(twice)}:${JSON.stringify(inside)},${JSON.stringify(twice)}:1}`
         const text = above.reduce(
           (rest, name) => `{${JSON.stringify(name)}:[${JSON.stringify(inside)},${rest}]}`,
           pair,
         )
-        expect(repeatedKey(text)).toEqual([...above.toReversed().flatMap((name) => [name, 1]), twice])
+        expect(flawOf(text)).toEqual({
+          kind: 'repeated',
+          path: [...above.toReversed().flatMap((name) => [name, 1]), twice],
+        })
       }),
     )
   })
 
+  test('a whole number is refused exactly where others would read another than we do', () => {
+    const digits = fc.bigInt({ min: -(2n ** 60n), max: 2n ** 60n })
+    const near = fc
+      .bigInt({ min: -4n, max: 4n })
+      .chain((by) => fc.constantFrom(2n ** 53n + by, -(2n ** 53n) - by))
+    const place = fc.constantFrom(...['#', ' # ', '[#]', '[0,#,0]', '{"a":#}', '{"a":{"b":[#]},"c":-0.5E+3}'])
+    fc.assert(
+      fc.property(fc.oneof(digits, near), place, (number, around) => {
+        const isSafe = number >= Number.MIN_SAFE_INTEGER && number <= Number.MAX_SAFE_INTEGER
+        expect([number, flawOf(around.replace('#', `${number}`))?.kind]).toEqual([
+          number,
+          isSafe ? undefined : 'inexact',
+        ])
+      }),
+    )
+  })
+
+  test.each([
+    '9007199254740991',
+    '-9007199254740991',
+    '6.02214076e+23',
+    '9007199254740993.5',
+    '1e300',
+    '0.12345678901234567890',
+  ])('%s is read', (number) => {
+    expect(parseJson(bytes(`{"a":${number}}`))).toEqual({ a: Number(number) })
+    expect(parseJson(bytes(`{"a":"99999999999999999999"}`))).toEqual({ a: '99999999999999999999' })
+  })
+
   test('a megabyte of keys, or of one string, is looked through', () => {
     const keys = Array.from({ length: 80_000 }, (_, index) => `"k${index}":1`).join(',')
-    expect(repeatedKey(`{${keys}}`)).toBeNull()
-    expect(repeatedKey(`["${'\\\\'.repeat(400_000)}"]`)).toBeNull()
+    expect(flawOf(`{${keys}}`)).toBeNull()
+    expect(flawOf(`["${'\\\\'.repeat(400_000)}"]`)).toBeNull()
   })
 
   test('64 levels are read, 65 are not, and 500,000 neither end the process', () => {
@@ -81,6 +122,10 @@ describe('parseJson', () => {
     ['a key that is there twice, deeper', bytes('{"x":[1,{"b":[]},{"c":{"d":1,"e":[],"d":2}}]}'), 'x.2.c.d'],
     ['a key with quotes in it twice', bytes('{"q\\"{":1,"y":"\\\\","q\\"{":2}'), 'q"{'],
     ['an empty key twice', bytes('[{"":1,"":2}]'), '0.'],
+    ['2^53', bytes('{"a":[1,{"b":9007199254740992}]}'), 'a.1.b'],
+    ['-2^53 - 1, which is read as -2^53', bytes('[1.5e3, -9007199254740993 ]'), '1'],
+    ['a number of 400 digits', bytes(`{"a":${'9'.repeat(300)}}`), 'a'],
+    ['a whole number alone', bytes('12345678901234567890'), ''],
   ])('refuses %s, naming the place', (_, body, path) => {
     try {
       parseJson(body)

@@ -55,9 +55,10 @@ test('docs/agents.md, word for word: the curl is blocked, and the model reads th
     const printed = await readDocsPage('docs/agents.md', {
       before: before.join('\n'),
       after: [`timeout 120 ${session} </dev/null`, 'ls'],
+      last: 'Clean up',
     })
     const tried = printed.find((text) => /^ok {4}fail mode/m.test(text))
-    const files = printed.at(-1)
+    const files = printed.at(-2)
     expect(tried).toMatch(/^ok {4}claude [\d.]+ blocks when its hook fails$/m)
     expect(tried).toMatch(/\nworks$/)
     expect(files?.split('\n')).not.toContain('RAN')

@@ -70,7 +70,8 @@ const postObserve = route({
 
 const postSessionEnd = route({
   key: 'POST /authorize/sessions/end',
-  summary: 'End a session of your own: what waits for approval in it is withdrawn, its labels stay',
+  summary:
+    'End a session of your own: its approvals that wait, or were given and not used, end with it; its labels stay',
   tag,
   body: z.strictObject({ session_id: sessionId, reason: z.string().max(200).optional() }),
   responses: {

@@ -1,7 +1,10 @@
 import { z } from 'zod'
 import type { AgentDecision } from '../../governance/agents/authorize.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
+import { DomainError } from '../../governance/errors.ts'
 import { readAgentApproval } from '../../governance/agents/waiting.ts'
+import { resolvedIn } from '../../policy/file-paths.ts'
+import type { JsonObject } from '../../policy/types.ts'
 import { agentBodyLimit, decideQuestion } from '../agent-question.ts'
 import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
@@ -22,6 +25,10 @@ const preToolUse = z
     tool_name: z.string(),
     tool_input: z.record(z.string(), anyJson),
     tool_use_id: z.string().optional(),
+    cwd: z
+      .unknown()
+      .optional()
+      .describe('The folder that relative paths are resolved against, for rules and approvers.'),
   })
   .meta({ id: 'ClaudeCodePreToolUse' })
 
@@ -69,6 +76,8 @@ export const postClaudeCode = askRoute({
       if (!isDecided || signal.aborted) return ok(shown(first, status))
       return ok(shown(await decideQuestion(question, async () => questionOf(body))))
     } catch (error) {
+      // Its person has left: what waited was withdrawn.
+      if (error instanceof DomainError && error.code === 'not_found') return ok(shown(first, 'cancelled'))
       // It is held: that it can no longer be waited for must not become an error that a client lets pass.
       context.log.warn({ failure: (error as Error).message }, 'a held call can no longer be waited for')
       return ok(shown(first))
@@ -84,7 +93,8 @@ function questionOf(body: unknown): unknown {
       'validation_error',
       'the hook takes the body of a `PreToolUse` event: no other event belongs here, their outputs stay with the caller',
     )
-  const { session_id, tool_name, tool_input, tool_use_id } = read.data
+  const { session_id, tool_name, tool_use_id, cwd } = read.data
+  const tool_input = resolvedIn(cwd, tool_name, read.data.tool_input as JsonObject)
   const agent = { name: 'claude-code', kind: 'hook' }
   return { agent, session_id, tool_name, tool_input, ...(tool_use_id === undefined ? {} : { tool_use_id }) }
 }

@@ -4,8 +4,10 @@ import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { canonicalJson } from '../canonical.ts'
 import { violates } from '../database-errors.ts'
-import { senderOf, type Identity } from '../identity.ts'
+import { senderOf, type Caller, type Identity } from '../identity.ts'
+import { roleUnderLock } from '../people/members.ts'
 import { heapBytes, Recent } from '../recent.ts'
+import { hasRole } from '../scopes.ts'
 import { authorizeCalls, type AgentDecision } from './authorize.ts'
 import { readCall } from './classify.ts'
 import { callHash } from './same-call.ts'
@@ -25,6 +27,22 @@ export interface AgentRequest {
 export interface Asker {
   readonly identity: Identity
   readonly ip: string | null
+}
+
+/** The asker acting in this organization: `runAs` asks under the lock for the rights that a question needs. */
+export function callerIn({ identity, ip }: Asker, organizationId: string): Caller {
+  const { user, keyId, sessionId, scopes } = identity
+  return {
+    userId: user.id,
+    email: user.email,
+    organizationId,
+    role: 'member',
+    keyId,
+    sessionId,
+    scopes,
+    needs: { scope: 'agents:authorize', role: 'member' },
+    ip,
+  }
 }
 
 /** An agent's approval waits for an hour unless its rule says otherwise (contract section 6). */
@@ -130,13 +148,15 @@ export function unrecorded(reason: string, explanation: string): AgentDecision {
 
 /**
  * A denial of a request that could not be read, so that it belongs to no session: kept in the audit log of the key's
- * organization. `why` never quotes the request.
+ * organization, if its person may ask there: nobody else's questions fill its log. `why` never quotes the request.
  */
 export async function denyUnreadable(context: Context, asker: Asker, why: string): Promise<AgentDecision> {
   const { user, keyId, organizationId } = asker.identity
   const denied = unrecorded('unreadable request', `The request cannot be read, so it is denied: ${why}.`)
   if (organizationId === '') return denied
   await context.combiner.run(organizationId, 'agent.decide', async (tx) => {
+    const role = await roleUnderLock(tx, user.id)
+    if (role === null || !hasRole(role, 'member')) return
     tx.append({
       eventType: 'agent_call.unreadable',
       action: 'authorize',

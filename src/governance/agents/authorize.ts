@@ -4,7 +4,7 @@ import { unionLabels, type SideEffect, type Verdict } from '../../policy/types.t
 import type { ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import { hasRole } from '../scopes.ts'
-import { classifyIn } from './classify.ts'
+import { classifyIn, nobodysPath } from './classify.ts'
 import { useHeldCall, withdrawHeld } from './held-call.ts'
 import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
 import type { AuthorizeOp, Judged, Question } from './question.ts'
@@ -62,7 +62,13 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   // The gateway's own session has seen what went through it alone: that stays with its calls.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
-  const call: Call = { source: 'agents', tool: op.call.tool, sideEffect, params: op.params, labels }
+  const call: Call = {
+    source: 'agents',
+    tool: op.call.tool,
+    sideEffect,
+    params: op.call.params ?? {},
+    labels,
+  }
   const question: Question = { op, session, earlier, sideEffect, labels }
   const decided = refusal ?? blockedBy(tx, ledger, question) ?? decide(tx.policy.compiled, call)
   const judged = explained(judge(tx, ledger, question, decided), words)
@@ -119,6 +125,7 @@ function blockedBy(tx: ChainTx, ledger: AgentLedger, { op, sideEffect }: Questio
       'tool changed',
       'The tool’s description or parameters are no longer those that this session was first shown: start a new session once somebody has looked at them.',
     )
+  if (op.call.params === null) return nobodysPath
   const role = ledger.roles.get(op.key.userId) ?? 'viewer'
   const blocked = tx.policy.toolAccess.blocks(op.call.tool, role, sideEffect)
   return blocked === null ? null : refused(blocked.reason, blocked.explanation)

@@ -1,5 +1,7 @@
 import { classifyCommand } from '../../shell/classify.ts'
 import { classifyPowerShell } from '../../shell/powershell.ts'
+import { refused, type Decided } from '../../policy/decide.ts'
+import { withPlainPaths } from '../../policy/file-paths.ts'
 import { agentTool, withAnnotations, type AgentTool, type ToolAnnotations } from '../../policy/agent-tools.ts'
 import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-tools.ts'
 import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
@@ -15,14 +17,23 @@ export interface ReadCall {
   /** Why a command counts as what it counts as; null for a tool that is what its name says. */
   readonly because: string | null
   readonly annotations: ToolAnnotations
+  /** The arguments as rules see them, or null: it names a path that nobody should open. What is hashed and shown is as given. */
+  readonly params: JsonObject | null
 }
+
+/** The denial of a call without `params`. */
+export const nobodysPath: Decided = refused(
+  'path above the root',
+  'A path of the call climbs above the root or holds a NUL character: give the path that is meant.',
+)
 
 /** Reads a call by its tool's name and arguments (specification, "Classification of agent tool calls"). */
 export function readCall(tool: string, input: JsonObject, annotations: ToolAnnotations): ReadCall {
   const known = agentTool(tool) ?? (tool.startsWith('mcp__') ? protocolTool(tool) : unknownTool(tool))
   const { sideEffect, outputLabels, code } = known
+  const params = withPlainPaths(tool, input)
   if (code === undefined)
-    return { tool, sideEffect, outputLabels, isScript: false, because: null, annotations }
+    return { tool, sideEffect, outputLabels, isScript: false, because: null, annotations, params }
   const { kind, because } = readCode(code, input)
   return {
     tool,
@@ -31,6 +42,7 @@ export function readCall(tool: string, input: JsonObject, annotations: ToolAnnot
     isScript: kind === 'script',
     because,
     annotations,
+    params,
   }
 }
 

@@ -1,11 +1,10 @@
-import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
-import type { ChainTx } from '../chain-tx.ts'
 import { notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
-import type { Asker } from './ask.ts'
-import { requireStillValid, runAs } from '../standing.ts'
+import { callerIn, type Asker } from './ask.ts'
+import { runAs } from '../standing.ts'
+import { withdrawAll } from './withdraw.ts'
 
 export interface EndedSession {
   readonly session_run_id: string
@@ -13,25 +12,25 @@ export interface EndedSession {
 }
 
 /**
- * Ends a session of the caller's own, and withdraws what waits for approval in it (contract section 7; commit point
- * `agent.session`). Its labels stay: the next call opens it again with them. Ending one that is over changes nothing.
- * Throws `not_found`.
+ * Ends a session of the caller's own, and withdraws its approvals that wait or were given and not used (contract section 7;
+ * commit point `agent.session`). Its labels stay: the next call opens it again with them. Ending one that is over changes
+ * nothing. Throws `not_found`, also for who has left its organization, and `insufficient_role`.
  */
 export async function endSession(
   context: Context,
-  { identity, ip }: Asker,
+  asker: Asker,
   sessionId: string,
   once: Once | null,
 ): Promise<EndedSession> {
   const known = await context.db
     .selectFrom('agent_sessions')
     .select(['id', 'organization_id', 'run_id'])
-    .where('user_id', '=', identity.user.id)
+    .where('user_id', '=', asker.identity.user.id)
     .where('session_id', '=', sessionId)
     .executeTakeFirst()
   if (known === undefined) throw notFound('agent session', sessionId)
-  return context.combiner.run(known.organization_id, 'agent.session', async (tx) => {
-    await requireStillValid(tx, identity)
+  const caller = callerIn(asker, known.organization_id)
+  return runAs(context, caller, 'agent.session', async (tx) => {
     const live = await tx.trx
       .updateTable('agent_sessions')
       .set({ status: 'ended', ended_at: tx.now })
@@ -40,13 +39,13 @@ export async function endSession(
       .returning('id')
       .executeTakeFirst()
     // What waits, waits in a live session alone: of one that is over there is nothing to end.
-    const cancelled = live === undefined ? 0 : await withdrawAll(tx, known.id)
+    const cancelled = live === undefined ? 0 : await withdrawAll(tx, [known.id])
     if (live !== undefined)
       tx.append({
         eventType: 'agent_session.ended',
         action: 'end',
         status: 'success',
-        actor: { type: 'user', id: identity.user.id, apiKeyId: identity.keyId, ip },
+        actor: actorOf(caller),
         runId: known.run_id,
         metadata: { session_id: known.id, cancelled_approvals: cancelled },
       })
@@ -83,7 +82,7 @@ export async function revokeSession(
       .returning('run_id')
       .executeTakeFirst()
     if (revoked === undefined) return
-    const cancelled = await withdrawAll(tx, id)
+    const cancelled = await withdrawAll(tx, [id])
     tx.append({
       eventType: 'agent_session.revoked',
       action: 'revoke',
@@ -93,13 +92,4 @@ export async function revokeSession(
       metadata: { session_id: id, cancelled_approvals: cancelled },
     })
   })
-}
-
-/** Takes what waits in a session out of the inbox; whoever waits for it is told. */
-async function withdrawAll(tx: ChainTx, sessionId: string): Promise<number> {
-  const { rows } = await sql<{ id: string }>`
-    update approvals set status = 'cancelled', decided_at = ${tx.now}
-    where session_id = ${sessionId} and status = 'pending' returning id`.execute(tx.trx)
-  for (const { id } of rows) tx.touched.add(id)
-  return rows.length
 }

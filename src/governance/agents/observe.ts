@@ -3,8 +3,10 @@ import type { Context } from '../../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import { addedLabels } from '../../policy/decide.ts'
 import { unionLabels, type JsonObject, type Verdict } from '../../policy/types.ts'
-import { senderOf } from '../identity.ts'
-import { organizationOf, type Asker } from './ask.ts'
+import { notFound } from '../errors.ts'
+import { actorOf, senderOf } from '../identity.ts'
+import { runAs } from '../standing.ts'
+import { callerIn, organizationOf, type Asker } from './ask.ts'
 import { classifyIn, readCall } from './classify.ts'
 import { loadAgentLedger } from './ledger.ts'
 import { callHash } from './same-call.ts'
@@ -29,7 +31,8 @@ export interface Observed {
 
 /**
  * Matches a finished call with the decision that allowed it (contract section 7). One that nobody allowed raises
- * `agent.unapproved_call`: in the audit log and on the session, whose labels then hold what the call may have read.
+ * `agent.unapproved_call`: in the audit log and on the session, whose labels then hold what the call may have read. Throws
+ * `not_found` and `insufficient_role` for who may not ask in the session's organization, and writes nothing then.
  */
 export async function observe(context: Context, asker: Asker, finished: Finished): Promise<Observed> {
   const paramsHash = callHash(finished.tool_name, finished.tool_input)
@@ -41,6 +44,9 @@ export async function observe(context: Context, asker: Asker, finished: Finished
   if (allowed !== null) return { session_run_id: allowed.run_id, labels: allowed.labels, unapproved: false }
   return raise(context, asker, finished, paramsHash)
 }
+
+/** Whoever may not ask any more has nothing noted: what they tell is refused under the lock (`raise`). */
+const askers = sql`memberships m on m.organization_id = s.organization_id and m.user_id = s.user_id and m.role <> 'viewer'`
 
 interface Allowed {
   readonly run_id: string
@@ -62,7 +68,7 @@ async function lastAnswered(
   const { rows } = await sql<Allowed & { verdict: Verdict }>`
     with call as (
       select d.id, d.verdict, d.decided_at, s.run_id, s.labels, s.session_id = ${session_id} as is_own
-      from decisions d join agent_sessions s on s.id = d.session_id
+      from decisions d join agent_sessions s on s.id = d.session_id join ${askers}
       where d.tool_use_id = ${toolUseId} and d.params_hash = ${paramsHash} and s.user_id = ${userId}
     ), noted as (
       insert into agent_observations (decision_id, outcome)
@@ -87,7 +93,7 @@ async function someAllowed(
     const { rows } = await sql<Allowed & { noted: boolean }>`
       with call as (
         select d.id, s.run_id, s.labels
-        from decisions d join agent_sessions s on s.id = d.session_id
+        from decisions d join agent_sessions s on s.id = d.session_id join ${askers}
         where d.params_hash = ${paramsHash} and d.verdict = 'allow'
           and s.user_id = ${userId} and s.session_id = ${session_id}
           and not exists (select from agent_observations where decision_id = d.id)
@@ -112,10 +118,12 @@ async function raise(
   finished: Finished,
   paramsHash: string,
 ): Promise<Observed> {
-  const { identity, ip } = asker
+  const { identity } = asker
   const read = readCall(finished.tool_name, finished.tool_input, finished.annotations ?? {})
   const organizationId = await organizationOf(context, identity, finished)
-  const raised = await context.combiner.run(organizationId, 'agent.session', async (tx) => {
+  if (organizationId === '') throw notFound('agent session', finished.session_id)
+  const caller = callerIn(asker, organizationId)
+  const raised = await runAs(context, caller, 'agent.session', async (tx) => {
     const key = {
       userId: identity.user.id,
       sessionId: finished.session_id,
@@ -126,7 +134,8 @@ async function raise(
     const ledger = await loadAgentLedger(tx, [key])
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)
-    const { tool_name: tool, tool_input: params } = finished
+    const { tool_name: tool, tool_input: given } = finished
+    const params = read.params ?? given
     const call = { source: 'agents', tool, sideEffect, params, labels: session.labels } as const
     addLabels(session, unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)), tool)
     ledger.write(tx)
@@ -135,7 +144,7 @@ async function raise(
       eventType: 'agent.unapproved_call',
       action: tool,
       status: 'alert',
-      actor: { type: 'user', id: identity.user.id, apiKeyId: identity.keyId, ip },
+      actor: actorOf(caller),
       runId: session.run_id,
       metadata: {
         session_id: session.id,

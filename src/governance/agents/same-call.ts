@@ -62,13 +62,20 @@ export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | n
   return null
 }
 
-/** `mcp__svc__fs__write` in front of `mcp__fs__write`; a name too long for clients is cut, and ends in its hash. */
+/** What clients take of a tool's name in all, and so what the gateway cuts at. */
+const longestName = 64
+
+/**
+ * Whether the gateway itself shows a tool so: `mcp__svc__fs__write` in front of `mcp__fs__write`. Its own name has no two
+ * underscores together: `mcp__svc__x__y__t` is another server's tool than `mcp__y__t`. A name too long for clients, or
+ * one that is taken, is cut and ends in its hash.
+ */
 function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]
-  const shown = /^mcp__[^_](?:.*?[^_])?__(.+)$/.exec(seenByHook)?.[1]
-  if (inner === undefined || shown === undefined) return false
-  // Not the gateway's own name: that is the same question, not one behind it.
-  if (seenByHook.endsWith(`__${inner}`)) return seenByHook !== seenByGateway
+  const [, prefix, shown] = /^(mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*__)(.+)$/.exec(seenByHook) ?? []
+  if (inner === undefined || prefix === undefined) return false
+  if (shown === inner) return true
   const hash = `_${sha256(inner).slice(0, 8)}`
-  return shown.endsWith(hash) && shown.length > hash.length && inner.startsWith(shown.slice(0, -hash.length))
+  const room = longestName - prefix.length - hash.length
+  return room > 0 && shown === inner.slice(0, room) + hash
 }

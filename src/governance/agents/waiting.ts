@@ -6,8 +6,9 @@ import { expireIfDue } from '../approvals/expire.ts'
 import { readVotes } from '../approvals/votes.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import type { Asker } from './ask.ts'
-import { requireStillValid } from '../standing.ts'
+import { actorOf } from '../identity.ts'
+import { requireRole, runAs } from '../standing.ts'
+import { callerIn, type Asker } from './ask.ts'
 
 /** What an agent learns of the approval it waits for. */
 export interface AgentApproval {
@@ -19,7 +20,10 @@ export interface AgentApproval {
   readonly expires_at: string | null
 }
 
-/** One approval of the asker's own calls. Throws `not_found` for any other, whoever it belongs to. */
+/**
+ * One approval of the asker's own calls. Throws `not_found` for any other, whoever it belongs to, and once they have left its
+ * organization; `insufficient_role` where their agents may not ask any more.
+ */
 export async function readAgentApproval(
   context: Context,
   asker: Asker,
@@ -48,9 +52,9 @@ export async function withdrawOwn(
   once: Once | null,
 ): Promise<void> {
   const { organization_id } = await own(context, asker, approvalId)
-  await context.combiner.run(organization_id, 'agent.session', async (tx) => {
+  const caller = callerIn(asker, organization_id)
+  await runAs(context, caller, 'agent.session', async (tx) => {
     await once?.markActed(tx.trx)
-    await requireStillValid(tx, asker.identity)
     const row = await tx.trx
       .updateTable('approvals')
       .set({ status: 'cancelled', decided_at: tx.now })
@@ -68,12 +72,7 @@ export async function withdrawOwn(
       eventType: 'approval.withdrawn',
       action: 'cancel',
       status: 'cancelled',
-      actor: {
-        type: 'user',
-        id: asker.identity.user.id,
-        apiKeyId: asker.identity.keyId,
-        ip: asker.ip,
-      },
+      actor: actorOf(caller),
       metadata: { approval_id: approvalId, session_id: row.session_id },
     })
   })
@@ -85,12 +84,17 @@ async function own(
   approvalId: string,
 ): Promise<Selectable<ApprovalsTable>> {
   const row = await db
-    .selectFrom('approvals')
-    .selectAll()
-    .where('id', '=', approvalId)
-    .where('kind', '=', 'agent_call')
-    .where('requested_by', '=', identity.user.id)
+    .selectFrom('approvals as a')
+    .innerJoin('memberships as m', (join) =>
+      join.onRef('m.organization_id', '=', 'a.organization_id').onRef('m.user_id', '=', 'a.requested_by'),
+    )
+    .selectAll('a')
+    .select('m.role')
+    .where('a.id', '=', approvalId)
+    .where('a.kind', '=', 'agent_call')
+    .where('a.requested_by', '=', identity.user.id)
     .executeTakeFirst()
   if (row === undefined) throw notFound('approval', approvalId)
+  requireRole(row.role, 'member')
   return row
 }

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
 import type { Role } from '../../policy/types.ts'
+import { withdrawAllOf } from '../agents/withdraw.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, type Caller } from '../identity.ts'
@@ -66,7 +67,8 @@ export async function changeRole(
 
 /**
  * Takes somebody out of the organization: oneself, or, as an owner, anybody. Errors as above, and `insufficient_role` for
- * who is no owner and means another. Their keys stay theirs and open nothing here any more (docs/decisions/0012).
+ * who is no owner and means another. Their keys stay theirs and open nothing here any more (docs/decisions/0012); what their
+ * agents wait for is withdrawn.
  */
 export async function removeMember(context: Context, caller: Caller, userId: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
@@ -77,8 +79,9 @@ export async function removeMember(context: Context, caller: Caller, userId: str
       .where('organization_id', '=', tx.organizationId)
       .where('user_id', '=', userId)
       .execute()
+    const cancelled = await withdrawAllOf(tx, userId)
     const type = userId === caller.userId ? 'member.left' : 'member.removed'
-    append(tx, caller, type, { member_id: userId })
+    append(tx, caller, type, { member_id: userId, cancelled_approvals: cancelled })
   })
 }
 
@@ -111,7 +114,12 @@ async function requireAnotherOwner(tx: ChainTx, userId: string): Promise<void> {
     )
 }
 
-function append(tx: ChainTx, caller: Caller, eventType: string, metadata: Record<string, string>): void {
+function append(
+  tx: ChainTx,
+  caller: Caller,
+  eventType: string,
+  metadata: Record<string, string | number>,
+): void {
   const action = eventType.slice(eventType.indexOf('.') + 1)
   tx.append({ eventType, action, status: 'success', actor: actorOf(caller), metadata })
 }

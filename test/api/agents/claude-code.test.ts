@@ -141,7 +141,8 @@ describe('a call that waits', () => {
     const held = await waiting(other.session_id)
     await world.change('DELETE', `/members/${world.member.userId}`)
     await world.decide(held, 'approve')
-    expect(await second).toContain('not a member')
+    expect(await second).toContain('was withdrawn')
+    expect(await hook(other)).toContain('not a member')
   })
 
   test('is held still when it can no longer be waited for', async () => {

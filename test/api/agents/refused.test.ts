@@ -96,6 +96,33 @@ describe('who may not ask gets a denial, not an error', () => {
     expect(answer.body).toMatchObject({ decision: 'deny', reason: 'unreadable request' })
   })
 
+  test.each(['9007199254740993', '-9007199254740993', '{"deep":[12345678901234567890]}'])(
+    'a whole number that would be rounded, so that an approval of it covered its neighbours: %s',
+    async (number) => {
+      const body = `{"agent":{"name":"a","kind":"b"},"session_id":"s","tool_name":"mcp__bank__pay","tool_input":{"to":${number}}}`
+      const answer = await server.call(world.member.key, 'POST', '/authorize', body)
+      expect(answer.status).toBe(200)
+      expect(answer.body).toMatchObject({ decision: 'deny', reason: 'unreadable request' })
+      expect(answer.body.explanation).toContain('give it as a text')
+    },
+  )
+
+  test('one number written in several ways is one call', async () => {
+    await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['mcp__*'] })
+    const ask = async (number: string) =>
+      (
+        await server.call(
+          world.member.key,
+          'POST',
+          '/authorize',
+          `{"agent":{"name":"a","kind":"b"},"session_id":"s","tool_name":"mcp__bank__pay","tool_input":{"to":${number}}}`,
+        )
+      ).body
+    const { approval_id } = await ask('100')
+    for (const number of ['1e2', '100.0', '1.00E+2']) expect(await ask(number)).toMatchObject({ approval_id })
+    expect((await ask('9007199254740991')).approval_id).not.toBe(approval_id)
+  })
+
   test('a body over 4 MiB; one below is decided', async () => {
     const agent = world.agent()
     const fits = await agent.ask('Write', { content: 'x'.repeat(3_500_000) })

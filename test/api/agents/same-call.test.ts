@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
@@ -34,18 +35,24 @@ test('the hook and the gateway behind it ask about one call: one approval, one s
     expect((await gateway.send(other)).body.decision).toBe('require_approval')
 })
 
+/** `mcp__svc__` and the name as the gateway cuts it: 64 signs in all, of which the last are its hash. */
+const long = `fs__write_${'a_very_long_name_'.repeat(4)}`
+const hashOf = (name: string) => createHash('sha256').update(name).digest('hex').slice(0, 8)
+const cut = (name: string, hash = hashOf(name)) => `mcp__svc__${name.slice(0, 45)}_${hash}`
+
 test.each([
   ['in the same session', 'mcp__svc__fs__write_file', 'mcp__fs__write_file', 'allow'],
-  // The first eight digits of the SHA-256 of `fs__write_a_very_long_name`.
-  ['under a cut name', 'mcp__svc__fs__write_a_ver_21b7e93f', 'mcp__fs__write_a_very_long_name', 'allow'],
-  [
-    'another hash',
-    'mcp__svc__fs__write_a_ver_21b7e930',
-    'mcp__fs__write_a_very_long_name',
-    'require_approval',
-  ],
-  ['another beginning', 'mcp__svc__fs__read_21b7e93f', 'mcp__fs__write_a_very_long_name', 'require_approval'],
-  ['the hash alone', 'mcp__svc__21b7e93f', 'mcp__fs__write_a_very_long_name', 'require_approval'],
+  ['by another name of the gateway', 'mcp__our-own_svc__fs__write_file', 'mcp__fs__write_file', 'allow'],
+  ['with `__` in the tool’s own name', 'mcp__svc__fs__write__file', 'mcp__fs__write__file', 'allow'],
+  ['under a cut name', cut(long), `mcp__${long}`, 'allow'],
+  ['under one that was taken', `mcp__svc__fs__write_${hashOf('fs__write')}`, 'mcp__fs__write', 'allow'],
+  ['another hash', cut(long, '21b7e930'), `mcp__${long}`, 'require_approval'],
+  ['another beginning', cut(long).replace('fs__write', 'fs__erase'), `mcp__${long}`, 'require_approval'],
+  ['a shorter beginning', `mcp__svc__fs__w_${hashOf(long)}`, `mcp__${long}`, 'require_approval'],
+  ['the hash alone', `mcp__svc__${hashOf(long)}`, `mcp__${long}`, 'require_approval'],
+  ['a server whose tool is called so', 'mcp__svc__x__y__t', 'mcp__y__t', 'require_approval'],
+  ['the same behind two names', 'mcp__a__b__fs__write', 'mcp__fs__write', 'require_approval'],
+  ['a name that no gateway has', 'mcp___svc__fs__write', 'mcp__fs__write', 'require_approval'],
 ])('what the hook saw is what the gateway asks about: %s', async (_name, seen, tool, decision) => {
   const held = { verdict: 'require_approval', tools: ['mcp__*'] }
   await world.change('POST', '/rules', { name: 'r', ...held })

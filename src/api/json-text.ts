@@ -1,0 +1,97 @@
+interface Level {
+  /** Keys of an object so far; null in a list. */
+  readonly keys: Set<string> | null
+  /** The key or index that is being read. */
+  at: string | number
+}
+
+const [quote, backslash] = [0x22, 0x5c]
+
+/** What JSON.parse keeps quiet about, and where. */
+export interface JsonFlaw {
+  readonly kind: 'repeated' | 'inexact'
+  readonly path: readonly (string | number)[]
+}
+
+/**
+ * The first flaw of this JSON text, or null. `text` must be JSON that was read already. Of a key that an object has twice
+ * `JSON.parse` keeps the last and tells nobody, and others who read the same text keep the first: a rule could mean one
+ * thing to its reviewer and another to us. A whole number beyond ±(2^53-1) it rounds to another, which others tell apart:
+ * who approves a payment to account 9007199254740992 would approve one to 9007199254740993. (What is written with a point
+ * or an exponent is a rounded number to everybody.)
+ */
+export function flawOf(text: string): JsonFlaw | null {
+  const levels: Level[] = []
+  let keyFollows = false
+  for (let place = 0; place < text.length; place += 1) {
+    const level = levels.at(-1)
+    const sign = text.charCodeAt(place)
+    switch (sign) {
+      case 0x7b: // {
+        levels.push({ keys: new Set(), at: '' })
+        keyFollows = true
+        break
+      case 0x5b: // [
+        levels.push({ keys: null, at: 0 })
+        keyFollows = false
+        break
+      case 0x7d: // }
+      case 0x5d: // ]
+        levels.pop()
+        keyFollows = false
+        break
+      case 0x2c: // ,
+        keyFollows = level?.keys != null
+        if (typeof level?.at === 'number') level.at += 1
+        break
+      case quote: {
+        const end = endOfString(text, place)
+        if (keyFollows && level?.keys != null) {
+          const key = stringOf(text.slice(place, end))
+          level.at = key
+          if (level.keys.has(key)) return { kind: 'repeated', path: levels.map(({ at }) => at) }
+          level.keys.add(key)
+          keyFollows = false
+        }
+        place = end - 1
+        break
+      }
+      default: {
+        if (!isDigit(sign)) break
+        const end = endOfNumber(text, place)
+        if (end - place >= shortestInexact && isInexact(text.slice(place, end)))
+          return { kind: 'inexact', path: levels.map(({ at }) => at) }
+        place = end - 1
+      }
+    }
+  }
+  return null
+}
+
+/** What a key says, escapes read: `"\\u0061"` is `a`. */
+const stringOf = (written: string): string =>
+  written.includes('\\') ? (JSON.parse(written) as string) : written.slice(1, -1)
+
+/** One past the closing quote of the string that begins at `start`. */
+function endOfString(text: string, start: number): number {
+  let place = start + 1
+  while (text.charCodeAt(place) !== quote) place += text.charCodeAt(place) === backslash ? 2 : 1
+  return place + 1
+}
+
+const isDigit = (sign: number): boolean => sign >= 0x30 && sign <= 0x39
+
+/** One past a number of which the digit at `start` is the first; its sign says nothing. */
+function endOfNumber(text: string, start: number): number {
+  let place = start + 1
+  for (; place < text.length; place += 1) {
+    const sign = text.charCodeAt(place)
+    if (!isDigit(sign) && sign !== 0x2e && (sign | 0x20) !== 0x65 && sign !== 0x2b && sign !== 0x2d) break
+  }
+  return place
+}
+
+/** Digits of 2^53. */
+const shortestInexact = 16
+
+const isInexact = (number: string): boolean => /^\d+$/.test(number) && !Number.isSafeInteger(Number(number))
