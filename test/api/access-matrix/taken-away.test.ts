@@ -218,11 +218,12 @@ describe('an agent whose key is revoked meanwhile', () => {
     },
   )
 
-  test.each(['POST /authorize/sessions/end', 'POST /authorize/approvals/{id}/cancel'] as const)(
-    '%s: refused',
-    async (key) => {
-      const { status, body } = await asked(key, ended['revoked'] as (keyId: string) => string)
-      expect([status, body.error.code]).toEqual([401, 'unauthenticated'])
-    },
-  )
+  test.each([
+    'POST /authorize/observe',
+    'POST /authorize/sessions/end',
+    'POST /authorize/approvals/{id}/cancel',
+  ] as const)('%s: refused', async (key) => {
+    const { status, body } = await asked(key, ended['revoked'] as (keyId: string) => string)
+    expect([status, body.error.code]).toEqual([401, 'unauthenticated'])
+  })
 })
