@@ -1,11 +1,11 @@
 import { parse } from 'unbash'
 import { deepestRuns, longest, longestScan, perCode, perCommand, readable } from './limits.ts'
-import { asCode, isDynamic } from './marks.ts'
+import { asCode, isDynamic, unknown } from './marks.ts'
 import { runProgram } from './programs/run.ts'
 import { collect, unread } from './read/collect.ts'
 import { callFunction, evaluate, evaluateUncalled } from './read/evaluate.ts'
 import { withoutHeredocs } from './read/heredocs.ts'
-import { newState, type State, spend, Tangled } from './read/state.ts'
+import { define, newBody, newState, type State, spend, Tangled } from './read/state.ts'
 import { readVariable } from './programs/environment.ts'
 import { scanForSenders } from './scan.ts'
 import { nothingFed, type Shell, type ShellKind, type ShellReading } from './types.ts'
@@ -40,6 +40,7 @@ export function classifyCommand(command: string): ShellReading {
     run: (words, call = nothingFed) => run(words, call, state),
     code: (text, words) => readWith(words, state, () => readCode(text, state)),
     environment: (name, value) => readVariable(name, value, shell),
+    sets: (name, value = unknown) => setByBuiltin(name, value, state),
   }
   const state = newState(shell)
   // Nothing starts with a longer one, and what is not looked at cannot take long.
@@ -55,6 +56,13 @@ export function classifyCommand(command: string): ShellReading {
     unread(text, state)
   }
   return found
+}
+
+/** What the walk over the text has not seen already: wrappers and variables can stand for a builtin or its operands. */
+function setByBuiltin(name: string, value: string, state: State): void {
+  const known = state.definitions.get(name)
+  if (value === unknown && known?.some(({ builtin }) => builtin === true) === true) return
+  define(state, newBody(), name, { append: false, values: () => [[value]], builtin: true })
 }
 
 /** `sh -c text name a b`: the text finds its words as `$0`, `$1`, `$2`. */

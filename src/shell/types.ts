@@ -22,6 +22,8 @@ export interface Shell {
   code(text: string, words?: readonly string[]): void
   /** A variable that programs will find in their environment. */
   environment(name: string, value: string): void
+  /** A builtin gives a variable a value, known or not: `read`, `printf -v`, `export "x=y"`. */
+  sets(name: string, value?: string): void
   /** What an act finds, without noting it. */
   attempt(act: () => void): ShellKind
 }

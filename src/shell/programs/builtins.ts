@@ -1,4 +1,5 @@
 import { isDynamic, unknown } from '../marks.ts'
+import { searched } from '../tables/environment.ts'
 import { runsWhenEvaluated } from '../read/guards.ts'
 import { scanForSenders } from '../scan.ts'
 import type { Program, Shell } from '../types.ts'
@@ -21,15 +22,27 @@ const declares: Program = (args, shell) => {
     shell.note('script', 'a variable names the variable that is read')
   for (const arg of args) {
     const [, name, value] = /^(\w+)\+?=(.*)$/s.exec(arg) ?? []
-    if (name !== undefined) shell.environment(name, value ?? '')
-    else if (/^[^-]/.test(arg) && isDynamic(arg) && (arg.split('=')[0] ?? '').match(/[\uFFF0\uFFF1]/))
+    if (name !== undefined) {
+      shell.environment(name, value ?? '')
+      shell.sets(name, value)
+    } else if (/^[^-]/.test(arg) && isDynamic(arg) && (arg.split('=')[0] ?? '').match(/[\uFFF0\uFFF1]/))
       shell.note('script', 'it sets variables whose names are only known when it runs')
   }
 }
 
+/** Variables that get what the shell reads or puts together, which nobody writes where programs are looked for. */
 const assignsTo = (names: readonly string[], shell: Shell): void => {
   evaluated(names, shell)
-  for (const name of names) if (/^\w+$/.test(name)) shell.environment(name, unknown)
+  for (const text of names) {
+    const name = /^(\w+)(\[.*\])?$/s.exec(text)?.[1]
+    if (name === undefined) {
+      if (isDynamic(text)) shell.note('script', 'it sets variables whose names are only known when it runs')
+      continue
+    }
+    shell.environment(name, unknown)
+    shell.sets(name)
+    if (searched.has(name)) shell.note('script', 'it changes where programs are looked for')
+  }
 }
 
 const program =
@@ -48,9 +61,10 @@ export const builtins: Readonly<Record<string, Program>> = {
     for (const arg of args) if (arg.includes('=')) shell.code(arg.slice(arg.indexOf('=') + 1))
   },
   mapfile: (args, shell) => {
-    const code = valueOf(readOptions(args, { flags: 't', values: 'dnOsuCc' }), 'C')
+    const read = readOptions(args, { flags: 't', values: 'dnOsuCc' })
+    const code = valueOf(read, 'C')
     if (code !== undefined) shell.code(code)
-    assignsTo(args.slice(-1), shell)
+    assignsTo(read.rest.slice(0, 1), shell)
   },
   compgen: (args, shell) => completes(args, shell),
   complete: (args, shell) => completes(args, shell),
@@ -79,11 +93,11 @@ export const builtins: Readonly<Record<string, Program>> = {
   typeset: declares,
   local: declares,
   readonly: declares,
-  read: (args, shell) =>
-    assignsTo(
-      args.filter((arg) => !arg.startsWith('-')),
-      shell,
-    ),
+  read: (args, shell) => {
+    const read = readOptions(args, { flags: 'ers', values: 'adinNptu' })
+    const array = valueOf(read, 'a')
+    assignsTo([...read.rest, ...(array === undefined ? [] : [array])], shell)
+  },
   unset: (args, shell) => evaluated(args, shell),
   getopts: (args, shell) => assignsTo(args.slice(1, 2), shell),
   wait: (args, shell) => evaluated(args, shell),

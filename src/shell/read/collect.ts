@@ -1,12 +1,14 @@
 import { type Command, forEachChild, type ParsedScript, type SyntaxNode } from 'unbash'
 import { deepest } from '../limits.ts'
+import { unknown } from '../marks.ts'
 import { scanForSenders } from '../scan.ts'
 import { redirected } from './input.ts'
-import { literalOf, runsBetweenQuotes, runsWhenEvaluated } from './guards.ts'
+import { literalOf, onlyPrinted, onlyVariable, runsBetweenQuotes, runsWhenEvaluated } from './guards.ts'
 import { defineByBuiltin } from './reads.ts'
+import { kindOf, scoped, used } from './scopes.ts'
 import { type Body, define, newBody, type Source, spend, type State, Tangled, type Value } from './state.ts'
 import { valuesOf } from './variables.ts'
-import { assignedValues, expandWords } from './words.ts'
+import { assembled, assignedValues, expandWords, textsOf } from './words.ts'
 
 interface Place {
   readonly body: Body
@@ -39,18 +41,21 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       break
     case 'Command':
       place.body.sites.push({ command: node, source: place.source })
-      defineByBuiltin(node, place.source, state)
+      defineByBuiltin(node, place.source, place.body, state)
       break
     case 'Pipeline':
       node.commands.forEach((command, index) => {
         const before = node.commands[index - 1]
         const source = before && { redirects: [], before: simple(before), outer: undefined }
-        visit(command, { ...place, source: source ?? place.source }, state)
+        visitIn(node, command, { ...place, source: source ?? place.source }, state)
       })
+      return
+    case 'AndOr':
+      andOr(node, place, state)
       return
     case 'Redirected': {
       const source = { redirects: node.redirects, before: undefined, outer: place.source }
-      visit(node.command, { ...place, source }, state)
+      visitIn(node, node.command, { ...place, source }, state)
       node.redirects.forEach(inside)
       return
     }
@@ -59,18 +64,22 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       const others = state.functions.get(node.name.value)
       if (others === undefined) state.functions.set(node.name.value, [body])
       else others.push(body)
-      visit(node.body, { ...place, body, source: undefined }, state)
+      scoped('function', state, () => visit(node.body, { ...place, body, source: undefined }, state))
       return
     }
     case 'Assignment': {
       const { value } = node
-      place.body.assignments.push({ name: node.name, value })
       // `a[1]=b` adds an element, as `a+=(b)` does.
       const element = /^[1-9]\d*$/.test(node.index?.value ?? '') && node.append !== true
       const append = element || (node.append === true && value.type !== 'Word') ? 'elements' : 'text'
-      define(state, node.name, {
+      define(state, place.body, node.name, {
         append: element || node.append === true ? append : false,
         values: () => assignedValues(value, state),
+        indexed:
+          node.index !== undefined ||
+          (value.type !== 'Word' && value.elements.some(({ text }) => text.startsWith('['))),
+        builtin: value.type === 'Word' && onlyPrinted(value),
+        from: value.type === 'Word' ? onlyVariable(value) : undefined,
       })
       const texts = value.type === 'Word' ? [value] : value.elements
       if (node.index !== undefined && runsBetweenQuotes(node.index.text)) unread(node.text, state)
@@ -97,7 +106,7 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
                 .flat()
                 .map((field) => [field]),
             )
-      define(state, node.name.value, { append: false, values: each })
+      define(state, place.body, node.name.value, { append: false, values: each })
       break
     }
     case 'ArithmeticFor':
@@ -107,16 +116,24 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
     case 'ArithmeticCommand': {
       const raw = node.type === 'ArithmeticCommand' ? node.body : node.text.replace(/^\$(\(\(|\[)/, '')
       if (runsBetweenQuotes(raw)) unread(raw, state)
+      if ((raw.match(/\$[\w{]/g) ?? []).length > 1) place.body.expressions.push(() => assembled(raw, state))
       spend(state, raw.length)
       break
     }
+    case 'SimpleExpansion':
+      used(node.text.slice(1), state)
+      break
     case 'ParameterExpansion':
+      used(node.parameter, state)
       parameterGuards(node, place, state)
       break
     case 'TestUnary':
     case 'TestBinary':
       for (const word of node.type === 'TestUnary' ? [node.operand] : [node.left, node.right])
         if (runsWhenEvaluated(literalOf(word))) unread(word.text, state)
+        else if (word.parts !== undefined) place.body.expressions.push(() => textsOf(word, state))
+      if (node.type === 'TestBinary' && node.operator === '=~')
+        define(state, place.body, 'BASH_REMATCH', { append: false, values: () => [[unknown]], builtin: true })
       break
     case 'ExtendedGlob':
       // `*(e:code:)` and `*(+name)` run code in zsh.
@@ -153,8 +170,25 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
 }
 
 function visitChildren(node: SyntaxNode, place: Place, state: State): void {
-  forEachChild(node, (child) => visit(child, place, state))
+  forEachChild(node, (child) => visitIn(node, child, place, state))
 }
+
+/** The first always runs. What follows `&&` finds what stands before it, and what follows `||` may not. */
+function andOr(node: Extract<SyntaxNode, { type: 'AndOr' }>, place: Place, state: State): void {
+  const { commands, operators } = node
+  for (let at = 0; at < commands.length;) {
+    let end = at + 1
+    while (at > 0 && end < commands.length && operators[end - 1] === '&&') end += 1
+    const part = commands.slice(at, end)
+    scoped(at === 0 ? undefined : 'perhaps', state, () =>
+      part.forEach((each) => visitIn(node, each, place, state)),
+    )
+    at = end
+  }
+}
+
+const visitIn = (parent: SyntaxNode, node: SyntaxNode, place: Place, state: State): void =>
+  scoped(kindOf(parent, node), state, () => visit(node, place, state))
 
 function parameterGuards(
   node: Extract<SyntaxNode, { type: 'ParameterExpansion' }>,
@@ -171,7 +205,10 @@ function parameterGuards(
   // `${x:=word}` sets x.
   if (operation?.type === 'Default' && operation.operator.endsWith('=')) {
     const { operand } = operation
-    define(state, node.parameter, { append: false, values: () => assignedValues(operand, state) })
+    define(state, place.body, node.parameter, {
+      append: false,
+      values: () => assignedValues(operand, state),
+    })
   }
   if (operation?.type === 'Transform' && /P/.test(operation.operand.value))
     state.shell.note('script', "a variable's value is read as shell code")

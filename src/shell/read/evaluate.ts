@@ -1,6 +1,8 @@
 import type { Word } from 'unbash'
-import { withoutUnknowns } from '../marks.ts'
+import { output, unknown, withoutUnknowns } from '../marks.ts'
 import type { Shell } from '../types.ts'
+import { unread } from './collect.ts'
+import { onlyPrinted, onlyVariable, runsWhenEvaluated } from './guards.ts'
 import { filesOf, inputOf } from './input.ts'
 import { type Body, type FunctionBody, type Site, spend, type State } from './state.ts'
 import { assignedValues, expandWords, textsOf } from './words.ts'
@@ -8,9 +10,14 @@ import { assignedValues, expandWords, textsOf } from './words.ts'
 /** Reads what `collect` found in a piece of code: every command, assignment and redirection of it. */
 export function evaluate(body: Body, state: State): void {
   const { shell } = state
-  for (const { name, value } of body.assignments) {
-    for (const [text = ''] of assignedValues(value, state)) shell.environment(name, text)
+  for (const { name, values } of body.bound) {
+    for (const value of values()) {
+      spend(state, value.length)
+      for (const text of value) guarded(text, state)
+      shell.environment(name, value[0] ?? '')
+    }
   }
+  for (const texts of body.expressions) for (const text of texts()) guarded(text, state)
   for (const target of body.targets) redirection(target, state)
   for (const site of body.sites) command(site, state, shell)
 }
@@ -34,14 +41,32 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   }
 }
 
+/** A value that would run code where it is read as an expression: `$((x))`, `declare -i x`, `[[ $x -eq 1 ]]`. */
+function guarded(text: string, state: State): void {
+  if (runsWhenEvaluated(text)) unread(text, state)
+}
+
 /** bash connects to a host when a redirection names it, whatever the command. */
 function redirection(target: Word, state: State): void {
+  const made = onlyPrinted(target) || comesFromBuiltin(onlyVariable(target), state)
   for (const text of textsOf(target, state)) {
     if ([text, withoutUnknowns(text)].some((each) => /^\/dev\/(tcp|udp)\//.test(each)))
       state.shell.note('egress', 'a redirection connects to another machine')
-    else if (/^\/dev\/[\uFFF0\uFFF1]/.test(text) || /^[\uFFF0\uFFF1]\/?(tcp|udp)\//.test(text))
+    else if (
+      /^\/dev\/[\uFFF0\uFFF1]/.test(text) ||
+      /^[\uFFF0\uFFF1]\/?(tcp|udp)\//.test(text) ||
+      (made && (text === unknown || text === output))
+    )
       state.shell.note('script', 'a redirection may connect to another machine')
   }
+}
+
+/** Whether `printf -v`, `read` and the like made the value of a variable, or of one whose value it takes. */
+function comesFromBuiltin(name: string | undefined, state: State, steps = 4): boolean {
+  if (name === undefined || steps === 0) return false
+  return (state.definitions.get(name) ?? [])
+    .slice(0, 20)
+    .some(({ builtin, from }) => builtin === true || comesFromBuiltin(from, state, steps - 1))
 }
 
 /**
@@ -50,6 +75,7 @@ function redirection(target: Word, state: State): void {
  */
 export function callFunction(body: FunctionBody, args: readonly string[], state: State): void {
   if (body.active > 2) return
+  for (const arg of args) guarded(arg, state)
   withArguments(body, body.active < 2 ? args : undefined, state)
 }
 

@@ -11,6 +11,24 @@ export const runsBetweenQuotes = (raw: string): boolean => raw.includes("'") && 
 /** A subscript with a substitution in it, which `declare -i`, `test -v`, `[[ -eq ]]`, `$(( x ))` ... would run. */
 export const runsWhenEvaluated = (text: string): boolean => /\[[^\]]*(?:\$\(|`)/.test(text)
 
+/** The variable whose value is all there is of a word, in quotes or not. */
+export function onlyVariable(word: Word): string | undefined {
+  const [part, more] = word.parts ?? []
+  if (more !== undefined) return undefined
+  const inner = part?.type === 'DoubleQuoted' && part.parts.length === 1 ? part.parts[0] : part
+  if (inner?.type === 'SimpleExpansion') return inner.text.slice(1)
+  return inner?.type === 'ParameterExpansion' ? inner.parameter : undefined
+}
+
+/** Whether all there is of a word is what `printf` or `echo` puts together there. */
+export function onlyPrinted(word: Word): boolean {
+  const [part, more] = word.parts ?? []
+  const inner = part?.type === 'DoubleQuoted' && part.parts.length === 1 ? part.parts[0] : part
+  if (more !== undefined || inner?.type !== 'CommandExpansion') return false
+  const first = inner.script?.commands[0]?.command
+  return first?.type === 'Command' && /^(printf|echo)$/.test(first.name?.value ?? '')
+}
+
 /** The quoted parts of a word alone: what is not quoted has been read already. */
 export function literalOf(word: Word): string {
   if (word.parts === undefined) return word.value

@@ -1,4 +1,5 @@
 import type { Command, ParsedScript, Word } from 'unbash'
+import { longestWord } from '../limits.ts'
 import { isPlain } from '../marks.ts'
 
 /** Expands a command's words to the first of their readings. */
@@ -18,7 +19,8 @@ export function outputOf(
   const [name = '', ...args] = expand([command.name, ...command.args.filter((arg) => arg.type === 'Word')])
   if (!args.every(isPlain)) return undefined
   if (name === 'echo') return echoed(args)
-  if (name === 'printf') return printed(args)
+  // A format that puts texts together is as good as a program.
+  if (name === 'printf') return plainFormat.test(args[0] ?? '') ? printed(args) : undefined
   if (name === 'cat' || name === 'tee')
     return args.every((arg) => arg === '-') || name === 'tee' ? input?.(command) : undefined
   if (name === 'which' || name === 'whence') return args.findLast((arg) => !arg.startsWith('-'))
@@ -38,22 +40,32 @@ function echoed(args: readonly string[]): string {
   return args.slice(0, flags).some((flag) => flag.includes('e')) ? unescaped(text) : text
 }
 
-/** Only what prints its arguments as they are: a format that puts text together is as good as a program. */
-function printed([format = '', ...args]: readonly string[]): string | undefined {
-  if (!/^(?:%[sb](?:[ \n]|\\n)?)+$/.test(format)) return format.includes('%') ? undefined : unescaped(format)
-  const directives = format.split('%').slice(1)
+const plainFormat = /^(?:(?:%[sb](?:[ \n]|\\n)?)+|[^%]*)$/
+
+/** What `printf` makes of a format that puts its arguments between texts; widths, numbers and quotes are not worked out. */
+export function printed([format = '', ...args]: readonly string[]): string | undefined {
+  if (![format, ...args].every(isPlain)) return undefined
+  const [start = '', ...directives] = format.replaceAll('%%', percent).split('%')
+  if (!directives.every((directive) => /^[sb]/.test(directive))) return undefined
+  if (directives.length === 0) return unescaped(start)
   let text = ''
   // As often as there are arguments, and once at least.
-  for (let at = 0; at === 0 || at < args.length; at += directives.length)
+  for (let at = 0; at === 0 || at < args.length; at += directives.length) {
+    text += unescaped(start)
     for (const [index, directive] of directives.entries()) {
       const arg = args[at + index] ?? ''
       text += (directive.startsWith('b') ? unescaped(arg) : arg) + unescaped(directive.slice(1))
+      if (text.length > longestWord) return undefined
     }
+  }
   return text
 }
+/** Stands for the `%%` of a format, which prints as one. */
+const percent = '\0'
 
 function unescaped(text: string): string {
-  return text.replaceAll(/\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3})|(.))/g, (_, hex, octal, char: string) => {
+  const whole = text.replaceAll(percent, '%')
+  return whole.replaceAll(/\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3})|(.))/g, (_, hex, octal, char: string) => {
     if (hex !== undefined) return String.fromCharCode(parseInt(String(hex), 16))
     if (octal !== undefined) return String.fromCharCode(parseInt(String(octal), 8))
     return { n: '\n', t: '\t', '\\': '\\' }[char] ?? `\\${char}`

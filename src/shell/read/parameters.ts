@@ -1,8 +1,15 @@
 import { isPlain, unknown } from '../marks.ts'
 
+/** What is a pattern where `extglob` is set, or may be one; and `&` in a replacement is what was found. */
+const pattern = /[*?[\\]|[+@!]\(/
+
+/** A whole number as arithmetic reads it too: a nought in front makes it octal there. */
+export const isNumber = (text: string): boolean => /^(0|-?[1-9]\d*)$/.test(text)
+
 /** `${x#a}`, `${x/a/b}`, `${x,,}`, `${x:0:4}` of a known text; anything that would need more than text is unknown. */
 export function changed(text: string, operator: string, first: string, second: string): string {
   if (![text, first, second].every(isPlain)) return unknown
+  if (/^[#%/]/.test(operator) && (pattern.test(first) || second.includes('&'))) return unknown
   switch (operator) {
     case '#':
     case '##':
@@ -35,23 +42,30 @@ export function changed(text: string, operator: string, first: string, second: s
   }
 }
 
-/** The elements that `${a[@]:from:count}` takes; of `$@`, which counts from one, and from `$0` at nought. */
+/** The elements that `${a[@]:from:count}` can take; of `$@`, which counts from one, and from `$0` at nought. */
 export function slicedElements(
   value: readonly string[],
   offset: string,
   length: string,
   name: string,
-): readonly string[] {
-  const [from, count] = [Number(offset.trim()), length.trim() === '' ? value.length : Number(length.trim())]
-  if (!Number.isInteger(from) || !Number.isInteger(count) || count < 0) return [unknown]
+  indexed: boolean,
+): readonly (readonly string[])[] {
+  const [start, size] = [offset.trim() || '0', length.trim() || String(value.length)]
+  const count = Number(size)
+  if (!isNumber(start) || !isNumber(size) || count < 0) return [[unknown]]
+  const from = Number(start)
   const first = /^[@*]$/.test(name) && from > 0 ? from - 1 : from
-  const start = Math.max(0, first < 0 ? value.length + first : first)
-  return value.slice(start, start + count)
+  const begin = Math.max(0, first < 0 ? value.length + first : first)
+  const taken = value.slice(begin, begin + count)
+  if (!indexed && value.every(isPlain)) return [taken]
+  // Where the elements are is not certain: any can be the first that is taken.
+  return [...value.map((_, at) => value.slice(at)), [unknown]]
 }
 
 function sliced(text: string, offset: string, length: string): string {
-  const [from, count] = [Number(offset.trim()), length.trim() === '' ? text.length : Number(length.trim())]
-  if (!Number.isInteger(from) || !Number.isInteger(count)) return unknown
+  const [first, size] = [offset.trim() || '0', length.trim() || String(text.length)]
+  if (!isNumber(first) || !isNumber(size)) return unknown
+  const [from, count] = [Number(first), Number(size)]
   const start = from < 0 ? text.length + from : from
   return text.slice(Math.max(0, start), count < 0 ? text.length + count : start + count)
 }

@@ -1,61 +1,106 @@
 import type { Command } from 'unbash'
 import { unknown } from '../marks.ts'
+import { type OptionTable, readOptions } from '../programs/options.ts'
 import { inputOf } from './input.ts'
-import { define, type Source, type State } from './state.ts'
+import { printed } from './output.ts'
+import { type Body, define, type Source, spend, type State, type Value } from './state.ts'
 import { separators, valuesOf } from './variables.ts'
 import { expandWords } from './words.ts'
 
-/** Options with a value of the builtins that set variables. */
-const valued: Readonly<Record<string, RegExp>> = {
-  read: /^-[a-zA-Z]*[dinNptu]$/,
-  mapfile: /^-[a-zA-Z]*[dnOsuCc]$/,
-  readarray: /^-[a-zA-Z]*[dnOsuCc]$/,
+const options: Readonly<Record<string, OptionTable>> = {
+  read: { flags: 'ers', values: 'adinNptu' },
+  mapfile: { flags: 't', values: 'dnOsuCc' },
+  readarray: { flags: 't', values: 'dnOsuCc' },
 }
 
-/** Notes the variables that a builtin sets by name: `read c`, `printf -v c`, `mapfile c`, `getopts`, `set -- a b`. */
-export function defineByBuiltin(command: Command, source: Source | undefined, state: State): void {
+/**
+ * Notes the variables that a builtin sets by name: `read c`, `printf -v c`, `mapfile c`, `getopts`, `set -- a b`, `unset c`.
+ * Where a wrapper or a variable stands for the builtin, its reader says so (`Shell.sets`).
+ */
+export function defineByBuiltin(
+  command: Command,
+  source: Source | undefined,
+  body: Body,
+  state: State,
+): void {
   const words = command.args.filter((arg) => arg.type === 'Word')
   const args = words.map(({ value }) => value)
+  const bind = (name: string, values: () => readonly Value[], indexed = false): void =>
+    define(state, body, name, { append: false, values, indexed, builtin: true })
   switch (command.name?.value) {
     case 'shift':
       state.shifts = true
       return
     case 'set': {
-      const list = args.indexOf('--')
-      if (list < 0) return
-      define(state, '@', { append: false, values: () => expandWords(words.slice(list + 1), state) })
+      const list = operandsOfSet(args)
+      if (list !== undefined) bind('@', () => expandWords(words.slice(list), state))
       return
     }
     case 'read':
     case 'mapfile':
     case 'readarray':
-      defineRead(command, args, source, state)
+      defineRead(command, args, source, state, bind)
       return
     case 'printf':
-      if (args[0]?.startsWith('-v') !== true) return
-      {
+      if (args[0]?.startsWith('-v') === true) {
         const [name, from] = args[0] === '-v' ? [args[1] ?? '', 2] : [args[0].slice(2), 1]
-        define(state, name, { append: false, values: () => printfValues(words.slice(from), state) })
+        const [, base = name, index] = element.exec(name) ?? []
+        bind(base, () => printfValues(words.slice(from), state), index !== undefined)
       }
       return
     case 'declare':
     case 'typeset':
     case 'local':
-      if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg))) defineReferences(command, state)
+      if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg))) defineReferences(command, body, state)
+      // Inside of a function it is another variable, which has no value yet.
+      for (const arg of args) if (/^\w+$/.test(arg)) bind(arg, () => [[]])
+      return
+    case 'unset':
+      for (const arg of args) unsets(arg, state, bind)
       return
     case 'getopts':
-      define(state, args[1] ?? '', { append: false, values: () => [[unknown]] })
+      for (const name of [args[1] ?? '', 'OPTARG']) bind(name, () => [[unknown]])
       return
     default:
   }
 }
 
+type Bind = (name: string, values: () => readonly Value[], indexed?: boolean) => void
+
+const element = /^(\w+)\[(.*)\]$/s
+
+/** Where the arguments begin that `set` gives the shell: behind its options, or behind `--`. */
+function operandsOfSet(args: readonly string[]): number | undefined {
+  for (let at = 0; at < args.length; at += 1) {
+    const arg = args[at] ?? ''
+    if (arg === '--' || arg === '-') return at + 1
+    if (!/^[-+]/.test(arg)) return at
+    if (/^[-+]\w*o$/.test(arg)) at += 1
+  }
+  return undefined
+}
+
+/** A variable that is taken away is empty; an element that is, leaves the others where they are, but first may be another. */
+function unsets(arg: string, state: State, bind: Bind): void {
+  const [, name] = element.exec(arg) ?? []
+  if (name === undefined) {
+    if (/^\w+$/.test(arg)) bind(arg, () => [[]])
+    return
+  }
+  const before = state.definitions.get(name)?.slice() ?? []
+  const left = (): readonly Value[] => [
+    ...before.flatMap(({ values }) => values().flatMap((value) => value.map((_, at) => value.slice(at + 1)))),
+    [unknown],
+  ]
+  bind(name, left, true)
+}
+
 /** `declare -n a=b`: the one is the other. */
-function defineReferences(command: Command, state: State): void {
+function defineReferences(command: Command, body: Body, state: State): void {
   for (const arg of command.args) {
     if (arg.type !== 'Assignment' || arg.value.type !== 'Word') continue
     const target = arg.value.value
-    define(state, arg.name, {
+    define(state, body, arg.name, {
       append: false,
       values: () => (state.resolving.has(target) ? [] : valuesOf(target, state)),
     })
@@ -63,9 +108,8 @@ function defineReferences(command: Command, state: State): void {
 }
 
 function printfValues(words: Parameters<typeof expandWords>[0], state: State): string[][] {
-  const [format = '', ...args] = expandWords(words, state)[0] ?? []
-  if (/^%s(\\n)?$/.test(format)) return [[args.join('')]]
-  return [[format.includes('%') || format.includes('\\') ? unknown : format]]
+  const readings = expandWords(words, state)
+  return readings.map((reading) => [printed(reading) ?? unknown])
 }
 
 function defineRead(
@@ -73,26 +117,44 @@ function defineRead(
   args: readonly string[],
   source: Source | undefined,
   state: State,
+  bind: Bind,
 ): void {
   const name = command.name?.value ?? ''
-  const names: string[] = []
-  for (let at = 0; at < args.length; at += 1) {
-    const arg = args[at] ?? ''
-    if (valued[name]?.test(arg)) at += 1
-    else if (!arg.startsWith('-')) names.push(arg)
+  const table = options[name] ?? {}
+  const given = readOptions(args, table)
+  const set = (...letters: string[]): boolean => given.options.some(([option]) => letters.includes(option))
+  // Options that a variable holds can be any.
+  const certain =
+    !given.unsure && !set('n', 'N', 'd', 's', 'c', 'O', 'i', 'u') && !args.some((arg) => /[$`]/.test(arg))
+  const lines = (): string[] | undefined => {
+    const input = certain || name === 'read' ? inputOf(command, source, state) : undefined
+    if (input === undefined) return undefined
+    spend(state, input.length / 8)
+    const escapes = name === 'read' && !set('r') && input.includes('\\')
+    return certain && !escapes ? input.replace(/\n$/, '').split('\n') : undefined
   }
-  const whole = names.length === 1
-  const elements = name === 'read' && args.some((arg) => /^-[a-zA-Z]*a$/.test(arg))
-  for (const [at, each] of names.entries()) {
-    const values = (): string[][] => {
-      const input = inputOf(command, source, state)
-      if (input === undefined) return [[unknown]]
-      const lines = input.split('\n').filter((line) => line.trim() !== '')
-      if (name !== 'read') return [lines]
-      if (elements) return lines.map((line) => line.trim().split(separators(state)))
-      // A loop reads every line, one after another.
-      return lines.map((line) => [whole ? line.trim() : (line.trim().split(separators(state))[at] ?? '')])
+  if (name !== 'read') {
+    const target = given.rest[0] ?? 'MAPFILE'
+    return bind(target, () => [lines() ?? [unknown]])
+  }
+  const array = given.options.find(([option]) => option === 'a')?.[1]
+  const names = array === undefined ? given.rest : [array]
+  for (const [at, each] of (names.length > 0 ? names : ['REPLY']).entries()) {
+    const [, base = each, index] = element.exec(each) ?? []
+    const last = at + 1 >= names.length
+    const values = (): readonly Value[] => {
+      const ifs = separators(state)
+      const found = (lines() ?? []).map((line) => line.trim()).filter((line) => line !== '')
+      if (found.length === 0 || ifs === undefined) return [[unknown]]
+      const lists = found.map((line) => line.split(ifs))
+      // Where something else than white space stands between fields, it can stand at the ends too, and twice.
+      if (!isWhite(ifs)) return [...lists, ...lists.flat().map((field) => [field]), [unknown]]
+      if (array !== undefined) return lists
+      // The last one takes all that is left; a loop reads every line, one after another.
+      return lists.map((fields) => [last ? fields.slice(at).join(' ') : (fields[at] ?? '')])
     }
-    define(state, each, { append: false, values })
+    bind(base, values, index !== undefined)
   }
 }
+
+const isWhite = (ifs: RegExp): boolean => ifs.source === '[ \\t\\n]+'

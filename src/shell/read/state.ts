@@ -1,4 +1,4 @@
-import type { ArrayValue, Command, Redirection, Word } from 'unbash'
+import type { Command, Redirection, Word } from 'unbash'
 import { fuel } from '../limits.ts'
 import type { Shell } from '../types.ts'
 
@@ -9,6 +9,12 @@ export type Value = readonly string[]
 export interface Definition {
   readonly append: false | 'text' | 'elements'
   readonly values: () => readonly Value[]
+  /** An element went to an index that the command names (`a[5]=x`): where the others are says nothing. */
+  readonly indexed?: boolean
+  /** A builtin put the value together or read it. */
+  readonly builtin?: boolean
+  /** The variable of which an assignment takes nothing but the value. */
+  readonly from?: string | undefined
 }
 
 /** Where a command's standard input comes from: redirections around it, and the command before it in the pipe. */
@@ -24,22 +30,34 @@ export interface Site {
   readonly source: Source | undefined
 }
 
-export interface AssignmentSite {
+/** A variable that is given a value: by `=`, a loop, `read`, `printf -v`, `${x:=word}` ... */
+export interface Bound {
   readonly name: string
-  readonly value: Word | ArrayValue
+  readonly values: () => readonly Value[]
 }
 
 /** What one piece of code holds that acts: filled by `collect`, read by `evaluate`. */
 export interface Body {
   readonly sites: Site[]
-  readonly assignments: AssignmentSite[]
+  readonly bound: Bound[]
   readonly targets: Word[]
+  /** Texts that are read as expressions, as far as variables make them up. */
+  readonly expressions: (() => readonly string[])[]
 }
 
 export interface FunctionBody extends Body {
   called: boolean
   /** How many of its calls are being read, one inside of the other. */
   active: number
+}
+
+/** A part of the code whose assignments hold for itself; afterwards they hold perhaps, or not at all. */
+export interface Scope {
+  readonly outer: Scope | undefined
+  /** A function's body: it runs when it is called, with what is assigned by then. */
+  readonly inFunction: boolean
+  readonly sure: Set<string>
+  readonly perhaps: Set<string>
 }
 
 /** Everything about one classification. Variables hold what is assigned anywhere in it, whatever the order. */
@@ -50,6 +68,10 @@ export interface State {
   readonly functions: Map<string, FunctionBody[]>
   /** Values that were worked out, while nothing more is assigned. */
   readonly values: Map<string, readonly Value[]>
+  /** Which part of the code is being collected. */
+  scope: Scope
+  /** Variables that are used where the command has not given them a value, for sure or perhaps. */
+  readonly unset: Map<string, 'sure' | 'perhaps'>
   /** Names whose value is being worked out, and how many of their definitions may be used for it. */
   readonly resolving: Map<string, number>
   /** `$1`, `$2` ...: known inside of a function whose call was seen. */
@@ -62,6 +84,13 @@ export interface State {
   depth: number
   left: number
 }
+
+export const newScope = (outer?: Scope, inFunction = outer?.inFunction ?? false): Scope => ({
+  outer,
+  inFunction,
+  sure: new Set(),
+  perhaps: new Set(),
+})
 
 /** Thrown when reading on would take too long; the command then counts as too tangled. */
 export class Tangled extends Error {}
@@ -77,6 +106,8 @@ export function newState(shell: Shell): State {
     definitions: new Map(),
     functions: new Map(),
     values: new Map(),
+    scope: newScope(),
+    unset: new Map(),
     resolving: new Map(),
     positional: undefined,
     zero: undefined,
@@ -89,14 +120,18 @@ export function newState(shell: Shell): State {
 
 export const newBody = (): FunctionBody => ({
   sites: [],
-  assignments: [],
+  bound: [],
   targets: [],
+  expressions: [],
   called: false,
   active: 0,
 })
 
-export function define(state: State, name: string, definition: Definition): void {
+/** Notes a value that a variable gets; `evaluate` judges it with the rest of the body. */
+export function define(state: State, body: Body, name: string, definition: Definition): void {
   state.values.clear()
+  state.scope.sure.add(name)
+  body.bound.push({ name, values: definition.values })
   const known = state.definitions.get(name)
   if (known === undefined) state.definitions.set(name, [definition])
   else known.push(definition)

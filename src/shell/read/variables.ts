@@ -1,5 +1,6 @@
 import { mostAlternatives } from '../limits.ts'
 import { isPlain, unknown } from '../marks.ts'
+import { searched } from '../tables/environment.ts'
 import { type State, spend, type Value } from './state.ts'
 
 /** What variables hold that every shell sets. Folders are unknown, but paths all the same. */
@@ -46,7 +47,40 @@ function assigned(name: string, state: State): readonly Value[] {
   }
   if (before === undefined) state.resolving.delete(name)
   else state.resolving.set(name, before)
-  return values.length > mostAlternatives ? [[unknown]] : values
+  if (before === undefined && definitions.length > 0) values.push(...otherwise(name, state))
+  // What sets it to nothing that is known (a loop over no words) leaves whatever it was.
+  return values.length > mostAlternatives || values.length === 0 ? [[unknown]] : values
+}
+
+/** What it is where the command has not set it: what it was before, or nothing. */
+function otherwise(name: string, state: State): readonly Value[] {
+  const unset = state.unset.get(name)
+  if (unset === undefined) return []
+  const known = preset[name]
+  if (known !== undefined) return [[known]]
+  return unset === 'sure' || searched.has(name) ? [[unknown]] : [[]]
+}
+
+/** Whether an index was given to an element of it, so that its elements are not in the order of their texts. */
+export const isIndexed = (name: string, state: State): boolean =>
+  state.definitions.get(name)?.some(({ indexed }) => indexed === true) === true
+
+/** The same list several times says no more than once. */
+const different = (values: readonly Value[]): readonly Value[] =>
+  values.length < 2 ? values : [...new Map(values.map((value) => [value.join('\0'), value])).values()]
+
+/**
+ * The element at an index. Behind one that is not fully known any later one can be it, as that can be many words or none;
+ * of a list with indexes of its own any can.
+ */
+export function elementsAt(values: readonly Value[], at: number, indexed: boolean): readonly Value[] {
+  const all = different(values).flatMap((value) => {
+    const loose = indexed ? 0 : value.findIndex((text) => !isPlain(text))
+    if (loose < 0 || loose > at) return [[value[at] ?? '']]
+    if (at === 0 && value.length === 1) return [value]
+    return [...value.slice(loose), unknown].map((text) => [text])
+  })
+  return different(all)
 }
 
 /** `x+=text` adds to the text of the first element, `a+=(b)` elements: either way every value before it grows. */
@@ -57,6 +91,9 @@ function longer(values: readonly Value[], added: readonly Value[], how: 'text' |
   return starts.flatMap((start) => added.map((more) => grown(start, more))).slice(0, mostAlternatives)
 }
 
+const limited = (values: readonly Value[]): readonly Value[] =>
+  values.length > mostAlternatives ? [[unknown]] : values
+
 function positionals(name: string, state: State): readonly Value[] {
   const set = state.definitions.get('@')?.flatMap((definition) => definition.values()) ?? []
   const known = state.positional === undefined ? set : [state.positional, ...set]
@@ -64,7 +101,7 @@ function positionals(name: string, state: State): readonly Value[] {
   const lists = state.shifts ? known.flatMap((list) => list.map((_, at) => list.slice(at))) : known
   if (lists.length > mostAlternatives) return [[unknown]]
   if (name === '@' || name === '*') return lists
-  return lists.map((list) => [list[Number(name) - 1] ?? ''])
+  return limited(elementsAt(lists, Number(name) - 1, false))
 }
 
 /** What stands between the elements of `"$*"`: the first character of `IFS`. */
@@ -77,8 +114,12 @@ export function jointOf(state: State): string {
     : unknown
 }
 
-/** What splits unquoted values into fields: white space, and whatever the command sets `IFS` to. */
-export function separators(state: State): RegExp {
-  const set = state.definitions.has('IFS') ? valuesOf('IFS', state).flat().filter(isPlain).join('') : ''
-  return set === '' ? /[ \t\n]+/ : new RegExp(`[ \\t\\n${set.replaceAll(/[\\\]^-]/g, '\\$&')}]+`)
+/** What splits unquoted values into fields: white space, and whatever the command sets `IFS` to, unless that is unknown. */
+export function separators(state: State): RegExp | undefined {
+  if (!state.definitions.has('IFS')) return white
+  const set = valuesOf('IFS', state).flat()
+  if (!set.every(isPlain)) return undefined
+  const others = [...new Set(set.join('').replaceAll(/[ \t\n]/g, ''))].join('')
+  return others === '' ? white : new RegExp(`[ \\t\\n${others.replaceAll(/[\\\]^-]/g, '\\$&')}]+`)
 }
+const white = /[ \t\n]+/

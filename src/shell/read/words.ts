@@ -3,9 +3,9 @@ import { longestWord, mostAlternatives, perCode } from '../limits.ts'
 import { isDynamic, isPlain, one, output, star, unknown, withoutUnknowns } from '../marks.ts'
 import { splitBraces } from './braces.ts'
 import { outputOf } from './output.ts'
-import { changed, slicedElements } from './parameters.ts'
+import { changed, isNumber, slicedElements } from './parameters.ts'
 import { type State, spend, type Value } from './state.ts'
-import { jointOf, separators, valuesOf } from './variables.ts'
+import { elementsAt, isIndexed, jointOf, separators, valuesOf } from './variables.ts'
 
 /*
  * A word as the shell makes it: quotes gone, variables filled in where the command sets them, split into fields. One
@@ -49,6 +49,15 @@ export function textsOf(word: Word, state: State): string[] {
   return joined(piecesOf(word, state))
 }
 
+/** What an expression is once its variables have been filled in: `$(( $x$y ))`. */
+export function assembled(raw: string, state: State): string[] {
+  const code = `: "${raw.replaceAll('"', '')}"`
+  spend(state, code.length + perCode / 3)
+  const [first] = parse(code).commands
+  const [word] = first?.command.type === 'Command' ? first.command.suffix : []
+  return word?.type === 'Word' ? textsOf(word, state) : []
+}
+
 /** The parts of an unquoted heredoc as one text. */
 export function heredocText(parts: readonly WordPart[], state: State): string {
   return joined(partsOf(parts, true, state))[0] ?? unknown
@@ -89,7 +98,7 @@ function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: r
   return all
 }
 
-function fieldsOf(pieces: Pieces, ifs: RegExp): string[] {
+function fieldsOf(pieces: Pieces, ifs: RegExp | undefined): string[] {
   const fields: string[] = []
   let field: string | undefined
   const end = (): void => {
@@ -102,7 +111,8 @@ function fieldsOf(pieces: Pieces, ifs: RegExp): string[] {
       if (quoted || text !== '') field = (field ?? '') + text
       continue
     }
-    for (const [at, bit] of text.split(ifs).entries()) {
+    // Where the separators are not known, neither are the fields.
+    for (const [at, bit] of (ifs === undefined ? [text && unknown] : text.split(ifs)).entries()) {
       if (at > 0) end()
       if (bit !== '') field = (field ?? '') + bit
     }
@@ -170,7 +180,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
     case 'ProcessSubstitution':
       return [[stretch('/dev/fd/63', false)]]
     case 'SimpleExpansion':
-      return filled(part.text.slice(1), valuesOf(part.text.slice(1), state), quoted, jointOf(state))
+      return filled(part.text.slice(1), ownValues(part.text.slice(1), state), quoted, jointOf(state))
     case 'ParameterExpansion':
       return parameterReadings(part, quoted, state)
     case 'CommandExpansion': {
@@ -191,10 +201,10 @@ function parameterReadings(
   const { operation, prefix } = part
   const nothing = [[stretch(unknown, quoted, !quoted)]]
   if (prefix === '#' || operation?.type === 'Names' || operation?.type === 'Unknown') return nothing
-  let values = valuesOf(part.parameter, state)
-  if (prefix === '!') values = values.flatMap(([name = '']) => valuesOf(name, state))
   const index = part.index?.value
-  if (index !== undefined) values = elements(values, index)
+  let values = index === undefined ? ownValues(part.parameter, state) : valuesOf(part.parameter, state)
+  if (prefix === '!') values = values.flatMap(([name = '']) => valuesOf(name, state))
+  if (index !== undefined) values = elements(values, index, isIndexed(part.parameter, state))
   const which = index ?? part.parameter
   const joint = jointOf(state)
   if (operation === undefined) return filled(which, values, quoted, joint)
@@ -214,7 +224,9 @@ function parameterReadings(
   const lists = which === '@' || which === '*'
   const made =
     operation.type === 'Slice' && lists
-      ? values.map((value) => slicedElements(value, first, second, part.parameter))
+      ? values.flatMap((value) =>
+          slicedElements(value, first, second, part.parameter, isIndexed(part.parameter, state)),
+        )
       : values.map((value) => value.map((text) => changed(text, operation.operator, first, second)))
   return filled(which, made, quoted, joint)
 }
@@ -239,10 +251,17 @@ function operandsOf(operation: Operation): Word[] {
   return operation.type === 'CaseModification' && operation.operand ? [operation.operand] : []
 }
 
-function elements(values: readonly Value[], index: string): readonly Value[] {
+/** A variable by its name alone: of an array its first element. */
+function ownValues(name: string, state: State): readonly Value[] {
+  const values = valuesOf(name, state)
+  return /^\W$/.test(name) ? values : elementsAt(values, 0, isIndexed(name, state))
+}
+
+/** An index that is not written as one number, in decimal, can be any. */
+function elements(values: readonly Value[], index: string, indexed: boolean): readonly Value[] {
   if (index === '@' || index === '*') return values
-  if (/^\d+$/.test(index)) return values.map((value) => [value[Number(index)] ?? ''])
-  return values.flatMap((value) => value.map((text) => [text]))
+  if (isNumber(index)) return elementsAt(values, Number(index), indexed)
+  return [...values.flatMap((value) => value.map((text) => [text])), [unknown]]
 }
 
 /**

@@ -1,0 +1,64 @@
+import type { SyntaxNode } from 'unbash'
+import { newScope, type Scope, spend, type State } from './state.ts'
+
+/*
+ * Whether a variable has the value the command gives it where it is used: `(x=ls)`, `x=ls true`, `echo | x=ls` set it for
+ * themselves, `false && x=ls` and a branch perhaps not at all, and what stands further down not yet. Without this
+ * `x=ls true; $x curl y` would be an `ls`.
+ */
+
+export type Kind = 'alone' | 'perhaps' | 'function'
+
+export function scoped(kind: Kind | undefined, state: State, act: () => void): void {
+  if (kind === undefined) return act()
+  const outer = state.scope
+  const inner = newScope(outer, kind === 'function' || outer.inFunction)
+  state.scope = inner
+  act()
+  state.scope = outer
+  if (kind === 'alone') return
+  spend(state, (inner.sure.size + inner.perhaps.size) / 2)
+  for (const names of [inner.sure, inner.perhaps]) for (const name of names) outer.perhaps.add(name)
+}
+
+/** What kind of a part of its parent a node is; undefined where it always runs, in the same shell. */
+export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
+  switch (node.type) {
+    case 'Subshell':
+    case 'Coproc':
+    case 'CommandExpansion':
+    case 'ProcessSubstitution':
+      return 'alone'
+    case 'Statement':
+      return node.background === true ? 'alone' : undefined
+    case 'CaseItem':
+    case 'Elif':
+      return 'perhaps'
+    case 'CompoundList':
+      if (parent.type === 'If' || parent.type === 'While')
+        return node === parent.clause ? undefined : 'perhaps'
+      return /^(For|ArithmeticFor|Select)$/.test(parent.type) ? 'perhaps' : undefined
+    case 'Assignment':
+      // Before a command's name it holds for that command.
+      return parent.type === 'Command' && parent.name !== undefined && parent.prefix.includes(node)
+        ? 'alone'
+        : undefined
+    default:
+      return parent.type === 'Pipeline' && parent.commands.length > 1 ? 'alone' : undefined
+  }
+}
+
+/** A use of a variable: what it may hold besides what the command assigns to it anywhere. */
+export function used(name: string, state: State): void {
+  if (state.unset.get(name) === 'sure' || !/^[A-Za-z_]\w*$/.test(name)) return
+  let perhaps = state.scope.inFunction
+  let steps = 0
+  for (let scope: Scope | undefined = state.scope; scope !== undefined; scope = scope.outer) {
+    steps += 1
+    if (scope.sure.has(name)) return spend(state, steps / 4)
+    perhaps ||= scope.perhaps.has(name)
+  }
+  spend(state, steps / 4)
+  state.values.clear()
+  state.unset.set(name, perhaps ? 'perhaps' : 'sure')
+}
