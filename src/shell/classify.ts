@@ -40,6 +40,7 @@ export function classifyCommand(command: string): ShellReading {
     run: (words, call = nothingFed) => run(words, call, state),
     code: (text, words) => readWith(words, state, () => readCode(text, state)),
     environment: (name, value) => readVariable(name, value, shell),
+    isFunction: (name) => state.functions.has(name),
     sets: (name, value = unknown) => setByBuiltin(name, value, state),
   }
   const state = newState(shell)

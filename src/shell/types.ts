@@ -24,6 +24,8 @@ export interface Shell {
   environment(name: string, value: string): void
   /** A builtin gives a variable a value, known or not: `read`, `printf -v`, `export "x=y"`. */
   sets(name: string, value?: string): void
+  /** Whether the command defines a function of this name. */
+  isFunction(name: string): boolean
   /** What an act finds, without noting it. */
   attempt(act: () => void): ShellKind
 }

@@ -1,5 +1,6 @@
 import type { Call, Program, Shell } from '../types.ts'
 import { otherMachine } from './environment.ts'
+import { readImages } from './fetchers.ts'
 import { type OptionTable, readOptions, valueOf } from './options.ts'
 import { sendingPath, starts } from './paths.ts'
 
@@ -34,6 +35,7 @@ export const container: Program = (args, shell, call, name) => {
     if (verb === 'run' || verb === 'exec') return inside(rest.slice(1), shell, call, name)
     if ((compose && starting.test(verb)) || /^(service|stack|swarm)$/.test(verb))
       return shell.note('script', `\`${name}\` starts containers`)
+    if (/^(pull|image|manifest|search|buildx)$/.test(verb)) readImages(name, rest, shell)
     if (verb === 'debug' || verb === 'attach')
       return shell.note('script', `\`${name}\` runs something in a container`)
     if (
@@ -60,6 +62,9 @@ function inside(args: readonly string[], shell: Shell, call: Call, name: string)
 export const cluster: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
   if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` sends data out`)
+  const server = readOptions(args, { values: 's', long: 'server', anywhere: true })
+  if (otherMachine(valueOf(server, 's', 'server') ?? ''))
+    shell.note('egress', `\`${name}\` works on another machine`)
   for (const at of starts(args, valued)) {
     const [verb = '', ...rest] = args.slice(at)
     if (!/^(exec|run|attach|debug|rsh|proxy|krew|plugin)$/.test(verb)) continue

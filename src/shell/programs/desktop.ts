@@ -46,6 +46,10 @@ const windows: Program = (args, shell, _, name) => {
 const names = (list: string, program: Program): [string, Program][] =>
   list.split(' ').map((name) => [name, program])
 
+/** The server in a connection string of PostgreSQL's, unless it is this machine. */
+const serverOf =
+  /\bhost(?:addr)?=(?!localhost|127\.|\/)|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?(?:(?:localhost|127\.0\.0\.1)?[:/]|$))/
+
 /** What opens, prints, mounts or speaks to a server: by an address, or an option that names a host. */
 export const desktop: ReadonlyMap<string, Program> = new Map([
   ...names(
@@ -56,9 +60,21 @@ export const desktop: ReadonlyMap<string, Program> = new Map([
     'xdg-open open sensible-browser x-www-browser www-browser wslview gnome-open kde-open exo-open',
     opener,
   ),
-  ...names('gio', (args, shell, call, name) =>
-    args[0] === 'open' || args[0] === 'launch' ? opener(args.slice(1), shell, call, name) : undefined,
-  ),
+  ...names('gio', (args, shell, call, name) => {
+    if (args[0] === 'open' || args[0] === 'launch') return opener(args.slice(1), shell, call, name)
+    if (args.slice(1).some((arg) => /^(?!file|trash|recent|admin)\w+:\/\//.test(arg)))
+      shell.note('egress', '`gio` works on another machine')
+  }),
+  ...names('mongorestore mysqlimport mongofiles', withHost('h', 'host uri')),
+  ...names('pg_restore pgbench', (args, shell, call, name) => {
+    withHost('h', 'host')(args, shell, call, name)
+    if (args.some((arg) => serverOf.test(arg.replace(/^(--?\w+=|-d)/, ''))))
+      shell.note('egress', `\`${name}\` sends to another machine`)
+  }),
+  ...names('unison rdiff-backup', (args, shell, _, name) => {
+    if (args.some((arg) => /^(ssh|socket|rsh):\/\/|::/.test(arg)))
+      shell.note('egress', `\`${name}\` copies to another machine`)
+  }),
   ...names('redis-cli valkey-cli keydb-cli', withHost('hu', 'host uri')),
   ...names('lp lpr cancel lpadmin', withHost('hHv', 'host')),
   ...names('logger', withHost('n', 'server')),
@@ -69,7 +85,12 @@ export const desktop: ReadonlyMap<string, Program> = new Map([
   }),
   ...names('gpg gpg2', (args, shell) => {
     if (args.some((arg) => /^--send-keys?$/.test(arg))) shell.note('egress', '`gpg` sends keys')
-    else if (args.some((arg) => /^--(recv|search|refresh)-keys?$/.test(arg)) && args.some(isDynamic))
+    else if (
+      args.some((arg) =>
+        /^--((recv|receive|search|refresh|fetch)-keys?|locate-(external-)?keys?|auto-key-locate)$/.test(arg),
+      ) &&
+      args.some(isDynamic)
+    )
       shell.note('egress', '`gpg` asks for a name that is only known when it runs')
   }),
   ...names('dc', (args, shell, call) => {

@@ -36,8 +36,9 @@ export const ed: Program = (args, shell, call, name) => {
   }
 }
 
-export const emacs: Program = (args, shell) => {
-  if (args.some((arg) => /^--?(batch|script|eval|execute|load|l|f|funcall|x)\b/.test(arg)))
+export const emacs: Program = (args, shell, _, name) => {
+  const client = name === 'emacsclient' && args.some((arg) => /^-[a-z]*e/.test(arg))
+  if (client || args.some((arg) => /^--?(ba|scr|ev|exec|lo|fu|l\b|f\b|x\b)/.test(arg)))
     shell.note('script', '`emacs` runs code')
 }
 

@@ -1,5 +1,13 @@
-import { asCode, isDynamic, isPlain, unknown } from '../marks.ts'
-import { buildTools, harmless, optionsFor, runsCode, runsProgram, searched } from '../tables/environment.ts'
+import { asCode, isDynamic, isPlain, output, unknown } from '../marks.ts'
+import {
+  buildTools,
+  harmless,
+  optionsFor,
+  runsCode,
+  runsProgram,
+  searched,
+  sent,
+} from '../tables/environment.ts'
 import type { Shell } from '../types.ts'
 
 /** A variable that is set: whether it makes programs run code (design.md section 5, "exporting `GIT_SSH_COMMAND` ..."). */
@@ -7,6 +15,9 @@ export function readVariable(variable: string, value: string, shell: Shell): voi
   const name = variable.toUpperCase()
   const options = Object.hasOwn(optionsFor, name) ? optionsFor[name] : undefined
   // tar takes its archive, and options, from these as well.
+  if (sent.test(name) && value.includes(output))
+    shell.note('egress', 'a variable that is sent holds what a command prints')
+  if (name === 'KUBECONFIG') shell.run(['kubectl', `--kubeconfig=${value}`])
   if (name === 'TAPE') shell.run(['tar', '-f', value])
   // Docker's client then works on the machine that is named.
   if (/^(DOCKER|CONTAINER)_HOST$/.test(name) && otherMachine(value))

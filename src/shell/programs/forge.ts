@@ -1,4 +1,4 @@
-import { unknown } from '../marks.ts'
+import { asCode, isDynamic, unknown } from '../marks.ts'
 import type { Program } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 import { bySubcommand, starts } from './paths.ts'
@@ -41,6 +41,7 @@ export const gh: Program = (args, shell) => {
   const at = starts(args, /^(-R|--repo|--hostname)$/)[0] ?? args.length
   const [group = '', ...rest] = args.slice(at)
   if (group === 'api') return api(rest, shell)
+  if (group === 'alias') aliased(rest, shell)
   if (group === 'codespace' || group === 'cs')
     return shell.note('egress', '`gh codespace` works on another machine')
   const pattern = Object.hasOwn(reads, group) ? reads[group] : undefined
@@ -51,6 +52,17 @@ export const gh: Program = (args, shell) => {
   const verb = words[0] ?? ''
   if (bare.has(group) || verb === '' || words.some((word) => pattern.test(word))) return
   shell.note('egress', verb.includes(unknown) ? '`gh` may send data out' : '`gh` sends data out')
+}
+
+/** An alias can be a text for a shell, or come from a file. */
+function aliased([verb = '', ...rest]: readonly string[], shell: Parameters<Program>[1]): void {
+  if (verb === 'import') shell.note('script', '`gh` reads aliases that can run anything')
+  if (verb !== 'set') return
+  const [, text = ''] = rest.filter((word) => !/^-(-?\w+)+$/.test(word))
+  if (!text.startsWith('!') && !rest.some((word) => /^(-s|--shell)$/.test(word)) && !isDynamic(text)) return
+  shell.note('script', '`gh` is given an alias that runs a command')
+  if (shell.attempt(() => shell.code(asCode(text.replace(/^!/, '')))) === 'egress')
+    shell.note('egress', '`gh` is given an alias that sends data out')
 }
 
 /** `gh api` is a GET until a field, an input or another method is given. */
@@ -72,5 +84,6 @@ const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
 /** Other forges' clients: their sending subcommands, and `api` as GitHub's has it. */
 export const forgeApi: Program = (args, shell, call, name) => {
   if (args[0] === 'api') api(args.slice(1), shell)
+  if (args[0] === 'alias') aliased(args.slice(1), shell)
   bySubcommand(args, shell, call, name)
 }

@@ -33,13 +33,13 @@ const global = {
 
 /** Options of subcommands whose value git runs. */
 const commands: readonly (readonly [subcommand: RegExp, option: RegExp])[] = [
-  [/^(clone|fetch|pull|ls-remote|fetch-pack|archive|submodule|remote)$/, /^--(upload-pack|exec)$/],
+  [/^(clone|fetch|pull|ls-remote|fetch-pack|archive|submodule|remote)$/, /^--(upl[a-z-]*|exec)$/],
   [/^(clone|ls-remote)$/, /^-u$/],
-  [/^(push|send-pack)$/, /^--(receive-pack|exec)$/],
-  [/^rebase$/, /^(-x|--exec)$/],
-  [/^(difftool|mergetool)$/, /^(-x|--extcmd)$/],
+  [/^(push|send-pack)$/, /^--(rece[a-z-]*|exec)$/],
+  [/^rebase$/, /^(-x|--exec?)$/],
+  [/^(difftool|mergetool)$/, /^(-x|--ext[a-z]*)$/],
   [/^filter-branch$/, /^--(env|tree|index|parent|msg|commit|tag-name|subdirectory)-filter$/],
-  [/^grep$/, /^(-O|--open-files-in-pager)$/],
+  [/^grep$/, /^(-O|--op[a-z-]*)$/],
 ]
 
 /** git: what leaves the machine, and every place where it runs a text. */
@@ -55,7 +55,8 @@ export const git: Program = (args, shell, call) => {
   if (subcommand === '') return
   if (!known.has(subcommand)) shell.note('script', '`git` may have an alias that runs anything')
   runs(subcommand, rest, shell)
-  if (/^(clone|fetch|pull|ls-remote|submodule|remote|archive)$/.test(subcommand)) addresses(rest, shell)
+  if (/^(clone|fetch|pull|ls-remote|submodule|remote|archive)$/.test(subcommand))
+    addresses(subcommand, rest, shell)
   if (subcommand === 'submodule' && rest.includes('foreach'))
     shell.code(afterFlags(rest.slice(rest.indexOf('foreach') + 1)).join(' '))
   if (subcommand === 'config') configured(rest, shell)
@@ -66,6 +67,10 @@ export const git: Program = (args, shell, call) => {
 
 const afterFlags = (words: readonly string[]): readonly string[] =>
   words.slice([...words.keys()].find((at) => words[at]?.startsWith('-') !== true) ?? words.length)
+
+/** Settings that whoever is asked gets to read. */
+const sentSetting =
+  /^(http\.(.+\.)?(extraheader|useragent|proxy|cookiefile)|url\..+|remote\..+\.(url|proxy))$/i
 
 /** Settings whose value git runs, or reads further settings from. An alias runs once it is called, and counts then. */
 const runningSetting =
@@ -78,6 +83,8 @@ const ownProgram =
 function configured(words: readonly string[], shell: Shell): void {
   if (words.some((word) => /^(--(get|list|unset|remove|rename)|-l$|get$|list$|unset$)/.test(word))) return
   const [name = '', value] = afterFlags(words).filter((word, at) => at > 0 || word !== 'set')
+  if (sentSetting.test(name) && `${name}${value ?? ''}`.includes(output))
+    shell.note('egress', '`git` is given a setting that is sent and holds what a command prints')
   if (value === undefined || !runningSetting.test(name) || ownProgram.test(value)) return
   setting(`${name}=${value}`, 'c', shell)
 }
@@ -86,6 +93,8 @@ function configured(words: readonly string[], shell: Shell): void {
 function setting(text: string, option: string, shell: Shell): void {
   const equals = text.indexOf('=')
   const [name, value] = equals < 0 ? [text, ''] : [text.slice(0, equals), text.slice(equals + 1)]
+  if (sentSetting.test(name) && text.includes(output))
+    shell.note('egress', '`git` is given a setting that is sent and holds what a command prints')
   if (quietSetting.test(name) && option === 'c') return
   const harmless =
     /^(core\.(pager|editor)|pager\.\w+|sequence\.editor)$/i.test(name) && /^(cat|true|:|false|)$/.test(value)
@@ -102,6 +111,8 @@ function sendsWhenRun(code: string, shell: Shell): void {
 }
 
 function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
+  if (/^(clone|init|init-db)$/.test(subcommand) && rest.some((word) => /^--te[a-z]*(=.|$)/.test(word)))
+    shell.note('script', '`git` copies hooks from a folder')
   for (const [at, word] of rest.entries()) {
     if (word === '--') return
     const [, option = word, value] = /^(--[\w-]+)=(.*)$/s.exec(word) ?? []
@@ -122,14 +133,24 @@ function ranBy(code: string, shell: Shell, only = false): void {
   shell.code(code)
 }
 
+/** With a scheme, or as ssh has it: `host:path`. */
+const address = /:\/\/|^[^/:\s=-][^/:\s=]*:(?!\/\/)(?=[^:])/
+
 /** Addresses can be programs (`ext::sh -c ...`), or carry out what a command printed. */
-function addresses(rest: readonly string[], shell: Shell): void {
-  for (const word of rest) {
+function addresses(subcommand: string, rest: readonly string[], shell: Shell): void {
+  const asks = /^(fetch|pull|ls-remote)$/.test(subcommand)
+  const explicit = asks && rest.some((word) => address.test(word))
+  for (const [at, word] of rest.entries()) {
+    // What `-o` gives, and names asked of an address that the command chooses, are read there.
+    const option = asks && /^(-o|--server-o[a-z-]*)$/.test(rest[at - 1] ?? '')
+    const attached = asks && /^(-o.|--server-o[a-z-]*=)/s.test(word)
+    if (word.includes(output) && (option || attached || (explicit && !word.startsWith('-'))))
+      shell.note('egress', '`git` sends what a command prints')
     if (word.startsWith('ext::')) {
       shell.note('script', '`git` is told which program to run')
       shell.code(word.slice(5).replaceAll(/%./g, ' '))
     }
-    if (/:\/\//.test(word) && word.includes(output))
+    if (address.test(word) && word.includes(output))
       shell.note('egress', 'an address is made of what a command prints')
   }
 }

@@ -1,5 +1,6 @@
 import { asCode } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
+import { readSources } from './fetchers.ts'
 import { sendingPath, starts } from './paths.ts'
 
 /**
@@ -22,7 +23,11 @@ const chains: Readonly<Record<string, Chain>> = {
     valued: /^(-C|-Z|--config|--color|--manifest-path|--target-dir)$/,
     option: /^--config=?.*(runner|rustc|wrapper|linker)/,
   },
-  go: { runs: /^(run|generate)$/, valued: /^-C$/, option: /^--?(exec|toolexec|vettool|overlay)(=|$)/ },
+  go: {
+    runs: /^(run|generate)$/,
+    valued: /^-C$/,
+    option: /^--?(exec|toolexec|vettool|overlay)(=|$)|-extld\b/,
+  },
   dotnet: { runs: /^(run|watch|exec|script|fsi|tool-run|.*\.dll)$/ },
   swift: { runs: /^(run|repl|.*\.swift)$/ },
   zig: { runs: /^run$/ },
@@ -53,6 +58,8 @@ const chains: Readonly<Record<string, Chain>> = {
   heroku: { runs: /^(run|local)$/ },
   vagrant: { runs: /^(ssh|provision|winrm|up|reload)$/ },
   terraform: { runs: /^(console)$/ },
+  tofu: { runs: /^(console)$/ },
+  terragrunt: { runs: /^(console|exec)$/ },
   fastlane: { runs: /./ },
   'docker-machine': { runs: /^(ssh|scp)$/ },
   multipass: { runs: /^(exec|shell)$/ },
@@ -87,6 +94,7 @@ export const chainNames: readonly string[] = Object.keys(chains)
 
 export const chain: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args)
+  if (/^(terraform|tofu|terragrunt)$/.test(name)) readSources(name, args, shell)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
   const { runs, quiet, valued, option } = chains[name] ?? { runs: /$^/ }
   if (args.length === 1 && /^(--?(version|help)|-V|-h)$/.test(args[0] ?? '')) return

@@ -58,15 +58,17 @@ export const others: Readonly<Record<string, Program>> = {
     }
   },
   sort: (args, shell) => {
-    for (const arg of args) {
-      const program = /^--compress-program=(.*)$/s.exec(arg)?.[1]
+    for (const [at, arg] of args.entries()) {
+      const [all, value] = /^--comp[a-z-]*(?:=(.*))?$/s.exec(arg) ?? []
+      const program = all === undefined ? undefined : (value ?? args[at + 1])
       if (program !== undefined && !/^(gzip|bzip2|xz|zstd|lz4|lzop)$/.test(program))
         shell.note('script', '`sort` runs a program')
     }
   },
   split: (args, shell) => {
     for (const [at, arg] of args.entries()) {
-      const code = /^--filter=(.*)$/s.exec(arg)?.[1] ?? (arg === '--filter' ? args[at + 1] : undefined)
+      const code =
+        /^--fi[a-z]*=(.*)$/s.exec(arg)?.[1] ?? (/^--fi[a-z]*$/.test(arg) ? args[at + 1] : undefined)
       if (code !== undefined) shell.code(code)
     }
   },
@@ -93,7 +95,7 @@ export const others: Readonly<Record<string, Program>> = {
   },
   ip: (args, shell, call) => {
     const at = args.indexOf('exec')
-    if (args.includes('netns') && at >= 0) shell.run(args.slice(at + 2), call)
+    if ((args.includes('netns') || args.includes('vrf')) && at >= 0) shell.run(args.slice(at + 2), call)
   },
   perf: (args, shell, call) => {
     const at = args.indexOf('--')
@@ -164,7 +166,13 @@ function suspectSenders(args: readonly string[], shell: Shell): void {
 }
 
 function compiler(args: readonly string[], shell: Parameters<Program>[1], _: unknown, name: string): void {
-  if (args.some((arg) => /^(-fplugin|-wrapper|-specs|--specs|-B\.|-Xclang)/.test(arg)))
+  if (
+    args.some((arg) =>
+      /^(-fplugin|-fpass-plugin|-wrapper|-specs|--specs|-B[./]|-Xclang|-fuse-ld=.*\/|-Wl,.*-plugin)/.test(
+        arg,
+      ),
+    )
+  )
     shell.note('script', `\`${name}\` loads code`)
 }
 

@@ -11,16 +11,18 @@ import { cluster, container } from './containers.ts'
 import { ed, emacs, pager, script, terminal, vim } from './editors.ts'
 import { fd, find, lookup, rg } from './finders.ts'
 import { forgeApi, gh } from './forge.ts'
+import { installer } from './fetchers.ts'
 import { git } from './git.ts'
 import { interpreter, shellProgram, sourced } from './interpreters.ts'
 import { chain, chainNames } from './languages.ts'
+import { launchers } from './launchers.ts'
 import { others } from './others.ts'
 import { packageManager, runner, runnerBehind, tasks } from './packages.ts'
 import { bySubcommand } from './paths.ts'
 import { sed } from './sed.ts'
 import { aws, backup, copier, gcloud, rsync, tar } from './stores.ts'
 import { readRunning } from './running.ts'
-import { onlyFiles, readAddresses, readBehindDashes } from './unknown.ts'
+import { onlyFiles, opensAddresses, readAddresses, readBehindDashes, readSenders } from './unknown.ts'
 import { parallel, su, wrapper, xargs } from './wrappers.ts'
 
 /** A sender: always, but for a question about the program itself. */
@@ -45,6 +47,7 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...Object.entries(builtins),
   ...Object.entries(others),
   ...desktop,
+  ...launchers,
   ...all('source .', sourced),
   ...all('readarray', builtins['mapfile'] as Program),
   ...all('xargs', xargs),
@@ -56,6 +59,7 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...all('npm yarn pnpm', packageManager),
   ...all('npx pnpx bunx uvx dlx', runner),
   ...all('uv', runnerBehind(['run', 'tool run', 'x'])),
+  ...all('pip pip3', installer),
   ...all('pipx', runnerBehind(['run'])),
   ...all('poetry pipenv pdm hatch rye', runnerBehind(['run', 'shell'])),
   ...all('bundle', runnerBehind(['exec'])),
@@ -130,9 +134,10 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   if (args.length === 0) return
   const plain = name ?? file.toLowerCase().replace(/\.exe$/, '')
   readRunning(plain, args, shell)
-  if (onlyFiles(plain)) return
-  readAddresses(args, shell)
-  if (name === undefined) readBehindDashes(args, shell, call)
+  if (opensAddresses(plain)) readAddresses(args, shell)
+  if (name !== undefined || onlyFiles(plain)) return
+  readBehindDashes(args, shell, call)
+  readSenders(plain, args, shell)
 }
 
 /** A program's name in the tables: without `.exe`, its version, or the `g` of GNU tools elsewhere; any case. */

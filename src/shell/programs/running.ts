@@ -12,9 +12,16 @@ export function readRunning(name: string, args: readonly string[], shell: Shell)
     shell.code(code)
   }
   const loading = Object.hasOwn(loads, name) ? loads[name] : undefined
-  if (loading !== undefined && args.some((arg) => loading.test(arg)))
+  if (
+    loading !== undefined &&
+    args.some((arg, at) => loading.test(arg) || loading.test(withValue(arg, args[at + 1])))
+  )
     shell.note('script', `\`${name}\` loads code`)
 }
+
+/** A long option with the word behind it, as if an equals sign stood between. */
+const withValue = (arg: string, next: string | undefined): string =>
+  /^--[\w-]+$/.test(arg) && next !== undefined ? `${arg}=${next}` : arg
 
 function valuesRun(name: string, args: readonly string[]): string[] {
   const options = runsValue.get(name) ?? []
@@ -22,8 +29,10 @@ function valuesRun(name: string, args: readonly string[]): string[] {
     options.flatMap((option) => {
       const next = args[at + 1] ?? ''
       if (option.length > 1) {
-        if (arg === `--${option}` || arg === `-${option}`) return [next]
-        return arg.startsWith(`--${option}=`) ? [arg.slice(option.length + 3)] : []
+        if (arg === `-${option}`) return [next]
+        // A beginning of the name is enough for most.
+        const [, name = '', value] = /^--([\w-]+)(?:=(.*))?$/s.exec(arg) ?? []
+        return name === option || (name.length > 3 && option.startsWith(name)) ? [value ?? next] : []
       }
       const letters = /^-([A-Za-z]+)(.*)$/s.exec(arg)
       const place = letters?.[1]?.indexOf(option) ?? -1

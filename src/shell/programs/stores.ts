@@ -136,9 +136,8 @@ export const tar: Program = (args, shell) => {
     const value = attached ?? words[at + 1] ?? ''
     if (option.startsWith('--checkpoint-a')) {
       if (value.startsWith('exec=')) ran(value.slice(5), shell)
-    } else if (/^--(to-command|info-script|new-volume-script|rsh-command|rmt-command)$/.test(option))
-      ran(value, shell)
-    else if (option.startsWith('--use-compress-prog')) shell.code(value)
+    } else if (/^--(to-c|inf|new-v|rsh|rmt)[a-z-]*$/.test(option)) ran(value, shell)
+    else if (option.startsWith('--us')) shell.code(value)
     else if (/^-[^-]*I/.test(word)) shell.code(word.replace(/^-[^I]*I/, '') || (words[at + 1] ?? ''))
     else if (/^-[^-]*F$/.test(word)) ran(words[at + 1] ?? '', shell)
     const archive = /^--file$/.test(option) ? value : /^-[^-]*f$/.test(word) ? (words[at + 1] ?? '') : ''

@@ -1,5 +1,7 @@
 import { output } from '../marks.ts'
-import { fileTools } from '../tables/running.ts'
+import { fetchingTools, fileTools, namesPrograms, namingVerbs } from '../tables/running.ts'
+import { senders } from '../tables/senders.ts'
+import { testTools } from '../tables/tools.ts'
 import type { Call, Shell } from '../types.ts'
 
 /** `program ... -- command`: a program nobody here knows may run what stands behind the dashes. */
@@ -23,6 +25,26 @@ export function readAddresses(args: readonly string[], shell: Shell): void {
       return shell.note('egress', 'an address is made of what a command prints')
   }
 }
+
+/**
+ * `program ... curl address`: a program nobody here knows may run it. What asks for names, installs them or manages services
+ * is let be (`tables/running.ts`).
+ */
+export function readSenders(name: string, args: readonly string[], shell: Shell): void {
+  if (
+    namesPrograms.has(name) ||
+    /(lint|fmt|format|spell|check|grep|diff|zip)$/.test(name) ||
+    testTools.has(name) ||
+    shell.isFunction(name)
+  )
+    return
+  const at = args.findIndex((arg) => senders.has(/[^/]*$/.exec(arg)?.[0] ?? ''))
+  if (at < 0 || at + 1 >= args.length || args.slice(0, at).some((arg) => namingVerbs.test(arg))) return
+  shell.note('egress', 'a program is given a command that sends data out')
+}
+
+/** Whether a program may open an address that it is given. */
+export const opensAddresses = (name: string): boolean => !fileTools.has(name) || fetchingTools.has(name)
 
 /** Whether a program only prints, looks at or changes files and texts, as the common ones do. */
 export const onlyFiles = (name: string): boolean => fileTools.has(name)

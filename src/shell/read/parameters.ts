@@ -1,3 +1,4 @@
+import { mostAlternatives } from '../limits.ts'
 import { isPlain, unknown } from '../marks.ts'
 
 /** What is a pattern where `extglob` is set, or may be one; and `&` in a replacement is what was found. */
@@ -59,7 +60,7 @@ export function slicedElements(
   const taken = value.slice(begin, begin + count)
   if (!indexed && value.every(isPlain)) return [taken]
   // Where the elements are is not certain: any can be the first that is taken.
-  return [...value.map((_, at) => value.slice(at)), [unknown]]
+  return value.length > mostAlternatives ? [[unknown]] : [...value.map((_, at) => value.slice(at)), [unknown]]
 }
 
 function sliced(text: string, offset: string, length: string): string {

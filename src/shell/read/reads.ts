@@ -1,4 +1,5 @@
 import type { Command } from 'unbash'
+import { mostAlternatives } from '../limits.ts'
 import { unknown } from '../marks.ts'
 import { type OptionTable, readOptions } from '../programs/options.ts'
 import { inputOf } from './input.ts'
@@ -87,9 +88,13 @@ function unsets(arg: string, state: State, bind: Bind): void {
     if (/^\w+$/.test(arg)) bind(arg, () => [[]])
     return
   }
-  const before = state.definitions.get(name)?.slice() ?? []
+  const before = (state.definitions.get(name) ?? []).filter(({ builtin }) => builtin !== true).slice(0, 4)
   const left = (): readonly Value[] => [
-    ...before.flatMap(({ values }) => values().flatMap((value) => value.map((_, at) => value.slice(at + 1)))),
+    ...before.flatMap(({ values }) =>
+      values().flatMap((value) =>
+        value.length > mostAlternatives ? [] : value.map((_, at) => value.slice(at + 1)),
+      ),
+    ),
     [unknown],
   ]
   bind(name, left, true)
@@ -109,7 +114,11 @@ function defineReferences(command: Command, body: Body, state: State): void {
 
 function printfValues(words: Parameters<typeof expandWords>[0], state: State): string[][] {
   const readings = expandWords(words, state)
-  return readings.map((reading) => [printed(reading) ?? unknown])
+  return readings.map((reading) => {
+    const text = printed(reading) ?? unknown
+    spend(state, reading.length + text.length / 16)
+    return [text]
+  })
 }
 
 function defineRead(

@@ -40,7 +40,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
       return /^(For|ArithmeticFor|Select)$/.test(parent.type) ? 'perhaps' : undefined
     case 'Assignment':
       // Before a command's name it holds for that command.
-      return parent.type === 'Command' && parent.name !== undefined && parent.prefix.includes(node)
+      return parent.type === 'Command' && parent.name !== undefined && node.pos < parent.name.pos
         ? 'alone'
         : undefined
     default:
@@ -51,7 +51,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
 /** A use of a variable: what it may hold besides what the command assigns to it anywhere. */
 export function used(name: string, state: State): void {
   if (state.unset.get(name) === 'sure' || !/^[A-Za-z_]\w*$/.test(name)) return
-  let perhaps = state.scope.inFunction
+  let perhaps = false
   let steps = 0
   for (let scope: Scope | undefined = state.scope; scope !== undefined; scope = scope.outer) {
     steps += 1
@@ -60,5 +60,7 @@ export function used(name: string, state: State): void {
   }
   spend(state, steps / 4)
   state.values.clear()
-  state.unset.set(name, perhaps ? 'perhaps' : 'sure')
+  // A function finds what is assigned by the time it is called.
+  const called = state.scope.inFunction && state.unset.get(name) !== 'perhaps'
+  state.unset.set(name, perhaps ? 'perhaps' : called ? 'called' : 'sure')
 }

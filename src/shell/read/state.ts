@@ -71,7 +71,7 @@ export interface State {
   /** Which part of the code is being collected. */
   scope: Scope
   /** Variables that are used where the command has not given them a value, for sure or perhaps. */
-  readonly unset: Map<string, 'sure' | 'perhaps'>
+  readonly unset: Map<string, 'sure' | 'perhaps' | 'called'>
   /** Names whose value is being worked out, and how many of their definitions may be used for it. */
   readonly resolving: Map<string, number>
   /** `$1`, `$2` ...: known inside of a function whose call was seen. */

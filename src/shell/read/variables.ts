@@ -58,7 +58,8 @@ function otherwise(name: string, state: State): readonly Value[] {
   if (unset === undefined) return []
   const known = preset[name]
   if (known !== undefined) return [[known]]
-  return unset === 'sure' || searched.has(name) ? [[unknown]] : [[]]
+  const perhaps = unset === 'perhaps' || (unset === 'called' && state.scope.sure.has(name))
+  return perhaps && !searched.has(name) ? [[]] : [[unknown]]
 }
 
 /** Whether an index was given to an element of it, so that its elements are not in the order of their texts. */
@@ -73,12 +74,19 @@ const different = (values: readonly Value[]): readonly Value[] =>
  * The element at an index. Behind one that is not fully known any later one can be it, as that can be many words or none;
  * of a list with indexes of its own any can.
  */
-export function elementsAt(values: readonly Value[], at: number, indexed: boolean): readonly Value[] {
+export function elementsAt(
+  values: readonly Value[],
+  at: number,
+  indexed: boolean,
+  state: State,
+): readonly Value[] {
+  for (const value of values) spend(state, value.length / 4)
   const all = different(values).flatMap((value) => {
     const loose = indexed ? 0 : value.findIndex((text) => !isPlain(text))
     if (loose < 0 || loose > at) return [[value[at] ?? '']]
     if (at === 0 && value.length === 1) return [value]
-    return [...value.slice(loose), unknown].map((text) => [text])
+    const later = value.length - loose > mostAlternatives ? [] : value.slice(loose)
+    return [...later, unknown].map((text) => [text])
   })
   return different(all)
 }
@@ -98,10 +106,11 @@ function positionals(name: string, state: State): readonly Value[] {
   const set = state.definitions.get('@')?.flatMap((definition) => definition.values()) ?? []
   const known = state.positional === undefined ? set : [state.positional, ...set]
   if (known.length === 0) return [[unknown]]
+  if (state.shifts && known.some((list) => list.length > mostAlternatives)) return [[unknown]]
   const lists = state.shifts ? known.flatMap((list) => list.map((_, at) => list.slice(at))) : known
   if (lists.length > mostAlternatives) return [[unknown]]
   if (name === '@' || name === '*') return lists
-  return limited(elementsAt(lists, Number(name) - 1, false))
+  return limited(elementsAt(lists, Number(name) - 1, false, state))
 }
 
 /** What stands between the elements of `"$*"`: the first character of `IFS`. */

@@ -31,6 +31,7 @@ const stretch = (text: string, quoted: boolean, split = false, cut = false): Pie
 
 /** All readings of a list of words as fields, and again with everything unknown left out: `$SUDO curl`, `cu$@rl`. */
 export function expandWords(words: readonly Word[], state: State): string[][] {
+  spend(state, 4)
   const read = words.map((word) => piecesOf(word, state))
   const ifs = separators(state)
   const full = product(
@@ -149,12 +150,14 @@ function bracesOf(parts: readonly WordPart[], at: number, state: State): Pieces[
 
 function partsOf(parts: readonly Part[], quoted: boolean, state: State): Piece[][] {
   let all: Piece[][] = [[]]
-  let length = 0
+  let [length, before] = [0, 0]
   const instead = [stretch(unknown, quoted, !quoted)]
   for (const part of parts) {
     const readings = partReadings(part, quoted, state)
-    for (const pieces of readings) for (const { text } of pieces) length += text.length
+    for (const pieces of readings) for (const { text } of pieces) length += text.length + 4
     if (length > longestWord) return [instead]
+    spend(state, (length - before) / 16)
+    before = length
     all = extended(all, readings, instead)
     spend(state, all.length)
   }
@@ -204,7 +207,7 @@ function parameterReadings(
   const index = part.index?.value
   let values = index === undefined ? ownValues(part.parameter, state) : valuesOf(part.parameter, state)
   if (prefix === '!') values = values.flatMap(([name = '']) => valuesOf(name, state))
-  if (index !== undefined) values = elements(values, index, isIndexed(part.parameter, state))
+  if (index !== undefined) values = elements(values, index, isIndexed(part.parameter, state), state)
   const which = index ?? part.parameter
   const joint = jointOf(state)
   if (operation === undefined) return filled(which, values, quoted, joint)
@@ -219,6 +222,7 @@ function parameterReadings(
     return operation.operator.endsWith('?') ? own : [...own, ...plain]
   }
   if (operation.type === 'Transform' && operation.operand.value.includes('P')) prompts(values, state)
+  for (const text of values.flat()) spend(state, text.length / 16)
   const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
   // `${a[@]:1:2}` and `${@:2}` take elements, not characters.
   const lists = which === '@' || which === '*'
@@ -254,13 +258,13 @@ function operandsOf(operation: Operation): Word[] {
 /** A variable by its name alone: of an array its first element. */
 function ownValues(name: string, state: State): readonly Value[] {
   const values = valuesOf(name, state)
-  return /^\W$/.test(name) ? values : elementsAt(values, 0, isIndexed(name, state))
+  return /^\W$/.test(name) ? values : elementsAt(values, 0, isIndexed(name, state), state)
 }
 
 /** An index that is not written as one number, in decimal, can be any. */
-function elements(values: readonly Value[], index: string, indexed: boolean): readonly Value[] {
+function elements(values: readonly Value[], index: string, indexed: boolean, state: State): readonly Value[] {
   if (index === '@' || index === '*') return values
-  if (isNumber(index)) return elementsAt(values, Number(index), indexed)
+  if (isNumber(index)) return elementsAt(values, Number(index), indexed, state)
   return [...values.flatMap((value) => value.map((text) => [text])), [unknown]]
 }
 

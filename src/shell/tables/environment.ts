@@ -16,6 +16,7 @@ export const runsCode: ReadonlySet<string> = new Set(
     FZF_DEFAULT_COMMAND FZF_CTRL_T_COMMAND PERL5OPT PERL5DB RUBYOPT PYTHONSTARTUP PYTHONBREAKPOINT
     RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CARGO_BUILD_RUSTC_WRAPPER CARGO_BUILD_RUSTC
     NPM_CONFIG_SCRIPT_SHELL NPM_CONFIG_NODE_OPTIONS NPM_CONFIG_GIT NPM_CONFIG_ONLOAD_SCRIPT
+    OPENSSL_CONF OPENSSL_ENGINES OPENSSL_MODULES KUBECTL_EXTERNAL_DIFF HELM_PLUGINS SKIM_DEFAULT_COMMAND
     DOCKER_HOST_COMMAND PIP_CONFIG_FILE CURL_HOME WGETRC COMMAND_NOT_FOUND_HANDLE`),
 )
 
@@ -58,10 +59,15 @@ export const optionsFor: Readonly<Record<string, RegExp>> = {
   PS4: /\$\(|`/,
   LESS: /\+!|\+&|--lesskey/,
   MANOPT: /-P|--pager/,
+  FZF_DEFAULT_OPTS: /--(preview|bind)/,
 }
 
 /** Folders in which programs or libraries are looked for. */
 export const searched: ReadonlySet<string> = new Set(list('PATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH'))
+
+/** The value goes to whoever is asked next: a proxy, an index, the name a client gives itself. */
+export const sent =
+  /^(GIT_(HTTP_)?USER_AGENT|(HTTPS?|ALL|FTP|SOCKS)_PROXY|GIT_PROXY\w*|GOPROXY|GOSUMDB|(PIP|UV|NPM_CONFIG|YARN|CARGO|BUNDLE|GEM|POETRY|CONDA|HOMEBREW|HELM|RUSTUP|NODE|NVM)_\w*(INDEX|REGISTRY|PROXY|URL|SERVER|MIRROR|DOMAIN|HOST|USER_AGENT|FIND_LINKS)\w*)$/
 
 /** Programs that a build starts by variables. */
 export const buildTools: ReadonlySet<string> = new Set(list('CC CXX LD AR AS CPP FC RANLIB STRIP NM OBJCOPY'))

@@ -31,11 +31,28 @@ const values: Readonly<Record<string, string>> = {
   lldb: 'o one-line',
   ldapsearch: 'p',
   'start-stop-daemon': 'x exec a startas',
+  ag: 'pager',
+  ack: 'pager',
+  gpg: 'agent-program dirmngr-program keyboxd-program photo-viewer exec-path',
+  gpg2: 'agent-program dirmngr-program keyboxd-program photo-viewer exec-path',
+  gpgsm: 'agent-program dirmngr-program keyboxd-program',
+  'gpg-connect-agent': 'agent-program dirmngr-program keyboxd-program',
+  'gpg-agent': 'pinentry-program scdaemon-program',
+  helm: 'post-renderer',
+  kustomize: 'helm-command',
+  bazel: 'run_under workspace_status_command shell_executable',
+  bazelisk: 'run_under workspace_status_command shell_executable',
+  'watchman-make': 'r run',
+  'consul-template': 'exec',
 }
 /** Whose option's value is run, by the names of the options. */
 export const runsValue: ReadonlyMap<string, readonly string[]> = new Map(
   Object.entries(values).map(([name, options]) => [name, list(options)]),
 )
+
+/** A kubeconfig can name programs that log in; those of a person's own folder, and the system's, are theirs. */
+const elsewhereConfigured =
+  /^--kubeconfig=(?!((~|\/\uFFF0|\/home\/[^/]+|\/root|\/Users\/[^/]+|\/)\/\.kube\/|\/etc\/)(?!.*\.\.))/s
 
 /** An argument by which the program loads code: a library, a filter, a script of its own language. */
 export const loads: Readonly<Record<string, RegExp>> = {
@@ -59,6 +76,18 @@ export const loads: Readonly<Record<string, RegExp>> = {
   rpm: /%\(|^--pipe/,
   rpmspec: /%\(/,
   nft: /^(-f|--file)/,
+  openssl: /^--?(engine|provider-path)(=|$)|SO_PATH:/,
+  ...Object.fromEntries(
+    list('ld ld.gold ld.bfd ld.lld lld gold ar nm ranlib strip objdump objcopy').map((name) => [
+      name,
+      /^--?plugin(=|$)/,
+    ]),
+  ),
+  rustc: /^(-C|--codegen=?)?\s*linker=|^-Zcodegen-backend|^codegen-backend=/,
+  kustomize: /^--enable-(alpha-plugins|exec)/,
+  helm: elsewhereConfigured,
+  kubectl: elsewhereConfigured,
+  oc: elsewhereConfigured,
 }
 
 /** Common programs to which every word is a file, a pattern, a text or the name of a package. */
@@ -70,3 +99,33 @@ export const fileTools: ReadonlySet<string> = new Set(
     sha256sum md5sum sum cksum nl tac rev fold fmt column less more man gpg openssl
     docker podman helm terraform gh glab jest pytest vitest mocha`),
 )
+
+/** Those of them that open addresses all the same: of charts, modules, packages and images. */
+export const fetchingTools: ReadonlySet<string> = new Set(
+  list('helm terraform docker podman dnf yum apk pacman'),
+)
+
+/** Programs whose operands are names of programs, packages, services or files, and run none of them. */
+export const namesPrograms: ReadonlySet<string> = new Set(
+  list(`
+    brew port zypper nix-env nix-store nix-channel emerge equery scoop choco winget pkg pkg_add pkg_info pkgin opkg eopkg swupd
+    xbps-install xbps-query xbps-remove guix urpmi tdnf microdnf rpm rpmspec dpkg-query dpkg-reconfigure apt-cache apt-mark
+    apt-file apt-key apt-show-versions aptitude debsums repoquery paru yay pamac pikaur trizen flatpak snap vcpkg spack conda
+    mamba micromamba pip pip3 cargo-binstall eget aqua ubi asdf mise rtx proto volta update-alternatives alternatives eselect
+    systemctl journalctl service rc-service rc-update chkconfig update-rc.d initctl launchctl sv supervisorctl loginctl
+    ufw firewall-cmd iptables ip6tables nft semanage setsebool getsebool restorecon aa-status aa-complain aa-enforce fail2ban-client
+    pgrep pkill killall pidof pidwait ps lsof fuser top htop kill whatis apropos tldr info cheat whereis where mandb
+    ldd nm strings hexdump xxd od size objdump readelf patchelf strip getcap setcap chattr lsattr getfacl setfacl install
+    bat batcat eza exa lsd tokei cloc scc vidir rename mmv trash rmtrash trash-put shred truncate tar-split
+    cspell codespell aspell hunspell shellcheck shfmt hadolint vale alex write-good markdownlint proselint typos
+    figlet banner toilet cowsay say espeak notify-send logger seq expr tput gsettings dconf xdg-mime getent id groups
+    usermod useradd adduser addgroup groupadd gpasswd delgroup deluser userdel passwd chgrp newgrp
+    rev-list ctags etags cscope global gtags cmake meson ninja pkg-config pkgconf autoreconf ./configure
+    sha1sum sha512sum shasum b2sum cmake-format look locate mlocate plocate updatedb whois-list dasel miller mlr xsv csvcut
+    unzip 7z 7za 7zr unrar unar zipinfo rar xmllint xmlstarlet protoc buf sqlfluff clang-format clang-tidy cppcheck iwyu uncrustify
+    astyle indent gofmt goimports rustfmt autopep8 isort javap javadoc doxygen pydoc gettext msgfmt
+    json yaml hyphen logrotate monit collectd telegraf stow chezmoi`),
+)
+/** Verbs behind which names of packages and services stand, whatever the program. */
+export const namingVerbs =
+  /^(install|reinstall|add|remove|rm|uninstall|purge|info|show|search|list|ls|status|upgrade|update|outdated|deps|uses|pin|unpin|link|unlink|query|is-active|is-enabled|logs|which|help|man|docs|describe|explain|allow|deny|enable|disable|grep|find|--grep|--search|--message|-m)$/

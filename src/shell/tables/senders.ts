@@ -14,7 +14,10 @@ const unmistakable = `
   websocat wscat grpcurl kcat kafkacat mosquitto_pub whois gh-pages gnutls-cli ztcp azcopy
   semantic-release release-it surge git-push git-send-email
   nsupdate ldapmodify ldapadd snmpset snmptrap mongoimport apprise kdeconnect-cli bluetooth-sendto irssi weechat
-  hurl artillery sonar-scanner datadog-ci gst-launch-1.0`
+  hurl artillery sonar-scanner datadog-ci gst-launch-1.0
+  iperf iperf3 netperf nuttcp kafka-console-producer kafka-console-producer.sh kafka-producer-perf-test amqp-publish
+  transmission-cli transmission-remote rtorrent deluge-console webtorrent qbittorrent-nox signal-cli telegram-send sendxmpp
+  slackcat matrix-commander mega-put megaput kioclient kioclient5 gvfs-copy cadaver`
 
 /** These are words of other languages, or of addresses, as well. */
 const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
@@ -156,6 +159,15 @@ const sending: Readonly<Record<string, string>> = {
   code: 'tunnel',
   devtunnel: 'host',
   syncthing: 'serve|cli',
+  ipfs: 'add|name publish|pin remote|dht put|dht provide|block put|dag put|dag import|files write|files cp|pubsub pub|swarm connect|routing put|routing provide',
+  rabbitmqadmin: 'publish',
+  'pulsar-client': 'produce',
+  kopia: 'snapshot create|repository sync-to|server start',
+  mongofiles: 'put',
+  influx: 'write|backup',
+  promtool: 'push',
+  gdrive: 'upload|files upload',
+  toot: 'post|media',
 
   codecov: 'upload|do-upload|upload-process',
   'sentry-cli': 'upload-dif|sourcemaps upload|releases files|send-event|debug-files upload',

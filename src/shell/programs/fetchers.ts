@@ -1,0 +1,57 @@
+import { output } from '../marks.ts'
+import type { Program, Shell } from '../types.ts'
+import { has, readOptions, valueOf } from './options.ts'
+
+/*
+ * What only fetches is a write, unless the name it asks for carries what a command printed: whoever answers reads it.
+ */
+
+const asks = (shell: Shell, name: string): void =>
+  shell.note('egress', `\`${name}\` asks for a name that is made of what a command prints`)
+
+/** An image of a registry with a name of its own; the public one tells nobody what was asked of it. */
+const ownRegistry = (image: string): boolean => {
+  const host = /^(?:\w+:\/\/)?([^/]+)\//.exec(image)?.[1] ?? ''
+  return image.includes(output) && (/[.:]/.test(host) || host.includes(output))
+}
+
+/** `docker pull`, `skopeo inspect` and the like. */
+export function readImages(name: string, words: readonly string[], shell: Shell): void {
+  if (words.some(ownRegistry)) asks(shell, name)
+}
+
+const options = {
+  anywhere: true,
+  values: 'ifrcetd',
+  long: 'index-url extra-index-url find-links requirement constraint editable target dest prefix root src log cache-dir proxy cert python platform python-version implementation abi only-binary no-binary report config-settings timeout retries trusted-host index registry default-index',
+  flags: 'UqvIh',
+}
+
+/** pip and uv, with an index of one's own choice: the names asked of it. */
+export const installer: Program = (args, shell, _, name) => {
+  const read = readOptions(args, options)
+  const index = valueOf(
+    read,
+    'i',
+    'index-url',
+    'extra-index-url',
+    'f',
+    'find-links',
+    'index',
+    'default-index',
+  )
+  if (index !== undefined && read.rest.some((word) => word.includes(output) && !/^[./~]/.test(word)))
+    asks(shell, name)
+  if (has(read, 'proxy') && valueOf(read, 'proxy')?.includes(output) === true) asks(shell, name)
+}
+
+const elsewhere = /^(?:git::)?(?:\w+:\/\/|[\w.-]+\.\w+[/:]|[\w.-]+@)/
+
+/** terraform: modules and state from where `init` is told. */
+export function readSources(name: string, args: readonly string[], shell: Shell): void {
+  for (const arg of args) {
+    const value = /^--?(?:from-module|backend-config|source|terragrunt-source)=(?:\w+=)?(.*)$/s.exec(arg)?.[1]
+    if (value !== undefined && value.includes(output) && (elsewhere.test(value) || value.startsWith(output)))
+      asks(shell, name)
+  }
+}

@@ -1,0 +1,135 @@
+import { asCode } from '../marks.ts'
+import type { Call, Program, Shell } from '../types.ts'
+import { has, readOptions, valueOf } from './options.ts'
+import { sendingPath, starts } from './paths.ts'
+import { suspectEverything } from './wrappers.ts'
+import { isTestOrBuild } from '../tables/tools.ts'
+
+/** Any of the words may be the first of a command, or a text for a shell. */
+function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
+  return args
+    .slice(0, 12)
+    .some(
+      (word, at) =>
+        shell.attempt(() => shell.run(args.slice(at), call)) === 'egress' ||
+        (/\s/.test(word) && shell.attempt(() => shell.code(asCode(word))) === 'egress'),
+    )
+}
+
+/** Terminals: a shell, or the command behind `-e` or `--`, or behind their options. */
+const window: Program = (args, shell, call, name) => {
+  if (args.length === 1 && /^--?(version|help|[vVh])$/.test(args[0] ?? '')) return
+  shell.note('script', `\`${name}\` starts a shell or a program`)
+  const values = args.map((arg) => /^--?\w[\w-]*=(.*)$/s.exec(arg)?.[1] ?? arg)
+  if (mayRun(values, shell, call)) shell.note('egress', `\`${name}\` starts a program that sends data out`)
+}
+
+/** Managers of versions: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
+const versioned: Program = (args, shell, call) => {
+  const at = starts(args)[0]
+  const verb = at === undefined ? '' : (args[at] ?? '')
+  if (at === undefined || !/^(exec|run|use|as)$/.test(verb)) return
+  let rest = args.slice(at + 1)
+  while (
+    rest.length > 0 &&
+    /^-|^v?\d[\d.x]*$|^(lts|node|iojs|latest|stable|system|default)\b/.test(rest[0] ?? '')
+  )
+    rest = rest.slice(1)
+  if (rest.length === 0) return
+  if (verb === 'exec') return shell.run(rest, call)
+  // What they run so is a script for the interpreter.
+  if (/^n(vm)?$/.test(args[at - 1] ?? '') || verb !== 'use') shell.note('script', 'it runs a local script')
+}
+
+/** lerna: `exec` is a command in every package, `run` a script of theirs. */
+const lerna: Program = (args, shell, call, name) => {
+  const path = sendingPath(name, args)
+  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  const [verb = '', ...rest] = args.slice(starts(args)[0] ?? args.length)
+  const words = rest.filter((word) => !word.startsWith('-'))
+  if (verb === 'run' && !isTestOrBuild(words[0] ?? '')) shell.note('script', '`lerna` runs a package script')
+  if (verb !== 'exec') return
+  if (mayRun(rest, shell, call)) shell.note('egress', '`lerna` starts a program that sends data out')
+  const dashes = rest.indexOf('--')
+  shell.code((dashes < 0 ? words : rest.slice(dashes + 1)).join(' '))
+}
+
+/** What runs a command behind a verb of its own: `rr record command`, `machinectl shell host command`. */
+const behindVerb =
+  (verbs: RegExp): Program =>
+  (args, shell, call, name) => {
+    const at = args.findIndex((arg) => !arg.startsWith('-'))
+    if (at < 0 || !verbs.test(args[at] ?? '')) return
+    const rest = args.slice(at + 1)
+    if (mayRun(rest, shell, call)) shell.note('egress', `\`${name}\` starts a program that sends data out`)
+    shell.run(
+      rest.filter(
+        (arg, index) => !arg.startsWith('-') || index > rest.findIndex((each) => !each.startsWith('-')),
+      ),
+      call,
+    )
+  }
+
+/** execline: a file of commands, or `-c` with one. */
+const execline: Program = (args, shell, call) => {
+  shell.note('script', '`execlineb` runs a script')
+  const read = readOptions(args, { values: 'cs', flags: 'qpPwS0123456789' })
+  const code = valueOf(read, 'c')
+  for (const text of [code, call.input])
+    if (
+      text !== undefined &&
+      mayRun(
+        text.split(/\s+/).filter((word) => !/^[{}]?$/.test(word)),
+        shell,
+        call,
+      )
+    )
+      shell.note('egress', '`execlineb` runs a program that sends data out')
+}
+
+/** entr runs its operands for files that change; with `-s` the first one is code. */
+const entr: Program = (args, shell, call) => {
+  const read = readOptions(args, { flags: 'acdnprsxz' })
+  if (read.unsure) suspectEverything(args, shell)
+  if (has(read, 's')) shell.code(read.rest.join(' '))
+  else if (read.rest.length > 0) shell.run(read.rest, call)
+}
+
+/** fzf and skim run commands to show what is found, and for keys. */
+const finder: Program = (args, shell, _, name) => {
+  for (const [at, arg] of args.entries()) {
+    const [, option = arg, attached] = /^(--[\w-]+)=(.*)$/s.exec(arg) ?? []
+    const value = attached ?? args[at + 1] ?? ''
+    const codes = /^(--preview|--cmd|-c)$/.test(option)
+      ? [value]
+      : option === '--bind'
+        ? [...value.matchAll(/(?:execute|become|reload|transform|preview)[\w-]*[^\w\s-](.*)/gs)].map(
+            ([, code = '']) => code.replace(/[\])}>~]$/, ''),
+          )
+        : []
+    for (const code of codes) {
+      shell.note('script', `\`${name}\` is told which program to run`)
+      shell.code(code)
+    }
+  }
+}
+
+const names = (list: string, program: Program): [string, Program][] =>
+  list.split(' ').map((name) => [name, program])
+
+/** Programs that start others in ways of their own. */
+export const launchers: ReadonlyMap<string, Program> = new Map([
+  ...names(
+    'xterm uxterm lxterm rxvt urxvt konsole alacritty kitty gnome-terminal xfce4-terminal mate-terminal lxterminal qterminal terminator tilix st foot footclient wezterm ghostty sakura termite eterm aterm x-terminal-emulator cool-retro-term yakuake terminology wt wt.exe kgx ptyxis',
+    window,
+  ),
+  ...names('pyenv rbenv nodenv goenv jenv plenv phpenv pyenv-win nvm fnm n nodist sdk', versioned),
+  ...names('lerna', lerna),
+  ...names('rr', behindVerb(/^(record|replay)$/)),
+  ...names('machinectl', behindVerb(/^(shell|run)$/)),
+  ...names('uftrace samply', behindVerb(/^(record|live)$/)),
+  ...names('nsys', behindVerb(/^(profile|launch|start)$/)),
+  ...names('execlineb', execline),
+  ...names('entr', entr),
+  ...names('fzf sk', finder),
+])
