@@ -14,7 +14,7 @@ export const mostHeredocs = 24
 export const deepest = 120
 export const deepestRuns = 10
 /** Characters of nested parts that may be looked at, again for every level, and steps of our own. */
-export const fuel = 16_000
+export const fuel = 10_000
 /** What a text that is read as code, and a command, cost beyond their length. */
 export const perCode = 150
 export const perCommand = 20

@@ -1,39 +1,43 @@
 import { longestScan } from './limits.ts'
 import { senders, tellingPaths } from './tables/senders.ts'
 
-/** Words that say something here: senders, and programs with their sending subcommands. */
-const telling: ReadonlySet<string> = new Set([
-  ...senders,
-  ...[...tellingPaths].flatMap(([program, paths]) => [program, ...paths.flat()]),
-])
-const longestTelling = Math.max(...[...telling].map((word) => word.length))
+/** Words that say something here, numbered: senders, and programs with their sending subcommands. */
+const telling: ReadonlyMap<string, number> = new Map(
+  [
+    ...new Set([...senders, ...[...tellingPaths].flatMap(([program, paths]) => [program, ...paths.flat()])]),
+  ].map((word, number) => [word, number]),
+)
+const longestTelling = Math.max(...[...telling.keys()].map((word) => word.length))
 
 /**
  * Looks for a program that sends data out anywhere in a text, by its words alone: quotes and backslashes left out, as the
  * shell leaves them out. It takes data for commands, so it is only asked about what cannot be read otherwise.
  */
 export function scanForSenders(text: string): string | undefined {
-  const first = new Map<string, number>()
-  const last = new Map<string, number>()
-  let position = 0
-  const bare = text.slice(0, longestScan).replaceAll(/\\\r?\n|["'\\\0]/g, '')
+  // Places of each telling word; 0 is nowhere. A text can hold tens of thousands of them.
+  const [first, last] = [new Uint32Array(telling.size), new Uint32Array(telling.size)]
+  const bare = text
+    .slice(0, longestScan)
+    .replaceAll(/\\\r?\n|["'\\\0]/g, '')
+    .toLowerCase()
   let start = 0
   for (let at = 0; at <= bare.length; at += 1) {
     if (inWord(bare.charCodeAt(at))) continue
     if (at > start + 1 && at - start <= longestTelling) {
-      const word = bare.slice(start, at).toLowerCase()
-      if (senders.has(word)) return word
-      if (telling.has(word)) {
-        position += 1
-        if (!first.has(word)) first.set(word, position)
-        last.set(word, position)
+      const word = bare.slice(start, at)
+      const number = telling.get(word)
+      if (number !== undefined) {
+        if (senders.has(word)) return word
+        first[number] ||= at
+        last[number] = at
       }
     }
     start = at + 1
   }
-  for (const [program, from] of first) {
-    const follows = (word: string): boolean => (last.get(word) ?? 0) > from
-    if (tellingPaths.get(program)?.some((path) => path.every(follows)) === true) return program
+  const of = (places: Uint32Array, word: string): number => places[telling.get(word) ?? 0] ?? 0
+  for (const [program, paths] of tellingPaths) {
+    const from = of(first, program)
+    if (from > 0 && paths.some((path) => path.every((word) => of(last, word) > from))) return program
   }
   return undefined
 }

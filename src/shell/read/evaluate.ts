@@ -11,10 +11,16 @@ import { assignedValues, expandWords, textsOf } from './words.ts'
 export function evaluate(body: Body, state: State): void {
   const { shell } = state
   for (const { name, values } of body.bound) {
+    const judged = new Set<string>()
     for (const value of values()) {
-      spend(state, value.length)
+      spend(state, value.length + 1)
       for (const text of value) guarded(text, state)
-      shell.environment(name, value[0] ?? '')
+      const [first = ''] = value
+      // A loop over thousands of words has few that differ.
+      if (judged.has(first)) continue
+      judged.add(first)
+      spend(state, 3)
+      shell.environment(name, first)
     }
   }
   for (const texts of body.expressions) for (const text of texts()) guarded(text, state)

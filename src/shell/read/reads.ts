@@ -1,6 +1,6 @@
 import type { Command } from 'unbash'
 import { mostAlternatives } from '../limits.ts'
-import { unknown } from '../marks.ts'
+import { output, unknown } from '../marks.ts'
 import { type OptionTable, readOptions } from '../programs/options.ts'
 import { inputOf } from './input.ts'
 import { printed } from './output.ts'
@@ -116,7 +116,7 @@ function printfValues(words: Parameters<typeof expandWords>[0], state: State): s
   const readings = expandWords(words, state)
   return readings.map((reading) => {
     const text = printed(reading) ?? unknown
-    spend(state, reading.length + text.length / 16)
+    spend(state, reading.length * 4 + text.length / 4)
     return [text]
   })
 }
@@ -144,7 +144,7 @@ function defineRead(
   }
   if (name !== 'read') {
     const target = given.rest[0] ?? 'MAPFILE'
-    return bind(target, () => [lines() ?? [unknown]])
+    return bind(target, () => [lines() ?? [output]])
   }
   const array = given.options.find(([option]) => option === 'a')?.[1]
   const names = array === undefined ? given.rest : [array]
@@ -153,7 +153,10 @@ function defineRead(
     const last = at + 1 >= names.length
     const values = (): readonly Value[] => {
       const ifs = separators(state)
-      const found = (lines() ?? []).map((line) => line.trim()).filter((line) => line !== '')
+      const known = lines()
+      // What comes out of a file or a program, as `$(...)` does.
+      if (known === undefined) return [[output]]
+      const found = known.map((line) => line.trim()).filter((line) => line !== '')
       if (found.length === 0 || ifs === undefined) return [[unknown]]
       const lists = found.map((line) => line.split(ifs))
       // Where something else than white space stands between fields, it can stand at the ends too, and twice.
