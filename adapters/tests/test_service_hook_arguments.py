@@ -183,7 +183,7 @@ class Paths(unittest.TestCase):
         self.addCleanup(environment.stop)
 
     @staticmethod
-    def found(dialect, tool, sent, name, cwd="/srv/work"):
+    def found(dialect, tool, sent, name, cwd="/srv/project"):
         event = {"session_id": "s", "tool_name": tool, "tool_input": sent, "cwd": cwd}
         return hook.read_call(dialect, event).arguments.get(name)
 
@@ -218,9 +218,9 @@ class Paths(unittest.TestCase):
             ("/srv/x/../www/x", "/srv/www/x"),
             ("/srv/www/", "/srv/www"),
             ("../etc/passwd", "/srv/etc/passwd"),
-            ("x", "/srv/work/x"),
-            (".", "/srv/work"),
-            ("", "/srv/work"),
+            ("x", "/srv/project/x"),
+            (".", "/srv/project"),
+            ("", "/srv/project"),
         ):
             with self.subTest(given=given):
                 found = self.found("claude", "Read", {"file_path": given}, "file_path")
@@ -232,7 +232,7 @@ class Paths(unittest.TestCase):
             self.assertIn(given, found)
             self.assertIn(plain, found)
             self.assertIn(os.path.normpath(hook.home() + given[1:]), found)
-        self.assertEqual(numbered("~x/a", "/srv/work/~x/a"), self.found("claude", "Read", {"file_path": "~x/a"}, "file_path"))
+        self.assertEqual(numbered("~x/a", "/srv/project/~x/a"), self.found("claude", "Read", {"file_path": "~x/a"}, "file_path"))
 
     def test_addresses_of_files(self):
         for given in ("file:///etc/passwd", "FILE:/etc/passwd", "file://localhost/etc/%70asswd", "file:////etc/passwd"):
@@ -245,7 +245,7 @@ class Paths(unittest.TestCase):
 
     def test_several_at_once(self):
         sent = {"paths": ["a", "/b"], "include": ["/c/"]}
-        wanted = numbered("a", "/b", "/c/", "/srv/work/a", "/c")
+        wanted = numbered("a", "/b", "/c/", "/srv/project/a", "/c")
         self.assertEqual(wanted, self.found("gemini", "read_many_files", sent, "file_path"))
         sent = {"replacements": [{"filePath": "../a"}, {"filePath": "/b"}]}
         wanted = numbered("../a", "/b", "/srv/a")

@@ -45,7 +45,7 @@ const pre = (dialect: string, tool_name: string, tool_input: unknown, more: obje
   const event = {
     session_id,
     hook_event_name: 'PreToolUse',
-    cwd: '/srv/work',
+    cwd: '/srv/project',
     tool_name,
     tool_input,
     ...more,

@@ -39,7 +39,7 @@ export async function endSession(
       .returning('id')
       .executeTakeFirst()
     // What waits, waits in a live session alone: of one that is over there is nothing to end.
-    const cancelled = live === undefined ? 0 : await withdrawAll(tx, [known.id])
+    const cancelled = live === undefined ? 0 : await withdrawAll(tx, known.id)
     if (live !== undefined)
       tx.append({
         eventType: 'agent_session.ended',
@@ -82,7 +82,7 @@ export async function revokeSession(
       .returning('run_id')
       .executeTakeFirst()
     if (revoked === undefined) return
-    const cancelled = await withdrawAll(tx, [id])
+    const cancelled = await withdrawAll(tx, id)
     tx.append({
       eventType: 'agent_session.revoked',
       action: 'revoke',

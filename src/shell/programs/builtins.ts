@@ -4,7 +4,7 @@ import { runsWhenEvaluated } from '../read/guards.ts'
 import { scanForSenders } from '../scan.ts'
 import type { Program, Shell } from '../types.ts'
 import { fed } from './interpreters.ts'
-import { readOptions, valueOf } from './options.ts'
+import { optionsOfMapfile, optionsOfRead, readOptions, valueOf } from './options.ts'
 
 /** Arguments that a builtin reads again as expressions or names. */
 function evaluated(args: readonly string[], shell: Shell): void {
@@ -61,7 +61,7 @@ export const builtins: Readonly<Record<string, Program>> = {
     for (const arg of args) if (arg.includes('=')) shell.code(arg.slice(arg.indexOf('=') + 1))
   },
   mapfile: (args, shell) => {
-    const read = readOptions(args, { flags: 't', values: 'dnOsuCc' })
+    const read = readOptions(args, optionsOfMapfile)
     const code = valueOf(read, 'C')
     if (code !== undefined) shell.code(code)
     assignsTo(read.rest.slice(0, 1), shell)
@@ -94,7 +94,7 @@ export const builtins: Readonly<Record<string, Program>> = {
   local: declares,
   readonly: declares,
   read: (args, shell) => {
-    const read = readOptions(args, { flags: 'ers', values: 'adinNptu' })
+    const read = readOptions(args, optionsOfRead)
     const array = valueOf(read, 'a')
     assignsTo([...read.rest, ...(array === undefined ? [] : [array])], shell)
   },

@@ -11,6 +11,10 @@ export interface OptionTable {
   readonly anywhere?: boolean
 }
 
+/** Options of bash's builtins that read into variables. */
+export const optionsOfRead: OptionTable = { flags: 'ers', values: 'adinNptu' }
+export const optionsOfMapfile: OptionTable = { flags: 't', values: 'dnOsuCc' }
+
 export interface Read {
   /** The words that are not options; where options end with the first of them, everything from there. */
   readonly rest: readonly string[]

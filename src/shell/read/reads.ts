@@ -1,7 +1,7 @@
 import type { Command } from 'unbash'
 import { mostAlternatives } from '../limits.ts'
 import { output, unknown } from '../marks.ts'
-import { type OptionTable, readOptions } from '../programs/options.ts'
+import { type OptionTable, optionsOfMapfile, optionsOfRead, readOptions } from '../programs/options.ts'
 import { inputOf } from './input.ts'
 import { printed } from './output.ts'
 import { type Body, define, type Source, spend, type State, type Value } from './state.ts'
@@ -9,9 +9,9 @@ import { separators, valuesOf } from './variables.ts'
 import { expandWords } from './words.ts'
 
 const options: Readonly<Record<string, OptionTable>> = {
-  read: { flags: 'ers', values: 'adinNptu' },
-  mapfile: { flags: 't', values: 'dnOsuCc' },
-  readarray: { flags: 't', values: 'dnOsuCc' },
+  read: optionsOfRead,
+  mapfile: optionsOfMapfile,
+  readarray: optionsOfMapfile,
 }
 
 /**
