@@ -11,6 +11,7 @@ import {
 import { asksSecondFactor, mfaRequired } from '../governance/people/second-factor.ts'
 import { covers, scopesOfRole, type Scope } from '../governance/scopes.ts'
 import { requireRole, requireScope } from '../governance/standing.ts'
+import { turn } from '../governance/turns.ts'
 import { acts, accessOf, splitKey, type Access } from './access.ts'
 import type { Auth } from './auth.ts'
 import { addressOf } from './client-address.ts'
@@ -45,6 +46,7 @@ export async function dispatch(
     return
   }
   if (route.ask !== undefined) {
+    await turn()
     const { identity, confirm } = await asking(context, services.auth, request, access.scope)
     // Functions: an object with a getter of its own gets a hidden class of its own, which lives until the next full
     // collection and keeps the whole request alive as long.

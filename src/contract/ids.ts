@@ -18,7 +18,19 @@ export const idPrefixes = {
 } as const
 export type IdKind = keyof typeof idPrefixes
 
-const next = monotonicFactory()
+const pool = new Uint8Array(4_096)
+let used = pool.length
+
+/** A number from 0 to below 1 from the system's generator, which is asked for many at once: each call of it costs more. */
+function random(): number {
+  if (used === pool.length) {
+    crypto.getRandomValues(pool)
+    used = 0
+  }
+  return (pool[used++] as number) / 256
+}
+
+const next = monotonicFactory(random)
 
 /** A new id of this kind; later ones of one process sort after earlier ones. */
 export function newId(kind: IdKind): string {

@@ -98,11 +98,12 @@ export class ChainTx implements ChainReader {
       if (this.#events.size + this.#outbox.length > 0) throw new Error('a change without an audit entry')
       return
     }
+    // One text each, with no quote to be escaped: canonical JSON has no line break of its own.
     const parts: RawBuilder<unknown>[] = [
       sql`added as (
         insert into audit_events (canonical, hash)
-        select * from unnest(${this.#entries.map((entry) => entry.canonical)}::text[],
-                             ${this.#entries.map((entry) => entry.hash)}::text[])
+        select * from unnest(string_to_array(${this.#entries.map((entry) => entry.canonical).join('\n')}, chr(10)),
+                             string_to_array(${this.#entries.map((entry) => entry.hash).join('\n')}, chr(10)))
       )`,
     ]
     if (this.#events.size > 0) parts.push(...this.#eventParts())

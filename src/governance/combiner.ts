@@ -6,6 +6,7 @@ import { isAborted, isConnectionError, violates } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
 import { KeptLanes } from './kept-lanes.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
+import { later } from './turns.ts'
 
 /**
  * The combiner: the one way to append to an organization's chain.
@@ -155,7 +156,7 @@ class Lane {
     }
     // Nothing below may throw: what is committed must never be taken for failed and run again.
     const { results } = committed
-    batch.slice(0, results.length).forEach((entry, index) => entry.resolve(results[index]))
+    batch.slice(0, results.length).forEach((entry, index) => later(() => entry.resolve(results[index])))
     this.#queue.unshift(...batch.slice(results.length))
     try {
       this.#options.onCommitted(committed.tx.touched, committed.tx.outboxWritten)

@@ -1,7 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { ChainTx } from '../../src/governance/chain-tx.ts'
 import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
-import { createOrganization, marked, openCombiner, organizationId, query, userId } from './chain-fixture.ts'
+import {
+  createOrganization,
+  marked,
+  openCombiner,
+  organizationId,
+  query,
+  userId,
+  verify,
+} from './chain-fixture.ts'
 
 let database: TestDatabase
 let open: ReturnType<typeof openCombiner>
@@ -103,6 +111,47 @@ test('what failed leaves nothing behind, neither rows nor word of them', async (
   ).rejects.toThrow('no')
   expect(await rows('select 1 from run_events union all select 1 from audit_events')).toEqual([])
   expect(told).toEqual([])
+})
+
+test('entries are stored as they were sealed, whatever their texts hold', async () => {
+  const texts = [
+    '"quoted"',
+    'back\\slash',
+    'two\nlines',
+    '\r\n\u2028\u2029',
+    '{a,b}',
+    'NULL',
+    'null',
+    '',
+    ' ',
+    'é€😀',
+  ]
+  await transaction((tx) => {
+    for (const text of texts) tx.append(marked(text))
+  })
+  expect(await rows(`select metadata ->> 'mark' as mark from audit_events order by seq`)).toEqual(
+    texts.map((mark) => ({ mark })),
+  )
+  expect(await verify(database.appUrl)).toMatchObject({ valid: true, entries: texts.length })
+})
+
+test('an entry that could not be listed is refused, and nothing of its transaction is kept', async () => {
+  await expect(transaction((tx) => tx.append(marked('a\u0000b')))).rejects.toThrow('unsupported Unicode')
+  expect(await rows('select 1 from audit_events')).toEqual([])
+})
+
+test.each([
+  ['upper-case', "repeat('A', 64)"],
+  ['too short', "repeat('a', 62)"],
+  ['too long', "repeat('a', 66)"],
+  ['no hexadecimal', "repeat('g', 64)"],
+  ['with a line break', "repeat('a', 63) || chr(10)"],
+])('the table takes no hash that is %s', async (_, hash) => {
+  const entry = `select replace(canonical, '"seq":1,', '"seq":2,'), ${hash} from audit_events`
+  await transaction((tx) => tx.append(marked('one')))
+  await expect(rows(`insert into audit_events (canonical, hash) ${entry}`)).rejects.toThrow(
+    /audit_events_hash_check|invalid hexadecimal/,
+  )
 })
 
 test('entries of one transaction follow each other, and a saved policy shows from its own entry on', async () => {

@@ -1,5 +1,6 @@
 import { agentReports } from './0016-agent-reports.ts'
 import { agents } from './0013-agents.ts'
+import { cheaperAppends } from './0017-cheaper-appends.ts'
 import { audit } from './0002-audit.ts'
 import { identity } from './0001-identity.ts'
 import { people } from './0009-people.ts'
@@ -27,4 +28,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0013-agents', sql: agents },
   { name: '0014-proven-people', sql: provenPeople },
   { name: '0016-agent-reports', sql: agentReports },
+  { name: '0017-cheaper-appends', sql: cheaperAppends },
 ]

@@ -165,6 +165,10 @@ interface LoadedRows {
 
 const askingScopes = ['agents:authorize', 'agents:*']
 
+/** What a SessionRecord is read from. */
+const sessionColumns = sql`id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources,
+  decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
+
 /** How long a lost answer is given again. */
 export const replayMinutes = 10
 /** Of a call asked about again and again, so many answers are looked at, the newest first. */
@@ -193,15 +197,19 @@ export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKe
           and decided_at > clock_timestamp() - ${replayMinutes} * interval '1 minute'
         order by decided_at desc, id desc limit ${mostPriors}
       ) as d
+    ), named as (
+      select found.* from (select distinct user_id, session_id from k) as n cross join lateral (
+        select ${sessionColumns} from agent_sessions
+        where user_id = n.user_id and session_id = n.session_id and organization_id = ${organizationId}
+        limit 1
+      ) as found
     ), s as (
+      select * from named
+      union all
       select found.* from (
-        select s.id from k join agent_sessions s using (user_id, session_id)
-        union
-        select session_id from p
-      ) as ids cross join lateral (
-        select id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources, decision_seq,
-               allowed, held, denied, started_at, last_seen_at, ended_at
-        from agent_sessions where id = ids.id and organization_id = ${organizationId}
+        select distinct session_id from p where session_id not in (select id from named)
+      ) as other cross join lateral (
+        select ${sessionColumns} from agent_sessions where id = other.session_id and organization_id = ${organizationId}
         limit 1
       ) as found
     ), c as (

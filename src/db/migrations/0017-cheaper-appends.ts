@@ -1,0 +1,14 @@
+/**
+ * What an entry and a decision cost under the chain lock, with the same guarantees (docs/decisions/0060). `hash` is checked
+ * without a regular expression. `json` finds a field without building the whole value; `event_type` stays `jsonb`, which
+ * refuses an entry that could not be listed later. Whoever writes a decision holds the row of `chain_head`, which refers to
+ * the organization already.
+ */
+export const cheaperAppends = `
+alter table audit_events
+  drop constraint audit_events_hash_check,
+  add constraint audit_events_hash_check check (length(hash) = 64 and encode(decode(hash, 'hex'), 'hex') = hash),
+  alter column organization_id set expression as (canonical::json ->> 'organization_id'),
+  alter column seq set expression as ((canonical::json ->> 'seq')::bigint);
+alter table decisions drop constraint decisions_organization_id_fkey;
+`
