@@ -15,7 +15,7 @@ const callers = 128
 const rounds = 3
 const milliseconds = 4_000
 /** At the fixed rate, milliseconds. */
-const warmUp = 5_000
+const warmUp = 15_000
 /** Of each hundred calls: these are held, these denied, the others allowed. */
 const mix = { held: 2, denied: 8 }
 
