@@ -82,7 +82,10 @@ export async function withServers(
     fork(new URL('./authorize-server.ts', import.meta.url), {
       env,
       // For looking into: BENCH_PROFILE is a folder for the server's CPU profile.
-      execArgv: [...v8Flags, ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`])],
+      execArgv: [
+        ...v8Flags.api,
+        ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
+      ],
     }),
   )
   try {

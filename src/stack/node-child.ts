@@ -23,9 +23,11 @@ const readyTime = 60_000
  * What our processes tell V8; `npm run api` and `npm run worker` say the same. 16 MiB of space for young objects, of each
  * thread: left alone it grows to 64 and is never given back. And that young objects are never made among the old ones:
  * V8 guesses from a moment's load which will live long, what is guessed wrongly keeps everything it refers to alive until a
- * full collection, and each collection of young ones takes three times as long (docs/decisions/0052).
+ * full collection, and each collection of young ones takes three times as long (docs/decisions/0052). The API collects with
+ * one thread beside its own: with V8's four each full collection took two cores from everybody else (docs/decisions/0062).
  */
-export const v8Flags = ['--max-semi-space-size=16', '--no-allocation-site-pretenuring'] as const
+const everywhere = ['--max-semi-space-size=16', '--no-allocation-site-pretenuring'] as const
+export const v8Flags = { api: [...everywhere, '--v8-pool-size=1'], worker: everywhere } as const
 
 /**
  * Starts one of our own programs and resolves once it has called `signalReady` (parent.ts). Fails when it ends before,
@@ -36,7 +38,7 @@ export async function startProgram({ role, file, dataDir, env }: ProgramOptions)
   const child = fork(file, ['--data-dir', dataDir], {
     env,
     stdio: ['ignore', 2, 2, 'ipc'],
-    execArgv: [...process.execArgv, ...v8Flags],
+    execArgv: [...process.execArgv, ...v8Flags[role]],
   })
   if (child.pid !== undefined) recordProcess(dataDir, role, child.pid)
   const ready = new Promise<number | null>((resolve) => {
