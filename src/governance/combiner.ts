@@ -32,6 +32,8 @@ export interface BatchKind<Op, Shared, R> {
   readonly point: CommitPoint
   /** Kinds of one family have the same `load` and `write` and are read and written together. */
   readonly family?: object
+  /** About how many characters it may bring to write; operations that bring much share no transaction. Default 0. */
+  weight?(op: Op): number
   /** Reads what these operations need, in one statement, which is sent along with the one that takes the lock. */
   load(reader: ChainReader, ops: readonly Op[]): Promise<Shared>
   /** Decides one operation, in order; changes only `shared` and the buffers of `tx`. */
@@ -48,6 +50,8 @@ export interface CombinerOptions {
   readonly onForeignEntry?: (organizationId: string, seq: number | null) => void
   /** Longest batch; 1 makes it lock, append and commit per call. */
   readonly maxBatch?: number
+  /** How long a transaction may take once it holds the lock. Default 5 s. */
+  readonly transactionMilliseconds?: number
   /** How long a lost commit is looked for before its callers are told that nobody knows. Default 20 s. */
   readonly settleMilliseconds?: number
   /** Organizations whose compiled policy a process keeps, and their bytes; beyond it idle ones are read again. */
@@ -67,6 +71,9 @@ interface Waiting {
 const defaultMaxBatch = 256
 /** Operations with statements of their own take longer: so many share a transaction at the most. */
 const maxAlone = 24
+/** Beyond so many characters to write a transaction takes no more operations. */
+const mostWeight = 4 * 1024 * 1024
+const defaultTransactionMilliseconds = 5_000
 const defaultSettleMilliseconds = 20_000
 const settleEveryMilliseconds = 100
 const alarmEveryMilliseconds = 60_000
@@ -115,6 +122,10 @@ class Lane {
     return this.#policy?.bytes ?? 0
   }
 
+  get #transactionMilliseconds(): number {
+    return this.#options.transactionMilliseconds ?? defaultTransactionMilliseconds
+  }
+
   submit(entry: Waiting): void {
     this.#queue.push(entry)
     if (!this.#draining) void this.#drain()
@@ -134,8 +145,11 @@ class Lane {
   #take(): Waiting[] {
     const max = this.#options.maxBatch ?? defaultMaxBatch
     let length = 0
-    for (let alone = 0; length < Math.min(max, this.#queue.length); length += 1) {
-      if (this.#queue[length]?.kind === null && (alone += 1) > maxAlone) break
+    let [alone, weight] = [0, 0]
+    for (const { kind, op } of this.#queue) {
+      if (length === max || (kind === null && (alone += 1) > maxAlone)) break
+      if ((weight += kind?.weight?.(op) ?? 0) > mostWeight && length > 0) break
+      length += 1
     }
     return this.#queue.splice(0, length)
   }
@@ -169,11 +183,15 @@ class Lane {
   async #commit(batch: readonly Waiting[]): Promise<Committed> {
     const pipe = await this.#options.pipeline.open()
     let sent: Committed | null = null
+    let lockedAt = Infinity
     try {
       const reader: ChainReader = { organizationId: this.#organizationId, send: (read) => pipe.send(read) }
-      const opening = this.#lock(pipe)
+      const areShared = batch.every(({ kind }) => kind !== null)
+      const opening = this.#lock(pipe, areShared ? 'force_generic_plan' : 'auto')
       const first = loadSegment(reader, batch, 0)
-      const tx = await this.#open(pipe, await opening)
+      const head = await opening
+      lockedAt = performance.now()
+      const tx = await this.#open(pipe, head)
       const results = await runBatch(tx, batch, first)
       tx.flush()
       for (const { point } of batch.slice(0, results.length)) faultSwitch(`${point}:before`)
@@ -184,7 +202,10 @@ class Lane {
       await pipe.end('rollback')
       const cause = isAborted(error) ? (pipe.failure ?? error) : error
       if (violates(cause, 'audit_events_pkey')) throw this.#alarm(cause)
-      if (sent === null || !(await this.#settled(sent.tx, cause))) throw cause
+      const tookTooLong =
+        isConnectionError(cause) && performance.now() - lockedAt >= this.#transactionMilliseconds
+      if (sent === null || !(await this.#settled(sent.tx, cause)))
+        throw tookTooLong ? new TookTooLong('', { cause }) : cause
     }
     for (const { point } of batch.slice(0, sent.results.length)) faultSwitch(`${point}:after`)
     return sent
@@ -201,11 +222,13 @@ class Lane {
     return new ForeignEntry('', { cause })
   }
 
-  #lock(pipe: PipelinedTransaction): Promise<readonly HeadRow[]> {
-    // Outside of the locking subquery, so that the clock is read when the lock is held, not when the wait began.
+  #lock(pipe: PipelinedTransaction, planning = 'auto'): Promise<readonly HeadRow[]> {
+    // Outside of the locking subquery, so that the clock is read when the lock is held, not when the wait began. What a
+    // batch reads is planned once: with its values it would be planned anew each time, which takes longer than running it.
     return pipe.send(sql<HeadRow>`
-      select head.*, clock_timestamp() as now, set_config('transaction_timeout', '5s', true),
-             set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)
+      select head.*, clock_timestamp() as now, set_config('transaction_timeout', ${`${this.#transactionMilliseconds}`}, true),
+             set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+             set_config('plan_cache_mode', ${planning}, true)
       from (select seq, hash, policy_version, frozen
             from chain_head where organization_id = ${this.#organizationId} for update) as head`)
   }
@@ -255,6 +278,9 @@ interface Committed {
 /** Nobody knows whether it committed: the one failure after which nothing may be run again. */
 class UnknownCommit extends Error {}
 
+/** The database ended the transaction, and with it the connection: nothing was saved. */
+class TookTooLong extends Error {}
+
 /** Something else stands where the chain goes on: nothing can be saved until a person has looked. */
 class ForeignEntry extends Error {}
 
@@ -275,6 +301,8 @@ function answerTo(error: unknown): unknown {
       'unavailable',
       'the audit log holds an entry that this service did not write, so nothing can be saved: an operator must verify it',
     )
+  if (error instanceof TookTooLong)
+    return new DomainError('unavailable', 'it took too long, so nothing was decided: try again')
   if (isConnectionError(error))
     return new DomainError('unavailable', 'the database cannot be reached, nothing was decided: try again')
   return error

@@ -40,6 +40,25 @@ test('under the lock nothing is read by way of a whole table, however small it w
   expect(settings).toEqual([{ seqscan: 'off', jit: 'off' }])
 })
 
+test('what operations share is planned once for a connection; statements of their own as PostgreSQL sees fit', async () => {
+  const mode = sql<{ mode: string }>`select current_setting('plan_cache_mode') as mode`
+  const shared: BatchKind<null, { mode: string }[], string | undefined> = {
+    point: 'effect.decide',
+    load: async (reader) => [...(await reader.send(mode))],
+    apply(tx, [row]) {
+      appendTo(tx, 'looked')
+      return row?.mode
+    },
+    write: () => {},
+  }
+  const alone = async (): Promise<string | undefined> =>
+    open.combiner.run(organizationId, 'org.change', async (tx) => (await tx.send(mode))[0]?.mode)
+  expect(await open.combiner.join(organizationId, shared, null)).toBe('force_generic_plan')
+  expect(await alone()).toBe('auto')
+  const together = [alone(), open.combiner.join(organizationId, shared, null), alone()]
+  expect(await Promise.all(together)).toEqual(['auto', 'auto', 'auto'])
+})
+
 describe('order', () => {
   test('operations are applied and answered in the order they came', async () => {
     const answers = await Promise.all(
@@ -93,6 +112,20 @@ describe('batches', () => {
 
   test('with a longest batch of 1 every call has its own', async () => {
     expect(await transactions(1)).toBe(100)
+  })
+
+  test('what brings much to write shares no transaction, and what brings little does', async () => {
+    const mebibytes = (count: number): BatchKind<string, null, number> => ({
+      ...appendMarked,
+      weight: () => count * 1024 * 1024,
+    })
+    const transactions = async (): Promise<number> =>
+      new Set((await storedRows(database.appUrl)).map((row) => row.xmin)).size
+    await Promise.all(marks(4).map((mark) => open.combiner.join(organizationId, mebibytes(3), mark)))
+    expect(await transactions()).toBe(4)
+    await Promise.all(marks(4).map((mark) => open.combiner.join(organizationId, mebibytes(1), mark)))
+    expect(await transactions()).toBe(5)
+    expect(await open.combiner.join(organizationId, mebibytes(30), 'alone')).toBe(9)
   })
 
   test('organizations do not wait for each other', async () => {
@@ -160,6 +193,35 @@ describe('failures', () => {
     await expect(open.combiner.join('org_absent', appendMarked, 'm')).rejects.toMatchObject({
       code: 'not_found',
     })
+  })
+
+  test('what the database ends because it takes too long is run again in parts, and refused alone', async () => {
+    const hasty = openCombiner(database.appUrl, { transactionMilliseconds: 200 })
+    let [runs, slow] = [0, true]
+    const block: BatchKind<string, null, number> = {
+      ...appendMarked,
+      apply(tx, _shared, mark) {
+        runs += 1
+        for (const end = performance.now() + 400; slow && performance.now() < end;);
+        slow = mark === 'always slow'
+        return appendTo(tx, mark)
+      },
+    }
+    try {
+      const answers = marks(8).map((mark) => hasty.combiner.join(organizationId, block, mark))
+      expect(await Promise.all(answers)).toEqual(marks(8).map((_, index) => index + 1))
+      expect(runs).toBe(16)
+      slow = true
+      await expect(hasty.combiner.join(organizationId, block, 'always slow')).rejects.toMatchObject({
+        code: 'unavailable',
+        message: 'it took too long, so nothing was decided: try again',
+      })
+      slow = false
+      expect(await hasty.combiner.join(organizationId, block, 'next')).toBe(9)
+      expect((await storedRows(database.appUrl)).map((row) => row.mark)).toEqual([...marks(8), 'next'])
+    } finally {
+      await hasty.close()
+    }
   })
 
   test('a database that cannot be reached is unavailable', async () => {
