@@ -1,6 +1,6 @@
 import { headlineWithField, readAs } from '../policy/issues.ts'
 import type { JsonObject } from '../policy/types.ts'
-import { authorize, denyUnreadable, unrecorded } from '../governance/agents/ask.ts'
+import { authorize, denyUnreadable, rateLimited } from '../governance/agents/ask.ts'
 import { keyEnded, type AgentDecision } from '../governance/agents/authorize.ts'
 import { ApiError } from './errors.ts'
 import type { Question } from './route.ts'
@@ -8,6 +8,8 @@ import { authorizeBody } from './schemas/agents.ts'
 
 /** Bodies of agents' questions and reports (contract section 7). */
 export const agentBodyLimit = 4 * 1024 * 1024
+/** Values of a question's body: each takes its time, in which the process answers nobody (docs/decisions/0063). */
+export const mostAgentValues = 20_000
 
 /**
  * Answers a question by a decision whatever it is: too many of them and one that cannot be read are denials, since a
@@ -30,10 +32,7 @@ async function decide(
   const taken = await context.rates.take(charged.holderId, charged.limits, 'authorize')
   if (!taken.allowed) {
     await confirm()
-    return unrecorded(
-      'rate limited',
-      `The organization is at its limit of ${taken.limit} agents' questions a minute: try again in ${taken.retryAfter} seconds.`,
-    )
+    return rateLimited(taken)
   }
   let body: unknown
   try {

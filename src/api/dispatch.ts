@@ -61,7 +61,7 @@ export async function dispatch(
   const params = pathParams(request)
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
-  const rawBody = takesBody ? await bodyOf(request, route.bodyLimit) : undefined
+  const rawBody = takesBody ? await bodyOf(request, route) : undefined
   const naming = {
     params,
     organizationId: organizationNamed(query, rawBody) ?? identity.wanted ?? identity.organizationId,
@@ -105,8 +105,8 @@ export async function dispatch(
 }
 
 /** No body at all stands for an empty object; `null` does not. */
-async function bodyOf(request: Request, limit: number | undefined): Promise<unknown> {
-  const body = await readJsonBody(request, limit)
+async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route): Promise<unknown> {
+  const body = await readJsonBody(request, bodyLimit, bodyValues)
   return body === undefined ? {} : body
 }
 

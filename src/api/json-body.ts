@@ -1,18 +1,25 @@
 import type { IncomingMessage } from 'node:http'
+import { turn } from '../governance/turns.ts'
 import { ApiError } from './errors.ts'
-import { flawOf, type JsonFlaw } from './json-text.ts'
+import { flawOf, hasMoreValues, type JsonFlaw } from './json-text.ts'
 
 export const defaultBodyLimit = 1024 * 1024
 const maxDepth = 64
+/** Reading more bytes than this takes long enough to wait for a turn. */
+const smallBody = 64 * 1024
 /** Keys with which an object could be taken for something else by code that is not careful. */
 const unsafeKeys = new Set(['__proto__', 'constructor', 'prototype'])
 
 /**
  * The request's JSON body, or undefined when there is none. Never trusts a declared length.
- * Errors: 415 for any other content type or encoding, 413 over `limit` bytes, 400 for what cannot be read as JSON in
- * UTF-8 or holds what could not be stored or told apart later (see `checkJson`).
+ * Errors: 415 for any other content type or encoding, 413 over `limit` bytes, 400 for more than `mostValues` values and for
+ * what cannot be read as JSON in UTF-8 or holds what could not be stored or told apart later (see `checkJson`).
  */
-export async function readJsonBody(request: IncomingMessage, limit = defaultBodyLimit): Promise<unknown> {
+export async function readJsonBody(
+  request: IncomingMessage,
+  limit = defaultBodyLimit,
+  mostValues = Infinity,
+): Promise<unknown> {
   const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = request.headers
   if (encoding !== undefined && encoding !== 'identity')
     throw new ApiError(
@@ -24,24 +31,33 @@ export async function readJsonBody(request: IncomingMessage, limit = defaultBody
   if (bytes.length === 0) return undefined
   if (!isJsonType(type))
     throw new ApiError('unsupported_media_type', 'send the body as `content-type: application/json`')
-  return parseJson(bytes)
+  if (bytes.length > smallBody) await turn()
+  return parseJson(bytes, mostValues)
 }
 
 /** Reads bytes as JSON. Throws 400 `bad_request`. */
-export function parseJson(bytes: Uint8Array): unknown {
+export function parseJson(bytes: Uint8Array, mostValues = Infinity): unknown {
   let text: string
   let value: unknown
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw notJson()
+  }
+  if (hasMoreValues(text, mostValues))
+    throw new ApiError('bad_request', `the body has more than ${mostValues} values: send fewer`)
+  try {
     value = JSON.parse(text)
   } catch {
-    throw new ApiError('bad_request', 'the body is not JSON in UTF-8')
+    throw notJson()
   }
   checkJson(value, [])
   const flaw = flawOf(text)
   if (flaw !== null) throw badValue(flaw.path, wordsOf(flaw))
   return value
 }
+
+const notJson = (): ApiError => new ApiError('bad_request', 'the body is not JSON in UTF-8')
 
 function wordsOf({ kind, path }: JsonFlaw): string {
   const place = `\`${path.join('.').slice(0, 200)}\``

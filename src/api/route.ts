@@ -89,6 +89,8 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   readonly body?: B
   /** Bytes; without it the usual limit. */
   readonly bodyLimit?: number
+  /** Most values of a body; without it any number. */
+  readonly bodyValues?: number
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
 
@@ -119,6 +121,8 @@ export type Route = Described & {
   readonly query?: z.ZodObject
   readonly body?: z.ZodType
   readonly bodyLimit?: number
+  /** Most values of a body; without it any number. */
+  readonly bodyValues?: number
   ask?(question: Question, request: Request): Promise<Answer>
   handle?(call: Call): Promise<Answer>
   stream?(call: Call, request: Request, response: Response): Promise<void>

@@ -1,3 +1,4 @@
+import { normalized } from './normalized.ts'
 import type { Json, JsonObject } from './types.ts'
 
 /*
@@ -113,7 +114,7 @@ const isObject = (value: object): value is JsonObject => !Array.isArray(value)
  */
 export function plainPath(path: string): string | null {
   if (path.includes('\u0000')) return null
-  const text = path.trim().normalize('NFC')
+  const text = normalized(path.trim(), 'NFC')
   const isAbsolute = text.startsWith('/')
   const kept: string[] = []
   for (const part of text.split('/')) {

@@ -1,3 +1,5 @@
+import { normalized } from './normalized.ts'
+
 /**
  * What other readers make of a text: with its encoded words decoded (RFC 2047), then in the compatibility form of its
  * characters (`＠` as `@`, `℀` as `a/c`), then without its comments (RFC 5322). Only those that differ from the text and
@@ -7,7 +9,7 @@ export function otherReadings(text: string): string[] {
   const decoded = text.includes('=?')
     ? text.replace(encodedWord, (word, ...of: string[]) => decode(word, of))
     : text
-  const folded = isAscii(decoded) ? decoded : decoded.normalize('NFKC')
+  const folded = isAscii(decoded) ? decoded : normalized(decoded, 'NFKC')
   const bare = folded.includes('(') ? withoutComments(folded) : folded
   return [...new Set([decoded, folded, bare])].filter((each) => each !== text)
 }

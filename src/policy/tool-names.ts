@@ -1,4 +1,5 @@
 import { globsMeet, matchesGlob } from './glob.ts'
+import { normalized } from './normalized.ts'
 
 /** Every tool of the catalogue, declared already or not (contract section 9, "Catalogue"). */
 export const catalogueNames = [
@@ -72,7 +73,7 @@ const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ..
  * one, and misread by who approves it: invisible signs, other forms of the same letters, white space at the ends.
  */
 export function isPlainName(name: string): boolean {
-  return name === name.trim() && name === name.normalize('NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
+  return name === name.trim() && name === normalized(name, 'NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
 }
 
 const longestName = Math.max(...knownNames.map((name) => name.length))

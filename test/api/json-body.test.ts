@@ -2,7 +2,7 @@ import { createServer, request as httpRequest, type IncomingMessage } from 'node
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { parseJson, readJsonBody } from '../../src/api/json-body.ts'
-import { flawOf } from '../../src/api/json-text.ts'
+import { flawOf, hasMoreValues } from '../../src/api/json-text.ts'
 import { listen } from './server.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8')
@@ -96,6 +96,30 @@ describe('parseJson', () => {
     const keys = Array.from({ length: 80_000 }, (_, index) => `"k${index}":1`).join(',')
     expect(flawOf(`{${keys}}`)).toBeNull()
     expect(flawOf(`["${'\\\\'.repeat(400_000)}"]`)).toBeNull()
+  })
+
+  test('values are counted before they are read, and what stands in strings is none', () => {
+    const list = (count: number): string =>
+      `[${Array.from({ length: count - 1 }, () => '"a,\\",[{"').join()}]`
+    expect(parseJson(bytes(list(1_000)), 1_000)).toHaveLength(999)
+    for (const text of [list(1_001), `{"a":${list(1_000)}}`, '[[],'.repeat(500), '{'.repeat(2_001)])
+      expect(() => parseJson(bytes(text), 1_000)).toThrow(
+        expect.objectContaining({ code: 'bad_request', message: expect.stringContaining('1000 values') }),
+      )
+    for (const text of ['"', `"${'\\'.repeat(5_000)}`, `"${','.repeat(5_000)}`])
+      expect(hasMoreValues(text, 1_000)).toBe(false)
+    const counted = fc.jsonValue({ maxDepth: 4 }).map((value) => {
+      let values = -1
+      JSON.stringify({ value }, (_key, each: unknown) => ((values += 1), each))
+      return { text: JSON.stringify(value), values }
+    })
+    fc.assert(
+      fc.property(counted, ({ text, values }) => {
+        // An empty list or object counts as one more, what might be in it.
+        expect(hasMoreValues(text, values - 1)).toBe(values > 0)
+        expect(hasMoreValues(text, 2 * values)).toBe(false)
+      }),
+    )
   })
 
   test('64 levels are read, 65 are not, and 500,000 neither end the process', () => {

@@ -1,6 +1,7 @@
 import { domainToASCII } from 'node:url'
 import { maxMailRecipients } from '../../catalog/mail-send.ts'
 import { addressItems } from '../../policy/me.ts'
+import { normalized } from '../../policy/normalized.ts'
 import { ToolError } from './executor.ts'
 
 export interface Mailbox {
@@ -126,7 +127,7 @@ export function parseMailbox(field: string, text: string): Mailbox {
  * that only look like it (`ceo＠acme.com`).
  */
 function deceives(name: string, address: string): boolean {
-  const seen = name.normalize('NFKC')
+  const seen = normalized(name, 'NFKC')
   if (/\/\/|=\?/.test(seen)) return true
   return seen.includes('@') && seen.toLowerCase() !== address.toLowerCase()
 }

@@ -3,7 +3,7 @@ import { endSession } from '../../governance/agents/end.ts'
 import { observe } from '../../governance/agents/observe.ts'
 import { readAgentApproval, withdrawOwn } from '../../governance/agents/waiting.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { agentBodyLimit, decideQuestion, withInput } from '../agent-question.ts'
+import { agentBodyLimit, decideQuestion, mostAgentValues, withInput } from '../agent-question.ts'
 import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
 import { wholeNumber } from '../query.ts'
@@ -23,7 +23,7 @@ const postAuthorize = askRoute({
   body: authorizeBody,
   responses: { 200: agentDecision },
   async ask(question, request) {
-    return ok(await decideQuestion(question, () => readJsonBody(request, agentBodyLimit)))
+    return ok(await decideQuestion(question, () => readJsonBody(request, agentBodyLimit, mostAgentValues)))
   },
 })
 
@@ -60,6 +60,7 @@ const postObserve = route({
   tag,
   body: observeBody,
   bodyLimit: agentBodyLimit,
+  bodyValues: mostAgentValues,
   responses: {
     200: z.strictObject({ ok: z.literal(true), session_run_id: id, labels, unapproved: z.boolean() }),
   },

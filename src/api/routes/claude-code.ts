@@ -5,7 +5,7 @@ import { DomainError } from '../../governance/errors.ts'
 import { readAgentApproval } from '../../governance/agents/waiting.ts'
 import { resolvedIn } from '../../policy/file-paths.ts'
 import type { JsonObject } from '../../policy/types.ts'
-import { agentBodyLimit, decideQuestion } from '../agent-question.ts'
+import { agentBodyLimit, decideQuestion, mostAgentValues } from '../agent-question.ts'
 import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
 import { readQuery, wholeNumber } from '../query.ts'
@@ -62,7 +62,7 @@ export const postClaudeCode = askRoute({
     const first = await decideQuestion(question, async () => {
       // In here: what is wrong with the query is a denial too, never an error that a client lets pass.
       wait = readWait(readQuery(request)['wait'])
-      body = await readJsonBody(request, agentBodyLimit)
+      body = await readJsonBody(request, agentBodyLimit, mostAgentValues)
       return questionOf(body)
     })
     const { decision, approval_id } = first

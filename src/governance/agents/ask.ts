@@ -7,10 +7,12 @@ import { violates } from '../database-errors.ts'
 import { senderOf, type Caller, type Identity } from '../identity.ts'
 import { roleUnderLock } from '../people/members.ts'
 import { heapBytes, Recent } from '../recent.ts'
+import { effectiveLimits } from '../quotas/limits.ts'
+import type { Taken } from '../rates/rates.ts'
 import { hasRole } from '../scopes.ts'
 import { authorizeCalls, type AgentDecision } from './authorize.ts'
 import { readCall } from './classify.ts'
-import { callHash } from './same-call.ts'
+import { hashOfCall } from './same-call.ts'
 
 /** What an agent asks before it calls a tool (contract section 7), read and checked. */
 export interface AgentRequest {
@@ -62,11 +64,14 @@ export async function authorize(
   request: AgentRequest,
 ): Promise<AgentDecision> {
   const { user, keyId } = asker.identity
-  const paramsHash = callHash(request.tool_name, request.tool_input)
+  const input = canonicalJson(request.tool_input)
+  const paramsHash = hashOfCall(request.tool_name, input)
   const call = readCall(request.tool_name, request.tool_input, request.annotations ?? {})
   for (let tries = 1; ; tries += 1) {
     const organizationId = await organizationOf(context, asker.identity, request)
     if (organizationId === '') return nowhere()
+    const limited = await limitedElsewhere(context, asker.identity, organizationId)
+    if (limited !== null) return limited
     try {
       return await context.combiner.join(organizationId, authorizeCalls, {
         key: {
@@ -81,7 +86,8 @@ export async function authorize(
         named: request.organization_id ?? null,
         call,
         params: request.tool_input,
-        seal: (approvalId) => context.sealer.seal(approvalId, canonicalJson(request.tool_input)),
+        weight: input.length,
+        seal: (approvalId) => context.sealer.seal(approvalId, input),
         approvalSeconds,
       })
     } catch (error) {
@@ -91,6 +97,36 @@ export async function authorize(
     }
   }
 }
+
+/**
+ * A key's own organization has counted the question: another one in which it is decided counts it too, of its members;
+ * nobody else uses up what they may ask.
+ */
+async function limitedElsewhere(
+  context: Context,
+  { charged, user }: Identity,
+  organizationId: string,
+): Promise<AgentDecision | null> {
+  if (charged.holderId === organizationId) return null
+  const row = await context.db
+    .selectFrom('memberships as m')
+    .innerJoin('organizations as o', 'o.id', 'm.organization_id')
+    .select(['o.plan', 'o.quota_overrides'])
+    .where('o.id', '=', organizationId)
+    .where('m.user_id', '=', user.id)
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const limits = effectiveLimits(row.plan, row.quota_overrides)
+  const taken = await context.rates.take(organizationId, limits, 'authorize')
+  return taken.allowed ? null : rateLimited(taken)
+}
+
+/** A denial over an organization's limit of agents' questions. */
+export const rateLimited = ({ limit, retryAfter }: Taken): AgentDecision =>
+  unrecorded(
+    'rate limited',
+    `The organization is at its limit of ${limit} agents' questions a minute: try again in ${retryAfter} seconds.`,
+  )
 
 /** Organizations of sessions, by person and session: a session never moves. */
 const bound = new Recent<string>(8 * 1024 * 1024)

@@ -1,6 +1,6 @@
 import { newId } from '../../contract/ids.ts'
 import { addedLabels, decide, refused, type Call, type Decided } from '../../policy/decide.ts'
-import { unionLabels, type SideEffect, type Verdict } from '../../policy/types.ts'
+import { unionLabels, type Label, type SideEffect, type Verdict } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import { hasRole } from '../scopes.ts'
@@ -41,6 +41,7 @@ export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> 
       reader,
       ops.map((op) => op.key),
     ),
+  weight: (op) => op.weight,
   apply: authorizeCall,
   write: (tx, ledger) => ledger.write(tx),
 }
@@ -54,8 +55,18 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   const asking = ledger.session(op.key.userId, op.key.sessionId) ?? session
   const refusal = refusalOf(tx, ledger, [session, asking], op)
   const answered = priorOf(ledger, session, op)
-  if (refusal === null && answered !== null && stillStands(tx, answered, op))
-    return answerAgain(tx, session, answered, op)
+  // What comes back passes both adapters' sessions: the gateway asks in its own, too, without the hook.
+  const carry = (labels: readonly Label[]): void => {
+    addLabels(session, labels, op.call.tool)
+    if (shared !== null && labels.length > 0)
+      addLabels(openSession(tx, ledger, { ...op.key, agent: op.agent }), labels, op.call.tool)
+  }
+  if (refusal === null && answered !== null && stillStands(tx, answered, op)) {
+    // Its adapter may have said meanwhile that it reads more.
+    if (answered.verdict === 'allow')
+      carry(classifyIn(op.call, answered.labels, tx.policy.settings).outputLabels)
+    return answerAgain(session, answered)
+  }
 
   const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
   const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
@@ -74,8 +85,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   const judged = explained(judge(tx, ledger, question, decided), words)
   const answer = record(tx, ledger, question, judged)
   // When it is allowed, not when it is seen to finish: calls run side by side, and none may slip between.
-  if (judged.verdict === 'allow')
-    addLabels(session, unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)), op.call.tool)
+  if (judged.verdict === 'allow') carry(unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)))
   return answer
 }
 
@@ -224,15 +234,7 @@ function record(tx: ChainTx, ledger: AgentLedger, question: Question, judged: Ju
 
 type Counter = 'allowed' | 'held' | 'denied'
 
-function answerAgain(
-  tx: ChainTx,
-  session: SessionRecord,
-  prior: PriorDecision,
-  { call }: AuthorizeOp,
-): AgentDecision {
-  // Its adapter may have said meanwhile that it reads more.
-  if (prior.verdict === 'allow')
-    addLabels(session, classifyIn(call, prior.labels, tx.policy.settings).outputLabels, call.tool)
+function answerAgain(session: SessionRecord, prior: PriorDecision): AgentDecision {
   return {
     decision: prior.verdict,
     reason: prior.reason,

@@ -13,6 +13,8 @@ export interface AuthorizeOp {
   readonly named: string | null
   readonly call: ReadCall
   readonly params: JsonObject
+  /** Characters of the input. */
+  readonly weight: number
   /** Seals the parameters for the people who decide on this approval. */
   readonly seal: (approvalId: string) => Buffer
   /** How long an approval waits unless its rule says otherwise; 0 = for ever. */

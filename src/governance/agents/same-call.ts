@@ -11,7 +11,12 @@ import type { AuthorizeOp } from './question.ts'
 
 /** What identifies a call's content: lower-case hex SHA-256 over `{tool, params}` (contract section 6). */
 export function callHash(tool: string, params: unknown): string {
-  return sha256(canonicalJson({ tool, params }))
+  return hashOfCall(tool, canonicalJson(params))
+}
+
+/** The same, of parameters that are canonical JSON already. */
+export function hashOfCall(tool: string, canonicalParams: string): string {
+  return sha256(`{"params":${canonicalParams},"tool":${canonicalJson(tool)}}`)
 }
 
 /**

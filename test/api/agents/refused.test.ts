@@ -131,6 +131,46 @@ describe('who may not ask gets a denial, not an error', () => {
     expect([big.status, big.body.reason]).toEqual([200, 'unreadable request'])
   })
 
+  test('more than 20,000 values, wherever it is told; fewer are decided', async () => {
+    const agent = world.agent()
+    const values = (count: number) => ({ list: Array.from({ length: count }, (_, index) => index) })
+    expect((await agent.ask('Write', values(19_900))).decision).toBe('allow')
+    const many = agent.question('Write', values(20_000))
+    expect((await agent.send(many)).body).toMatchObject({
+      decision: 'deny',
+      reason: 'unreadable request',
+      explanation: expect.stringContaining('20000 values'),
+    })
+    const { agent: _agent, ...finished } = many
+    const told = await server.call(world.member.key, 'POST', '/authorize/observe', finished)
+    expect([told.status, told.body.error.code]).toEqual([400, 'bad_request'])
+    const event = { session_id: 's', hook_event_name: 'PreToolUse', tool_name: 'Write', tool_use_id: 'u' }
+    const hooked = { ...event, tool_input: values(20_000) }
+    const answer = await server.call(world.member.key, 'POST', '/hooks/claude-code', hooked)
+    expect(answer.text).toContain('20000 values')
+    expect(answer.text).toContain('"deny"')
+  })
+
+  test('too many questions, with a key of another organization too', async () => {
+    const { owner } = await addOrganization(server.context)
+    await server.context.db
+      .insertInto('memberships')
+      .values({ organization_id: world.organizationId, user_id: owner.userId, role: 'member' })
+      .execute()
+    await server.context.db
+      .updateTable('organizations')
+      .set({ quota_overrides: JSON.stringify({ authorize_per_minute: 3, requests_per_minute: 100_000 }) })
+      .where('id', '=', world.organizationId)
+      .execute()
+    const agent = new Agent(server, owner.key)
+    const reasons = []
+    for (let n = 0; n < 5; n += 1)
+      reasons.push((await agent.ask('Read', {}, { organization_id: world.organizationId })).reason)
+    expect(reasons.slice(3)).toEqual(['rate limited', 'rate limited'])
+    expect(reasons.slice(0, 3)).not.toContain('rate limited')
+    expect((await new Agent(server, owner.key).ask('Read')).reason).not.toBe('rate limited')
+  })
+
   test('too many questions', async () => {
     await server.context.db
       .updateTable('organizations')

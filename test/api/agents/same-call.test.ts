@@ -106,6 +106,26 @@ describe('what the hook was allowed does not let more through at the gateway', (
     expect((await agent.send(asked)).body).toMatchObject({ decision: 'deny', labels: ['internal'] })
   })
 
+  test.each([
+    ['new to the service', false],
+    ['known to it', true],
+  ])('what comes back passes the gateway’s session too: one that is %s', async (_name, isKnown) => {
+    await world.change('POST', '/rules', egress)
+    const [agent, gateway] = [world.agent(), world.agent()]
+    if (isKnown) await gateway.ask('mcp__mail__send')
+    const hook = agent.question('mcp__svc__docs__read')
+    expect((await agent.send(hook)).body.decision).toBe('allow')
+    const asked = { ...gateway.question('mcp__docs__read'), tool_use_id: hook.tool_use_id }
+    expect((await gateway.send(asked)).body.decision).toBe('allow')
+    expect((await gateway.send(asked)).body.decision).toBe('allow')
+    const own = await gateway.ask('mcp__mail__sampling_create_message')
+    expect(own).toMatchObject({ decision: 'deny', labels: ['internal'] })
+    const [{ label_sources }] = (
+      await server.call(world.admin.key, 'GET', `/agent-sessions?session_id=${gateway.session}`)
+    ).body.data
+    expect(label_sources).toEqual([{ label: 'internal', from: ['mcp__docs__read'] }])
+  })
+
   test.each(['the hook’s', 'the gateway’s'])('%s session once it is revoked', async (whose) => {
     const [agent, gateway] = [world.agent(), world.agent()]
     await gateway.ask('mcp__fs__stat')
