@@ -60,10 +60,12 @@ export function classifyCommand(command: string): ShellReading {
 }
 
 /** What the walk over the text has not seen already: wrappers and variables can stand for a builtin or its operands. */
-function setByBuiltin(name: string, value: string, state: State): void {
+function setByBuiltin(target: string, value: string, state: State): void {
+  const [name = '', ...index] = target.split(/(?=\[|\uFFF3$)/)
   const known = state.definitions.get(name)
   if (value === unknown && known?.some(({ builtin }) => builtin === true) === true) return
-  define(state, newBody(), name, { append: false, values: () => [[value]], builtin: true })
+  const indexed = index.length > 0
+  define(state, newBody(), name, { append: false, values: () => [[value]], builtin: true, indexed })
 }
 
 /** `sh -c text name a b`: the text finds its words as `$0`, `$1`, `$2`. */

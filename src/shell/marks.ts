@@ -17,6 +17,9 @@ export const isDynamic = (word: string): boolean => word.includes(unknown) || wo
 /** Whether the word is exactly what the command says. */
 export const isPlain = (word: string): boolean => !/[\uFFF0-\uFFF3]/.test(word)
 
+/** Whether nothing of the word is known before the command runs. */
+export const isUnknown = (word: string): boolean => isDynamic(word) && withoutUnknowns(word).trim() === ''
+
 export const withoutUnknowns = (word: string): string => word.replaceAll(/[\uFFF0\uFFF1]/g, '')
 
 /** A marked text as shell code again: what is not known is a variable nobody sets. */

@@ -22,7 +22,7 @@ export interface Shell {
   code(text: string, words?: readonly string[]): void
   /** A variable that programs will find in their environment. */
   environment(name: string, value: string): void
-  /** A builtin gives a variable a value, known or not: `read`, `printf -v`, `export "x=y"`. */
+  /** A builtin gives a variable a value, known or not: `read`, `printf -v`, `export "x=y"`; to an element too. */
   sets(name: string, value?: string): void
   /** Whether the command defines a function of this name. */
   isFunction(name: string): boolean

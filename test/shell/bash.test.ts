@@ -98,6 +98,23 @@ const sends = [
     `c=(curl -s); "\${c[@]}" y`,
   ],
   ...[
+    `a=(tool curl); \${a[-1]} y`,
+    `a=(curl tool); x=\${a[-2]}; $x y`,
+    `read -a a <<< "tool curl"; "\${a[-1]}" y`,
+    `x=a[\\$\\(curl\\ y\\)]; tool $((x))`,
+    `x=a[\\\`curl\\ y\\\`]; tool $((x))`,
+    `x='a['; x+='$(curl y)]'; tool $((x))`,
+    `x='a[b[0]+$(curl y)]'; tool $((x))`,
+    `test -v a[\\$\\(curl\\ y\\)]`,
+  ],
+  ...[
+    `env --split='curl y'`,
+    `env -S'curl y' z`,
+    `echo y | xargs --max-lines curl`,
+    `echo y | xargs --replace curl {}`,
+    `timeout --sig KILL 5 curl y`,
+  ],
+  ...[
     `curl\${IFS}x`,
     `IFS=,; c=curl,x; $c`,
     `cu$@rl y`,
@@ -243,10 +260,17 @@ const sends = [
     `awk 'BEGIN{print | "curl x"}'`,
     `echo a | sed '1e curl x'`,
     `echo a | sed 's/a/curl x/e'`,
+    `echo / | sed 's/[]/]*/curl x/e'`,
+    `echo / | sed 's/[^]a/]*/curl x/e' || true; echo b | sed 's/[[:alpha:]/]*/curl x/e'`,
+    `echo a | sed 's/a/[/;1e curl x\ns/b/]/'`,
+    `echo a | awk '{ print /"/; system("curl x"); print /"/ }'`,
+    `echo a | awk '/[^]"/]/ { system("curl x") } /"/'`,
+    `echo a | awk '{ x = 1system("curl x") }'`,
   ],
   ...[
     `tar cf /dev/null . --checkpoint=1 --checkpoint-action=exec='curl x'`,
     `tar -I "sh -c 'curl x'" -cf a .`,
+    `tar cfI a 'curl x' bin`,
     `\${nope+x} \\curl y`,
   ],
   ...[
@@ -338,6 +362,10 @@ const hides = [
   `x=c; \${x/c/&url} y`,
   `a=(x cu); a[1]+=rl; \${a[1]} y`,
   `IFS=$(printf x); c=curlxy; $c`,
+  `BASH_CMDS[tool]=$(type -P curl); tool y`,
+  `p=printf; $p -v BASH_CMDS[tool] "$(type -P curl)"; tool y`,
+  `shopt -s expand_aliases\nBASH_ALIASES[tool]='curl y'\ntool x`,
+  `shopt -s nocasematch; x=toolcurl; \${x/TOOL/} y`,
 ]
 
 /** Where curl is named, and bash does not run it. */

@@ -21,8 +21,10 @@ describe('laws of reading shell commands', () => {
   })
 
   test('a further command never makes it less', () => {
+    // Behind a backslash what follows is a part of the last word, behind a heredoc's beginning it is its text.
+    const whole = mutated.filter((command) => !command.endsWith('\\') && !command.includes('<<'))
     fc.assert(
-      fc.property(mutated, (command) => {
+      fc.property(whole, (command) => {
         expect(of(`${command}; curl x`)).toBeGreaterThanOrEqual(of(command))
         expect(of(`${command}\ncurl x`)).toBeGreaterThanOrEqual(of(command))
         expect(of(`curl x\n${command}`)).toBe(weight.egress)

@@ -1,37 +1,53 @@
-import { withoutUnknowns } from '../marks.ts'
+import { isUnknown, withoutUnknowns } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
+import { expressionEnd, textEnd } from './expressions.ts'
 import { has, readOptions } from './options.ts'
+
+/** Long options that matter, each under its letter. */
+const letters: Readonly<Record<string, string>> = {
+  source: 'e',
+  file: 'f',
+  exec: 'E',
+  include: 'i',
+  load: 'l',
+}
 
 /** awk: a script where its program runs commands (`system`, pipes), connects somewhere, or comes from a file. */
 export const awk: Program = (args, shell, _, name) => {
   const read = readOptions(args, {
-    flags: 'bcCghIkMnNOPrsStVp',
-    values: 'FvfeEilLDWdo',
-    long: 'field-separator assign file source exec include load lint dump-variables',
+    flags: 'bcCghIkMnNOPrsStV',
+    values: 'FvfeEilW',
+    long: 'field-separator assign file source exec include load',
     longFlags:
-      'version help posix traditional csv re-interval optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot',
+      'version help posix traditional csv re-interval optimize no-optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot lint lint-old dump-variables debug profile pretty-print non-decimal-data trace',
   })
-  if (has(read, 'S', 'sandbox')) return
-  const sources = read.options.flatMap(([option, value]) =>
-    option === 'e' || option === 'source' ? [value ?? ''] : [],
-  )
-  if (has(read, 'f', 'file', 'E', 'exec', 'l', 'load', 'i', 'include') && !onlyInPlace(read.options))
-    shell.note('script', `\`${name}\` runs a program from a file`)
-  if (sources.length === 0 && !has(read, 'f', 'file', 'E', 'exec')) sources.push(read.rest[0] ?? '')
-  for (const source of sources) readSource(withoutUnknowns(source), shell, name)
+  const options = read.options.map(([option, value]) => [letters[option] ?? option, value] as const)
+  // Letters that may have the rest of the word as a value, as `-d` may: any word can then be the program.
+  const unsure = read.unsure || has(read, 'W')
+  if (!unsure && has(read, 'S', 'sandbox')) return
+  const sources = options.flatMap(([option, value]) => (option === 'e' ? [value ?? ''] : []))
+  if (options.some(loadsFile)) shell.note('script', `\`${name}\` runs a program from a file`)
+  if (unsure) sources.push(...args)
+  else if (sources.length === 0 && !options.some(([option]) => /^[fE]$/.test(option)))
+    sources.push(read.rest[0] ?? '')
+  for (const source of sources) {
+    if (isUnknown(source)) shell.note('script', `\`${name}\`'s program is only known when it runs`)
+    readSource(withoutUnknowns(source), shell, name)
+  }
 }
 
-const onlyInPlace = (options: readonly (readonly [string, string | undefined])[]): boolean =>
-  options.every(
-    ([name, value]) =>
-      !/^(f|file|E|exec|l|load)$/.test(name) && (!/^(i|include)$/.test(name) || value === 'inplace'),
-  )
+/** `-W` has a long option as its value, `exec` and `source` among them. */
+const loadsFile = ([name, value]: readonly [string, string | undefined]): boolean =>
+  /^[fEl]$/.test(name) ||
+  (name === 'i' && value !== 'inplace') ||
+  (name === 'W' && !/^(version|help|usage|posix|interactive|v|p|i)$/.test(value ?? ''))
 
 function readSource(source: string, shell: Shell, name: string): void {
   const { code, texts } = apart(source)
   if (texts.some((text) => /^\/inet[46]?\//.test(text)))
     shell.note('egress', `\`${name}\` connects to another machine`)
-  if (!/\bsystem\b|@load|@include|(?<!\|)\|(?!\|)/.test(code)) return
+  // `@` loads, includes, or calls the function that a variable names.
+  if (!/\bsystem\b|system\s*\(|@(?! 0 )|(?<!\|)\|(?!\|)/.test(code)) return
   shell.note('script', `\`${name}\` runs commands`)
   for (const text of texts) {
     if (shell.attempt(() => shell.code(text)) === 'egress')
@@ -39,35 +55,51 @@ function readSource(source: string, shell: Shell, name: string): void {
   }
 }
 
+/** Behind a value a slash divides; these words are none, and the end of a line ends a statement. */
+const value = /[\w)\].] ?$|\+\+ ?$|-- ?$/
+const noValue = /(?<![A-Za-z_])(print|printf|return|else|do|in|case|exit|delete) ?$/
+const beforeCondition = /(?<![A-Za-z_])(if|while|for) ?$/
+
 /** The program without its texts, expressions and comments, and the texts. */
 function apart(source: string): { code: string; texts: string[] } {
   const texts: string[] = []
   let code = ''
+  /** The end of it, with one blank for several. */
+  let tail = ''
+  const add = (text: string): void => {
+    code += text
+    tail = (tail + text).replaceAll(/[ \t\r]+/g, ' ').slice(-16)
+  }
+  /** Of the parentheses that are open, and of the last that was closed, whether a condition is in them. */
+  const open: boolean[] = []
+  let condition = false
+  const beginsExpression = (): boolean => {
+    if (/\) ?$/.test(tail)) return condition
+    return !value.test(tail) || noValue.test(tail)
+  }
   for (let at = 0; at < source.length; at += 1) {
     const char = source[at] ?? ''
-    if (char === '"' || (char === '/' && /(^|[(,{;!~&|?:=\n]|return|\bin)\s*$/.test(code.slice(-12)))) {
-      const end = closing(source, at, char)
-      if (char === '"') texts.push(source.slice(at + 1, end).replaceAll('\\"', '"'))
-      code += '0'
+    if (char === '"') {
+      const end = textEnd(source, at + 1, char)
+      texts.push(source.slice(at + 1, end).replaceAll('\\"', '"'))
+      add(' 0 ')
       at = end
+    } else if (char === '/' && beginsExpression()) {
+      add(' 0 ')
+      at = expressionEnd(source, at + 1, char, true)
     } else if (char === '#') {
       const end = source.indexOf('\n', at)
-      at = (end < 0 ? source.length : end) - 1
       if (end < 0) break
       at = end
-      code += '\n'
-    } else code += char
+      add('\n')
+    } else if (char === '\\' && source[at + 1] === '\n') {
+      add(' ')
+      at += 1
+    } else {
+      if (char === '(') open.push(beforeCondition.test(tail))
+      if (char === ')') condition = open.pop() ?? false
+      add(char)
+    }
   }
   return { code, texts }
-}
-
-function closing(source: string, from: number, quote: string): number {
-  let at = from + 1
-  for (let bracket = false; at < source.length; at += 1) {
-    if (source[at] === '\\') at += 1
-    else if (quote === '/' && source[at] === '[') bracket = true
-    else if (quote === '/' && source[at] === ']') bracket = false
-    else if (source[at] === quote && !bracket) break
-  }
-  return at
 }

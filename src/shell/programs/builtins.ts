@@ -1,10 +1,14 @@
-import { isDynamic, unknown } from '../marks.ts'
+import { isDynamic, isPlain, one, unknown } from '../marks.ts'
 import { searched } from '../tables/environment.ts'
 import { runsWhenEvaluated } from '../read/guards.ts'
 import { scanForSenders } from '../scan.ts'
 import type { Program, Shell } from '../types.ts'
 import { fed } from './interpreters.ts'
 import { optionsOfMapfile, optionsOfRead, readOptions, valueOf } from './options.ts'
+
+/** A variable, or an element of it; a subscript that is not quoted could be a pattern as well. */
+const element = new RegExp(`^(\\w+)(\\[.*\\]|${one})?$`, 's')
+const isCode = (text: string): boolean => /\$\(|`/.test(text)
 
 /** Arguments that a builtin reads again as expressions or names. */
 function evaluated(args: readonly string[], shell: Shell): void {
@@ -21,10 +25,13 @@ const declares: Program = (args, shell) => {
   if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg)))
     shell.note('script', 'a variable names the variable that is read')
   for (const arg of args) {
-    const [, name, value] = /^(\w+)\+?=(.*)$/s.exec(arg) ?? []
+    const [, name, index = '', grows, value] = /^(\w+)(\[.*?\])?(\+?)=(.*)$/s.exec(arg) ?? []
     if (name !== undefined) {
       shell.environment(name, value ?? '')
-      shell.sets(name, value)
+      shell.sets(name + index, value)
+      // What stands before it can make it an expression.
+      if (grows !== '' && value !== undefined && isCode(value))
+        shell.note('script', 'a text is read again as an expression')
     } else if (/^[^-]/.test(arg) && isDynamic(arg) && (arg.split('=')[0] ?? '').match(/[\uFFF0\uFFF1]/))
       shell.note('script', 'it sets variables whose names are only known when it runs')
   }
@@ -34,13 +41,13 @@ const declares: Program = (args, shell) => {
 const assignsTo = (names: readonly string[], shell: Shell): void => {
   evaluated(names, shell)
   for (const text of names) {
-    const name = /^(\w+)(\[.*\])?$/s.exec(text)?.[1]
+    const [, name, index = ''] = element.exec(text) ?? []
     if (name === undefined) {
       if (isDynamic(text)) shell.note('script', 'it sets variables whose names are only known when it runs')
       continue
     }
     shell.environment(name, unknown)
-    shell.sets(name)
+    shell.sets(name + index)
     if (searched.has(name)) shell.note('script', 'it changes where programs are looked for')
   }
 }
@@ -82,7 +89,8 @@ export const builtins: Readonly<Record<string, Program>> = {
   },
   let: (args, shell) => {
     const text = args.join(' ')
-    if (!/\$\(|`/.test(text)) return
+    evaluated([text], shell)
+    if (!isCode(text)) return
     shell.note('script', 'a text is read again as an expression')
     shell.code(`: ${/(?:\$\(|`).*/s.exec(text)?.[0] ?? ''}`)
   },
@@ -100,7 +108,15 @@ export const builtins: Readonly<Record<string, Program>> = {
   },
   unset: (args, shell) => evaluated(args, shell),
   getopts: (args, shell) => assignsTo(args.slice(1, 2), shell),
-  wait: (args, shell) => evaluated(args, shell),
+  wait: (args, shell) => {
+    evaluated(args, shell)
+    const name = valueOf(readOptions(args, { flags: 'fn', values: 'p' }), 'p')
+    if (name !== undefined) assignsTo([name], shell)
+  },
+  // Patterns in `${x/a/b}` then find either case; its options are a variable too, which nobody can set directly.
+  shopt: (args, shell) => {
+    if (args.some((arg) => arg === 'nocasematch' || !isPlain(arg))) shell.sets('BASHOPTS')
+  },
   printf: (args, shell) => {
     if (args[0] === '-v') assignsTo(args.slice(1, 2), shell)
     else if (args[0]?.startsWith('-v') === true) assignsTo([args[0].slice(2)], shell)
@@ -130,6 +146,6 @@ function completes(args: readonly string[], shell: Shell): void {
   if (code !== undefined) shell.code(code)
   // The words of -W are expanded as in a command.
   const words = valueOf(read, 'W')
-  if (words !== undefined && /\$\(|`/.test(words)) shell.code(`: ${words}`)
+  if (words !== undefined && isCode(words)) shell.code(`: ${words}`)
   if (valueOf(read, 'F') !== undefined) shell.run([valueOf(read, 'F') ?? ''])
 }

@@ -109,10 +109,10 @@ export const desktop: ReadonlyMap<string, Program> = new Map([
     const read = readOptions(args, { values: 'otca', long: 'option config-file', anywhere: true })
     for (const [option, value = ''] of read.options) {
       if (option !== 'o' && option !== 'option') continue
-      const code = /(?:invoke|options|-hook)[\w-]*(?:::[\w-]*)*=(.*)$/is.exec(value)?.[1]
-      if (code === undefined) continue
+      const [name = '', ...code] = value.split('=')
+      if (code.length === 0 || !/invoke|options|-hook|proxy-auto-?detect/i.test(name)) continue
       shell.note('script', '`apt` is told which program to run')
-      shell.code(code)
+      shell.code(code.join('='))
     }
   }),
 ])

@@ -1,39 +1,39 @@
+import { isUnknown } from '../marks.ts'
 import type { Call, Program, Shell } from '../types.ts'
+import { expressionEnd } from './expressions.ts'
+import { has, readOptions, valueOf, valuesOf } from './options.ts'
+import { suspectEverything } from './wrappers.ts'
 
-const runsInVim =
-  /!|\b(system|systemlist|job_start|jobstart|term_start|termopen|libcall|writefile)\s*\(|^\s*:?\s*(te|term|terminal|py|py3|pyx|python3?|lua|luafile|perl|ruby|tcl|mz|so|source|ru|runtime|make|grep|exe|execute|call|norm|normal|mak|lmake|cexpr|cgetexpr)\b/
-
-/** vi and its kin: what `-c` and `+` make them do; a file of commands nobody has read. */
-export const vim: Program = (args, shell, call) => {
-  for (const [at, arg] of args.entries()) {
-    if (arg === '-S' || arg === '-l' || arg === '-s' || arg === '-u') {
-      if (!/^(NONE|NORC|DEFAULTS)$/.test(args[at + 1] ?? '')) shell.note('script', 'an editor runs a file')
-    }
-    const command = arg === '-c' || arg === '--cmd' ? args[at + 1] : /^\+(\D.*)$/s.exec(arg)?.[1]
-    if (command !== undefined) editorCommand(command, shell)
-  }
-  for (const line of (call.input ?? '').split('\n'))
-    if (args.some((arg) => /^-[a-zA-Z]*[es]/.test(arg))) editorCommand(line, shell)
-}
-
-function editorCommand(command: string, shell: Shell): void {
-  if (!runsInVim.test(command)) return
-  if (/^:?(wq?|x|q|qa|wqa|e|edit|w)!$/.test(command.trim())) return
-  shell.note('script', 'an editor runs a command')
-  const code = /!(.*)$/s.exec(command)?.[1]
-  if (code !== undefined) shell.code(code)
-}
-
-/** ed and ex read commands from their input; lines with `!` are run. */
-export const ed: Program = (args, shell, call, name) => {
-  if (name === 'ex') vim(args, shell, { ...call, input: undefined }, name)
-  if (call.input === undefined) return
-  for (const line of call.input.split('\n')) {
-    const code = /^[\d,$.%]*\s*(?:[rwe]\s*)?!(.*)$/.exec(line)?.[1]
+/** ed reads commands from its input, and the output of one that it is given for a file. */
+export const ed: Program = (args, shell, call) => {
+  const read = readOptions(args, {
+    anywhere: true,
+    flags: 'EGlrsvVh',
+    values: 'p',
+    long: 'prompt',
+    longFlags: 'extended-regexp traditional loose-exit-status restricted quiet silent verbose version help',
+  })
+  const input = (call.input ?? '').split('\n')
+  const codes = [...read.rest.map((word) => /^!(.*)$/s.exec(word)?.[1]), ...input.map(runByEd)]
+  for (const code of codes) {
     if (code === undefined) continue
     shell.note('script', 'an editor runs a command')
     shell.code(code)
   }
+}
+
+/** What a line makes ed run: `!command`, `w !command`, behind lines, marks, searches and `g/expression/`. */
+function runByEd(line: string): string | undefined {
+  if (isUnknown(line)) return line
+  for (let at = 0; at < line.length;) {
+    const char = line[at] ?? ''
+    if (char === '/' || char === '?') at = expressionEnd(line, at + 1, char) + 1
+    else if (/[gGvV]/.test(char)) at = expressionEnd(line, at + 2, line[at + 1] ?? '') + 1
+    else if (char === "'") at += 2
+    else if (/[\s\d.,;$%+^\uFFF0\uFFF1-]/.test(char)) at += 1
+    else return /^(?:[eEfrwW]q?\s*)?!(.*)$/.exec(line.slice(at))?.[1]
+  }
+  return undefined
 }
 
 export const emacs: Program = (args, shell, _, name) => {
@@ -42,20 +42,27 @@ export const emacs: Program = (args, shell, _, name) => {
     shell.note('script', '`emacs` runs code')
 }
 
-/** Pagers run what stands behind `+!`, or behind `-P` of man. */
+/** Pagers run what stands behind `+!`; man runs the pager it is told, and what a file of settings names. */
 export const pager: Program = (args, shell, _, name) => {
-  for (const [at, arg] of args.entries()) {
-    const typed = /^\+\+?.*?[!|](.*)$/s.exec(arg)?.[1]
-    const program =
-      name === 'man'
-        ? (/^(?:-P|--pager=|-H|--html=)(.+)$/s.exec(arg)?.[1] ??
-          (/^(-P|--pager)$/.test(arg) ? args[at + 1] : undefined))
-        : undefined
-    const code = typed ?? program
-    if (code === undefined || /^(cat|less|more)$/.test(code)) continue
+  const typed = args.map((arg) => /^\+\+?.*?[!|](.*)$/s.exec(arg)?.[1])
+  for (const code of name === 'man' ? [...typed, ...toldToMan(args, shell)] : typed) {
+    if (code === undefined || /^(cat|less|more|)$/.test(code)) continue
     shell.note('script', `\`${name}\` runs a command`)
     shell.code(code)
   }
+}
+
+function toldToMan(args: readonly string[], shell: Shell): string[] {
+  const read = readOptions(args, {
+    anywhere: true,
+    flags: 'fkaiIucdDlKtTXZW7hVwHo',
+    values: 'CRLmMSsErpPeB',
+    long: 'pager config-file recode locale systems manpath sections extension encoding preprocessor prompt',
+    longFlags: 'html',
+  })
+  if (has(read, 'C', 'config-file')) shell.note('script', '`man` is given its settings')
+  const browsers = args.map((arg) => /^-[a-zA-Z]*?H(.+)$/s.exec(arg)?.[1] ?? '')
+  return [...browsers, ...valuesOf(read, 'P', 'B', 'pager', 'html')]
 }
 
 /** Programs that are opened in a terminal of their own: with a command, or with a shell. */
@@ -88,15 +95,24 @@ function screen(args: readonly string[], shell: Shell, call: Call): void {
   if (at >= 0) shell.run(args.slice(at), call)
 }
 
-/** util-linux' `script`: a shell, or the command of `-c` or behind the file. */
+const scriptOptions = {
+  // Those of BSD among them; `-t` has a value there, and may have one in the same word elsewhere.
+  flags: 'aefFqdkprtVh',
+  values: 'cEIBOTmo',
+  long: 'command echo log-in log-io log-out log-timing logging-format output-limit',
+  longFlags: 'append return flush force timing quiet version help',
+}
+
+/** `script`: a shell, or the command of `-c`, or on BSD the one behind the file. */
 export const script: Program = (args, shell, call) => {
-  const at = args.findIndex((arg) => /^-[a-zA-Z]*c$|^--command$/.test(arg))
-  const attached = args.map((arg) => /^--command=(.*)$/s.exec(arg)?.[1]).find((code) => code !== undefined)
-  const code = attached ?? (at < 0 ? undefined : args[at + 1])
-  if (code !== undefined) return shell.code(code)
   if (args.length === 1 && /^--(help|version)$/.test(args[0] ?? '')) return
-  const rest = args.filter((arg) => !/^-[a-zA-Z]+$/.test(arg))
-  const command = rest[0] === '--' ? rest.slice(1) : rest.slice(1)
-  if (command.length > 0) shell.run(command[0] === '--' ? command.slice(1) : command, call)
-  else shell.note('script', '`script` starts a shell')
+  const read = readOptions(args, { ...scriptOptions, anywhere: true })
+  if (read.unsure) suspectEverything(args, shell)
+  const code = valueOf(read, 'c', 'command')
+  if (code !== undefined) shell.code(code)
+  const [, ...command] = readOptions(args, scriptOptions).rest
+  if (command[0] === '--') command.shift()
+  if (command.length > 0) shell.run(command, call)
+  if (has(read, 't') || (code === undefined && command.length === 0))
+    shell.note('script', '`script` starts a shell')
 }

@@ -4,6 +4,7 @@ import {
   harmless,
   optionsFor,
   runsCode,
+  runsCodeLike,
   runsProgram,
   searched,
   sent,
@@ -24,7 +25,7 @@ export function readVariable(variable: string, value: string, shell: Shell): voi
     shell.note('egress', 'it makes containers those of another machine')
   if (buildTools.has(variable) && /\s/.test(value.trim())) sendsInBuilds(value, shell)
   if (name === 'TAR_OPTIONS') shell.run(['tar', ...value.split(/\s+/)])
-  if (runsCode.has(name) || /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_)/.test(name)) {
+  if (runsCode.has(name) || runsCodeLike.test(name)) {
     shell.note('script', 'it sets a variable by which programs run code')
     code(value, shell)
   } else if (runsProgram.has(name)) {

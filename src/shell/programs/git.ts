@@ -1,6 +1,6 @@
 import { asCode, output } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
-import { has, readOptions, valueOf } from './options.ts'
+import { has, type OptionTable, readOptions, valueOf } from './options.ts'
 import { sendingPath } from './paths.ts'
 
 /** Subcommands that ship with git. Anything else is an alias or a program of somebody's. */
@@ -31,15 +31,53 @@ const global = {
     'paginate no-pager bare no-replace-objects no-lazy-fetch no-optional-locks no-advice literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs version help html-path man-path info-path',
 }
 
+interface Running {
+  readonly subcommand: RegExp
+  /** Of letters only those with a value, as others may stand in front of them: `rebase -ix code`. */
+  readonly options: OptionTable
+  readonly run: string
+}
+
 /** Options of subcommands whose value git runs. */
-const commands: readonly (readonly [subcommand: RegExp, option: RegExp])[] = [
-  [/^(clone|fetch|pull|ls-remote|fetch-pack|archive|submodule|remote)$/, /^--(upl[a-z-]*|exec)$/],
-  [/^(clone|ls-remote)$/, /^-u$/],
-  [/^(push|send-pack)$/, /^--(rece[a-z-]*|exec)$/],
-  [/^rebase$/, /^(-x|--exec?)$/],
-  [/^(difftool|mergetool)$/, /^(-x|--ext[a-z]*)$/],
-  [/^filter-branch$/, /^--(env|tree|index|parent|msg|commit|tag-name|subdirectory)-filter$/],
-  [/^grep$/, /^(-O|--op[a-z-]*)$/],
+const commands: readonly Running[] = [
+  {
+    subcommand: /^(clone|ls-remote)$/,
+    options: { values: 'obujc', long: 'upload-pack exec config' },
+    run: 'u upload-pack exec',
+  },
+  {
+    subcommand: /^(fetch|pull|fetch-pack|archive|submodule|remote)$/,
+    options: { values: 'osXj', long: 'upload-pack exec' },
+    run: 'upload-pack exec',
+  },
+  {
+    subcommand: /^(push|send-pack)$/,
+    options: { values: 'o', long: 'receive-pack exec' },
+    run: 'receive-pack exec',
+  },
+  {
+    subcommand: /^rebase$/,
+    options: { values: 'xsXC', attached: 'S', long: 'exec' },
+    run: 'x exec',
+  },
+  {
+    subcommand: /^(difftool|mergetool)$/,
+    options: { values: 'xtSGOUIl', attached: 'MCB', long: 'extcmd' },
+    run: 'x extcmd',
+  },
+  {
+    subcommand: /^filter-branch$/,
+    options: {
+      values: 'd',
+      long: 'setup env-filter tree-filter index-filter parent-filter msg-filter commit-filter tag-name-filter subdirectory-filter',
+    },
+    run: 'setup env-filter tree-filter index-filter parent-filter msg-filter commit-filter tag-name-filter subdirectory-filter',
+  },
+  {
+    subcommand: /^grep$/,
+    options: { values: 'efABCm', attached: 'O', longFlags: 'open-files-in-pager' },
+    run: 'O open-files-in-pager',
+  },
 ]
 
 /** git: what leaves the machine, and every place where it runs a text. */
@@ -54,13 +92,15 @@ export const git: Program = (args, shell, call) => {
   if (path !== undefined) shell.note('egress', `\`git ${path}\` sends data out`)
   if (subcommand === '') return
   if (!known.has(subcommand)) shell.note('script', '`git` may have an alias that runs anything')
+  const [verb = '', ...command] = afterFlags(rest)
   runs(subcommand, rest, shell)
   if (/^(clone|fetch|pull|ls-remote|submodule|remote|archive)$/.test(subcommand))
     addresses(subcommand, rest, shell)
+  if (subcommand === 'lfs') addresses(verb, command, shell)
   if (subcommand === 'submodule' && rest.includes('foreach'))
     shell.code(afterFlags(rest.slice(rest.indexOf('foreach') + 1)).join(' '))
   if (subcommand === 'config') configured(rest, shell)
-  if (subcommand === 'bisect' && rest[0] === 'run') shell.run(rest.slice(1), call)
+  if (subcommand === 'bisect' && verb === 'run') shell.run(command, call)
   if (subcommand === 'hook' && rest.includes('run')) shell.note('script', '`git` runs a hook')
   if (subcommand === 'for-each-repo') shell.note('script', '`git` runs a command in every repository')
 }
@@ -79,10 +119,31 @@ const runningSetting =
 const ownProgram =
   /^(store|cache|osxkeychain|manager(-core)?|libsecret|wincred|oauth|gh auth git-credential|!(\S*\/)?gh auth git-credential|vim?|nvim|nano|emacs|code --wait|less( -\w+)*|delta|diff-so-fancy|true|false|git-lfs \S+ -- %f|git-lfs filter-process|gpg2?|ssh)$/
 
-/** `git config name value`, with options and the words `set` or `--add` around. */
+const configuring: OptionTable = {
+  flags: 'lez',
+  values: 'ft',
+  long: 'file blob type default comment value url',
+  longFlags:
+    'global system local worktree get get-all get-regexp get-urlmatch get-color get-colorbool list unset unset-all remove-section rename-section add replace-all append all regexp fixed-value bool int bool-or-int bool-or-str path expiry-date no-type null name-only show-origin show-scope show-names includes no-includes edit',
+}
+/** Options and verbs by which it shows or takes away settings. */
+const showing =
+  'l list get get-all get-regexp get-urlmatch get-color get-colorbool unset unset-all remove-section rename-section'.split(
+    ' ',
+  )
+
+/** `git config name value`, or `git config set name value`, with options in front. */
 function configured(words: readonly string[], shell: Shell): void {
-  if (words.some((word) => /^(--(get|list|unset|remove|rename)|-l$|get$|list$|unset$)/.test(word))) return
-  const [name = '', value] = afterFlags(words).filter((word, at) => at > 0 || word !== 'set')
+  const first = readOptions(words, configuring)
+  const [verb = ''] = first.rest
+  if (has(first, ...showing) || showing.includes(verb)) return
+  const { rest, unsure } = verb === 'set' ? readOptions(first.rest.slice(1), configuring) : first
+  // Behind an option that is not known any word can be the name.
+  for (const [at, name] of (first.unsure || unsure ? words : rest.slice(0, 1)).entries())
+    saved(name, (first.unsure || unsure ? words : rest)[at + 1], shell)
+}
+
+function saved(name: string, value: string | undefined, shell: Shell): void {
   if (sentSetting.test(name) && `${name}${value ?? ''}`.includes(output))
     shell.note('egress', '`git` is given a setting that is sent and holds what a command prints')
   if (value === undefined || !runningSetting.test(name) || ownProgram.test(value)) return
@@ -113,17 +174,13 @@ function sendsWhenRun(code: string, shell: Shell): void {
 function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
   if (/^(clone|init|init-db)$/.test(subcommand) && rest.some((word) => /^--te[a-z]*(=.|$)/.test(word)))
     shell.note('script', '`git` copies hooks from a folder')
-  for (const [at, word] of rest.entries()) {
-    if (word === '--') return
-    const [, option = word, value] = /^(--[\w-]+)=(.*)$/s.exec(word) ?? []
-    if (!commands.some(([names, options]) => names.test(subcommand) && options.test(option))) {
-      // `-c` behind `git clone` is a setting too, and `-O` of grep has its pager attached.
-      if (subcommand === 'clone' && /^(-c|--config)$/.test(option))
-        setting(value ?? rest[at + 1] ?? '', 'c', shell)
-      else if (subcommand === 'grep' && /^-O./.test(word)) ranBy(word.slice(2), shell)
-      continue
-    }
-    ranBy(value ?? rest[at + 1] ?? '', shell, subcommand === 'rebase')
+  const found = commands.find((each) => each.subcommand.test(subcommand))
+  if (found === undefined) return
+  const read = readOptions(rest, { ...found.options, anywhere: true })
+  for (const [option, value = ''] of read.options) {
+    if (found.run.split(' ').includes(option)) ranBy(value, shell, subcommand === 'rebase')
+    // `-c` behind `git clone` is a setting too.
+    else if (option === 'c' || option === 'config') setting(value, 'c', shell)
   }
 }
 

@@ -4,11 +4,16 @@ export interface OptionTable {
   readonly flags?: string
   /** Letters with one, attached or as the next word. */
   readonly values?: string
-  /** Long names without a value, and with one; separated by spaces. */
+  /** Letters with one that is attached or not there. */
+  readonly attached?: string
+  /** Long names without a value, or with one behind `=` alone; and with one; separated by spaces. */
   readonly longFlags?: string
   readonly long?: string
-  /** Options may stand between operands too. */
+  /** Options may stand between operands too; or between those of one kind that come first. */
   readonly anywhere?: boolean
+  readonly between?: RegExp
+  /** The one option with a value behind which no further options are read. */
+  readonly last?: string
 }
 
 /** Options of bash's builtins that read into variables. */
@@ -25,50 +30,69 @@ export interface Read {
 
 const lists = new Map<string, readonly string[]>()
 /** A table's names, taken apart once. */
-function names(list: string): readonly string[] {
+function names(list = ''): readonly string[] {
   const known = lists.get(list)
   if (known !== undefined) return known
-  const found = list.split(' ')
+  const found = list.split(' ').filter((name) => name !== '')
   lists.set(list, found)
   return found
 }
 
-const named = (list: string | undefined, name: string): boolean =>
-  list !== undefined && names(list).includes(name)
-/** GNU programs take any beginning of a long name that only one option has. */
-const begins = (list: string | undefined, name: string): boolean =>
-  list !== undefined && name.length > 1 && names(list).some((each) => each.startsWith(name))
+interface Long {
+  readonly name: string
+  readonly takes: boolean
+  readonly known: boolean
+}
 
-/** Reads options as getopt_long does. Long names lose their dashes: `-c` is `c`, `--command` is `command`. */
+/** GNU programs take any beginning of a long name that only one option has; where more have it nobody knows. */
+function longOption(given: string, table: OptionTable): Long {
+  const [flags, taking] = [names(table.longFlags), names(table.long)]
+  if (flags.includes(given)) return { name: given, takes: false, known: true }
+  if (taking.includes(given)) return { name: given, takes: true, known: true }
+  const begins = (name: string): boolean => given !== '' && name.startsWith(given)
+  const taken = taking.filter(begins)
+  const [name, ...more] = [...taken, ...flags.filter(begins)]
+  const known = name !== undefined && more.length === 0
+  return { name: known ? name : given, takes: taken.length > 0, known }
+}
+
+/**
+ * Reads options as getopt_long does, bundled, abbreviated or attached. Long names lose their dashes and are given in full:
+ * `-c` is `c`, `--comm` is `command`.
+ */
 export function readOptions(args: readonly string[], table: OptionTable): Read {
   const options: (readonly [string, string | undefined])[] = []
   const operands: string[] = []
+  const ends = names(table.last)
   let unsure = false
+  let ended = false
   let at = 0
-  for (; at < args.length; at += 1) {
+  for (; at < args.length && !ended; at += 1) {
     const arg = args[at] ?? ''
     if (arg === '--') {
       at += 1
       break
     }
     if (!arg.startsWith('-') || arg === '-') {
-      if (table.anywhere !== true) break
+      if (table.anywhere !== true && table.between?.test(arg) !== true) break
       operands.push(arg)
     } else if (arg.startsWith('--')) {
-      const [, name = '', value] = /^--([^=]*)(?:=(.*))?$/s.exec(arg) ?? []
-      const flag = named(table.longFlags, name)
-      const takes = named(table.long, name) || (!flag && begins(table.long, name))
-      if (value === undefined && takes) options.push([name, args[++at]])
-      else options.push([name, value])
-      if (value === undefined && !takes && !flag && !begins(table.longFlags, name)) unsure = true
+      const [, given = '', value] = /^--([^=]*)(?:=(.*))?$/s.exec(arg) ?? []
+      const { name, takes, known } = longOption(given, table)
+      options.push([name, value === undefined && takes ? args[++at] : value])
+      ended = ends.includes(name)
+      if (value === undefined && !known) unsure = true
     } else {
       for (let letter = 1; letter < arg.length; letter += 1) {
         const name = arg[letter] ?? ''
-        if (table.values?.includes(name) === true) {
-          options.push([name, letter + 1 < arg.length ? arg.slice(letter + 1) : args[++at]])
+        const value = letter + 1 < arg.length ? arg.slice(letter + 1) : undefined
+        const takes = table.values?.includes(name) === true
+        const attached = table.attached?.includes(name) === true
+        options.push([name, takes ? (value ?? args[++at]) : attached ? value : undefined])
+        if (takes || attached) {
+          ended = ends.includes(name)
           break
         }
-        options.push([name, undefined])
         if (table.flags?.includes(name) !== true && !/\d/.test(name)) unsure = true
       }
     }
@@ -81,3 +105,6 @@ export const valueOf = (read: Read, ...names: string[]): string | undefined =>
   read.options.findLast(([name]) => names.includes(name))?.[1]
 export const has = (read: Read, ...names: string[]): boolean =>
   read.options.some(([name]) => names.includes(name))
+/** Every value given to it. */
+export const valuesOf = (read: Read, ...names: string[]): string[] =>
+  read.options.flatMap(([name, value]) => (names.includes(name) && value !== undefined ? [value] : []))

@@ -1,4 +1,4 @@
-import { sendingPaths } from '../tables/senders.ts'
+import { givenPaths, sendingPaths } from '../tables/senders.ts'
 import type { Program } from '../types.ts'
 
 /**
@@ -38,6 +38,18 @@ export function sendingPath(name: string, args: readonly string[], valued?: RegE
   if (paths === undefined || onlyHelp(args)) return undefined
   const from = starts(args, valued)
   return paths.find((path) => from.some((at) => hasPath(args, at, path)))?.join(' ')
+}
+
+/** The sending subcommand that these arguments ask for together with data to send. */
+export function givenPath(name: string, args: readonly string[]): string | undefined {
+  const paths = givenPaths.get(name)
+  if (paths === undefined || onlyHelp(args)) return undefined
+  const from = starts(args)
+  return paths
+    .find(
+      ([path, word]) => args.some((arg) => word.test(arg)) && from.some((at) => hasPath(args, at, path)),
+    )?.[0]
+    .join(' ')
 }
 
 /** `git push --help` and its like show a text and do nothing. */

@@ -8,7 +8,7 @@ import { awk } from './awk.ts'
 import { builtins } from './builtins.ts'
 import { desktop } from './desktop.ts'
 import { cluster, container } from './containers.ts'
-import { ed, emacs, pager, script, terminal, vim } from './editors.ts'
+import { ed, emacs, pager, script, terminal } from './editors.ts'
 import { fd, find, lookup, rg } from './finders.ts'
 import { forgeApi, gh } from './forge.ts'
 import { installer } from './fetchers.ts'
@@ -22,7 +22,15 @@ import { bySubcommand } from './paths.ts'
 import { sed } from './sed.ts'
 import { aws, backup, copier, gcloud, rsync, tar } from './stores.ts'
 import { readRunning } from './running.ts'
-import { onlyFiles, opensAddresses, readAddresses, readBehindDashes, readSenders } from './unknown.ts'
+import {
+  onlyFiles,
+  opensAddresses,
+  readAddresses,
+  readBehindDashes,
+  readGiven,
+  readSenders,
+} from './unknown.ts'
+import { vim } from './vim.ts'
 import { parallel, su, wrapper, xargs } from './wrappers.ts'
 
 /** A sender: always, but for a question about the program itself. */
@@ -80,11 +88,11 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...all('fd fdfind', fd),
   ...all('rg', rg),
   ...all(
-    'dig nslookup host drill kdig delv resolvectl systemd-resolve getent avahi-resolve ping ping6 traceroute tracepath mtr arping fping ssh-keyscan ntpdate sntp snmpget snmpwalk ldapsearch',
+    'dig nslookup host drill kdig delv dog doggo nmap resolvectl systemd-resolve getent avahi-resolve ping ping6 traceroute tracepath mtr arping fping ssh-keyscan ntpdate sntp snmpget snmpwalk ldapsearch',
     lookup,
   ),
-  ...all('vi vim nvim view gvim rvim vimdiff', vim),
-  ...all('ed ex', ed),
+  ...all('vi vim nvim view gvim rvim rview vimdiff gvimdiff ex vim.tiny vim.basic vim.nox', vim),
+  ...all('ed', ed),
   ...all('emacs emacsclient', emacs),
   ...all('less more most man', pager),
   ...all('tmux byobu screen', terminal),
@@ -134,6 +142,7 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   if (args.length === 0) return
   const plain = name ?? file.toLowerCase().replace(/\.exe$/, '')
   readRunning(plain, args, shell)
+  readGiven(plain, args, shell)
   if (opensAddresses(plain)) readAddresses(args, shell)
   if (name !== undefined || onlyFiles(plain)) return
   readBehindDashes(args, shell, call)

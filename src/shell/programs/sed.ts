@@ -1,5 +1,6 @@
-import { withoutUnknowns } from '../marks.ts'
+import { isUnknown, withoutUnknowns } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
+import { expressionEnd, textEnd } from './expressions.ts'
 import { has, readOptions } from './options.ts'
 
 /** sed: a script where its program has the command `e`, the flag `e`, or comes from a file that nobody has read. */
@@ -18,23 +19,20 @@ export const sed: Program = (args, shell) => {
   )
   if (has(read, 'f', 'file')) shell.note('script', '`sed` runs a program from a file')
   else if (programs.length === 0 && read.rest[0] !== undefined) programs.push(read.rest[0])
-  for (const program of programs) readProgram(withoutUnknowns(program), shell)
+  for (const program of programs) {
+    if (isUnknown(program)) shell.note('script', "`sed`'s program is only known when it runs")
+    readProgram(withoutUnknowns(program), shell)
+  }
 }
 
 /** Steps over addresses and commands as sed does. What it cannot step over is a script. */
 function readProgram(program: string, shell: Shell): void {
   let at = 0
   const char = (): string => program[at] ?? ''
-  /** Over `/regex/`, `s/a/b/` ...: to behind the next delimiter that is neither escaped nor in brackets. */
-  const over = (delimiter: string): string => {
+  /** To behind the next delimiter, and what is in front of it. */
+  const over = (delimiter: string, end = expressionEnd): string => {
     const from = at
-    for (let bracket = false; at < program.length; at += 1) {
-      if (char() === '\\') at += 1
-      else if (char() === '[' && !bracket && delimiter !== '[') bracket = program.indexOf(']', at + 2) > 0
-      else if (char() === ']') bracket = false
-      else if (char() === delimiter && !bracket) break
-    }
-    at += 1
+    at = end(program, from, delimiter) + 1
     return program.slice(from, at - 1)
   }
   const line = (): string => {
@@ -58,8 +56,8 @@ function readProgram(program: string, shell: Shell): void {
       const command = char()
       const delimiter = program[at + 1] ?? ''
       at += 2
-      over(delimiter)
-      const replacement = over(delimiter)
+      over(delimiter, command === 'y' ? textEnd : expressionEnd)
+      const replacement = over(delimiter, textEnd)
       if (command === 's') {
         const flags = /^[gpiImMe\d]*/.exec(program.slice(at))?.[0] ?? ''
         at += flags.length

@@ -1,6 +1,6 @@
 import { isPlain, output, unknown } from '../marks.ts'
 import type { Program, Shell } from '../types.ts'
-import { readOptions } from './options.ts'
+import { has, readOptions } from './options.ts'
 import { sendingPath, starts } from './paths.ts'
 
 /** Addresses of buckets, whatever the store. */
@@ -126,22 +126,38 @@ export const backup: Program = (args, shell, _, name) => {
     shell.note('egress', `\`${name}\` copies to another machine`)
 }
 
+const tarOptions = {
+  anywhere: true,
+  flags: 'AcdrtuxvzjJZahiklmnopPsSUwWBGMOR',
+  values: 'bCfFgHIKLNTVX',
+  long: 'file use-compress-program to-command info-script new-volume-script rsh-command rmt-command checkpoint-action set-mtime-command directory files-from exclude exclude-from exclude-ignore exclude-ignore-recursive exclude-tag exclude-tag-all exclude-tag-under transform xform strip-components owner group owner-map group-map mode mtime newer newer-mtime after-date format label blocking-factor record-size tape-length listed-incremental level starting-file sort suffix pax-option quoting-style quote-chars no-quote-chars warning volno-file add-file sparse-version hole-detection',
+  // Those that are the beginning of one with a value.
+  longFlags: 'checkpoint list sparse',
+}
+
+/** `tar cfI archive program`: letters without a dash take the words behind them in their order. */
+function dashed(args: readonly string[]): string[] {
+  const [letters = '', ...rest] = args
+  if (!/^[A-Za-z0-9]+$/.test(letters)) return [...args]
+  const options = letters.split('').flatMap((letter) => {
+    const takes = tarOptions.values.includes(letter) && rest.length > 0
+    return takes ? [`-${letter}`, rest.shift() ?? ''] : [`-${letter}`]
+  })
+  return [...options, ...rest]
+}
+
 /** tar: its options that run programs, and archives on another machine. */
 export const tar: Program = (args, shell) => {
-  const words =
-    args[0] !== undefined && /^[A-Za-z]+$/.test(args[0]) ? [`-${args[0]}`, ...args.slice(1)] : args
-  const local = words.includes('--force-local')
-  for (const [at, word] of words.entries()) {
-    const [, option = word, attached] = /^(--[\w-]+)=(.*)$/s.exec(word) ?? []
-    const value = attached ?? words[at + 1] ?? ''
-    if (option.startsWith('--checkpoint-a')) {
+  const read = readOptions(dashed(args), tarOptions)
+  const local = has(read, 'force-local')
+  for (const [option, value = ''] of read.options) {
+    if (option === 'checkpoint-action') {
       if (value.startsWith('exec=')) ran(value.slice(5), shell)
-    } else if (/^--(to-c|inf|new-v|rsh|rmt)[a-z-]*$/.test(option)) ran(value, shell)
-    else if (option.startsWith('--us')) shell.code(value)
-    else if (/^-[^-]*I/.test(word)) shell.code(word.replace(/^-[^I]*I/, '') || (words[at + 1] ?? ''))
-    else if (/^-[^-]*F$/.test(word)) ran(words[at + 1] ?? '', shell)
-    const archive = /^--file$/.test(option) ? value : /^-[^-]*f$/.test(word) ? (words[at + 1] ?? '') : ''
-    if (!local && hasHost(archive)) shell.note('egress', '`tar` writes to or reads from another machine')
+    } else if (/^(F|info-script|new-volume-script|(to|rsh|rmt|set-mtime)-command)$/.test(option))
+      ran(value, shell)
+    else if (/^(I|use-compress-program)$/.test(option)) shell.code(value)
+    else if (/^(f|file)$/.test(option) && !local && hasHost(value))
+      shell.note('egress', '`tar` writes to or reads from another machine')
   }
 }
 

@@ -1,8 +1,9 @@
 import { output } from '../marks.ts'
 import { fetchingTools, fileTools, namesPrograms, namingVerbs } from '../tables/running.ts'
-import { senders } from '../tables/senders.ts'
+import { keeps, senders } from '../tables/senders.ts'
 import { testTools } from '../tables/tools.ts'
 import type { Call, Shell } from '../types.ts'
+import { givenPath } from './paths.ts'
 
 /** `program ... -- command`: a program nobody here knows may run what stands behind the dashes. */
 export function readBehindDashes(args: readonly string[], shell: Shell, call: Call): void {
@@ -10,6 +11,14 @@ export function readBehindDashes(args: readonly string[], shell: Shell, call: Ca
   const rest = at < 0 ? [] : args.slice(at + 1)
   if (rest.length > 1 && shell.attempt(() => shell.run(rest, call)) === 'egress')
     shell.note('egress', 'a program is given a command that sends data out')
+}
+
+/** Data handed to a service that keeps it, whoever reads the rest of the arguments. */
+export function readGiven(name: string, args: readonly string[], shell: Shell): void {
+  const path = givenPath(name, args)
+  if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
+  else if (name === 'aws' && args.some((arg) => keeps.test(arg)) && args.some((arg) => arg.includes(output)))
+    shell.note('egress', '`aws` keeps what a command prints')
 }
 
 const here = /^(file:|\w+:\/\/([^/@\s]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$))/i

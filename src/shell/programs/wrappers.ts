@@ -1,7 +1,7 @@
 import { unknown } from '../marks.ts'
 import { wrappers } from '../tables/wrappers.ts'
 import type { Program, Shell } from '../types.ts'
-import { has, readOptions, valueOf } from './options.ts'
+import { has, readOptions, valueOf, valuesOf } from './options.ts'
 
 const tellsItself = /^--(help|version)$/
 
@@ -9,11 +9,11 @@ const tellsItself = /^--(help|version)$/
 export const wrapper: Program = (args, shell, call, name) => {
   const table = wrappers[name]
   if (table === undefined || (args.length === 1 && tellsItself.test(args[0] ?? ''))) return
-  const read = readOptions(args, table)
+  const read = readOptions(table.first === true && /^[^-]/.test(args[0] ?? '') ? args.slice(1) : args, table)
   if (table.shows !== undefined && has(read, ...table.shows.split(' '))) return
   if (read.unsure) suspectEverything(args, shell)
-  const splits = name === 'env' ? splitString(args, args.length - read.rest.length) : undefined
-  if (splits !== undefined) return shell.run(splits, call)
+  const splits = name === 'env' ? valueOf(read, 'S', 'split-string') : undefined
+  if (splits !== undefined) return shell.run(splitString(splits, read.rest), call)
   let rest = read.rest
   const assign = (): void => {
     // To env everything with an equals sign is a variable, whatever its name: bash takes functions that way.
@@ -26,23 +26,25 @@ export const wrapper: Program = (args, shell, call, name) => {
     if (name === 'env' && rest[0] === '-') rest = rest.slice(1)
   }
   assign()
-  rest = rest.slice(table.skip ?? 0)
+  if (table.instead === undefined || !has(read, ...table.instead.split(' ')))
+    rest = rest.slice(table.skip ?? 0)
   if (name === 'dotenv' && rest[0] === 'run') rest = rest.slice(1)
   if (rest[0] === '--') rest = rest.slice(1)
   assign()
   const options = table.code?.split(' ') ?? []
-  const code = valueOf(read, ...options) ?? trailingCode(rest, options)
-  if (code !== undefined) shell.code(code)
-  else if (table.joined === true) shell.code(rest.join(' '))
+  const codes = [...valuesOf(read, ...options), ...trailingCode(rest, options)]
+  for (const code of table.each === true ? [...codes, ...rest] : codes) shell.code(code)
+  if (codes.length > 0 || table.each === true) return
+  if (table.joined === true) shell.code(rest.join(' '))
   else if (rest.length > 0) shell.run(rest, call)
   else if (table.shell === true || (name === 'sudo' && has(read, 'i', 's', 'login', 'shell')))
     shell.note('script', `\`${name}\` starts a shell`)
 }
 
 /** `flock file -c code`: the option stands behind the operand. */
-function trailingCode(rest: readonly string[], options: readonly string[]): string | undefined {
+function trailingCode(rest: readonly string[], options: readonly string[]): string[] {
   const option = /^--?(\w+)$/.exec(rest[0] ?? '')?.[1]
-  return option !== undefined && options.includes(option) ? rest[1] : undefined
+  return option !== undefined && options.includes(option) && rest[1] !== undefined ? [rest[1]] : []
 }
 
 /** Where the command begins is not certain: any of the words may be its first. */
@@ -52,13 +54,8 @@ export function suspectEverything(args: readonly string[], shell: Shell): void {
   if (sends) shell.note('egress', 'it sends data out, behind options that are not known')
 }
 
-/** `env -S 'program arguments'` takes its text apart at white space; `own` words are env's, the rest the command's. */
-function splitString(args: readonly string[], own: number): string[] | undefined {
-  const at = args.findIndex((arg) => /^-[iv0]*S|^--split-string/.test(arg))
-  if (at < 0 || at >= own) return undefined
-  const attached = (args[at] ?? '').replace(/^-[iv0]*S|^--split-string=?/, '')
-  const text = attached === '' ? (args[at + 1] ?? '') : attached
-  const rest = args.slice(attached === '' ? at + 2 : at + 1)
+/** `env -S 'program arguments'` takes its text apart at white space, and reads the words as its own arguments. */
+function splitString(text: string, rest: readonly string[]): string[] {
   const plain = text.replaceAll(/\\[_tnrvf]/g, ' ').replaceAll(/["'\\]/g, '')
   return ['env', ...plain.split(/\s+/), ...rest].filter((word) => word !== '')
 }
@@ -66,13 +63,15 @@ function splitString(args: readonly string[], own: number): string[] | undefined
 /** `xargs` adds what it reads to the command; with `-I` it replaces a word of it. */
 export const xargs: Program = (args, shell) => {
   const read = readOptions(args, {
-    flags: '0rtpxoei',
+    flags: '0rtpxo',
     values: 'adEILnPsJRS',
-    long: 'arg-file delimiter max-args max-procs max-chars process-slot-var max-lines replace eof',
-    longFlags: 'null no-run-if-empty verbose interactive exit open-tty show-limits help version',
+    attached: 'eil',
+    long: 'arg-file delimiter max-args max-procs max-chars process-slot-var',
+    longFlags:
+      'null no-run-if-empty verbose interactive exit open-tty show-limits max-lines replace eof help version',
   })
   if (read.unsure) suspectEverything(args, shell)
-  const mark = valueOf(read, 'I', 'J', 'replace') ?? (has(read, 'i', 'I') ? '{}' : undefined)
+  const mark = valueOf(read, 'I', 'J', 'i', 'replace') ?? (has(read, 'i', 'I', 'replace') ? '{}' : undefined)
   const command = mark === undefined ? read.rest : read.rest.map((word) => word.replaceAll(mark, unknown))
   if (command.length > 0) shell.run(mark === undefined ? [...command, unknown] : command)
 }

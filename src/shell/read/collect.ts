@@ -2,8 +2,16 @@ import { type Command, forEachChild, type ParsedScript, type SyntaxNode } from '
 import { deepest } from '../limits.ts'
 import { unknown } from '../marks.ts'
 import { scanForSenders } from '../scan.ts'
+import { changesNamesIn } from '../tables/names.ts'
 import { redirected } from './input.ts'
-import { literalOf, onlyPrinted, onlyVariable, runsBetweenQuotes, runsWhenEvaluated } from './guards.ts'
+import {
+  literalOf,
+  onlyPrinted,
+  onlyVariable,
+  runsBetweenQuotes,
+  runsInArithmetic,
+  runsWhenEvaluated,
+} from './guards.ts'
 import { defineByBuiltin } from './reads.ts'
 import { kindOf, scoped, used } from './scopes.ts'
 import { type Body, define, newBody, type Source, spend, type State, Tangled, type Value } from './state.ts'
@@ -90,9 +98,6 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
         )
       )
         unread(node.text, state)
-      // zsh keeps its functions and aliases in arrays of these names.
-      if (node.index !== undefined && /^(functions|g?aliases|saliases|commands)$/.test(node.name))
-        unread(node.text, state)
       break
     }
     case 'For':
@@ -110,12 +115,12 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       break
     }
     case 'ArithmeticFor':
-      if (runsBetweenQuotes(place.text.slice(node.pos, node.body.pos))) unread(place.text, state)
+      if (runsInArithmetic(place.text.slice(node.pos, node.body.pos))) unread(place.text, state)
       break
     case 'ArithmeticExpansion':
     case 'ArithmeticCommand': {
       const raw = node.type === 'ArithmeticCommand' ? node.body : node.text.replace(/^\$(\(\(|\[)/, '')
-      if (runsBetweenQuotes(raw)) unread(raw, state)
+      if (runsInArithmetic(raw)) unread(raw, state)
       if ((raw.match(/\$[\w{]/g) ?? []).length > 1) place.body.expressions.push(() => assembled(raw, state))
       spend(state, raw.length)
       break
@@ -151,6 +156,8 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       break
     case 'Redirect':
       if (node.target !== undefined) place.body.targets.push(node.target)
+      if (node.descriptor?.type === 'FileDescriptorVariable' && changesNamesIn(node.descriptor.name))
+        unread(node.descriptor.name, state)
       break
     case 'CommandExpansion':
     case 'ProcessSubstitution':
@@ -208,6 +215,7 @@ function parameterGuards(
     define(state, place.body, node.parameter, {
       append: false,
       values: () => assignedValues(operand, state),
+      indexed: index !== undefined,
     })
   }
   if (operation?.type === 'Transform' && /P/.test(operation.operand.value))

@@ -1,4 +1,5 @@
 import type { Word } from 'unbash'
+import { longestWord } from '../limits.ts'
 import { output, unknown, withoutUnknowns } from '../marks.ts'
 import type { Shell } from '../types.ts'
 import { unread } from './collect.ts'
@@ -10,11 +11,14 @@ import { assignedValues, expandWords, textsOf } from './words.ts'
 /** Reads what `collect` found in a piece of code: every command, assignment and redirection of it. */
 export function evaluate(body: Body, state: State): void {
   const { shell } = state
-  for (const { name, values } of body.bound) {
+  const growing = new Set<string>()
+  for (const { name, values, grows } of body.bound) {
     const judged = new Set<string>()
+    if (grows) growing.add(name)
     for (const value of values()) {
       spend(state, value.length + 1)
       for (const text of value) guarded(text, state)
+      grow(name, value.join(''), state)
       const [first = ''] = value
       // A loop over thousands of words has few that differ.
       if (judged.has(first)) continue
@@ -23,9 +27,20 @@ export function evaluate(body: Body, state: State): void {
       shell.environment(name, first)
     }
   }
+  for (const name of growing) {
+    const text = state.grown.get(name) ?? ''
+    spend(state, text.length / 64)
+    guarded(text, state)
+  }
   for (const texts of body.expressions) for (const text of texts()) guarded(text, state)
   for (const target of body.targets) redirection(target, state)
   for (const site of body.sites) command(site, state, shell)
+}
+
+/** What `+=` puts together. A bracket that only closes may be in a part that never runs. */
+function grow(name: string, piece: string, state: State): void {
+  const text = (state.grown.get(name) ?? '') + (piece.includes('[') ? piece : piece.replaceAll(']', ''))
+  state.grown.set(name, text.length > longestWord ? text.slice(-longestWord) : text)
 }
 
 function command({ command, source }: Site, state: State, shell: Shell): void {

@@ -4,7 +4,7 @@ import { output, unknown } from '../marks.ts'
 import { type OptionTable, optionsOfMapfile, optionsOfRead, readOptions } from '../programs/options.ts'
 import { inputOf } from './input.ts'
 import { printed } from './output.ts'
-import { type Body, define, type Source, spend, type State, type Value } from './state.ts'
+import { type Body, define, newBody, type Source, spend, type State, type Value } from './state.ts'
 import { separators, valuesOf } from './variables.ts'
 import { expandWords } from './words.ts'
 
@@ -58,6 +58,11 @@ export function defineByBuiltin(
       return
     case 'unset':
       for (const arg of args) unsets(arg, state, bind)
+      return
+    case 'shopt':
+      // What a variable or a pattern stands for may be it. No program's settings: nothing else asks for them.
+      if (words.some(({ value, text }) => value === 'nocasematch' || /[$`*?[{]/.test(text)))
+        define(state, newBody(), 'BASHOPTS', { append: false, values: () => [[unknown]], builtin: true })
       return
     case 'getopts':
       for (const name of [args[1] ?? '', 'OPTARG']) bind(name, () => [[unknown]])

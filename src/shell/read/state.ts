@@ -1,5 +1,6 @@
 import type { Command, Redirection, Word } from 'unbash'
 import { fuel } from '../limits.ts'
+import { changesNames } from '../tables/names.ts'
 import type { Shell } from '../types.ts'
 
 /** One value that a variable may have: the elements of an array, or the one of a plain variable. */
@@ -34,6 +35,8 @@ export interface Site {
 export interface Bound {
   readonly name: string
   readonly values: () => readonly Value[]
+  /** The text goes behind what is there. */
+  readonly grows: boolean
 }
 
 /** What one piece of code holds that acts: filled by `collect`, read by `evaluate`. */
@@ -68,6 +71,8 @@ export interface State {
   readonly functions: Map<string, FunctionBody[]>
   /** Values that were worked out, while nothing more is assigned. */
   readonly values: Map<string, readonly Value[]>
+  /** The texts that a variable was given, one behind the other. */
+  readonly grown: Map<string, string>
   /** Which part of the code is being collected. */
   scope: Scope
   /** Variables that are used where the command has not given them a value, for sure or perhaps. */
@@ -106,6 +111,7 @@ export function newState(shell: Shell): State {
     definitions: new Map(),
     functions: new Map(),
     values: new Map(),
+    grown: new Map(),
     scope: newScope(),
     unset: new Map(),
     resolving: new Map(),
@@ -131,7 +137,9 @@ export const newBody = (): FunctionBody => ({
 export function define(state: State, body: Body, name: string, definition: Definition): void {
   state.values.clear()
   state.scope.sure.add(name)
-  body.bound.push({ name, values: definition.values })
+  if (changesNames(name, definition.indexed === true))
+    state.shell.note('script', 'it changes what a name runs')
+  body.bound.push({ name, values: definition.values, grows: definition.append === 'text' })
   const known = state.definitions.get(name)
   if (known === undefined) state.definitions.set(name, [definition])
   else known.push(definition)

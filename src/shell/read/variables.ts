@@ -71,8 +71,8 @@ const different = (values: readonly Value[]): readonly Value[] =>
   values.length < 2 ? values : [...new Map(values.map((value) => [value.join('\0'), value])).values()]
 
 /**
- * The element at an index. Behind one that is not fully known any later one can be it, as that can be many words or none;
- * of a list with indexes of its own any can.
+ * The element at an index, from the end where that is negative. Behind one that is not fully known any later one can be it,
+ * as that can be many words or none; of a list with indexes of its own any can.
  */
 export function elementsAt(
   values: readonly Value[],
@@ -83,10 +83,12 @@ export function elementsAt(
   for (const value of values) spend(state, value.length / 4)
   const all = different(values).flatMap((value) => {
     const loose = indexed ? 0 : value.findIndex((text) => !isPlain(text))
-    if (loose < 0 || loose > at) return [[value[at] ?? '']]
-    if (at === 0 && value.length === 1) return [value]
-    const later = value.length - loose > mostAlternatives ? [] : value.slice(loose)
-    return [...later, unknown].map((text) => [text])
+    const place = at < 0 ? value.length + at : at
+    if (loose < 0 || (at >= 0 && loose > at)) return [[value[place] ?? '']]
+    if (place === 0 && value.length === 1) return [value]
+    const from = at < 0 ? 0 : loose
+    const possible = value.length - from > mostAlternatives ? [] : value.slice(from)
+    return [...possible, unknown].map((text) => [text])
   })
   return different(all)
 }

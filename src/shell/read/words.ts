@@ -3,6 +3,7 @@ import { longestWord, mostAlternatives, perCode } from '../limits.ts'
 import { isDynamic, isPlain, one, output, star, unknown, withoutUnknowns } from '../marks.ts'
 import { splitBraces } from './braces.ts'
 import { outputOf } from './output.ts'
+import { bracketed, runsWhenEvaluated } from './guards.ts'
 import { changed, isNumber, slicedElements } from './parameters.ts'
 import { type State, spend, type Value } from './state.ts'
 import { elementsAt, isIndexed, jointOf, separators, valuesOf } from './variables.ts'
@@ -177,7 +178,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
       if (part.parts.length > 0 && part.parts.every(isList)) return partsOf(part.parts, true, state)
       return partsOf(part.parts, true, state).map((pieces) => [stretch('', true), ...pieces])
     case 'Glob':
-      return [[stretch(part.kind === 'star' ? star : one, false)]]
+      return [[stretch(globbed(part), false)]]
     case 'ExtendedGlob':
       return [[stretch(star, false)]]
     case 'ProcessSubstitution':
@@ -226,13 +227,25 @@ function parameterReadings(
   const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
   // `${a[@]:1:2}` and `${@:2}` take elements, not characters.
   const lists = which === '@' || which === '*'
+  // `nocasematch` may be set, which changes what is found.
+  const change = (text: string): string =>
+    operation.type === 'Replace' && state.definitions.has('BASHOPTS')
+      ? unknown
+      : changed(text, operation.operator, first, second)
   const made =
     operation.type === 'Slice' && lists
       ? values.flatMap((value) =>
           slicedElements(value, first, second, part.parameter, isIndexed(part.parameter, state)),
         )
-      : values.map((value) => value.map((text) => changed(text, operation.operator, first, second)))
+      : values.map((value) => value.map((text) => change(text)))
   return filled(which, made, quoted, joint)
+}
+
+function globbed(part: Extract<WordPart, { type: 'Glob' }>): string {
+  if (part.kind !== 'bracket') return part.kind === 'star' ? star : one
+  // No file has a name like this: it stays a subscript.
+  const subscript = bracketed(part)
+  return runsWhenEvaluated(subscript) ? subscript : one
 }
 
 const isList = (part: Part): boolean =>

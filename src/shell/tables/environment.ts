@@ -14,11 +14,15 @@ export const runsCode: ReadonlySet<string> = new Set(
     GIT_ALTERNATE_OBJECT_DIRECTORIES
     RSYNC_RSH RSYNC_CONNECT_PROG CVS_RSH SVN_SSH HGRCPATH HG_SSH TAR_OPTIONS RIPGREP_CONFIG_PATH LESSOPEN LESSCLOSE
     FZF_DEFAULT_COMMAND FZF_CTRL_T_COMMAND PERL5OPT PERL5DB RUBYOPT PYTHONSTARTUP PYTHONBREAKPOINT
-    RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CARGO_BUILD_RUSTC_WRAPPER CARGO_BUILD_RUSTC
+    RUSTC RUSTDOC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CARGO_BUILD_RUSTC CARGO_BUILD_RUSTDOC CARGO_BUILD_RUSTC_WRAPPER
+    CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER PYTEST_PLUGINS VIMINIT GVIMINIT EXINIT
     NPM_CONFIG_SCRIPT_SHELL NPM_CONFIG_NODE_OPTIONS NPM_CONFIG_GIT NPM_CONFIG_ONLOAD_SCRIPT
     OPENSSL_CONF OPENSSL_ENGINES OPENSSL_MODULES KUBECTL_EXTERNAL_DIFF HELM_PLUGINS SKIM_DEFAULT_COMMAND
     DOCKER_HOST_COMMAND PIP_CONFIG_FILE CURL_HOME WGETRC COMMAND_NOT_FOUND_HANDLE`),
 )
+
+/** Names of which a part is any word: git's settings, bash's functions, what cargo starts its programs with. */
+export const runsCodeLike = /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_|CARGO_TARGET_\w+_RUNNER$)/
 
 /** The value is a program that shows or edits text. */
 export const runsProgram: ReadonlySet<string> = new Set(
@@ -40,6 +44,9 @@ export const harmless: ReadonlySet<string> = new Set([
   'emacs',
 ])
 
+/** A linker, and libraries that the compiler loads. */
+const rustc = /\blinker\s*=|codegen-backend|linker-plugin-lto=.*\/|link-args?=\S*(-B|fuse-ld=\S*\/)|(^|\s)@/
+
 /** Options of a run time: a script where they load code. */
 export const optionsFor: Readonly<Record<string, RegExp>> = {
   NODE_OPTIONS:
@@ -58,7 +65,13 @@ export const optionsFor: Readonly<Record<string, RegExp>> = {
   PS2: /\$\(|`/,
   PS4: /\$\(|`/,
   LESS: /\+!|\+&|--lesskey/,
-  MANOPT: /-P|--pager/,
+  MANOPT: /-\w*[PHCB]|--(pa|ht|co)/,
+  RUSTFLAGS: rustc,
+  RUSTDOCFLAGS: rustc,
+  CARGO_ENCODED_RUSTFLAGS: rustc,
+  CARGO_BUILD_RUSTFLAGS: rustc,
+  CARGO_BUILD_RUSTDOCFLAGS: rustc,
+  PYTEST_ADDOPTS: /(^|\s)(-[vqxslh]*p(?!\s*no:)|--pdbcls|--pastebin)/,
   FZF_DEFAULT_OPTS: /--(preview|bind)/,
 }
 

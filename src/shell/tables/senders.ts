@@ -130,9 +130,9 @@ const sending: Readonly<Record<string, string>> = {
   eas: 'update|submit|build',
   cf: 'push',
   // object stores and clouds (tables/stores.ts reads copies by their operands)
-  az: 'storage blob upload|storage blob upload-batch|storage blob sync|storage blob copy start|storage file upload|storage file upload-batch|storage fs file upload|storage fs directory upload|storage copy|repos pr create|artifacts universal publish|webapp deploy|webapp up|functionapp deploy|acr build|acr import',
+  az: 'storage blob upload|storage blob upload-batch|storage blob sync|storage blob copy start|storage file upload|storage file upload-batch|storage fs file upload|storage fs directory upload|storage copy|repos pr create|artifacts universal publish|webapp deploy|webapp up|functionapp deploy|acr build|acr import|vm run-command invoke|vm run-command create|keyvault secret set|storage message put|storage entity insert',
   gcloud:
-    'app deploy|functions deploy|run deploy|builds submit|compute scp|compute ssh|pubsub topics publish|storage sign-url',
+    'app deploy|functions deploy|run deploy|builds submit|compute scp|compute ssh|pubsub topics publish|storage sign-url|secrets versions add|logging write',
   bq: 'load|insert',
   s3cmd: 'put|sync|cp|mv|signurl|modify',
   b2: 'upload-file|upload-unbound-stream|file upload|sync|get-download-url-with-auth',
@@ -182,6 +182,31 @@ const telling: Readonly<Record<string, string>> = {
   gcloud: 'storage cp|storage mv|storage rsync',
   rclone: 'copy|sync|move|copyto',
 }
+
+/** Subcommands that send data out when one of these is among their arguments: an option that gives it, or any word. */
+const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
+  gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },
+  kubectl: { 'create secret': /^--from-/, 'create configmap': /^--from-/, 'create cm': /^--from-/ },
+  oc: { 'create secret': /^--from-/, 'create configmap': /^--from-/ },
+  nix: { copy: /^--to(=|$)/ },
+  aws: Object.fromEntries(
+    `dynamodb update-item|dynamodb batch-write-item|dynamodb transact-write-items|dynamodb execute-statement|dynamodb batch-execute-statement
+    |stepfunctions start-execution|stepfunctions start-sync-execution|secretsmanager create-secret|secretsmanager update-secret
+    |codecommit create-commit|cloudformation deploy|cloudformation package|rds-data execute-statement|ssm send-command`
+      .split(/\s*\|/)
+      .map((path) => [path, /./]),
+  ),
+}
+/** Those of each program, as their words. */
+export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string[], RegExp])[]> = new Map(
+  Object.entries(given).map(([program, paths]) => [
+    program,
+    Object.entries(paths).map(([path, word]) => [path.split(' '), word] as const),
+  ]),
+)
+
+/** Calls of `aws` that keep what they are given, if only as a name. */
+export const keeps = /^(create|update|modify|tag|set|add|register|import|change)-/
 
 const taken = (table: Readonly<Record<string, string>>): [string, readonly (readonly string[])[]][] =>
   Object.entries(table).map(([program, paths]) => [program, paths.split('|').map((path) => path.split(' '))])

@@ -4,6 +4,12 @@ import type { OptionTable } from '../programs/options.ts'
 export interface Wrapper extends OptionTable {
   /** Operands before the command: `timeout 5 command`. */
   readonly skip?: number
+  /** Options that say what those operands say, so that there are none. */
+  readonly instead?: string
+  /** An operand may stand in front of the options: `setarch x86_64 -R command`. */
+  readonly first?: boolean
+  /** Every operand is shell code of its own. */
+  readonly each?: boolean
   /** `NAME=value` words before the command. */
   readonly assignments?: boolean
   /** Options whose value is shell code. */
@@ -17,6 +23,15 @@ export interface Wrapper extends OptionTable {
 }
 
 const plain: Wrapper = {}
+
+/** util-linux's setarch, under whichever name. */
+const personality: Wrapper = {
+  flags: 'BFILRSTXZv3Vh',
+  longFlags:
+    'addr-no-randomize fdpic-funcptrs mmap-page-zero addr-compat-layout read-implies-exec 32bit short-inode whole-seconds sticky-timeouts 3gb 4gb uname-2.6 verbose list show help version',
+  shell: true,
+  shows: 'list show help version V h',
+}
 
 /** Letters and names from the programs' manuals (coreutils, util-linux, moreutils, BSD where it differs). */
 export const wrappers: Readonly<Record<string, Wrapper>> = {
@@ -35,6 +50,7 @@ export const wrappers: Readonly<Record<string, Wrapper>> = {
     longFlags:
       'ignore-environment null debug block-signal default-signal ignore-signal list-signal-handling help version',
     assignments: true,
+    last: 'S split-string',
   },
   nice: { values: 'n', long: 'adjustment', longFlags: 'help version' },
   nohup: { longFlags: 'help version' },
@@ -47,7 +63,14 @@ export const wrappers: Readonly<Record<string, Wrapper>> = {
   },
   stdbuf: { values: 'ioe', long: 'input output error', longFlags: 'help version' },
   chroot: { long: 'groups userspec', longFlags: 'skip-chdir help version', skip: 1, shell: true },
-  runcon: { values: 'turl', flags: 'c', skip: 1 },
+  runcon: {
+    values: 'turl',
+    flags: 'c',
+    long: 'type user role range',
+    longFlags: 'compute help version',
+    skip: 1,
+    instead: 't u r l c type user role range compute',
+  },
   time: {
     flags: 'apvVqlh',
     values: 'fo',
@@ -62,6 +85,7 @@ export const wrappers: Readonly<Record<string, Wrapper>> = {
     longFlags:
       'preserve-env askpass bell background edit set-home login list non-interactive stdin shell validate version help reset-timestamp remove-timestamp preserve-groups no-update',
     assignments: true,
+    between: /^[^=]+=/,
     shows: 'e edit l list v validate K k V version h help',
   },
   doas: { flags: 'Lns', values: 'Cu', shell: true, shows: 'L' },
@@ -114,11 +138,11 @@ export const wrappers: Readonly<Record<string, Wrapper>> = {
   prlimit: { flags: 'v', values: 'po', long: 'pid output' },
   choom: { values: 'np', long: 'adjust pid' },
   uclampset: { flags: 'asRv', values: 'mMp', long: 'util-min util-max pid' },
-  setarch: { flags: 'BFILRSTXZv3', skip: 1 },
-  linux32: { flags: 'BFILRSTXZv3' },
-  linux64: { flags: 'BFILRSTXZv3' },
-  i386: plain,
-  x86_64: plain,
+  setarch: { ...personality, first: true },
+  linux32: personality,
+  linux64: personality,
+  i386: personality,
+  x86_64: personality,
   arch: { flags: 'x86_4arme', values: 'de' },
   unshare: {
     flags: 'fimnpuUCTrc',
@@ -162,7 +186,7 @@ export const wrappers: Readonly<Record<string, Wrapper>> = {
     long: 'warmup min-runs max-runs runs setup prepare conclude cleanup shell export-json export-markdown export-csv style command-name time-unit output input parameter-scan parameter-list',
     longFlags: 'ignore-failure show-output',
     code: 's p c setup prepare conclude cleanup',
-    joined: true,
+    each: true,
   },
   // sessions, screens, files
   'dbus-run-session': { long: 'config-file dbus-daemon' },

@@ -1,0 +1,153 @@
+import { isUnknown } from '../marks.ts'
+import { globals, harmless, modifiers, named, options, sets, substitutes } from '../tables/vim.ts'
+import type { Program, Shell } from '../types.ts'
+import { expressionEnd, textEnd } from './expressions.ts'
+import { has, readOptions, type Read } from './options.ts'
+
+const table = {
+  anywhere: true,
+  // `-s` is silent behind `-e`, and a file of keys without it; `-V` may have a value in the same word.
+  flags: 'abACdDeEfFgGhHlLmMnNoOpPrRsvVxXyYZ',
+  values: 'ciqStTuUwW',
+  long: 'cmd remote-expr remote-send servername startuptime log listen server gui-dialog-file socketid windowid role',
+  longFlags:
+    'clean noplugin not-a-term literal nofork version help headless embed remote remote-silent remote-wait remote-wait-silent remote-tab remote-tab-silent remote-tab-wait remote-tab-wait-silent remote-ui serverlist echo-wid api-info ttyfail',
+}
+
+const addresses = /(^|[\s=])(ftp|rcp|scp|https?|davs?|rsync|sftp|fetch):\/\//i
+
+/** vi and its kin: what `-c` and `+` make them do; a file of commands nobody has read. */
+export const vim: Program = (args, shell, call, name) => {
+  const read = readOptions(args, table)
+  for (const [option, value = ''] of read.options) {
+    if (option === 'c' || /^cmd/i.test(option)) exCommands(value, shell)
+    else if (runsFile(option, value)) shell.note('script', 'an editor runs a file or an expression')
+  }
+  for (const word of read.rest)
+    if (word.startsWith('+')) exCommands(word.slice(1), shell)
+    else opens(word, shell)
+  if (read.unsure || has(read, 'V')) {
+    // Any word may be a command then.
+    shell.note('script', 'an option of an editor is not known')
+    for (const arg of args) exCommands(arg, shell)
+  }
+  const typed = linesFrom(read, name)
+  if (has(read, 's') && first(read, 's') < typed) shell.note('script', 'an editor is given keys by a file')
+  if (typed < Infinity && call.input !== undefined) exCommands(call.input, shell)
+}
+
+const runsFile = (option: string, value: string): boolean =>
+  /^[Sl]$/.test(option) ||
+  /^remote-(e|se)/i.test(option) ||
+  (/^u$/i.test(option) && !/^(NONE|NORC|DEFAULTS)$/.test(value))
+
+const first = (read: Read, letter: string): number => read.options.findIndex(([option]) => option === letter)
+
+/** The option from which on the editor reads lines of commands, and `-s` is nothing but silent; ex always does. */
+function linesFrom(read: Read, name: string): number {
+  if (name === 'ex') return -1
+  const found = read.options.findIndex(([option]) => /^[eE]$/.test(option))
+  return found < 0 ? Infinity : found
+}
+
+/** Every command of a text. A bar parts two wherever it stands, but for behind a backslash. */
+function exCommands(text: string, shell: Shell): void {
+  for (const [command] of text.matchAll(/(?:\\.|[^\\|\n]|\\)+/g)) exCommand(command, shell)
+}
+
+/** What is no command of the table, or has something in it that is run, is a script. */
+function exCommand(command: string, shell: Shell): void {
+  const { from, name, rest } = withoutPrefixes(command)
+  if (name === '' && (rest === '' || rest.startsWith('"'))) {
+    if (isUnknown(command.slice(from))) shell.note('script', "an editor's command is only known when it runs")
+    return
+  }
+  opens(rest, shell)
+  if (isHarmless(name, rest)) return
+  shell.note('script', 'an editor runs a command')
+  suspect(command, shell)
+}
+
+const word = /[a-zA-Z]+|>>?|<<?/y
+const range = /[\s:\d.$%,;+\uFFF0\uFFF1-]+|'.|\\[/?&]/y
+
+/** The command behind its modifiers, lines and `g/pattern/`, and where those lines begin. */
+function withoutPrefixes(command: string): { from: number; name: string; rest: string } {
+  for (let from = 0; ;) {
+    let at = behindRange(command, from)
+    word.lastIndex = at
+    const name = word.exec(command)?.[0] ?? ''
+    at += name.length
+    const global = globals.has(name)
+    if (!global && !modifiers.has(name)) return { from, name, rest: command.slice(at) }
+    if (command[at] === '!') at += 1
+    from = global ? behindPattern(command, at) : at
+  }
+}
+
+/** Lines, marks and searches in front of a command. */
+function behindRange(command: string, from: number): number {
+  let at = from
+  for (let before = -1; before < at;) {
+    before = at
+    range.lastIndex = at
+    at += range.exec(command)?.[0].length ?? 0
+    if (/[/?]/.test(command[at] ?? '')) at = behindPattern(command, at)
+  }
+  return at
+}
+
+/**
+ * Behind a pattern between delimiters, or `\/`, the last one. Whether brackets mean something in it is an option: where
+ * that matters it is not stepped over, and what stands there is no command.
+ */
+function behindPattern(command: string, from: number): number {
+  let at = from
+  while (command[at] === ' ' || command[at] === '\t') at += 1
+  const delimiter = command[at] ?? ''
+  if (delimiter === '\\') return Math.min(at + 2, command.length)
+  const end = textEnd(command, at + 1, delimiter)
+  return end === expressionEnd(command, at + 1, delimiter, true) ? Math.min(end + 1, command.length) : at
+}
+
+function isHarmless(name: string, rest: string): boolean {
+  // A longer name, then.
+  if (/^[\uFFF0\uFFF1]/.test(rest)) return false
+  if (substitutes.has(name)) return isPlainSubstitute(rest.trimStart())
+  if (sets.has(name)) return rest.trim().split(/\s+/).every(isPlainOption)
+  if (named.has(name)) return /^(?!\s*inc)[\s\w-]*$/.test(rest)
+  // `w! file` insists, `w !command` and `r!command` run one.
+  const operand = /^r(e|ea|ead)?$/.test(name) ? rest : rest.replace(/^!/, '')
+  return harmless.has(name) && !/^\s*[!=]|`/.test(operand)
+}
+
+/** `/pattern/text/flags`, without an expression for the text. */
+function isPlainSubstitute(rest: string): boolean {
+  const delimiter = rest[0] ?? ''
+  if (rest === '') return true
+  if (/[\w\\"]/.test(delimiter) || rest.includes('\\=')) return false
+  const end = textEnd(rest, textEnd(rest, 1, delimiter) + 1, delimiter)
+  return /^[&cegiInp#lr]*\s*\d*\s*$/.test(rest.slice(end + 1))
+}
+
+function isPlainOption(text: string): boolean {
+  const [, negated, name = ''] = /^(no|inv)?([a-z]*)(?:[?!&<]|[+^-]?[=:][^/!`$(]*)?$/.exec(text) ?? []
+  return text === '' || options.has(name) || options.has(`${negated ?? ''}${name}`)
+}
+
+/** netrw reads and writes what has an address. */
+function opens(text: string, shell: Shell): void {
+  if (addresses.test(text)) shell.note('egress', 'an editor opens an address')
+}
+
+/** What a command that is not known may run: behind `!` and `:terminal`, and texts. */
+function suspect(command: string, shell: Shell): void {
+  const codes = [
+    /!(?:\s*!)*(.*)/s.exec(command)?.[1],
+    /\bte(?:r[a-z]*)?\s+(.*)/s.exec(command)?.[1],
+    ...[...command.matchAll(/"([^"]+)"|'([^']+)'/g)].map(([, double, single]) => double ?? single),
+  ]
+  for (const code of codes)
+    if (code !== undefined && shell.attempt(() => shell.code(code)) === 'egress')
+      shell.note('egress', 'an editor runs a command that sends data out')
+}

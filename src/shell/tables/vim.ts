@@ -1,0 +1,51 @@
+/*
+ * Commands of vi's line editor that run nothing and read no code, as its help writes them: `w[rite]` is any beginning of
+ * `write` from `w` on. Everything else counts as a script.
+ */
+const list = (text: string): readonly string[] => text.trim().split(/\s+/)
+
+/** Names and beginnings of names, each as it may be typed. */
+const abbreviated = (text: string): ReadonlySet<string> =>
+  new Set(
+    list(text).flatMap((entry) => {
+      const [, short = '', rest = ''] = /^([^[]*)\[?([^\]]*)/.exec(entry) ?? []
+      return Array.from({ length: rest.length + 1 }, (_, length) => short + rest.slice(0, length))
+    }),
+  )
+
+/** What comes in front of a command and changes how it runs. */
+export const modifiers: ReadonlySet<string> = abbreviated(
+  'sil[ent] uns[ilent] noa[utocmd] kee[pmarks] keepa[lt] keepj[umps] keepp[atterns] loc[kmarks] nosw[apfile] conf[irm] hid[e]',
+)
+
+/** Whatever is behind them, but for a program (`!`), an expression (`=`) and what a shell puts there. */
+export const harmless: ReadonlySet<string> = abbreviated(`
+  q[uit] qa[ll] quita[ll] wq wqa[ll] x[it] xa[ll] exi[t] cq[uit] clo[se] on[ly]
+  w[rite] wa[ll] up[date] sav[eas] r[ead] e[dit] ene[w] vie[w] f[ile] fin[d]
+  n[ext] N[ext] p[rint] P[rint] prev[ious] fir[st] la[st] b[uffer] bn[ext] bp[revious] bd[elete] ls buffers files ar[gs]
+  sp[lit] vs[plit] vne[w] tabe[dit] tabnew tabn[ext] tabp[revious] tabc[lose]
+  diffu[pdate] diffo[ff] difft[his] diffs[plit]
+  d[elete] y[ank] pu[t] m[ove] t co[py] j[oin] k ma[rk] nu[mber] l[ist] u[ndo] red[o] undoj[oin] ret[ab] sor[t]
+  le[ft] ri[ght] ce[nter] noh[lsearch] star[tinsert] stopi[nsert] sl[eep] redr[aw] ve[rsion]
+  reg[isters] mes[sages] h[elp] > < >> <<`)
+
+/** Behind these a word is harmless; a path, or an `include`, is a file of code. */
+export const named: ReadonlySet<string> = abbreviated('sy[ntax] filet[ype] colo[rscheme]')
+
+/** `s/pattern/text/` and its kin; `g/pattern/command`. */
+export const substitutes: ReadonlySet<string> = abbreviated('s[ubstitute] sm[agic] sno[magic]')
+export const globals: ReadonlySet<string> = abbreviated('g[lobal] v[global]')
+export const sets: ReadonlySet<string> = abbreviated('se[t] setl[ocal] setg[lobal]')
+
+/** Options of the editor that name no program, no file and no expression. */
+export const options: ReadonlySet<string> = new Set(
+  list(`
+    nu number rnu relativenumber list wrap et expandtab ts tabstop sw shiftwidth sts softtabstop tw textwidth wm
+    ai autoindent si smartindent ci copyindent cin cindent sr shiftround ff fileformat ffs fileformats fenc fileencoding
+    fencs fileencodings enc encoding bomb eol endofline fixeol fixendofline bin binary ft filetype syn syntax
+    ic ignorecase scs smartcase hls hlsearch is incsearch gd gdefault magic ro readonly ma modifiable swf swapfile
+    bk backup wb writebackup udf undofile cp compatible more hid hidden ru ruler lz lazyredraw mouse bg background cul
+    cursorline cc colorcolumn spell vb visualbell nf nrformats fo formatoptions js joinspaces ve so scrolloff
+    tgc termguicolors title ls laststatus sc showcmd smd showmode ul undolevels ut updatetime tm timeoutlen aw autowrite ar
+    autoread all fdm foldmethod fen foldenable cb clipboard`),
+)
