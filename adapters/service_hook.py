@@ -798,7 +798,7 @@ def seconds(text, default):
     """A number of seconds from 0 on; the default for what is none."""
     try:
         number = float(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return default
     return number if 0 <= number < 1e6 else default
 
@@ -1536,6 +1536,12 @@ CLAUDE_MINIMUM = "2.1.295"
 # The oldest versions that were seen to block.
 MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102"}
 PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot"}
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+    "copilot": "@github/copilot",
+}
 
 OUR_NAME = "service_hook"
 OUR_FILE = OUR_NAME + ".py"
@@ -2496,13 +2502,16 @@ def try_version(client, findings):
         told = "`%s` is not on the PATH, and an old one may run what is denied: "
         return findings.doubt((told + "run doctor as who uses it, with it on the PATH") % PROGRAMS[client])
     try:
-        ran = subprocess.run([program, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+        # Some clients read what is typed, even for this; then a terminal's next line would be gone.
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        ran = subprocess.run([program, "--version"], timeout=60, **pipes)
         found = version_of(ran.stdout.decode("utf-8", "replace"))
     except (OSError, subprocess.TimeoutExpired):
         found = ()
     shown = ".".join(str(part) for part in found) or "of unknown version"
     if not found or found < version_of(least):
-        return findings.fail("%s %s is too old: hooks are known to block from %s on, update it" % (client, shown, least))
+        told = "%s %s is too old: hooks are known to block from %s on, update it (with npm: `npm install -g %s@latest`)"
+        return findings.fail(told % (client, shown, least, PACKAGES[client]))
     findings.ok("%s %s blocks when its hook fails" % (client, shown))
 
 

@@ -52,6 +52,7 @@ MAX_PAGES = 1000
 MAX_WORKERS = 300
 MAX_OUTBOX = 1000  # of what a server is told beside its calls
 MAX_ASKED = 100  # open questions of one server to the client
+MAX_DEPTH = 100  # of a list's entry: many readers of JSON stop at 128, and would lose the whole list
 MAX_NAME = 64  # of a tool, with `mcp__` and the gateway's name: what the vendors' interfaces take
 MAX_KEPT_OPEN = 8  # connections to the service
 KEEP_SECONDS = 4  # less than servers keep one that nothing comes over
@@ -196,9 +197,15 @@ def finite(digits):
     return max(-sys.float_info.max, min(sys.float_info.max, float(digits)))
 
 
+def countable(digits):
+    # Likewise: a whole number beyond them cannot be reckoned with others, and clients read it as infinite.
+    number = whole(digits)
+    return number if abs(number) <= sys.float_info.max else finite(digits)
+
+
 # Of the client, whose words are judged: no name twice. Of a server, whose results are handed on as they are.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
-LOOSE = json.JSONDecoder(parse_int=whole, parse_float=finite, parse_constant=constant)
+LOOSE = json.JSONDecoder(parse_int=countable, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")
 
 
@@ -283,11 +290,20 @@ def is_id(value):
 
 
 def is_sayable(value):
-    """Whether it can be written: what one server says must not spoil a list of all."""
+    """Whether it can be written, and read by all: what one server says must not spoil a list of all."""
+    layer, depth = [value], 0
+    while layer and depth <= MAX_DEPTH:
+        layer = [part for each in layer for part in parts(each)]
+        depth += 1
     try:
-        return len(to_json(value)) <= MAX_LINE
+        # Half a character can be written as its escape, which not every reader takes.
+        return depth <= MAX_DEPTH and len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")) <= MAX_LINE
     except ValueError:
         return False
+
+
+def parts(value):
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def id_name(value):
@@ -392,7 +408,7 @@ def seconds(text, default):
     """A number of seconds from 0 on; the default for what is none."""
     try:
         number = float(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return default
     return number if 0 <= number < 1e6 else default
 
@@ -915,7 +931,7 @@ class Server:
         self.said = said if isinstance(said, dict) else {}
         self.key = key
         limit = self.said.get("timeout")
-        self.timeout = limit / 1000 if is_whole(limit) and limit > 0 else None
+        self.timeout = limit / 1000 if is_whole(limit) and 0 < limit <= LARGEST else None
 
     def command(self):
         """Program and arguments, environment and folder. Raises Failed for what cannot be started."""
@@ -1104,6 +1120,196 @@ def watch():
     return 0
 
 
+# --- The protocol's shapes ------------------------------------------------------------------------------------------
+
+# A client that checks what it reads refuses a whole list for one wrong entry, and with it all other servers' entries. So
+# these say what the strictest of them refuse, and no more: members that are not named here may be anything.
+
+
+def is_text(value):
+    return isinstance(value, str)
+
+
+def is_flag(value):
+    return isinstance(value, bool)
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_object(value):
+    return isinstance(value, dict)
+
+
+def is_part(value):
+    return isinstance(value, (dict, list))
+
+
+def is_share(value):
+    return is_number(value) and 0 <= value <= 1
+
+
+def one_of(*known):
+    return lambda value: isinstance(value, str) and value in known
+
+
+def each_of(check):
+    return lambda value: isinstance(value, list) and all(check(each) for each in value)
+
+
+def all_of(check):
+    return lambda value: isinstance(value, dict) and all(check(each) for each in value.values())
+
+
+def shaped(shape):
+    return lambda value: isinstance(value, dict) and wrong_member(shape, value) is None
+
+
+def wrong_member(shape, value):
+    """The first member that is missing or not what it should be; None if there is none. `?`: it need not be there."""
+    for member, check in shape.items():
+        name = member.rstrip("?")
+        if not check(value[name]) if name in value else name == member:
+            return name
+    return None
+
+
+_moment = re.compile(
+    r"(?:(?:[0-9]{2}(?:[2468][048]|[13579][26]|0[48])|(?:[02468][048]|[13579][26])00)-02-29|[0-9]{4}-(?:(?:0[13578]|1[02])-"
+    r"(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+)
+
+
+def is_moment(value):
+    return isinstance(value, str) and _moment.fullmatch(value) is not None
+
+
+ICON = {"src": is_text, "mimeType?": is_text, "sizes?": each_of(is_text), "theme?": one_of("light", "dark")}
+NAMED = {
+    "name": is_text,
+    "title?": is_text,
+    "description?": is_text,
+    "icons?": each_of(shaped(ICON)),
+    "_meta?": is_object,
+}
+SCHEMA = {
+    "type": one_of("object"),
+    "properties?": all_of(is_part),
+    "required?": each_of(is_text),
+    "$schema?": is_text,
+}
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+ANNOTATIONS = {
+    "audience?": each_of(one_of("user", "assistant")),
+    "priority?": is_share,
+    "lastModified?": is_moment,
+}
+CONTENT = dict(NAMED, **{"mimeType?": is_text, "annotations?": shaped(ANNOTATIONS)})
+ARGUMENT = {"name": is_text, "description?": is_text, "required?": is_flag}
+SHAPES = {
+    "tools": dict(
+        NAMED,
+        **{
+            "inputSchema": shaped(SCHEMA),
+            "outputSchema?": shaped(SCHEMA),
+            "annotations?": shaped(dict({hint + "?": is_flag for hint in HINTS}, **{"title?": is_text})),
+        }
+    ),
+    "prompts": dict(NAMED, **{"arguments?": each_of(shaped(ARGUMENT))}),
+    "resources": dict(CONTENT, **{"uri": is_text, "size?": is_number}),
+    "templates": dict(CONTENT, uriTemplate=is_text),
+}
+# What is handed on unasked.
+NOTICES = {
+    "notifications/message": {"level": one_of(*LEVELS), "_meta?": is_object},
+    "notifications/resources/updated": {"uri": is_text, "_meta?": is_object},
+    "notifications/elicitation/complete": {"elicitationId": is_text, "_meta?": is_object},
+}
+
+
+def fault_of(kind, entry):
+    """Why an entry of a server's list is left out; None if it is not."""
+    if not isinstance(entry, dict):
+        return "no object"
+    wrong = wrong_member(SHAPES[kind], entry)
+    if wrong is not None:
+        return "`%s` is not as the protocol has it" % wrong
+    return None if is_sayable(entry) else "it cannot be written"
+
+
+def is_schema(value):
+    return isinstance(value, bool) or (isinstance(value, dict) and wrong_keyword(value) is None)
+
+
+def is_items(value):
+    return each_of(is_schema)(value) or is_schema(value)
+
+
+def is_list(value):
+    return isinstance(value, list)
+
+
+def is_choice(value):
+    return isinstance(value, list) and len(value) > 0
+
+
+def is_target(value):
+    """What may be referred to; a reference to a reference may lead in a circle."""
+    return isinstance(value, bool) or "$ref" not in value
+
+
+def anything(value):
+    return True
+
+
+is_type = one_of("string", "number", "integer", "boolean", "array", "object", "null")
+
+# A client of the first SDK compiles the schemas of all results as it reads the list, and one that it cannot compile costs
+# it the list. These are the keywords, and what they may say, by which it can; `pattern` is not among them, as no other
+# language reads the same expressions.
+KEYWORDS = dict(
+    {name: anything for name in ("default", "const")},
+    **{name: is_text for name in ("title", "description", "$comment", "$schema", "$ref", "format")},
+    **{name: is_schema for name in ("additionalProperties", "propertyNames", "contains", "not", "if", "then", "else")},
+    **{name: all_of(is_schema) for name in ("properties", "$defs", "definitions")},
+    **{name: each_of(is_schema) for name in ("anyOf", "oneOf", "allOf", "prefixItems")},
+    **{name: is_number for name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")},
+    **{name: is_number for name in ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")},
+    **{name: is_flag for name in ("uniqueItems", "readOnly", "writeOnly", "deprecated")},
+    **{
+        "type": lambda value: is_type(value) or each_of(is_type)(value),
+        "items": is_items,
+        "required": each_of(is_text),
+        "enum": is_choice,
+        "examples": is_list,
+    }
+)
+
+
+def wrong_keyword(schema):
+    """The first of a schema's keywords that a client might not be able to compile."""
+    return next((name for name, value in schema.items() if not KEYWORDS.get(name, lambda value: False)(value)), None)
+
+
+def is_compiled(schema):
+    """Whether every client can compile a result's schema."""
+    if wrong_keyword(schema) is not None:
+        return False
+    known = {"#"}
+    for place in ("$defs", "definitions"):
+        targets = [name for name, each in schema.get(place, {}).items() if is_target(each)]
+        known.update("#/%s/%s" % (place, name) for name in targets if token(name) == name)
+    rest = [schema]
+    while rest:
+        one = rest.pop()
+        rest.extend(parts(one))
+        if isinstance(one, dict) and "$ref" in one and not (is_text(one["$ref"]) and one["$ref"] in known):
+            return False
+    return True
+
+
 # --- One server -----------------------------------------------------------------------------------------------------
 
 # What servers have lists of: the method, and the member of its result.
@@ -1264,8 +1470,9 @@ class Upstream:
                 self.take(line)
         except (OSError, ValueError):
             pass
-        quiet.set()
-        over.set()
+        finally:
+            quiet.set()
+            over.set()
 
     def await_end(self, process, over):
         process.wait()
@@ -1289,7 +1496,7 @@ class Upstream:
             was_ready, self.ready = self.ready, False
         reason = "server `%s` ended while this call was open; whether it took effect is not known" % self.name
         for each in list(open_calls.values()):
-            each.ended(reason)
+            self.end_one(each, reason)
         self.gateway.forget_requests(self)
         self.give_up()
         if was_ready and not self.gateway.closing.is_set():
@@ -1298,6 +1505,13 @@ class Upstream:
             self.close_input()
             end_processes([process], 0 if process.poll() is not None else GRACE_SECONDS)
             self.gateway.watch.tell(b"-", process)
+
+    def end_one(self, waiting, reason):
+        """Tells of one open request that it will not be answered; whatever goes wrong, the others are told too."""
+        try:
+            waiting.ended(reason)
+        except Exception as error:
+            log("the gateway failed (%s)" % type(error).__name__)
 
     def close_input(self):
         # Whoever writes to it now may do so for ever.
@@ -1336,9 +1550,10 @@ class Upstream:
             self.gateway.changed("prompts", "resources", "templates")
             for uri in sorted(self.subscribed):
                 self.notify_request("resources/subscribe", {"uri": uri})
-        except Failed as error:
+        except Exception as error:
             if not self.gateway.closing.is_set():
-                log("server `%s` %s" % (self.name, error))
+                failed = "makes the gateway fail (%s)" % type(error).__name__
+                log("server `%s` %s" % (self.name, error if isinstance(error, Failed) else failed))
             self.give_up()
             self.close_input()
             end_processes([process], 0)
@@ -1346,17 +1561,22 @@ class Upstream:
     def fetch(self, kind):
         """Reads all pages of one of its lists. Raises Failed if it ends; a refusal is an empty list."""
         method, member, capability = LISTS[kind]
-        found, seen, params = [], set(), {}
+        found, faults, seen, params = [], [], set(), {}
         while capability in self.capabilities and len(seen) < MAX_PAGES:
             page = self.ask(method, params, PAGE_SECONDS, True)
             if not isinstance(page, dict) or not isinstance(page.get(member), list):
                 break
-            found += [each for each in page[member] if isinstance(each, dict) and is_sayable(each)]
+            for each in page[member]:
+                fault = fault_of(kind, each)
+                (found if fault is None else faults).append(each if fault is None else fault)
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or cursor in seen:
                 break
             seen.add(cursor)
             params = {"cursor": cursor}
+        if faults:
+            told = (self.name, len(faults), member, faults[0])
+            log("server `%s` lists %d %s that are left out; of the first, %s" % told)
         self.items[kind] = self.gateway.adopt(self, kind, found)
 
     def refresh(self, kinds):
@@ -1380,6 +1600,15 @@ class Upstream:
             if line.strip():
                 log("server `%s` wrote %d bytes that are no message, which are dropped" % (self.name, len(line)))
             return
+        try:
+            self.handle(message)
+        except Exception as error:
+            # One message's fault is not the end of those after it.
+            log("server `%s` wrote what the gateway fails at (%s), which is dropped" % (self.name, type(error).__name__))
+            if isinstance(message.get("method"), str) and message.has("id"):
+                self.later(self.respond, message.raw("id"), error_body(INTERNAL, "the gateway failed"))
+
+    def handle(self, message):
         method = message.get("method")
         if isinstance(method, str):
             if message.has("id"):
@@ -1391,12 +1620,20 @@ class Upstream:
                 return
             with self.lock:
                 waiting = None if self.pending is None else self.pending.pop(message.get("id"), None)
-            if waiting is not None:
+            if waiting is None:
+                return
+            try:
                 waiting.answered(message)
+            except Exception:
+                self.end_one(waiting, "server `%s` answered what the gateway fails at" % self.name)
+                raise
 
     def told(self, message, method):
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
+        if method in NOTICES and wrong_member(NOTICES[method], params) is not None:
+            log("server `%s` wrote a `%s` that is not as the protocol has it, which is dropped" % (self.name, method))
+            return
         if method in CHANGES:
             with self.lock:
                 known = set(CHANGES[method]) <= self.refreshing or not self.settled.is_set()
@@ -1540,8 +1777,7 @@ class Tool:
         self.print = fingerprint(definition)
         self.changed = False
         told = definition.get("annotations")
-        known = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-        self.hints = {name: told[name] for name in known if name in told} if isinstance(told, dict) else {}
+        self.hints = {name: told[name] for name in HINTS if name in told} if isinstance(told, dict) else {}
 
 
 def fingerprint(definition):
@@ -1622,7 +1858,10 @@ class Gateway:
         with self.out_lock:
             if call.done:
                 return
-            call.progress = value if value > call.progress else round(call.progress + 0.001, 6)
+            before = float(call.progress)
+            call.progress = value if float(value) > before else round(before + 0.001, 6)
+            if call.progress <= before:
+                return  # so large that nothing as small can be added to it
             told = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":' + call.token
             more = {"progress": call.progress}
             if isinstance(total, (int, float)) and not isinstance(total, bool):
@@ -1674,7 +1913,8 @@ class Gateway:
                     self.take(line)
         except (OSError, ValueError):
             pass
-        self.events.put("its input has ended")
+        finally:
+            self.events.put("its input has ended")
 
     def complain(self, key, code, message):
         self.write(b'{"jsonrpc":"2.0","id":' + key + b"," + error_body(code, message) + b"}\n")
@@ -1687,6 +1927,14 @@ class Gateway:
             message = Message(text, STRICT)
         except ValueError as error:
             return self.complain(b"null", PARSE_ERROR, "the message cannot be read: %s" % plain(error, 200))
+        try:
+            self.handle(message)
+        except Exception as error:
+            log("the gateway failed (%s)" % type(error).__name__)
+            if message.has("method") and message.has("id"):
+                self.complain(message.raw("id"), INTERNAL, "the gateway failed (%s)" % type(error).__name__)
+
+    def handle(self, message):
         method = message.get("method")
         if isinstance(method, str) and message.get("jsonrpc") == "2.0":
             if not message.has("id"):
@@ -1855,6 +2103,10 @@ class Gateway:
             if kind == "tools":
                 mine = {own: self.pinned(upstream, own, each).definition for own, each in mine.items()}
             shown = {own: names.given[upstream.name, own][0] for own in mine}
+        for own, each in mine.items():
+            if "outputSchema" in each and not is_compiled(each["outputSchema"]):
+                log("server `%s`: how results of `%s` look is not shown: clients may fail at it" % (upstream.name, own))
+                mine[own] = {name: value for name, value in each.items() if name != "outputSchema"}
         return [dict(each, name=shown[own]) for own, each in mine.items()]
 
     def pinned(self, upstream, own, definition):
@@ -2239,9 +2491,13 @@ class Gateway:
         wanted = {"roots/list": "roots", "sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
         capability = wanted.get(method)
         offered = self.offered.get(capability)
-        mode = params.get("mode", "form")
-        if capability == "elicitation" and offered is not None and mode not in (offered or {"form": {}}):
-            offered = None
+        if capability == "elicitation" and offered is not None:
+            mode = params.get("mode", "form")
+            if not is_text(mode) or not is_text(params.get("message", "")):
+                text = "`mode` and `message` must be texts"
+                return upstream.later(upstream.respond, key, error_body(INVALID_PARAMS, text))
+            if mode not in (offered or {"form": {}}):
+                offered = None
         if offered is None:
             return upstream.later(upstream.respond, key, error_body(NO_METHOD, "Method not found"))
         if capability == "elicitation":
@@ -2268,7 +2524,18 @@ class Gateway:
         told = {"jsonrpc": "2.0", "id": asked.number, "method": method}
         if params:
             told["params"] = params
-        self.up(to_json(told) + b"\n")
+        try:
+            line = to_json(told) + b"\n"
+        except ValueError as error:
+            return self.decline(asked, "it cannot be handed on: %s" % error)
+        self.up(line)
+
+    def decline(self, asked, text):
+        """Answers a server's request that the client will not hear of."""
+        with self.lock:
+            known = self.asked.pop(asked.number, None)
+        if known is not None:
+            asked.upstream.later(asked.upstream.respond, asked.key, error_body(-1, text))
 
     def sample(self, asked, method, params):
         """A server's question to the client's model: the answer goes to the server, so it is asked about like a call."""
@@ -2276,12 +2543,7 @@ class Gateway:
         try:
             self.permit(asked.call, self.question(tool, params, {}))
         except (Refused, Cancelled) as error:
-            with self.lock:
-                known = self.asked.pop(asked.number, None)
-            if known is not None:
-                told = error_body(-1, str(error) or "given up")
-                asked.upstream.later(asked.upstream.respond, asked.key, told)
-            return
+            return self.decline(asked, str(error) or "given up")
         self.hand_up(asked, method, params)
 
     def client_answers(self, message):

@@ -46,6 +46,12 @@ class Grammar(unittest.TestCase):
         self.assertEqual(set(), named - set(known) - {"tomllib"})
 
 
+class Seconds(unittest.TestCase):
+    def test_what_is_no_number_of_seconds_is_the_default(self):
+        for given, expected in (("9", 9), (0, 0), ("-1", 55), ("1e400", 55), (10**350, 55), ("soon", 55), (None, 55)):
+            self.assertEqual(expected, hook.seconds(given, 55), given)
+
+
 class Names(unittest.TestCase):
     def test_tools(self):
         for dialect, tool, canonical in (

@@ -218,6 +218,207 @@ class Servers(unittest.TestCase):
                 self.assertRaises(mcp.Failed, self.command, said)
 
 
+TOOL = {"name": "a", "inputSchema": {"type": "object"}}
+PROMPT = {"name": "a"}
+RESOURCE = {"name": "a", "uri": "a://1"}
+TEMPLATE = {"name": "a", "uriTemplate": "a://{x}"}
+KINDS = (("tools", TOOL), ("prompts", PROMPT), ("resources", RESOURCE), ("templates", TEMPLATE))
+
+
+def nested(depth, inner=1):
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
+class Shapes(unittest.TestCase):
+    """What stands here was compared with the schemas of both of the SDK's clients."""
+
+    def test_entries_that_have_the_protocols_shape(self):
+        full = {"title": "t", "description": "d", "icons": [{"src": "s", "sizes": ["any"], "theme": "dark"}], "_meta": {"x": 1}}
+        seen = {"annotations": {"audience": ["user", "assistant"], "priority": 1, "lastModified": "2024-02-29T01:02:03.5+01:00"}}
+        schema = {"type": "object", "properties": {"a": {"type": "odd"}}, "required": ["a"], "x": None}
+        hints = {"title": "t", "readOnlyHint": True, "destructiveHint": False, "x": 5}
+        for kind, plain in KINDS:
+            more = {
+                "tools": {"inputSchema": schema, "outputSchema": schema, "annotations": hints},
+                "prompts": {"arguments": [{"name": "a", "description": "d", "required": False}]},
+                "resources": dict(seen, size=1.5, mimeType="m"),
+                "templates": dict(seen, mimeType="m"),
+            }[kind]
+            for entry in (plain, dict(plain, unknown=[None]), dict(plain, **full), dict(plain, **dict(full, **more))):
+                with self.subTest(kind=kind, entry=entry):
+                    self.assertIsNone(mcp.fault_of(kind, entry))
+
+    def test_entries_that_do_not(self):
+        for kind, plain in KINDS:
+            for entry in (
+                [],
+                "a",
+                None,
+                {},
+                *(dict(plain, **{name: None}) for name in ("title", "description", "icons", "_meta")),
+                dict(plain, name=7),
+                dict(plain, title=[]),
+                dict(plain, description=7),
+                dict(plain, icons={}),
+                dict(plain, icons=[{}]),
+                dict(plain, icons=[{"src": "s", "theme": "blue"}]),
+                dict(plain, icons=[{"src": "s", "sizes": "any"}]),
+                dict(plain, _meta=[]),
+                dict(plain, x=nested(99)),
+                dict(plain, x="\ud800"),
+                *({name: value for name, value in plain.items() if name != gone} for gone in plain),
+            ):
+                with self.subTest(kind=kind, entry=entry):
+                    self.assertIsNotNone(mcp.fault_of(kind, entry))
+
+    def test_what_only_some_of_them_have(self):
+        for kind, plain, name, values in (
+            ("tools", TOOL, "inputSchema", (5, {}, {"type": "string"}, {"type": ["object"]})),
+            ("tools", TOOL, "inputSchema", ({"type": "object", "properties": []}, {"type": "object", "properties": {"a": 1}})),
+            ("tools", TOOL, "inputSchema", ({"type": "object", "required": "a"}, {"type": "object", "required": [1]})),
+            ("tools", TOOL, "outputSchema", (None, 5, {}, {"type": "array"})),
+            ("tools", TOOL, "annotations", ([], {"title": 1}, {"readOnlyHint": "yes"}, {"openWorldHint": None})),
+            ("prompts", PROMPT, "arguments", ({}, ["a"], [{}], [{"name": 1}], [{"name": "a", "required": "yes"}])),
+            ("resources", RESOURCE, "uri", (None, 7, [["a"]], {})),
+            ("resources", RESOURCE, "size", ("1", True, None)),
+            ("templates", TEMPLATE, "uriTemplate", (None, 7, [])),
+        ):
+            for value in values:
+                with self.subTest(kind=kind, name=name, value=value):
+                    self.assertIsNotNone(mcp.fault_of(kind, dict(plain, **{name: value})))
+        for kind, plain in KINDS[2:]:
+            for value in (
+                [],
+                {"audience": "user"},
+                {"audience": ["model"]},
+                {"audience": [["user"]]},
+                {"priority": 2},
+                {"priority": True},
+                {"lastModified": 1},
+                {"lastModified": "2024-01-01"},
+                {"lastModified": "2023-02-29T00:00:00Z"},
+            ):
+                with self.subTest(kind=kind, annotations=value):
+                    self.assertIsNotNone(mcp.fault_of(kind, dict(plain, annotations=value)))
+
+    def test_schemas_that_every_client_can_compile(self):
+        named = {"a": {"type": ["string", "null"], "format": "date", "enum": ["a"]}, "$ref": {"maximum": 1}, "id": True}
+        for schema in (
+            {},
+            {"properties": named, "required": ["a"], "additionalProperties": False, "$schema": "s", "title": "t"},
+            {"$defs": {"a": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a"}, "y": {"$ref": "#"}}},
+            {"properties": {"x": {"anyOf": [{"items": {}}, {"items": [True]}, {"const": None}]}}},
+        ):
+            with self.subTest(schema=schema):
+                self.assertEqual("$ref" not in schema.get("properties", {}), mcp.is_compiled(dict(schema, type="object")))
+
+    def test_schemas_that_some_cannot(self):
+        for schema in (
+            {"type": "odd"},
+            {"type": [7]},
+            {"pattern": "("},
+            {"pattern": 7},
+            {"enum": []},
+            {"required": "a"},
+            {"items": 5},
+            {"minimum": "1"},
+            {"nullable": True},
+            {"id": "a"},
+            {"$id": "a"},
+            {"$anchor": "a"},
+            {"$ref": 5},
+            {"$ref": "#/nowhere"},
+            {"$ref": "#/$defs/loop"},
+            {"$ref": "#/$defs/a b"},
+            {"$ref": "https://example.com/schema"},
+            {"unknown": 1},
+            7,
+        ):
+            for holder in ({"properties": {"x": schema}}, {"anyOf": [schema]}, {"not": schema}, {"items": [{"not": schema}]}):
+                whole = dict(holder, **{"$defs": {"loop": {"$ref": "#/$defs/loop"}, "a b": {}}})
+                with self.subTest(schema=whole):
+                    self.assertFalse(mcp.is_compiled(whole))
+
+    def test_numbers_beyond_all_numbers_are_the_largest(self):
+        for digits, value in (("9" * 391, sys.float_info.max), ("-" + "9" * 391, -sys.float_info.max), ("1e999", sys.float_info.max)):
+            self.assertEqual(value, mcp.LOOSE.decode(digits))
+        self.assertEqual(10**300, mcp.LOOSE.decode("1" + "0" * 300))
+
+
+class Faults(unittest.TestCase):
+    """That whatever goes wrong over one message neither ends the reading nor leaves a call without its answer."""
+
+    def setUp(self):
+        log = mock.patch.object(mcp, "log")
+        self.log = log.start()
+        self.addCleanup(log.stop)
+        self.gateway = mock.Mock()
+        self.upstream = mcp.Upstream(self.gateway, mcp.Server("s", {}, None))
+        self.upstream.pending = {}
+
+    def test_a_request_is_answered_with_an_error(self):
+        self.gateway.server_asks.side_effect = TypeError
+        self.upstream.take(b'{"jsonrpc":"2.0","id":"e1","method":"roots/list"}\n')
+        _, work, (key, body) = self.upstream.outbox.get_nowait()
+        self.assertEqual((self.upstream.respond, b'"e1"'), (work, key))
+        self.assertIn(b'"code":-32603', body)
+
+    def test_a_notification_is_dropped(self):
+        self.gateway.tell.side_effect = MemoryError
+        self.upstream.take(b'{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a"}}\n')
+        self.assertTrue(self.upstream.outbox.empty())
+        self.assertIn("MemoryError", self.log.call_args[0][0])
+
+    def test_a_call_whose_answer_cannot_be_handled_is_ended(self):
+        waiting = mock.Mock()
+        waiting.answered.side_effect = OverflowError
+        self.upstream.pending[1] = waiting
+        self.upstream.take(b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
+        waiting.ended.assert_called_once()
+
+    def test_all_calls_are_ended_though_one_fails(self):
+        waiting = [mock.Mock(), mock.Mock()]
+        waiting[0].ended.side_effect = KeyError
+        self.upstream.pending = dict(enumerate(waiting))
+        self.gateway.closing.is_set.return_value = True
+        self.upstream.down(mock.Mock())
+        waiting[1].ended.assert_called_once()
+        self.gateway.forget_requests.assert_called_once()
+
+    def test_the_reading_never_ends_without_a_word(self):
+        over, quiet = mcp.threading.Event(), mcp.threading.Event()
+        process = mock.Mock(stdout=mcp.io.BytesIO(b"x\n"))
+        self.upstream.process = process
+        with mock.patch.object(self.upstream, "take", side_effect=SystemExit):
+            self.assertRaises(SystemExit, self.upstream.listen, process, over, quiet)
+        self.assertTrue(over.is_set() and quiet.is_set())
+
+    def test_a_request_that_cannot_be_handed_on_is_declined_and_forgotten(self):
+        gateway = mcp.Gateway(mock.Mock(), [], "svc")
+        asked = mcp.Asked(self.upstream, b'"e1"', {})
+        asked.number = "s:1"
+        gateway.asked["s:1"] = asked
+        gateway.hand_up(asked, "roots/list", {"x": float("inf")})
+        self.assertEqual({}, gateway.asked)
+        self.assertEqual(b'"e1"', self.upstream.outbox.get_nowait()[2][0])
+
+    def test_the_clients_requests_are_answered_too(self):
+        gateway = mcp.Gateway(mock.Mock(), [], "svc")
+        with mock.patch.object(gateway, "write") as write, mock.patch.object(gateway, "client_asks", side_effect=TypeError):
+            gateway.take(b'{"jsonrpc":"2.0","id":7,"method":"tools/list"}')
+        self.assertIn(b'"id":7,"error":{"code":-32603', write.call_args[0][0])
+
+    def test_progress_rises_or_is_not_told(self):
+        gateway, call = mcp.Gateway(mock.Mock(), [], "svc"), mcp.Call(b"1", b'"p"', b"1")
+        with mock.patch.object(gateway, "write_locked") as write:
+            for value in (1, 1, 10**300, 10**300, sys.float_info.max, sys.float_info.max):
+                gateway.progress(call, value)
+        told = [json.loads(each[0][0])["params"]["progress"] for each in write.call_args_list]
+        self.assertEqual([1, 1.001, 10**300, sys.float_info.max], told)
+
+
 class Options(unittest.TestCase):
     def test_them(self):
         found = mcp.options(["--config", "a", "--name=gw"])

@@ -1,6 +1,10 @@
 import { expect, test } from '@jest/globals'
 import { readDocsPage } from '../api/docs-page.ts'
 
+interface Mcp {
+  readonly mcpServers: Record<string, { readonly args?: string[] }>
+}
+
 test('docs/agents.md: the commands do what the page says', async () => {
   const event = { session_id: 's', hook_event_name: 'PreToolUse', tool_name: 'Bash' }
   const ask = (command: string): string => {
@@ -11,6 +15,7 @@ test('docs/agents.md: the commands do what the page says', async () => {
     ,
     rule,
     installed,
+    byHand,
     tried,
     held,
     inbox,
@@ -22,19 +27,22 @@ test('docs/agents.md: the commands do what the page says', async () => {
     pages,
     policy,
     gateway,
+    gatewayFiles,
     own,
     key,
     curl,
     ls,
+    servers,
     cleaned,
   ] = await readDocsPage('docs/agents.md', {
     before: `mkdir bin; printf '#!/bin/sh\\necho 2.1.329\\n' >bin/claude; chmod +x bin/claude; PATH="$PWD/bin:$PATH"`,
-    after: [ask('curl https://example.com'), ask('ls')],
+    after: [ask('curl https://example.com'), ask('ls'), 'cat "$WORK/servers.json" "$WORK/mcp.json"'],
     last: 'Clean up',
   })
   expect(rule).toBe('agents-send-nothing')
   expect(installed).toContain('"onFailure": "block"')
   expect(installed).not.toContain('csk_live_')
+  expect(byHand).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit code 2$/)
   expect(tried).toMatch(/^ok {4}fail mode is closed$/m)
   expect(tried).toMatch(/\nworks$/)
   expect(held).toBe('true\nthe-website-waits')
@@ -48,10 +56,16 @@ test('docs/agents.md: the commands do what the page says', async () => {
   expect(pages).toBe('known-pages-only')
   expect(policy).toMatch(/^CronCreate\n/)
   expect(gateway).toBe('service_mcp.py --config FILE')
+  expect(gatewayFiles).toBe('')
   expect(own).toBe('allow\ninternal\ntrue')
   expect(key).toBe('csk_live_')
   expect(curl).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit 2$/)
   expect(ls).toBe('')
+  const [named, asked] = servers?.split(/(?<=^})\n/m).map((file) => JSON.parse(file) as Mcp) ?? []
+  expect(named?.mcpServers['board']).toMatchObject({ env: { BOARD_TOKEN: '${BOARD_TOKEN}' } })
+  expect(asked?.mcpServers['svc']?.args).toContainEqual(
+    expect.stringMatching(/^\/.*\.countersign\/hook\.json$/),
+  )
   // Deleting answers nothing, in a line of its own.
-  expect(cleaned?.trim()).toBe('false\n0')
+  expect(cleaned?.trim().split(/\n+/)).toEqual(['true', '0'])
 })

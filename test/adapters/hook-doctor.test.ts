@@ -139,7 +139,11 @@ test('its own organization named, it works too', async () => {
 
 test.each<[string, () => void, string]>([
   ['nothing is installed', () => writeFileSync(settings(), '{}'), 'does not ask'],
-  ['the client is too old', () => program('claude', '#!/bin/sh\necho 2.1.294\n'), 'too old'],
+  [
+    'the client is too old',
+    () => program('claude', '#!/bin/sh\necho 2.1.294\n'),
+    'too old.*claude-code@latest',
+  ],
   ['hooks are switched off', edit('{', '{"disableAllHooks": true,'), 'disableAllHooks'],
   ['a failed hook would let pass', edit('"block"', '"continue"'), 'onFailure'],
   ['the client is impatient', edit('"timeout": 90', '"timeout": 9'), 'time-out'],

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Socket } from 'node:net'
 import { until } from '../stack/until.ts'
+import { answerInTurn, poll, status, type Answer } from './held-call.ts'
 import { runHook, startHook } from './run-hook.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
@@ -14,15 +15,6 @@ const event = {
   tool_use_id: 'toolu_1',
 }
 const args = ['pre', '--dialect', 'claude']
-const poll = '/api/v1/authorize/approvals/apr_1'
-const status = (word: string, comment: string | null = null): object => ({
-  approval_id: 'apr_1',
-  status: word,
-  comment,
-})
-
-type Answer = object | ((socket: Socket) => void)
-
 let service: ScriptedService
 beforeAll(async () => {
   service = await scriptedService(() => {})
@@ -32,17 +24,8 @@ beforeEach(() => {
 })
 afterAll(() => service.close())
 
-/** Answers in turn: to authorize, to polls; the last one again. Withdrawals are taken. */
-function answers(decisions: readonly Answer[], polls: readonly Answer[]): void {
-  const [left, leftPolls] = [[...decisions], [...polls]]
-  service.script = (asked, socket) => {
-    if (asked.path.endsWith('/cancel')) return reply(socket, 200, status('cancelled'))
-    const queue = asked.path === '/api/v1/authorize' ? left : leftPolls
-    const answer = (queue.length > 1 ? queue.shift() : queue[0]) as Answer
-    if (typeof answer === 'function') answer(socket)
-    else reply(socket, 200, answer)
-  }
-}
+const answers = (decisions: readonly Answer[], polls: readonly Answer[]): void =>
+  answerInTurn(service, decisions, polls)
 
 const settings = (mode = 'closed', wait = '60'): NodeJS.ProcessEnv => ({
   SERVICE_API_URL: service.url,

@@ -1,19 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Socket } from 'node:net'
 import { until } from '../stack/until.ts'
+import { answerInTurn, poll, status, type Answer } from './held-call.ts'
 import { endGateways, logFile, noted, odd, startGateway, textOf, type Gateway, type Wire } from './run-mcp.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
 /* Held calls: they wait with progress, end in time, and are taken back with the client's patience. */
-
-const poll = '/api/v1/authorize/approvals/apr_1'
-const status = (word: string, comment: string | null = null): object => ({
-  approval_id: 'apr_1',
-  status: word,
-  comment,
-})
-
-type Answer = object | ((socket: Socket) => void)
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -25,17 +17,8 @@ beforeEach(() => {
 afterEach(endGateways)
 afterAll(() => service.close())
 
-/** Answers in turn: to authorize, to polls; the last one again. Reports and withdrawals are taken. */
-function answers(decisions: readonly Answer[], polls: readonly Answer[]): void {
-  const [left, leftPolls] = [[...decisions], [...polls]]
-  service.script = (asked, socket) => {
-    const queue =
-      asked.path === '/api/v1/authorize' ? left : asked.method === 'GET' ? leftPolls : [{ ok: true }]
-    const answer = (queue.length > 1 ? queue.shift() : queue[0]) as Answer
-    if (typeof answer === 'function') answer(socket)
-    else reply(socket, 200, answer)
-  }
-}
+const answers = (decisions: readonly Answer[], polls: readonly Answer[]): void =>
+  answerInTurn(service, decisions, polls)
 /** A poll that is answered when the test says. */
 function later(): { answer: Answer; say(body: object): void } {
   let waiting: Socket | undefined

@@ -7,6 +7,7 @@ import { until } from '../stack/until.ts'
 import { selfSigned } from '../support/self-signed.ts'
 import {
   endGateways,
+  gatewayFile,
   logFile,
   noted,
   odd,
@@ -16,6 +17,7 @@ import {
   type Gateway,
   type Wire,
 } from './run-mcp.ts'
+import { sdkOne, sdkTwo } from './peers.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
 /* Servers and clients that mean harm: to each other, to the gateway's other servers, or to what it asks about. */
@@ -74,6 +76,115 @@ describe('a server', () => {
       (await gateway.tools()).some(({ name }: Wire) => name === 'good__echo'),
     )
     expect((await gateway.call('good__echo')).isError).toBeUndefined()
+  })
+
+  const tool = (name: string, more: object = {}): object => ({
+    name,
+    inputSchema: { type: 'object' },
+    ...more,
+  })
+  const misshapen = JSON.stringify([
+    { name: 'bad1' },
+    { name: 'bad2', description: 7, inputSchema: 5 },
+    tool('good'),
+    tool('bad3', { annotations: { readOnlyHint: 'yes' } }),
+    tool('riddle', { outputSchema: { type: 'object', properties: { a: { $ref: '#/nowhere' } } } }),
+  ])
+  const everyList = {
+    tools: misshapen,
+    prompts: '[{"name":"p"},{"name":"bad","arguments":"x"}]',
+    resources: '[{"uri":[["x"]],"name":"bad"},{"uri":"known://1","name":"one"}]',
+    templates: '[{"uriTemplate":7,"name":"bad"},{"uriTemplate":"a://{x}","name":"t"}]',
+  }
+
+  test('whose entries are not as the protocol has them keeps the rest, and a word is said', async () => {
+    const gateway = await start({ bad: hostile(everyList) })
+    const list = async (method: string, member: string): Promise<Wire[]> =>
+      (await gateway.request(method)).result[member]
+    expect(await gateway.tools()).toEqual([tool('bad__good'), tool('bad__riddle')])
+    expect(await list('prompts/list', 'prompts')).toEqual([{ name: 'bad__p' }])
+    expect(await list('resources/list', 'resources')).toEqual([{ uri: 'known://1', name: 'one' }])
+    const templates = await list('resources/templates/list', 'resourceTemplates')
+    expect(templates).toEqual([{ uriTemplate: 'a://{x}', name: 't' }])
+    await until('a word is said of each', () =>
+      ['3 tools', '1 prompts', '1 resources ', '1 resourceTemplates', '`riddle`'].every((word) =>
+        gateway.stderr.includes(word),
+      ),
+    )
+  })
+
+  test('that lists such entries later keeps the rest too', async () => {
+    const gateway = await start({ bad: hostile() })
+    expect(textOf(await gateway.call('bad__relist', { tools: misshapen }))).toBe('relisted')
+    await until('the change is told', () => gateway.told('notifications/tools/list_changed').length > 0)
+    expect(await gateway.tools()).toEqual([tool('bad__good'), tool('bad__riddle')])
+  })
+
+  test.each([
+    ['SDK v1', sdkOne],
+    ['SDK v2', sdkTwo],
+  ])(
+    'does not take the others’ tools away from a client that checks what it reads: %s',
+    async (_name, load) => {
+      const { Client, Transport } = await load()
+      const config = join(temporaryFolder(), 'servers.json')
+      writeFileSync(config, JSON.stringify({ mcpServers: { bad: hostile(everyList), good: odd() } }))
+      const client = new Client({ name: 'strict', version: '1' }, { capabilities: {} })
+      const args = ['-I', '-S', gatewayFile, '--config', config]
+      await client.connect(
+        new Transport({ command: python, args, env: { ...process.env, ...env() }, stderr: 'ignore' }),
+      )
+      try {
+        const { tools } = await client.listTools()
+        expect(tools.map(({ name }: Wire) => name)).toEqual(['bad__good', 'bad__riddle', 'good__echo'])
+        expect((await client.listPrompts()).prompts).toHaveLength(1)
+        expect((await client.listResources()).resources).toHaveLength(1)
+      } finally {
+        await client.close()
+      }
+    },
+  )
+
+  const asks = (method: string, params: string): string =>
+    `{"jsonrpc":"2.0","id":"e1","method":"${method}","params":${params}}`
+  const tells = (method: string, params: string): string =>
+    `{"jsonrpc":"2.0","method":"notifications/${method}","params":${params}}`
+  const huge = tells('progress', `{"progressToken":$token,"progress":${'9'.repeat(391)}}`)
+
+  test.each([
+    ['elicitation/create', '{"mode":[],"message":"x"}'],
+    ['elicitation/create', '{"mode":{},"message":"x"}'],
+    ['elicitation/create', '{"message":["x"]}'],
+  ])('that asks %s %s is refused, and goes on', async (method, params) => {
+    const log = logFile()
+    const capabilities = { elicitation: {} }
+    const gateway = await start({ bad: hostile({ log }) }, { capabilities })
+    expect(textOf(await gateway.call('bad__say', { lines: [asks(method, params)] }))).toBe('said')
+    await until('it is refused', () =>
+      noted(log).some(({ id, error }) => id === 'e1' && typeof error?.code === 'number'),
+    )
+    expect(gateway.told(method)).toEqual([])
+    expect(textOf(await gateway.call('bad__say', { lines: [] }))).toBe('said')
+    expect(gateway.stderr).not.toContain('has ended')
+  })
+
+  test.each([
+    ['progress beyond all numbers', [huge, huge]],
+    ['a total beyond all numbers', [huge.replace('}}', ',"total":' + '9'.repeat(391) + '}}')]],
+    ['progress that is none', [tells('progress', '{"progressToken":$token,"progress":[]}')]],
+    ['progress of nothing', [tells('progress', '{"progressToken":[],"progress":1}')]],
+    ['a level that is none', [tells('message', '{"level":["info"],"data":1}')]],
+    ['a change of what is no address', [tells('resources/updated', '{"uri":[]}')]],
+    ['the end of what is no question', [tells('elicitation/complete', '{}')]],
+    ['what takes nothing back', [tells('cancelled', '{"requestId":[{}]}'), tells('cancelled', '{}')]],
+  ])('that says %s goes on', async (_name, lines) => {
+    const gateway = await start({ bad: hostile() })
+    const meta = { progressToken: 'p' }
+    expect(textOf(await gateway.call('bad__say', { lines }, meta))).toBe('said')
+    expect(textOf(await gateway.call('bad__say', { lines: [] }))).toBe('said')
+    expect(gateway.stderr).not.toContain('has ended')
+    for (const each of ['message', 'resources/updated', 'elicitation/complete'])
+      expect(gateway.told(`notifications/${each}`)).toEqual([])
   })
 
   test('that says numbers beyond all numbers goes on', async () => {

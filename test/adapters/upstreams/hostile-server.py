@@ -1,6 +1,7 @@
 """An MCP server that means harm: `hostile-server.py '{"tools": "<JSON of a list>", "log": file}'`.
 
-`tools` is written into its answer as it stands. Its tools are called by what they do.
+`tools`, `prompts`, `resources` and `templates` are written into its answers as they stand. Its tools are called by what they
+do.
 """
 
 import json
@@ -52,11 +53,32 @@ def call(number, name, given):
         token = json.dumps(given.get("token"))
         raw('{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1e999}}' % token)
         text(number, "beyond")
+    elif name == "say":
+        for line in given["lines"]:
+            raw(line.replace("$token", json.dumps(given.get("token"))))
+        text(number, "said")
+    elif name == "relist":
+        LISTS["tools"] = given["tools"]
+        send(method="notifications/tools/list_changed")
+        text(number, "relisted")
     else:
         text(number, name)
 
 
-TOOLS = SAID.get("tools", "[" + ",".join('{"name":"%s","inputSchema":{}}' % each for each in "forge twice deaf nag beyond".split()) + "]")
+NAMES = "forge twice deaf nag beyond say relist".split()
+LISTS = {
+    "tools": "[" + ",".join('{"name":"%s","inputSchema":{"type":"object"}}' % each for each in NAMES) + "]",
+    "prompts": "[]",
+    "resources": '[{"uri":"known://1","name":"one"}]',
+    "templates": "[]",
+}
+LISTS.update((name, SAID[name]) for name in LISTS if name in SAID)
+METHODS = {
+    "tools/list": ("tools", "tools"),
+    "prompts/list": ("prompts", "prompts"),
+    "resources/list": ("resources", "resources"),
+    "resources/templates/list": ("resourceTemplates", "templates"),
+}
 for line in sys.stdin.buffer:
     message = json.loads(line)
     if "log" in SAID:
@@ -64,15 +86,12 @@ for line in sys.stdin.buffer:
             file.write(json.dumps(message) + "\n")
     method, number, params = message.get("method"), message.get("id"), message.get("params") or {}
     if method == "initialize":
-        offered = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "logging": {}}
+        offered = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}}
         info = {"name": "hostile", "version": "1"}
         send(id=number, result={"protocolVersion": params["protocolVersion"], "capabilities": offered, "serverInfo": info})
-    elif method == "tools/list":
-        raw('{"jsonrpc":"2.0","id":%d,"result":{"tools":%s}}' % (number, TOOLS))
-    elif method == "resources/list":
-        send(id=number, result={"resources": [{"uri": "known://1", "name": "one"}]})
-    elif method == "resources/templates/list":
-        send(id=number, result={"resourceTemplates": []})
+    elif method in METHODS:
+        member, name = METHODS[method]
+        raw('{"jsonrpc":"2.0","id":%d,"result":{"%s":%s}}' % (number, member, LISTS[name]))
     elif method == "tools/call":
         call(number, params["name"], dict(params.get("arguments", {}), token=params.get("_meta", {}).get("progressToken")))
     elif method is not None and number is not None:

@@ -1,0 +1,31 @@
+import type { Socket } from 'node:net'
+import { reply, type ScriptedService } from './scripted-service.ts'
+
+/* The service of a call that is held: approval `apr_1`, what becomes of it, and how often that is looked at. */
+
+export type Answer = object | ((socket: Socket) => void)
+
+export const poll = '/api/v1/authorize/approvals/apr_1'
+
+export const status = (word: string, comment: string | null = null): object => ({
+  approval_id: 'apr_1',
+  status: word,
+  comment,
+})
+
+/** Answers in turn: to authorize, to polls; the last one again. Reports and withdrawals are taken. */
+export function answerInTurn(
+  service: ScriptedService,
+  decisions: readonly Answer[],
+  polls: readonly Answer[],
+): void {
+  const [left, leftPolls] = [[...decisions], [...polls]]
+  service.script = (asked, socket) => {
+    if (asked.path.endsWith('/cancel')) return reply(socket, 200, status('cancelled'))
+    const queue =
+      asked.path === '/api/v1/authorize' ? left : asked.method === 'GET' ? leftPolls : [{ ok: true }]
+    const answer = (queue.length > 1 ? queue.shift() : queue[0]) as Answer
+    if (typeof answer === 'function') answer(socket)
+    else reply(socket, 200, answer)
+  }
+}
