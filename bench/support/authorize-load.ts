@@ -19,27 +19,37 @@ export interface Measured {
   readonly verdicts: ReadonlyMap<string, number>
 }
 
+/** Milliseconds. What is due in the first `warmUp` of them is not measured: connections and sessions are opened then. */
+export interface Span {
+  readonly warmUp: number
+  readonly milliseconds: number
+}
+
 /** `callers` that each ask again as soon as they are answered. */
-export async function closedLoop(load: Load, callers: number, milliseconds: number): Promise<Measured> {
+export async function closedLoop(
+  load: Load,
+  callers: number,
+  { warmUp, milliseconds }: Span,
+): Promise<Measured> {
   return measure(load, callers, async (meter, ask) => {
-    const started = performance.now()
+    const began = performance.now() + warmUp
     const caller = async (index: number): Promise<void> => {
-      for (let n = 0; performance.now() - started < milliseconds; n += 1)
-        await meter.time(() => ask(index, n), performance.now())
+      for (let n = 0; performance.now() - began < milliseconds; n += 1) {
+        const asked = performance.now()
+        const call = (): Promise<string> => ask(index, n)
+        await (asked < began ? call() : meter.time(call, asked))
+      }
     }
     await Promise.all(Array.from({ length: callers }, (_, index) => caller(index)))
-    return started
+    return began
   })
 }
 
-/**
- * Requests at a fixed rate, whether or not those before are answered; latency counts from when each was due. What is due
- * in the first `warmUp` milliseconds is not measured: connections are opened then, and new processes compile their code.
- */
+/** Requests at a fixed rate, whether or not those before are answered; latency counts from when each was due. */
 export async function openLoop(
   load: Load,
   perSecond: number,
-  { warmUp, milliseconds }: { readonly warmUp: number; readonly milliseconds: number },
+  { warmUp, milliseconds }: Span,
 ): Promise<Measured> {
   return measure(load, 512, async (meter, ask) => {
     const started = performance.now()

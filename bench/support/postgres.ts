@@ -50,6 +50,22 @@ export async function createOrganization(client: pg.ClientBase, id: string): Pro
 }
 
 /**
+ * Makes `segments` of write-ahead log and has them used again, as a database does that has run for a while: a new one
+ * writes 16 MiB of zeros for each 16 MiB of log first, which holds up every commit for 50 ms and more.
+ */
+export async function recycleLog(url: string, segments: number): Promise<void> {
+  await withClient(url, async (client) => {
+    await client.query("alter system set min_wal_size = '1GB'")
+    await client.query('select pg_reload_conf()')
+    for (let n = 0; n < segments; n += 1) {
+      await client.query("select pg_logical_emit_message(false, 'bench', '')")
+      await client.query('select pg_switch_wal()')
+    }
+    await client.query('checkpoint')
+  })
+}
+
+/**
  * Adds `milliseconds` to every WAL flush of a commit: with `commit_siblings` 0, whoever flushes sleeps for
  * `commit_delay` first. Returns what a lone commit takes now, in milliseconds, to see that it does.
  */
