@@ -80,16 +80,21 @@ describe('the relay', () => {
   })
 
   test('tells again what failed, and says why meanwhile', async () => {
-    let failures = 2
+    let isGone = true
     const { motor, told } = fakeMotor(() => {
-      if (failures-- > 0) throw new Error('no Temporal')
+      if (isGone) throw new Error('no Temporal')
       return true
     })
     relay(motor)
     const runId = await engine.run()
-    await until('a failure is noted', async () => (await outbox())[0]?.last_error === 'no Temporal')
+    await until('failures are noted', async () => {
+      const [row] = await outbox()
+      return told.length >= 2 && row?.last_error === 'no Temporal'
+    })
+    isGone = false
     await delivered()
-    expect(told).toEqual([`start ${runId}`, `start ${runId}`, `start ${runId}`])
+    expect(told.length).toBeGreaterThanOrEqual(3)
+    expect(new Set(told)).toEqual(new Set([`start ${runId}`]))
   })
 
   test('keeps a wake or cancellation for a workflow that is still to be started; drops it once the run has ended', async () => {
