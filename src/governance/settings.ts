@@ -9,7 +9,7 @@ export const governanceSettings = z.strictObject({
   require_approval_for_permission_changes: z.boolean().default(false),
   allow_self_approval: z.boolean().default(false),
   approval_threshold: z.int().min(1).max(20).default(1),
-  category_flags: z.record(z.string().regex(/^[a-z][a-z0-9_]{0,63}$/), z.boolean()).default({}),
+  category_flags: z.record(z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/), z.boolean()).default({}),
   approvals_enabled: z.boolean().default(false),
   approval_required_from: z.enum(['low', 'medium', 'high', 'critical']).nullable().default(null),
   slack_approval_notifications: z.boolean().default(true),
@@ -26,6 +26,9 @@ export const governanceSettings = z.strictObject({
   require_mfa: z.boolean().default(false),
   keep_decision_params: z.boolean().default(true),
 })
+/** Most categories that one organization flags. */
+const mostFlags = 100
+
 export type GovernanceSettings = z.infer<typeof governanceSettings>
 
 /** Body of PATCH: any of the settings, nothing else. */
@@ -35,7 +38,17 @@ export const governancePatch = z
       Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap().optional()]),
     ) as unknown as { [K in keyof GovernanceSettings]: z.ZodOptional<z.ZodType<GovernanceSettings[K]>> },
   )
-  .superRefine(({ external_tools }, context) => {
+  .superRefine(({ category_flags, external_tools }, context) => {
+    const categories = Object.keys(category_flags ?? {})
+    if (categories.length > mostFlags) {
+      const message = `names ${categories.length} categories: at most ${mostFlags} are kept`
+      context.addIssue({ code: 'custom', path: ['category_flags'], message })
+    }
+    // A workflow's categories are slugs: another word would hold nothing without anybody noticing.
+    for (const name of categories.filter((each) => !label.safeParse(each).success)) {
+      const message = `\`${name}\` is no category: write a lower-case slug such as \`financial\``
+      context.addIssue({ code: 'custom', path: ['category_flags', name], message })
+    }
     for (const name of Object.keys(external_tools ?? {})) {
       const message = wholeNameIssue(name)
       if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })

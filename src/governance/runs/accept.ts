@@ -8,7 +8,6 @@ import type { Database } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { headline } from '../../policy/issues.ts'
 import { analyzePlan, type PlanAnalysis } from '../../policy/plan.ts'
-import { assessRisk, isAtLeast } from '../../policy/risk.ts'
 import { builtins } from '../../policy/templates.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { hashOf } from '../canonical.ts'
@@ -19,6 +18,7 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { waitsForSlot } from '../quotas/slots.ts'
 import { exceededEntry, quotaExceeded, roomForRun, type Exceeded } from '../quotas/run-quota.ts'
+import { gateOf, type RunGate } from './gate.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
 import { runAs } from '../standing.ts'
 
@@ -114,12 +114,13 @@ async function acceptUnderLock(
   )
   const analysis = analyzePlan(tx.policy.compiled, plan)
   if (analysis.definitelyDenied) return refuse(tx, request, analysis)
-  const risk = riskOf(request.frozen, analysis)
-  const needsApproval = runNeedsApproval(tx, risk)
+  const gate = gateOf(tx.policy.settings, request.frozen, analysis)
+  const { risk } = gate
+  const needsApproval = gate.waits !== null
   // A run that waits for its approval has a workflow that waits, and needs a slot only then (enter.ts).
   const slot = needsApproval ? null : room.slot
   if (slot === 'queued' && room.queueIsFull !== null) return overQuota(tx, request, room.queueIsFull)
-  insertRun(tx, request, risk, slot)
+  insertRun(tx, request, gate, slot)
   tx.event(
     request.runId,
     'run.queued',
@@ -166,43 +167,20 @@ function refuse(tx: ChainTx, request: Prepared, analysis: PlanAnalysis): DomainE
 
 const approvalsOff = 'approvals are off: set `approvals_enabled`'
 
-/** Risk of the whole plan, on every label its steps can meet (specification, "What the service does" 7). */
-function riskOf(frozen: FrozenVersion, analysis: PlanAnalysis): Risk {
-  return assessRisk(
-    frozen.definition.steps.map((step) => {
-      const tool = getTool(step.tool)
-      const labels = analysis.steps.find((each) => each.stepId === step.id)?.labels
-      return {
-        name: step.tool,
-        sideEffect: tool?.sideEffect ?? 'write',
-        risk: tool?.risk ?? 'high',
-        // A memory value can carry any label: for a score, only those the plan can name count.
-        labels: [...(labels?.definite ?? []), ...(labels?.possible ?? [])],
-      }
-    }),
-  )
-}
-
-function runNeedsApproval(tx: ChainTx, risk: Risk): boolean {
-  const { approvals_enabled: enabled, approval_required_from: from } = tx.policy.settings
-  return enabled && from !== null && isAtLeast(risk.level, from)
-}
-
-function insertRun(tx: ChainTx, request: Prepared, risk: Risk, slot: 'queued' | 'taken' | null): void {
+function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued' | 'taken' | null): void {
   const { trx } = tx
-  const needsApproval = slot === null
   const row = trx.insertInto('runs').values({
     id: request.runId,
     organization_id: tx.organizationId,
     workflow_id: request.workflowId,
     workflow_version: request.versionNumber,
     interpreter_version: interpreterVersion,
-    status: needsApproval ? 'awaiting_approval' : 'queued',
-    status_reason: needsApproval
-      ? `the run waits for approval: its risk is ${risk.level} (${risk.reasons.join('; ')})`
-      : slot === 'queued'
+    status: gate.waits === null ? 'queued' : 'awaiting_approval',
+    status_reason:
+      gate.waits ??
+      (slot === 'queued'
         ? waitsForSlot(tx.policy.limits.concurrent_executions)
-        : 'the run waits for a worker',
+        : 'the run waits for a worker'),
     slot,
     requested_by: request.caller.userId,
     requester_email: request.caller.email,
@@ -211,7 +189,7 @@ function insertRun(tx: ChainTx, request: Prepared, risk: Risk, slot: 'queued' | 
     inputs: JSON.stringify(request.inputs),
     input_hash: hashOf(request.inputs),
     time_zone: request.timeZone,
-    risk: JSON.stringify(risk),
+    risk: JSON.stringify(gate.risk),
     created_at: tx.now,
   })
   void tx.send(row)
