@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import type { LimitName } from '../policy/tool-limits.ts'
 import type { Category, Label, RiskLevel, SideEffect } from '../policy/types.ts'
 
 /**
@@ -24,7 +25,7 @@ export interface ToolDeclaration<Name extends string = string, Params extends z.
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
   /** Names of the limits a tool policy may set on it. */
-  readonly constraints: readonly string[]
+  readonly constraints: readonly LimitName[]
   readonly repeat: Repeat
   readonly needsConnection: boolean
   /** Wall-clock limit of one attempt, unless the step says less. */

@@ -69,7 +69,7 @@ export async function loadPolicy(
       toolName: tool_name,
       role: role === '' ? null : role,
       allowed,
-      readOnly: restrictions.read_only === true,
+      restrictions,
     })),
     settings.default_tool_access,
   )

@@ -1,9 +1,13 @@
 import { z } from 'zod'
 import type { Selectable } from 'kysely'
+import { catalog, getTool } from '../catalog/index.ts'
 import type { Context } from '../context.ts'
 import type { ToolPoliciesTable } from '../db/schema/agents.ts'
+import { domain } from '../policy/condition.ts'
+import { headline } from '../policy/issues.ts'
+import { limitNames, type LimitName, type Restrictions } from '../policy/tool-limits.ts'
 import { toolNameIssue } from '../policy/tool-names.ts'
-import type { Role } from '../policy/types.ts'
+import type { JsonObject, Role } from '../policy/types.ts'
 import { hashOf } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
 import { violates } from './database-errors.ts'
@@ -25,8 +29,28 @@ const toolName = z
     if (message !== null) context.addIssue({ code: 'custom', message })
   })
 
-/** Limits of a policy. Others than `read_only` are refused until they are enforced (docs/decisions/0044). */
-const restrictions = z.strictObject({ read_only: z.boolean().optional() })
+/** Limits of a policy. A tool takes some of them (`limitIssues`); others are refused until they are enforced. */
+const restrictions = z.strictObject({
+  read_only: z.boolean().optional(),
+  allowed_domains: z
+    .array(domain)
+    .min(1, 'name at least one domain; `allowed: false` blocks the tool')
+    .max(1000)
+    .optional()
+    .describe('Every recipient must be in one of them, or below it.'),
+  max_message_length: z
+    .int()
+    .min(1)
+    .max(10_000_000)
+    .optional()
+    .describe('Most characters of a message’s text, and of its HTML.'),
+  max_response_size_kb: z
+    .int()
+    .min(1)
+    .max(32 * 1024)
+    .optional()
+    .describe('Largest output as JSON, in KiB.'),
+})
 
 /** Body of POST (specification, "Tool policy"). */
 export const toolPolicyBody = z.strictObject({
@@ -47,7 +71,7 @@ export interface ToolPolicyView {
   /** null: the organization's. */
   readonly role: Role | null
   readonly allowed: boolean | null
-  readonly restrictions: { readonly read_only?: boolean }
+  readonly restrictions: Restrictions
   readonly created_by: string
   readonly created_at: string
   readonly updated_at: string
@@ -68,13 +92,37 @@ export async function listToolPolicies(
   return rows.map(viewOf)
 }
 
-/** Saves a policy; it holds from the next decision on, in every process. Throws `conflict` where there is one. */
+/** A limit that the tool does not take would be kept and never hold anything: `validation_error` says which tools do. */
+function refuseLimits(tool: string, given: Restrictions): void {
+  const takes = limitsOf(tool)
+  const issues = limitNames
+    .filter((name) => given[name] !== undefined && !takes.includes(name))
+    .map((name) => {
+      const others = Object.values(catalog).filter(({ constraints }) => limitsIn(constraints).includes(name))
+      const which = others.map((each) => `\`${each.name}\``).join(', ')
+      const message = `\`${tool}\` does not take \`${name}\`; ${which}${name === 'read_only' ? ' and the tools of agents' : ''} ${others.length === 1 ? 'does' : 'do'}`
+      return { path: `restrictions.${name}`, message }
+    })
+  if (issues.length === 0) return
+  throw new DomainError('validation_error', headline('the policy cannot be saved', issues), issues)
+}
+
+const limitsIn = (constraints: readonly LimitName[]): readonly LimitName[] => constraints
+
+/** Agents' tools are blocked or made read-only and nothing else: only their adapter sees what they return. */
+const limitsOf = (tool: string): readonly LimitName[] => getTool(tool)?.constraints ?? ['read_only']
+
+/**
+ * Saves a policy; it holds from the next decision on, in every process. Throws `conflict` where there is one,
+ * `validation_error` for a limit that the tool does not take.
+ */
 export async function createToolPolicy(
   context: Context,
   caller: Caller,
   body: z.output<typeof toolPolicyBody>,
   once: Once | null,
 ): Promise<ToolPolicyView> {
+  refuseLimits(body.tool_name, body.restrictions)
   try {
     return await runAs(context, caller, 'org.change', async (tx) => {
       const row = await tx.trx
@@ -99,13 +147,17 @@ export async function createToolPolicy(
   }
 }
 
-/** Changes a policy. Throws `not_found` where there is none for this tool and role. */
+/**
+ * Changes a policy. Throws `not_found` where there is none for this tool and role, `validation_error` for a limit that the
+ * tool does not take.
+ */
 export async function changeToolPolicy(
   context: Context,
   caller: Caller,
   tool: string,
   patch: z.output<typeof toolPolicyPatch>,
 ): Promise<ToolPolicyView> {
+  refuseLimits(tool, patch.restrictions ?? {})
   return runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
       .updateTable('tool_policies')
@@ -161,13 +213,21 @@ async function saved(
       tool_name: view.tool_name,
       role: view.role,
       allowed: view.allowed,
-      restrictions: { ...view.restrictions },
-      body_hash: hashOf({ ...view, created_at: '', updated_at: '' }),
+      restrictions: shownLimits(view.restrictions),
+      body_hash: hashOf({
+        ...view,
+        restrictions: shownLimits(view.restrictions),
+        created_at: '',
+        updated_at: '',
+      }),
     },
   })
   await once?.markActed(tx.trx, view)
   return view
 }
+
+/** JSON has no `undefined`. */
+const shownLimits = (given: Restrictions) => JSON.parse(JSON.stringify(given)) as JsonObject
 
 function viewOf(row: Selectable<ToolPoliciesTable>): ToolPolicyView {
   return {

@@ -21,7 +21,8 @@ const possiblyEmptyText = textField(2000, 0).superRefine(filledIn)
 const list = <T extends z.ZodType>(value: T) =>
   z.array(value).min(1, 'give at least one value').max(1000, 'give at most 1,000 values')
 
-const domain = text.superRefine((value, context) => {
+/** A domain to compare with: not a placeholder, no bare public suffix. */
+export const domain = text.superRefine((value, context) => {
   if (isPlaceholder(value)) return
   const read = ruleDomain(value)
   if ('issue' in read) context.addIssue({ code: 'custom', message: read.issue })

@@ -1,3 +1,4 @@
+import type { Restrictions } from '../../policy/tool-limits.ts'
 import type { ColumnType, Generated } from 'kysely'
 import type { Role } from '../../policy/types.ts'
 import type { LabelSource } from './runs.ts'
@@ -44,7 +45,7 @@ export interface ToolPoliciesTable {
   /** Empty: the organization's. */
   role: Role | ''
   allowed: boolean | null
-  restrictions: ColumnType<{ read_only?: boolean }, string, string>
+  restrictions: ColumnType<Restrictions, string, string>
   created_by: string
   created_at: Generated<Date>
   updated_at: Generated<Date>

@@ -151,7 +151,8 @@ function decideCall(tx: ChainTx, ledger: Ledger, run: RunState, op: StepOp): Dec
     )
   }
   const blocked = tx.policy.toolAccess.blocks(op.tool.name, role, op.tool.sideEffect)
-  if (blocked !== null && tx.policy.frozen === null) return refused(blocked.reason, blocked.explanation)
+  const limited = blocked ?? tx.policy.toolAccess.exceeds(op.tool.name, role, op.params)
+  if (limited !== null && tx.policy.frozen === null) return refused(limited.reason, limited.explanation)
   return decide(tx.policy.compiled, callOf(op))
 }
 

@@ -89,7 +89,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
     effect.attempt === op.attempt &&
     (op.result.state === 'completed' || op.result.state === 'failed')
   if (!settlesLate && !isCurrent(effect, op)) return effect.state
-  const result = kept(run, op.result)
+  const result = kept(tx, ledger, run, op.result)
   if (result.state === 'retry') effect.failures += 1
   // Spent, whatever becomes of the output.
   if (op.result.state === 'completed') run.cost += op.result.cost ?? 0
@@ -105,11 +105,20 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   return effect.state
 }
 
-/** A read's output that the run has no room for is dropped; what has been done is recorded at any size. */
-function kept(run: RunState, result: OutcomeOp['result']): OutcomeOp['result'] {
+/** A read's output that is larger than a tool policy allows, or that the run has no room for, is dropped; what has been done is recorded at any size. */
+function kept(tx: ChainTx, ledger: Ledger, run: RunState, result: OutcomeOp['result']): OutcomeOp['result'] {
   if (result.state !== 'completed' || result.call.sideEffect !== 'read') return result
-  return hasRoom(run, Buffer.byteLength(result.output)) ? result : { state: 'failed', error: outOfRoom }
+  const bytes = Buffer.byteLength(result.output)
+  const { tool } = result.call
+  const most = tx.policy.toolAccess.largestOutput(tool, ledger.roles.get(run.requested_by))
+  if (most !== null && bytes > most * 1024) return { state: 'failed', error: tooLarge(tool, bytes, most) }
+  return hasRoom(run, bytes) ? result : { state: 'failed', error: outOfRoom }
 }
+
+const tooLarge = (tool: string, bytes: number, most: number): StepError => ({
+  code: 'response_too_large',
+  message: `the output of \`${tool}\` takes ${Math.ceil(bytes / 1024)} KiB, and a tool policy lets it take ${most} (\`max_response_size_kb\`)`,
+})
 
 function outputLabelsOf(
   tx: ChainTx,
