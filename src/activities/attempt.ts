@@ -7,7 +7,8 @@ import type { ToolDeclaration } from '../catalog/tool.ts'
 import type { EffectState } from '../contract/status.ts'
 import { isConnectionError } from '../governance/database-errors.ts'
 import { DomainError } from '../governance/errors.ts'
-import { callOf, type StepOp } from '../governance/runs/effect.ts'
+import { decideAgain } from '../governance/runs/decide-again.ts'
+import { callOf, type StepOp, type StepVerdict } from '../governance/runs/effect.ts'
 import type { Frame } from '../governance/runs/frame.ts'
 import { effectId } from '../governance/runs/ledger.ts'
 import { markSent, recordOutcomes, recordWithWrite, type OutcomeOp } from '../governance/runs/outcome.ts'
@@ -23,10 +24,12 @@ export interface Attempt {
   readonly frame: Frame
   readonly tool: ToolDeclaration
   readonly op: StepOp
-  readonly attempt: number
-  /** Earlier failures of the tool itself. */
-  readonly failures: number
+  /** That the call may run, and as which attempt. */
+  readonly verdict: Allowed
 }
+
+type Allowed = Extract<StepVerdict, { go: true }>
+type Refused = Extract<StepVerdict, { go: false }>
 
 /** Most characters of an output's JSON; Temporal never sees it, Postgres and readers do. */
 const maxOutputLength = 32 * 1024 * 1024
@@ -43,20 +46,29 @@ export async function runAttempt(
   const startedAt = Date.now()
   const control = new Control(attempt)
   const ended = await control.run(body)
-  const op: OutcomeOp = {
+  // Decided anew before anything was done, and recorded by that.
+  if ('refused' in ended) return answer(ended.refused)
+  const outcome = (): OutcomeOp => ({
     key: attempt.op.key,
-    attempt: attempt.attempt,
+    attempt: control.attempt,
     result: ended.result,
     durationMs: Date.now() - startedAt,
+  })
+  for (;;) {
+    const state = await save(control, outcome(), ended.commit)
+    if (state === 'changed') {
+      const refused = await control.decideAgain()
+      if (refused === null) continue
+      return refused === 'superseded' ? conclude('intent') : answer(refused)
+    }
+    if (state === 'retry') throw retryLater(attempt)
+    if (state === 'completed' && ended.result.state === 'completed') return { outcome: 'completed' }
+    return conclude(state)
   }
-  const state = await save(attempt, op, ended.commit)
-  if (state === 'retry') throw retryLater(attempt)
-  if (state === 'completed' && ended.result.state === 'completed') return { outcome: 'completed' }
-  return conclude(attempt, state)
 }
 
 /** Another attempt may have gone on meanwhile: what stands in the row is what the workflow is told. */
-function conclude(attempt: Attempt, state: EffectState): StepDone {
+function conclude(state: EffectState): StepDone {
   if (state === 'held' || state === 'intent' || state === 'sent' || state === 'retry')
     throw ApplicationFailure.create({ message: 'the attempt was superseded', type: failureTypes.unavailable })
   if (state === 'unknown_outcome') return answer({ go: false, state })
@@ -68,17 +80,30 @@ interface Ended {
   readonly commit?: ToolResult['commit']
 }
 
+/** The call was decided again before it acted, and may not. */
+interface Stopped {
+  readonly refused: Refused
+}
+
 /** The signals around one body: time limit, cancellation, point of no return. */
 class Control {
   readonly #attempt: Attempt
+  #verdict: Allowed
   #isSent = false
   #isSuperseded = false
+  #refused: Refused | null = null
 
   constructor(attempt: Attempt) {
     this.#attempt = attempt
+    this.#verdict = attempt.verdict
   }
 
-  async run(body: (call: DecidedCall) => Promise<unknown>): Promise<Ended> {
+  /** The present attempt's number: deciding again counts one more. */
+  get attempt(): number {
+    return this.#verdict.attempt
+  }
+
+  async run(body: (call: DecidedCall) => Promise<unknown>): Promise<Ended | Stopped> {
     const { activity, frame, tool, op, context } = this.#attempt
     const parsed = parseParams(tool, op.params)
     if (!parsed.ok) return failed('invalid_params', parsed.issues.map((issue) => issue.message).join('; '))
@@ -109,14 +134,47 @@ class Control {
   }
 
   async #pointOfNoReturn(): Promise<void> {
-    const { context, op, attempt } = this.#attempt
-    if (!(await markSent(context, op.key, attempt))) {
-      this.#isSuperseded = true
-      throw new ToolError('superseded', 'the call was taken over or cancelled before it was sent', {
-        retryable: true,
-      })
+    const { context, op } = this.#attempt
+    for (;;) {
+      const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis)
+      if (answered === 'yes') break
+      const refused = answered === 'superseded' ? answered : await this.decideAgain()
+      if (refused === null) continue
+      if (refused === 'superseded') this.#isSuperseded = true
+      else this.#refused = refused
+      const message = 'the call was taken over, cancelled or refused before it was sent'
+      throw new ToolError('superseded', message, { retryable: true })
     }
     this.#isSent = true
+  }
+
+  /**
+   * With the rules and roles of now. Null: the call may act, as the next attempt. It ends at the latest when the call has
+   * used up its attempts.
+   */
+  async decideAgain(): Promise<Refused | 'superseded' | null> {
+    const { context, frame, op } = this.#attempt
+    const again = { key: op.key, step: op, attempt: this.attempt }
+    const verdict = await context.combiner.join(frame.run.organizationId, decideAgain, again)
+    if (verdict === null) return 'superseded'
+    if (!verdict.go) return verdict
+    this.#verdict = verdict
+    return null
+  }
+
+  /** Saves the write of a transactional tool with its outcome, unless the call must be decided again first. */
+  recordWithWrite(
+    op: OutcomeOp,
+    commit: NonNullable<ToolResult['commit']>,
+  ): Promise<EffectState | 'changed'> {
+    const { context, frame } = this.#attempt
+    return recordWithWrite(context, frame.run.organizationId, op, this.#verdict.basis, commit)
+  }
+
+  /** Saves an outcome alone. */
+  record(op: OutcomeOp): Promise<EffectState> {
+    const { context, frame } = this.#attempt
+    return context.combiner.join(frame.run.organizationId, recordOutcomes, op)
   }
 
   #completed(result: ToolResult): Ended {
@@ -130,8 +188,9 @@ class Control {
   }
 
   /** What a thrown error means for the effect. A time-out or cancellation after bytes have left counts as a death. */
-  #ended(error: unknown, limit: AbortSignal, seconds: number): Ended {
+  #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped {
     const { activity, context, frame, tool } = this.#attempt
+    if (this.#refused !== null) return { refused: this.#refused }
     if (error instanceof OutcomeUnknown) return { result: { state: 'unknown_outcome' } }
     // A tool that knows that nothing was done says so, also after its point of no return (a server's refusal).
     if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
@@ -156,7 +215,7 @@ class Control {
 
   #toolError(error: ToolError): Ended {
     const { attempts } = retryOf(this.#attempt)
-    const again = error.retryable && this.#attempt.failures + 1 < attempts
+    const again = error.retryable && this.#attempt.verdict.failures + 1 < attempts
     return {
       result: { state: again ? 'retry' : 'failed', error: { code: error.code, message: error.message } },
     }
@@ -193,14 +252,15 @@ function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: () => bo
 }
 
 /** The outcome is known: an outage of the database must not turn it into an unknown one without a fight. */
-async function save(attempt: Attempt, op: OutcomeOp, commit: ToolResult['commit']): Promise<EffectState> {
-  const { context, frame } = attempt
-  const { organizationId } = frame.run
+async function save(
+  control: Control,
+  op: OutcomeOp,
+  commit: ToolResult['commit'],
+): Promise<EffectState | 'changed'> {
   const deadline = Date.now() + saveOutcomeMilliseconds
   for (;;) {
     try {
-      if (commit !== undefined) return await recordWithWrite(context, organizationId, op, commit)
-      return await context.combiner.join(organizationId, recordOutcomes, op)
+      return await (commit === undefined ? control.record(op) : control.recordWithWrite(op, commit))
     } catch (error) {
       const isAway =
         isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
@@ -212,7 +272,7 @@ async function save(attempt: Attempt, op: OutcomeOp, commit: ToolResult['commit'
 
 function retryLater(attempt: Attempt): ApplicationFailure {
   const { backoff_seconds: base } = retryOf(attempt)
-  const seconds = Math.min(base * 2 ** attempt.failures, 3_600)
+  const seconds = Math.min(base * 2 ** attempt.verdict.failures, 3_600)
   return ApplicationFailure.create({
     message: 'the tool failed and is tried again',
     type: failureTypes.unavailable,

@@ -70,9 +70,8 @@ async function governed(
     const op = prepared(context, frame, tool)
     const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
     if (!verdict.go) return answer(verdict)
-    return await runAttempt(
-      { context, activity, frame, tool, op, attempt: verdict.attempt, failures: verdict.failures },
-      (call) => next({ ...input, args: [call] }),
+    return await runAttempt({ context, activity, frame, tool, op, verdict }, (call) =>
+      next({ ...input, args: [call] }),
     )
   } catch (error) {
     throw await toFailure(context, activity, error)

@@ -13,7 +13,7 @@ export const commitPoints = {
   'effect.decide':
     'before: nothing was decided, the attempt is repeated; after: decision, approval use and intent stand together, and an open intent without `effect.sent` is decided again',
   'effect.sent':
-    'before: no byte of the effect has left; after: bytes may have left, an unsafe call becomes unknown_outcome',
+    'before: no byte of the effect has left, and what has changed since the decision is decided first; after: bytes may have left, an unsafe call becomes unknown_outcome',
   'effect.outcome':
     'before: the intent is open, see effect.sent; after: the outcome is returned and nothing runs again',
   'step.finish': 'before: counted again from its items; after: the step is finished',

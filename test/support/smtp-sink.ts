@@ -6,6 +6,8 @@ export type SinkBehaviour =
   | { kind: 'accept' }
   /** Takes the mail and answers the dot only after `release()`. */
   | { kind: 'hold' }
+  /** Answers a recipient only after `release()`: the mail is under way, and its dot has not left. */
+  | { kind: 'pause' }
   /** Takes the mail (or loses it) and cuts the connection instead of answering the dot. */
   | { kind: 'drop'; taken: boolean }
   /** Refuses; at `rcpt` only the recipients named by `only`, if given. `data` answers 500 whatever the code. */
@@ -28,7 +30,9 @@ export interface SmtpSink extends LocalMailServer {
   readonly dots: number
   /** Deliveries with this Message-ID, subject or text in it. */
   count(needle: string): number
-  /** Answers every held mail. */
+  /** Recipients and dots that wait for `release()`. */
+  readonly waiting: number
+  /** Answers every held mail and every paused recipient. */
   release(): void
   /** Resolves once `dots` is at least `n`. */
   dotsReached(n: number): Promise<void>
@@ -43,7 +47,7 @@ export async function startSmtpSink(
   let behaviour: SinkBehaviour = { kind: 'accept' }
   let dots = 0
   let held: (() => void)[] = []
-  let waiting: { dots: number; resolve: () => void }[] = []
+  let waiters: { dots: number; resolve: () => void }[] = []
 
   const refusal = (at: string, address = ''): Error | null => {
     if (behaviour.kind !== 'refuse' || behaviour.at !== at) return null
@@ -58,8 +62,8 @@ export async function startSmtpSink(
   const receive = async (mail: ReceivedMail) => {
     const now = behaviour
     dots++
-    for (const waiter of waiting.filter((entry) => entry.dots <= dots)) waiter.resolve()
-    waiting = waiting.filter((entry) => entry.dots > dots)
+    for (const waiter of waiters.filter((entry) => entry.dots <= dots)) waiter.resolve()
+    waiters = waiters.filter((entry) => entry.dots > dots)
     const refused = refusal('dot')
     if (refused) throw refused
     if (now.kind !== 'drop' || now.taken) await take(mail)
@@ -73,7 +77,11 @@ export async function startSmtpSink(
       callback(refusal('connect'))
     },
     onMailFrom: (_address, _session, callback) => callback(refusal('mail')),
-    onRcptTo: ({ address }, _session, callback) => callback(refusal('rcpt', address)),
+    onRcptTo: ({ address }, _session, callback) => {
+      const answer = () => callback(refusal('rcpt', address))
+      if (behaviour.kind === 'pause') held.push(answer)
+      else answer()
+    },
   })
   return {
     ...server,
@@ -87,6 +95,9 @@ export async function startSmtpSink(
     get dots() {
       return dots
     },
+    get waiting() {
+      return held.length
+    },
     count: (needle) =>
       deliveries.filter(
         (mail) => mail.message_id === needle || mail.subject === needle || mail.raw.includes(needle),
@@ -97,7 +108,7 @@ export async function startSmtpSink(
       for (const answer of answers) answer()
     },
     dotsReached: (n) =>
-      dots >= n ? Promise.resolve() : new Promise((resolve) => waiting.push({ dots: n, resolve })),
+      dots >= n ? Promise.resolve() : new Promise((resolve) => waiters.push({ dots: n, resolve })),
   }
 }
 

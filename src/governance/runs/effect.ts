@@ -3,7 +3,7 @@ import { isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
 import type { LabelSource, StepError } from '../../db/schema/runs.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { decide, refused, type Call, type Decided } from '../../policy/decide.ts'
-import type { JsonObject, Label } from '../../policy/types.ts'
+import type { JsonObject, Label, Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import { releaseHold, useApproval, withdrawApproval } from './approval-use.ts'
@@ -56,9 +56,22 @@ export interface StepOp {
   readonly approvalSeconds: number
 }
 
+/** What a decision rested on. While both are the same, deciding again would give the same answer. */
+export interface Basis {
+  readonly policyVersion: number
+  /** The requester's. */
+  readonly role: Role
+}
+
 export type StepVerdict =
   /** Run the body as this attempt. */
-  | { readonly go: true; readonly attempt: number; /** Of the tool, so far. */ readonly failures: number }
+  | {
+      readonly go: true
+      readonly attempt: number
+      /** Of the tool, so far. */
+      readonly failures: number
+      readonly basis: Basis
+    }
   /** The outcome stands; nothing runs. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
   | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
@@ -70,7 +83,7 @@ const maxAttempts = 100
 /** Decides calls of runs; commit point `effect.decide`. */
 export const decideSteps = ledgerKind('effect.decide', decideStep)
 
-function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerdict {
+export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerdict {
   const run = ledger.runs.get(asked.key.runId)
   if (run === undefined) return { go: false, state: 'cancelled', reason: 'the run does not exist' }
   const known = ledger.effects.get(effectId(asked.key))
@@ -199,7 +212,10 @@ function begin(
   }
   if (wasWaiting) run.waiting -= 1
   updateRunStatus(tx, ledger, run)
-  return { go: true, attempt: effect.attempt, failures: effect.failures }
+  // Nobody without a role gets here (decideCall).
+  const role = ledger.roles.get(run.requested_by) ?? 'viewer'
+  const basis = { policyVersion: tx.policy.version, role }
+  return { go: true, attempt: effect.attempt, failures: effect.failures, basis }
 }
 
 function becomeUnknown(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord): StepVerdict {

@@ -18,6 +18,7 @@ import {
 } from './ledger.ts'
 import type { Limits } from '../quotas/limits.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from '../quotas/run-quota.ts'
+import type { Basis } from './effect.ts'
 import { runActor, settle } from './ledger-moves.ts'
 import { hasRoom, outOfRoom } from './room.ts'
 
@@ -48,24 +49,35 @@ export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
 /**
  * The same with a write of the tool's own in the same transaction (`transactional` tools). A superseded attempt writes
- * nothing. A write that a quota refuses writes nothing either, and the call has failed.
+ * nothing. A write that a quota refuses writes nothing either, and the call has failed. `changed`: nothing was written or
+ * recorded, and the call must be decided again first; see MayAct.
  */
 export function recordWithWrite(
   context: Context,
   organizationId: string,
   op: OutcomeOp,
+  basis: Basis,
   write: (trx: Transaction<Database>, limits: Limits) => Promise<Exceeded | null>,
-): Promise<EffectState> {
+): Promise<EffectState | 'changed'> {
   return context.combiner.run(organizationId, 'effect.outcome', async (tx) => {
     const ledger = await loadLedger(tx, [op.key])
     const effect = ledger.effects.get(effectId(op.key))
-    const over = effect !== undefined && isCurrent(effect, op) ? await write(tx.trx, tx.policy.limits) : null
+    const acts = effect !== undefined && isCurrent(effect, op)
+    if (acts && !isSame(tx, ledger, op.key, basis)) return 'changed'
+    const over = acts ? await write(tx.trx, tx.policy.limits) : null
     if (over !== null)
       tx.append(exceededEntry(over, effect?.tool ?? '', runActor({ id: op.key.runId }), op.key))
     const state = applyOutcome(tx, ledger, over === null ? op : { ...op, result: refusedBy(over) })
     ledger.write(tx)
     return state
   })
+}
+
+/** The same question that `markSent` asks, under the chain lock. */
+function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis): boolean {
+  const { frozen, version } = tx.policy
+  const role = ledger.roles.get(ledger.runs.get(runId)?.requested_by ?? '')
+  return frozen === null && version === basis.policyVersion && role === basis.role
 }
 
 function refusedBy(over: Exceeded): OutcomeOp['result'] {
@@ -129,17 +141,43 @@ function outputLabelsOf(
 }
 
 /**
- * The point of no return (commit point `effect.sent`): from here on a crash means that nobody knows. Refused, and then
- * nothing may be sent, when a newer attempt has taken over or the run was cancelled meanwhile.
+ * Whether a call may act now: `yes`; `changed`, and then it must be decided again first (`decideAgain`), because the
+ * organization is frozen, a rule or setting was saved or the requester's role is another one since it was decided; or
+ * `superseded`, when a newer attempt has taken over, or the run was cancelled or has ended.
  */
-export async function markSent(context: Context, key: EffectKey, attempt: number): Promise<boolean> {
-  const { rowCount } = await atCommitPoint('effect.sent', () =>
-    context.pool.query(
-      `update effects e set state = 'sent', sent_at = clock_timestamp()
-       from runs r where r.id = e.run_id and e.run_id = $1 and e.step_id = $2 and e.item_index = $3
-         and e.attempt = $4 and e.state = 'intent' and r.cancel_requested_at is null and r.finished_at is null`,
-      [key.runId, key.stepId, key.itemIndex, attempt],
+export type MayAct = 'yes' | 'changed' | 'superseded'
+
+/**
+ * The point of no return (commit point `effect.sent`): from here on a crash means that nobody knows. Anything but `yes`
+ * means that nothing was marked and nothing may be sent. One statement: a freeze or a saved rule that was committed
+ * before it began holds for this call.
+ */
+export async function markSent(
+  context: Context,
+  key: EffectKey,
+  attempt: number,
+  basis: Basis,
+): Promise<MayAct> {
+  const { rows } = await atCommitPoint('effect.sent', () =>
+    context.pool.query<{ answer: MayAct }>(
+      `with call as (
+         select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same
+         from effects e join runs r on r.id = e.run_id
+           join chain_head h on h.organization_id = r.organization_id
+           left join memberships m on m.organization_id = r.organization_id and m.user_id = r.requested_by
+         where e.run_id = $1 and e.step_id = $2 and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
+           and r.cancel_requested_at is null and r.finished_at is null
+       ), marked as (
+         update effects e set state = 'sent', sent_at = clock_timestamp()
+         from runs r, call where call.same and r.id = e.run_id and e.run_id = $1 and e.step_id = $2
+           and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
+           and r.cancel_requested_at is null and r.finished_at is null
+         returning 1
+       )
+       select case when exists(select from marked) then 'yes'
+                   when exists(select from call where not same) then 'changed' else 'superseded' end as answer`,
+      [key.runId, key.stepId, key.itemIndex, attempt, basis.policyVersion, basis.role],
     ),
   )
-  return rowCount === 1
+  return rows[0]?.answer ?? 'superseded'
 }

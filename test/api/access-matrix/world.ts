@@ -2,8 +2,8 @@ import { newId } from '../../../src/contract/ids.ts'
 import { finishRun } from '../../../src/governance/runs/finish.ts'
 import { decideSteps } from '../../../src/governance/runs/effect.ts'
 import { enterRun } from '../../../src/governance/runs/enter.ts'
-import { markSent, recordOutcomes } from '../../../src/governance/runs/outcome.ts'
-import { oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
+import { recordOutcomes } from '../../../src/governance/runs/outcome.ts'
+import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { addOrganization, addPerson } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
@@ -115,7 +115,7 @@ export class World {
     await enterRun(context, runId)
     const op = opOf(runId)
     await context.combiner.join(this.organizationId, decideSteps, op)
-    if (state === 'unknown_outcome') await markSent(context, op.key, 1)
+    if (state === 'unknown_outcome') await mark(context, op, 1)
     await context.combiner.join(this.organizationId, recordOutcomes, outcomeOf(op, 1, state))
     return runId
   }

@@ -5,7 +5,7 @@ import { changeQuota } from '../../../src/governance/quotas/quota.ts'
 import { recordWithWrite } from '../../../src/governance/runs/outcome.ts'
 import { toolCall, toolContext } from '../../activities/tools/call.ts'
 import { auditOf } from '../support.ts'
-import { effectOf, go, opOf, outcomeOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
+import { basisOf, effectOf, go, opOf, outcomeOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
 
 let engine: Engine
 beforeAll(async () => {
@@ -65,7 +65,9 @@ describe('memory_mb', () => {
     const call = toolCall({ key: 'b', value: 'too much' }, { organizationId: engine.organizationId })
     const { commit } = await memoryTool(call, toolContext())
     const outcome = outcomeOf(op, attempt, 'completed')
-    expect(await recordWithWrite(engine.context, engine.organizationId, outcome, commit!)).toBe('failed')
+    const basis = await basisOf(engine.context, op)
+    const recorded = recordWithWrite(engine.context, engine.organizationId, outcome, basis, commit!)
+    expect(await recorded).toBe('failed')
     expect((await effectOf(engine.context, op))?.error).toMatchObject({ code: 'quota_exceeded' })
     expect(await keys()).toEqual(['a'])
     const entries = await auditOf(engine.context, engine.organizationId, 2)

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Repeat } from '../../../src/catalog/tool.ts'
 import { resolveStep } from '../../../src/governance/runs/resolve.ts'
-import { markSent } from '../../../src/governance/runs/outcome.ts'
 import {
   denyRule,
   effectOf,
@@ -9,6 +8,7 @@ import {
   hold,
   holdRule,
   makeLate,
+  mark,
   opOf,
   outcomeOf,
   runOf,
@@ -50,7 +50,7 @@ const states: Record<string, (op: StepOp) => Promise<unknown>> = {
   },
   sent: async (op: StepOp) => {
     await reach('intent', op)
-    expect(await markSent(engine.context, op.key, 1)).toBe(true)
+    expect(await mark(engine.context, op, 1)).toBe('yes')
   },
   retry: async (op: StepOp) => {
     await reach('sent', op)

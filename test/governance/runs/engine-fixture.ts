@@ -11,8 +11,18 @@ import { hashOf } from '../../../src/governance/canonical.ts'
 import type { Caller } from '../../../src/governance/identity.ts'
 import { createRule, deleteRule } from '../../../src/governance/rules.ts'
 import { acceptRun } from '../../../src/governance/runs/accept.ts'
-import { decideSteps, type StepOp, type StepVerdict } from '../../../src/governance/runs/effect.ts'
-import { recordOutcomes, type OutcomeOp } from '../../../src/governance/runs/outcome.ts'
+import {
+  decideSteps,
+  type Basis,
+  type StepOp,
+  type StepVerdict,
+} from '../../../src/governance/runs/effect.ts'
+import {
+  markSent,
+  recordOutcomes,
+  type MayAct,
+  type OutcomeOp,
+} from '../../../src/governance/runs/outcome.ts'
 import { changeGovernance } from '../../../src/governance/settings-change.ts'
 import { createWorkflow } from '../../../src/governance/workflows.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
@@ -183,6 +193,26 @@ export async function go(engine: Engine, op: StepOp): Promise<number> {
   if (!verdict.go) throw new Error(`did not go: ${JSON.stringify(verdict)}`)
   return verdict.attempt
 }
+
+/** What the call's last decision rested on. */
+export async function basisOf(context: Context, op: StepOp): Promise<Basis> {
+  const row = await context.db
+    .selectFrom('effects as e')
+    .innerJoin('decisions as d', 'd.id', 'e.decision_id')
+    .innerJoin('memberships as m', (join) =>
+      join.onRef('m.user_id', '=', 'd.requested_by').onRef('m.organization_id', '=', 'e.organization_id'),
+    )
+    .select(['d.policy_version', 'm.role'])
+    .where('e.run_id', '=', op.key.runId)
+    .where('e.step_id', '=', op.key.stepId)
+    .where('e.item_index', '=', op.key.itemIndex)
+    .executeTakeFirstOrThrow()
+  return { policyVersion: row.policy_version, role: row.role }
+}
+
+/** Marks the call as sent on the basis of its last decision. */
+export const mark = async (context: Context, op: StepOp, attempt: number): Promise<MayAct> =>
+  markSent(context, op.key, attempt, await basisOf(context, op))
 
 /** Moves an approval's end into the past, as the superuser of time. */
 export const makeLate = (context: Context, approvalId: string) =>

@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals'
 import { finishRun } from '../../../src/governance/runs/finish.ts'
 import { cancelRun } from '../../../src/governance/runs/cancel.ts'
-import { markSent, recordWithWrite } from '../../../src/governance/runs/outcome.ts'
+import { markSent, recordWithWrite, type MayAct } from '../../../src/governance/runs/outcome.ts'
 import { resolveStep } from '../../../src/governance/runs/resolve.ts'
 import { readRun } from '../../../src/governance/runs/read.ts'
 import {
+  basisOf,
   effectOf,
   eventsOf,
   go,
@@ -24,17 +25,18 @@ useEngine((started) => (engine = started))
 
 const fresh = async (over: Parameters<typeof opOf>[1] = {}): Promise<StepOp> => opOf(await engine.run(), over)
 const stateOf = async (op: StepOp) => (await effectOf(engine.context, op))?.state
-const mark = (op: StepOp, attempt: number, context = engine.context) => markSent(context, op.key, attempt)
+const mark = async (op: StepOp, attempt: number, context = engine.context): Promise<MayAct> =>
+  markSent(context, op.key, attempt, await basisOf(engine.context, op))
 
 describe('a superseded attempt', () => {
   test('cannot pass its point of no return, the newest can once', async () => {
     const op = await fresh()
     await go(engine, op)
     expect(await go(engine, op)).toBe(2)
-    expect(await mark(op, 1)).toBe(false)
+    expect(await mark(op, 1)).toBe('superseded')
     expect(await stateOf(op)).toBe('intent')
-    expect(await mark(op, 2)).toBe(true)
-    expect(await mark(op, 2)).toBe(false)
+    expect(await mark(op, 2)).toBe('yes')
+    expect(await mark(op, 2)).toBe('superseded')
   })
 
   test.each(['completed', 'failed', 'retry', 'cancelled', 'unknown_outcome'])(
@@ -54,11 +56,13 @@ describe('a superseded attempt', () => {
     await go(engine, op)
     await go(engine, op)
     const writes: number[] = []
+    const basis = await basisOf(engine.context, op)
     const write = (attempt: number) =>
       recordWithWrite(
         engine.context,
         engine.organizationId,
         outcomeOf(op, attempt, 'completed'),
+        basis,
         async () => {
           writes.push(attempt)
           return null
@@ -77,6 +81,7 @@ describe('a superseded attempt', () => {
       engine.context,
       engine.organizationId,
       outcomeOf(op, 1, 'completed'),
+      await basisOf(engine.context, op),
       () => Promise.reject(new Error('no')),
     )
     await expect(failing).rejects.toThrow('no')
@@ -150,13 +155,15 @@ describe('the point of no return against what comes at the same time', () => {
     for (let round = 0; round < 60; round += 1) {
       const op = await fresh()
       await go(engine, op)
+      const basis = await basisOf(engine.context, op)
+      const first = markSent(other, op.key, 1, basis)
       const [marked, verdict] = await Promise.all(
         round % 2 === 0
-          ? [mark(op, 1, other), engine.decide(op)]
-          : [mark(op, 1, other).then((each) => each), Promise.resolve().then(() => engine.decide(op))],
+          ? [first, engine.decide(op)]
+          : [first.then((each) => each), Promise.resolve().then(() => engine.decide(op))],
       )
-      expect(marked).not.toBe(verdict.go)
-      expect(await stateOf(op)).toBe(marked ? 'unknown_outcome' : 'intent')
+      expect(marked).toBe(verdict.go ? 'superseded' : 'yes')
+      expect(await stateOf(op)).toBe(verdict.go ? 'intent' : 'unknown_outcome')
     }
   })
 
@@ -164,13 +171,14 @@ describe('the point of no return against what comes at the same time', () => {
     const op = await fresh()
     await go(engine, op)
     const other = engine.another()
-    let marked: Promise<boolean> | undefined
+    const basis = await basisOf(engine.context, op)
+    let marked: Promise<MayAct> | undefined
     await engine.context.db.transaction().execute(async (trx) => {
       await trx.updateTable('effects').set({ attempt: 2 }).where('run_id', '=', op.key.runId).execute()
-      marked = mark(op, 1, other)
+      marked = markSent(other, op.key, 1, basis)
       await waitsForLock(engine.adminUrl)
     })
-    expect(await marked).toBe(false)
+    expect(await marked).toBe('superseded')
   })
 
   test('a mark that holds the row makes a new attempt wait, and ends it as unknown', async () => {
@@ -208,11 +216,11 @@ describe('the point of no return against what comes at the same time', () => {
     const cancelled = await fresh()
     await go(engine, cancelled)
     await cancelRun(engine.context, { caller: engine.caller('member'), runId: cancelled.key.runId })
-    expect(await mark(cancelled, 1)).toBe(false)
+    expect(await mark(cancelled, 1)).toBe('superseded')
     const ended = await fresh()
     await go(engine, ended)
     await finishRun(engine.context, { runId: ended.key.runId, status: 'failed' })
-    expect(await mark(ended, 1)).toBe(false)
+    expect(await mark(ended, 1)).toBe('superseded')
     expect(await stateOf(ended)).toBe('cancelled')
   })
 })
@@ -222,7 +230,7 @@ describe('what the protocol leaves in the run', () => {
     const op = await fresh({ tool: toolOf('free') })
     await go(engine, op)
     expect(await engine.record(outcomeOf(op, 1, 'retry'))).toBe('retry')
-    expect(await engine.decide(op)).toEqual({ go: true, attempt: 2, failures: 1 })
+    expect(await engine.decide(op)).toMatchObject({ go: true, attempt: 2, failures: 1 })
     await engine.record(outcomeOf(op, 2, 'failed'))
     const run = await readRun(engine.context, engine.organizationId, op.key.runId)
     expect(run).toMatchObject({ nodes_executed: 0, nodes_failed: 1 })

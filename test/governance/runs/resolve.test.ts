@@ -5,12 +5,12 @@ import { expandStep } from '../../../src/governance/runs/items.ts'
 import { readRun } from '../../../src/governance/runs/read.ts'
 import { createRule } from '../../../src/governance/rules.ts'
 import { labelRuleInput } from '../../../src/policy/rule.ts'
-import { markSent } from '../../../src/governance/runs/outcome.ts'
 import { resolveStep, type ResolveRequest } from '../../../src/governance/runs/resolve.ts'
 import { auditOf } from '../support.ts'
 import {
   effectOf,
   go,
+  mark,
   opOf,
   outcomeOf,
   runOf,
@@ -26,7 +26,7 @@ useEngine((started) => (engine = started))
 const unknown = async (): Promise<StepOp> => {
   const op = opOf(await engine.run(), { labels: ['pii'] })
   await go(engine, op)
-  await markSent(engine.context, op.key, 1)
+  await mark(engine.context, op, 1)
   await engine.record(outcomeOf(op, 1, 'unknown_outcome'))
   return op
 }
@@ -91,7 +91,7 @@ describe('a person resolves an unknown outcome', () => {
     const ops = [0, 1, 2].map((item) => opOf(runId, { item, labels: ['pii'] }))
     for (const op of ops) {
       await go(engine, op)
-      await markSent(engine.context, op.key, 1)
+      await mark(engine.context, op, 1)
     }
     await engine.record(outcomeOf(ops[2] as StepOp, 1, 'unknown_outcome'))
     await engine.record(outcomeOf(ops[0] as StepOp, 1, 'unknown_outcome'))
