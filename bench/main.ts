@@ -8,6 +8,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   mcp: () => import('./mcp.ts'),
   authorize: () => import('./authorize.ts'),
   held: () => import('./held.ts'),
+  neighbours: () => import('./neighbours.ts'),
   shell: () => import('./shell.ts'),
   soak: () => import('./soak.ts'),
 }

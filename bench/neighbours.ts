@@ -1,0 +1,103 @@
+import { fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { Api } from '../test/support/client.ts'
+import { allScopes } from '../src/governance/scopes.ts'
+import { stackHome, startStack } from '../test/support/start-stack.ts'
+import { prepareHonest, type Honest, type Measured } from './support/neighbours-honest.ts'
+import type { HostileOrder } from './support/neighbours-hostile.ts'
+import { machine, median, say } from './support/report.ts'
+
+const rounds = 3
+/** The hostile tenant begins this much before anything is measured, milliseconds. */
+const headStart = 3_000
+const plans = ['free', 'pro'] as const
+
+/**
+ * `npm run bench neighbours [seconds]`: an honest tenant with a fixed load, alone and beside a hostile tenant that does
+ * everything its rights allow, on plan `free` and then on plan `pro`, with every limit raised as far as an owner may. One
+ * stack as `npm start` runs it. The hostile tenant's client has a low priority, because it stands for another machine.
+ * Fails when a request of the honest tenant fails, or when its p99 is over three times its own and over 250 ms.
+ */
+export async function run(args: readonly string[]): Promise<void> {
+  const seconds = Number(args[0] ?? 20)
+  if (!(seconds > 0)) throw new Error(`\`${args[0]}\` is not a number of seconds`)
+  say(`neighbours: ${rounds} rounds of ${seconds} s alone and ${seconds} s beside; ${machine()}`)
+  const home = stackHome()
+  const stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } })
+  try {
+    const honest = await prepareHonest(home.dataDir)
+    await honest.load(5_000)
+    for (const plan of plans) await besidePlan(home.dataDir, honest, plan, seconds)
+  } finally {
+    await stack.stop()
+    await home.remove()
+  }
+}
+
+async function besidePlan(dataDir: string, honest: Honest, plan: string, seconds: number): Promise<void> {
+  const order = await newTenant(dataDir, plan)
+  const [alone, beside]: [Measured[], Measured[]] = [[], []]
+  for (let round = 0; round < rounds; round += 1) {
+    alone.push(await honest.load(seconds * 1_000))
+    const hostile = await startHostile(order)
+    await new Promise((resolve) => setTimeout(resolve, headStart))
+    beside.push(await honest.load(seconds * 1_000))
+    say(`  ${plan}, round ${round + 1}: the neighbour sent ${JSON.stringify(await hostile.stop())}`)
+  }
+  report(plan, alone, beside)
+}
+
+function report(plan: string, alone: readonly Measured[], beside: readonly Measured[]): void {
+  const p99 = (all: readonly Measured[], kind: string): number =>
+    median(all.map((each) => each.p99[kind] ?? 0))
+  for (const kind of Object.keys(alone[0]?.p99 ?? {})) {
+    const [own, other] = [p99(alone, kind), p99(beside, kind)]
+    const goal = Math.max(3 * own, 250)
+    if (other > goal) process.exitCode = 1
+    say(
+      `  ${plan}, ${kind}: p99 ${own.toFixed(1)} ms alone, ${other.toFixed(1)} ms beside (goal ${goal.toFixed(0)} ms: ${other <= goal ? 'holds' : 'MISSED'})`,
+    )
+  }
+  const failures = [...alone, ...beside].flatMap((each) => each.failures)
+  if (failures.length === 0) return
+  process.exitCode = 1
+  say(`  ${plan}: MISSED: ${failures.length} requests of the honest tenant failed, such as ${failures[0]}`)
+}
+
+/** A new organization, and a key for it with every scope that an owner has. */
+async function newTenant(dataDir: string, plan: string): Promise<HostileOrder> {
+  const owner = new Api(dataDir, 'owner')
+  const { id } = await owner.good<{ id: string }>('POST', '/organizations', { name: `Neighbour ${plan}` })
+  const { api_key: key } = await owner.good<{ api_key: string }>('POST', '/api-keys', {
+    name: 'neighbour',
+    organization_id: id,
+    scopes: allScopes,
+  })
+  await setPlan(dataDir, id, plan)
+  return { baseUrl: owner.bootstrap.base_url, organizationId: id, key }
+}
+
+async function setPlan(dataDir: string, organizationId: string, plan: string): Promise<void> {
+  const program = fileURLToPath(new URL('../src/set-plan.ts', import.meta.url))
+  const child = spawn(process.execPath, [program, organizationId, plan], {
+    env: { ...process.env, DATA_DIR: dataDir },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const [code] = (await once(child, 'close')) as [number]
+  if (code !== 0) throw new Error(`set-plan ended with ${code}`)
+}
+
+async function startHostile(order: HostileOrder): Promise<{ stop(): Promise<Record<string, number>> }> {
+  const child = fork(new URL('./support/neighbours-hostile.ts', import.meta.url))
+  child.send(order)
+  await once(child, 'message')
+  return {
+    async stop() {
+      child.send('stop')
+      const [counts] = (await once(child, 'message')) as [Record<string, number>]
+      child.kill('SIGKILL')
+      return counts
+    },
+  }
+}

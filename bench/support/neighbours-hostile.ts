@@ -1,0 +1,183 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { setPriority } from 'node:os'
+import { Pool } from 'undici'
+
+/*
+ * The client of a hostile tenant, a process of its own: it gets a HostileOrder as its first message, answers `ready`, and
+ * sends as fast as it is answered until `stop`; then it answers with its counts, by act and status.
+ */
+
+export interface HostileOrder {
+  readonly baseUrl: string
+  readonly organizationId: string
+  readonly key: string
+}
+
+type Send = (act: string, method: Method, path: string, body?: string | object) => Promise<Answer>
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+interface Answer {
+  readonly status: number
+  readonly body: unknown
+}
+
+// It stands for another machine.
+setPriority(10)
+process.once('disconnect', () => process.exit(0))
+const [order] = (await once(process, 'message')) as [HostileOrder]
+const counts: Record<string, number> = {}
+const pool = new Pool(order.baseUrl, { connections: 256, bodyTimeout: 0, headersTimeout: 0 })
+
+const send: Send = async (act, method, path, body) => {
+  const { statusCode, body: answer } = await pool.request({
+    method,
+    path: `/api/v1${path}`,
+    headers: { authorization: `Bearer ${order.key}`, 'content-type': 'application/json' },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  const name = `${act} ${statusCode}`
+  counts[name] = (counts[name] ?? 0) + 1
+  return { status: statusCode, body: parse(text) }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+const field = (answer: Answer, name: string): string =>
+  String((answer.body as Record<string, unknown> | null)?.[name] ?? '')
+
+const MiB = 1024 * 1024
+const organization = `/organizations/${order.organizationId}`
+const longKey = `{"${'k'.repeat(400_000)}":[${'0,'.repeat(290_000)}0]}`
+const tinyLists = `[${'[],'.repeat(319_000)}[]]`
+const manyValues = `[${'0,'.repeat(MiB)}0]`
+const command = `echo ${'"$(a)" '.repeat(1_200)}`
+
+const question = (tool: string, input: string): string =>
+  `{"agent":{"name":"n","kind":"hook"},"session_id":"${randomUUID()}","tool_name":"${tool}","tool_input":${input}}`
+
+/** Every act is repeated by so many callers, each as soon as it is answered. */
+const acts: Readonly<Record<string, { readonly callers: number; readonly act: () => Promise<unknown> }>> = {
+  questions: { callers: 16, act: () => send('questions', 'POST', '/authorize', question('Read', '{"a":1}')) },
+  shell: {
+    callers: 4,
+    act: () => send('shell', 'POST', '/authorize', question('Bash', JSON.stringify({ command }))),
+  },
+  heavyQuestions: {
+    callers: 2,
+    act: () => send('heavyQuestions', 'POST', '/authorize', question('Edit', manyValues.slice(0, MiB) + ']')),
+  },
+  heldQuestions: {
+    callers: 4,
+    act: () =>
+      send('heldQuestions', 'POST', '/authorize', question('Write', `{"a":"${'x'.repeat(3 * MiB)}"}`)),
+  },
+  reads: { callers: 8, act: () => send('reads', 'GET', '/runs?limit=200') },
+  quota: { callers: 4, act: () => send('quota', 'PATCH', `${organization}/quota`, { memory_mb: 300 }) },
+  verify: { callers: 4, act: () => send('verify', 'GET', `${organization}/audit-events/verify`) },
+  audit: {
+    callers: 4,
+    act: () =>
+      send(
+        'audit',
+        'GET',
+        `${organization}/governance/audit?event_type=workflow.execute&page=50&per_page=100`,
+      ),
+  },
+  bodies: {
+    callers: 2,
+    act: () =>
+      send('bodies', 'POST', '/workflows', `{"name":"n","definition":{"steps":[{"id":"a","tool":"memory_set","params":${longKey}}]}}`), // prettier-ignore
+  },
+  rules: {
+    callers: 2,
+    act: () =>
+      send('rules', 'POST', `${organization}/rules`, {
+        name: 'n',
+        verdict: 'require_approval',
+        tools: ['Write'],
+        params: [{ param: '*', operator: 'contains', value: 'y'.repeat(500) }],
+      }),
+  },
+  ruleTests: {
+    callers: 2,
+    act: () =>
+      send('ruleTests', 'POST', `${organization}/rules/test`, {
+        call: {
+          source: 'agents',
+          tool: 'Write',
+          params: { a: 'y'.repeat(900_000) },
+          labels: [],
+          role: 'member',
+        },
+      }),
+  },
+  memory: {
+    callers: 2,
+    act: () => send('memory', 'PUT', `/memory/${randomUUID()}`, `{"value":"${'v'.repeat(960_000)}"}`),
+  },
+}
+
+/** Runs whose items all read one value of many lists, and streams on them that are never read to their end. */
+async function runs(workflowId: string): Promise<void> {
+  const id = field(await send('runs', 'POST', `/workflows/${workflowId}/execute?wait=0`, {}), 'execution_id')
+  if (id === '') return
+  const streams = Array.from({ length: 20 }, () =>
+    pool.request({
+      method: 'GET',
+      path: `/api/v1/runs/${id}/events`,
+      headers: { authorization: `Bearer ${order.key}` },
+    }),
+  )
+  await new Promise((resolve) => setTimeout(resolve, 2_000))
+  await send('cancel', 'POST', `/runs/${id}/cancel`, {})
+  for (const stream of streams) stream.then(({ body }) => body.destroy()).catch(() => undefined)
+}
+
+async function prepare(): Promise<string> {
+  // As far as an owner may raise them.
+  const { body } = await send('prepare', 'GET', `${organization}/quota`)
+  const { limits } = body as { limits: Record<string, number> }
+  await send('prepare', 'PATCH', `${organization}/quota`, raised(limits))
+  await send('prepare', 'PATCH', `${organization}/governance`, { approvals_enabled: true })
+  await send('prepare', 'PUT', '/memory/lists', `{"value":${tinyLists}}`)
+  const definition = {
+    inputs: { items: { type: 'array', default: Array.from({ length: 100 }, (_, n) => n) } },
+    steps: [
+      { id: 'get', tool: 'memory_get', params: { key: 'lists' } },
+      {
+        id: 'each',
+        tool: 'memory_set',
+        for_each: '{{input.items}}',
+        params: { key: 'n{{index}}', value: '{{get.output.value[0]}}' },
+      },
+    ],
+  }
+  return field(await send('prepare', 'POST', '/workflows', { name: 'n', definition }), 'id')
+}
+
+const raised = (limits: Record<string, number>): Record<string, number> =>
+  Object.fromEntries(Object.entries(limits).map(([name, value]) => [name, value * 100]))
+
+const workflowId = await prepare()
+let goesOn = true
+const repeat = async (act: () => Promise<unknown>): Promise<void> => {
+  while (goesOn) {
+    await act().catch(() => {
+      counts['cut off'] = (counts['cut off'] ?? 0) + 1
+    })
+  }
+}
+for (const { callers, act } of Object.values(acts)) for (let n = 0; n < callers; n += 1) void repeat(act)
+for (let n = 0; n < 4; n += 1) void repeat(() => runs(workflowId))
+process.send?.('ready')
+process.once('message', () => {
+  goesOn = false
+  process.send?.(counts)
+})
