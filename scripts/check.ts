@@ -14,7 +14,7 @@ const node = (script: string): string[] => ['node', join('scripts', script)]
 
 /** The slow ones first. */
 const parts: Readonly<Record<string, readonly string[]>> = {
-  format: ['prettier', '--check', '.'],
+  format: ['prettier', '--check', '--cache', '.'],
   types: ['tsc', '-p', 'tsconfig.json'],
   lint: ['oxlint', '--type-aware', '--deny-warnings'],
   'dead code': ['knip', '--no-config-hints'],
