@@ -7,6 +7,7 @@ import { createContext, createProcessLog, type Context } from './context.ts'
 import { failStart, orFail } from './fail.ts'
 import { expireDue } from './governance/approvals/expire.ts'
 import { beat, every, leave, prune } from './governance/housekeeping.ts'
+import { gatherMoves, recount } from './governance/quotas/storage-counters.ts'
 import { removeOldData } from './governance/retention.ts'
 import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
@@ -64,6 +65,8 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     ),
     every(context, 'prune', 600, () => prune(context)),
     every(context, 'retention', 600, () => removeOldData(context)),
+    every(context, 'gathering what organizations keep', 2, () => gatherMoves(context)),
+    every(context, 'counting what organizations keep', 60, () => recount(context)),
   ]
   const running = worker.run()
   const { address, namespace, taskQueue } = config.temporal

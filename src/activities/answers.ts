@@ -2,8 +2,22 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { failureTypes, type HeldDetails, type StepDone } from '../contract/messages.ts'
 import type { StepVerdict } from '../governance/runs/effect.ts'
 
+/** A call without room is tried again so soon, then less and less often. */
+const roomDelay = { firstSeconds: 2, mostSeconds: 30 }
+
+/** For Temporal's own retries: the call waits until something goes or a limit is raised. `attempt` is Temporal's. */
+export function waitsForRoom(attempt: number): ApplicationFailure {
+  const { firstSeconds, mostSeconds } = roomDelay
+  return ApplicationFailure.create({
+    message: 'waits for room in the organization',
+    type: failureTypes.unavailable,
+    nextRetryDelay: Math.min(firstSeconds * 2 ** Math.min(attempt - 1, 10), mostSeconds) * 1_000,
+    category: ApplicationFailureCategory.BENIGN,
+  })
+}
+
 /** What the workflow is told of a call that did not run now. */
-export function answer(verdict: Extract<StepVerdict, { go: false }>): StepDone {
+export function answer(verdict: Exclude<StepVerdict, { go: true } | { state: 'no_room' }>): StepDone {
   if (verdict.state === 'completed' || verdict.state === 'skipped') return { outcome: verdict.state }
   if (verdict.state === 'held') {
     const { waitsFor, approvalId, expiresAt } = verdict

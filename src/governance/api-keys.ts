@@ -9,6 +9,7 @@ import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { requireProvenAddress } from './people/address-proof.ts'
 import { covers, hasRole, roleOfScope } from './scopes.ts'
 import type { ChainTx } from './chain-tx.ts'
+import { growAs } from './quotas/storage.ts'
 import { runAs, type PresentCaller } from './standing.ts'
 
 /** An API key as answered: never the key itself, of which only a hash is kept. */
@@ -48,31 +49,34 @@ export async function createApiKey(
   once: Once | null = null,
 ): Promise<KeyView & { readonly secret: string }> {
   const { secret, hash, last4 } = newApiKey()
-  return runAs(context, caller, 'org.change', async (tx, now) => {
-    const present = await now()
-    requireWithin(present, input.scopes)
-    requireNotAfter(present, input.expiresAt)
-    requireAhead(tx.now, input.expiresAt)
-    await requireProvenAddress(tx, caller.userId)
-    const row = {
-      id: newId('key'),
-      organization_id: caller.organizationId,
-      user_id: caller.userId,
-      name: input.name,
-      hash,
-      last4,
-      scopes: [...new Set(input.scopes)].sort(),
-      created_at: tx.now,
-      created_by: caller.userId,
-      expires_at: input.expiresAt,
-      revoked_at: null,
-      last_used_at: null,
-    }
-    await tx.trx.insertInto('api_keys').values(row).execute()
-    record(tx, caller, 'created', row)
-    const made = { ...viewOf(row, tx.now), secret }
-    await once?.markActed(tx.trx, made)
-    return made
+  return growAs(context, caller, 'org.change', {
+    action: 'create',
+    async work(tx, now) {
+      const present = await now()
+      requireWithin(present, input.scopes)
+      requireNotAfter(present, input.expiresAt)
+      requireAhead(tx.now, input.expiresAt)
+      await requireProvenAddress(tx, caller.userId)
+      const row = {
+        id: newId('key'),
+        organization_id: caller.organizationId,
+        user_id: caller.userId,
+        name: input.name,
+        hash,
+        last4,
+        scopes: [...new Set(input.scopes)].sort(),
+        created_at: tx.now,
+        created_by: caller.userId,
+        expires_at: input.expiresAt,
+        revoked_at: null,
+        last_used_at: null,
+      }
+      await tx.trx.insertInto('api_keys').values(row).execute()
+      record(tx, caller, 'created', row)
+      const made = { ...viewOf(row, tx.now), secret }
+      await once?.markActed(tx.trx, made)
+      return made
+    },
   })
 }
 

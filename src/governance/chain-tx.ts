@@ -10,7 +10,13 @@ export interface HeadRow extends ChainPosition {
   readonly frozen: string | null
   /** The database's clock, read under the lock: every expiry is judged by it. */
   readonly now: Date
+  /** Bytes kept for the organization, and its pending approvals (docs/decisions/0074). */
+  readonly stored_bytes: number
+  readonly pending_approvals: number
 }
+
+/** What an audit entry takes beside its text: its hash, the other columns and the indexes (migration 0022). */
+const entryBytes = 192
 
 /** What can be read for an operation before its transaction has the lock: the server reads it after. */
 export interface ChainReader {
@@ -38,6 +44,12 @@ export class ChainTx implements ChainReader {
   readonly #entries: SealedEntry[] = []
   #position: ChainPosition
   #policyVersion: number
+  readonly #before: { readonly bytes: number; readonly pending: number }
+  /** Written here and counted by no trigger: added to the counter at `flush`. */
+  #stored = 0
+  /** Written here and counted by a trigger: as yet not in `#before`. */
+  #expected = 0
+  #expectedApprovals = 0
   readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
   readonly #outbox: Insertable<Database['outbox']>[] = []
 
@@ -49,6 +61,27 @@ export class ChainTx implements ChainReader {
     this.now = head.now
     this.#position = { seq: head.seq, hash: head.hash }
     this.#policyVersion = head.policy_version
+    this.#before = { bytes: head.stored_bytes, pending: head.pending_approvals }
+  }
+
+  /** Bytes kept for the organization, as far as is known before the writes of this transaction were counted. */
+  get storedBytes(): number {
+    return this.#before.bytes + this.#stored + this.#expected
+  }
+
+  get pendingApprovals(): number {
+    return this.#before.pending + this.#expectedApprovals
+  }
+
+  /** Counts bytes of rows that no trigger counts (migration 0022): decisions and agents' sessions. */
+  stores(bytes: number): void {
+    this.#stored += bytes
+  }
+
+  /** Lets the next operation of the transaction see what this one adds; the counters themselves are moved by triggers. */
+  expects(added: { readonly bytes?: number; readonly approvals?: number }): void {
+    this.#expected += added.bytes ?? 0
+    this.#expectedApprovals += added.approvals ?? 0
   }
 
   /** Of a write: whether it was done shows at the commit, and nobody need wait for it before. */
@@ -70,6 +103,7 @@ export class ChainTx implements ChainReader {
     const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, draft)
     this.#position = { seq: entry.seq, hash: entry.hash }
     this.#entries.push({ canonical: entry.canonical, hash: entry.hash })
+    this.#stored += Buffer.byteLength(entry.canonical) + entryBytes
   }
 
   /** Call before `append` when a rule, policy or setting was saved: it holds from the next decision on, everywhere. */
@@ -117,7 +151,8 @@ export class ChainTx implements ChainReader {
     void this.send(sql`
       with ${sql.join(parts)}
       update chain_head
-      set seq = ${this.#position.seq}, hash = ${this.#position.hash}, policy_version = ${this.#policyVersion}
+      set seq = ${this.#position.seq}, hash = ${this.#position.hash}, policy_version = ${this.#policyVersion},
+          stored_bytes = stored_bytes + ${this.#stored}
       where organization_id = ${this.organizationId}`)
   }
 

@@ -228,8 +228,9 @@ class Lane {
     return pipe.send(sql<HeadRow>`
       select head.*, clock_timestamp() as now, set_config('transaction_timeout', ${`${this.#transactionMilliseconds}`}, true),
              set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
-             set_config('plan_cache_mode', ${planning}, true)
-      from (select seq, hash, policy_version, frozen
+             set_config('plan_cache_mode', ${planning}, true),
+             set_config('countersign.organization', ${this.#organizationId}, true)
+      from (select seq, hash, policy_version, frozen, stored_bytes, pending_approvals
             from chain_head where organization_id = ${this.#organizationId} for update) as head`)
   }
 

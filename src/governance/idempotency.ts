@@ -57,7 +57,10 @@ export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Clai
  * starts a run has its own mark: the run carries the key.)
  */
 export interface Claim extends Once {
-  /** Keeps the answer for 24 hours. */
+  /**
+   * Keeps the answer for 24 hours. A large one of an act that is marked as done is not kept: who repeats the call has the
+   * answer made anew.
+   */
   keep(answer: StoredAnswer): Promise<void>
   /** Gives the key back: nothing final came of it, the caller may try again. That the act was done is not forgotten. */
   release(): Promise<void>
@@ -66,6 +69,8 @@ export interface Claim extends Once {
 const lockSeconds = 5
 const renewMilliseconds = 1_500
 const keptFor = sql`interval '24 hours'`
+/** Characters; a run's view can have hundreds of megabytes. */
+const mostKeptLength = 256 * 1024
 
 /**
  * Opens a key's use (contract section 1, "Idempotency-Key").
@@ -153,6 +158,13 @@ function claimOf(
     },
     async keep(answer) {
       clearInterval(renewal)
+      if ((answer.body?.length ?? 0) > mostKeptLength) {
+        const { numAffectedRows } = await sql`
+          update idempotency_keys set locked_until = clock_timestamp() where ${ours} and acted`.execute(
+          context.db,
+        )
+        if (numAffectedRows === 1n) return
+      }
       await sql`update idempotency_keys set locked_until = null, response_status = ${answer.status},
         response_body = ${seal(context, use, 'answer', answer.body)}, made = null where ${ours}`.execute(
         context.db,

@@ -2,10 +2,10 @@ import type { Context } from '../context.ts'
 import { unionLabels, type Json, type Label } from '../policy/types.ts'
 import { sha256 } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
-import { DomainError, notFound } from './errors.ts'
+import { notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { memoryOver } from './quotas/memory-room.ts'
-import { exceededEntry, quotaExceeded } from './quotas/run-quota.ts'
+import { growAs } from './quotas/storage.ts'
 import { runAs } from './standing.ts'
 
 /** A remembered value with the labels that stay with it (contract section 8). */
@@ -38,36 +38,29 @@ export async function setMemory(
   entry: { readonly key: string; readonly value: Json; readonly labels: readonly Label[] | null },
 ): Promise<MemoryView> {
   const text = JSON.stringify(entry.value)
-  const kept = await runAs(context, caller, 'org.change', async (tx) => {
-    const over = await memoryOver(
-      tx.trx,
-      caller.organizationId,
-      { key: entry.key, text },
-      tx.policy.limits.memory_mb,
-    )
-    if (over !== null) {
-      tx.append(exceededEntry(over, 'set', actorOf(caller)))
-      return quotaExceeded(over)
-    }
-    const labels = entry.labels === null ? await labelsOf(tx, entry.key) : unionLabels(entry.labels)
-    const row = { value: text, labels, updated_at: tx.now, updated_by: caller.userId }
-    await tx.trx
-      .insertInto('memory')
-      .values({ organization_id: caller.organizationId, key: entry.key, ...row })
-      .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
-      .execute()
-    tx.append({
-      eventType: 'memory.set',
-      action: 'set',
-      status: 'success',
-      actor: actorOf(caller),
-      metadata: { key: entry.key, value_hash: sha256(text), labels },
-    })
-    return { key: entry.key, value: entry.value, labels, updated_at: tx.now.toISOString() }
+  return growAs(context, caller, 'org.change', {
+    action: 'set',
+    bytes: text.length,
+    room: (tx) =>
+      memoryOver(tx.trx, caller.organizationId, { key: entry.key, text }, tx.policy.limits.memory_mb),
+    async work(tx) {
+      const labels = entry.labels === null ? await labelsOf(tx, entry.key) : unionLabels(entry.labels)
+      const row = { value: text, labels, updated_at: tx.now, updated_by: caller.userId }
+      await tx.trx
+        .insertInto('memory')
+        .values({ organization_id: caller.organizationId, key: entry.key, ...row })
+        .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
+        .execute()
+      tx.append({
+        eventType: 'memory.set',
+        action: 'set',
+        status: 'success',
+        actor: actorOf(caller),
+        metadata: { key: entry.key, value_hash: sha256(text), labels },
+      })
+      return { key: entry.key, value: entry.value, labels, updated_at: tx.now.toISOString() }
+    },
   })
-  // Thrown only after the commit: that it was refused must be saved.
-  if (kept instanceof DomainError) throw kept
-  return kept
 }
 
 async function labelsOf(tx: ChainTx, key: string): Promise<Label[]> {

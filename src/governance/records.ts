@@ -50,7 +50,7 @@ export interface NewApproval {
   risk: Risk
 }
 
-export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources' | 'attempt'> & {
+export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources' | 'attempt' | 'bytes'> & {
   matched_rules: readonly MatchedRule[]
   label_sources: readonly LabelSource[]
   attempt: number
@@ -97,16 +97,25 @@ export function updateApprovals(approvals: Iterable<ApprovalRecord>): RawBuilder
   )`
 }
 
-/** Part of a statement: inserts decisions. */
-export function insertDecisions(decisions: readonly NewDecision[]): RawBuilder<unknown> {
+/** What a decision takes beside its JSON: indexes, and what is noted later of its call. */
+const decisionBytes = 256
+
+/** Part of a statement: inserts decisions, each with the bytes that it counts for. */
+export function insertDecisions(tx: ChainTx, decisions: readonly NewDecision[]): RawBuilder<unknown> {
+  const rows = decisions.map((decision) => {
+    const text = JSON.stringify(decision)
+    const bytes = Buffer.byteLength(text) + decisionBytes
+    tx.stores(bytes)
+    return `${text.slice(0, -1)},"bytes":${bytes}}`
+  })
   return sql`new_decisions as (
     insert into decisions (id, organization_id, run_id, seq, step_id, item_index, attempt, tool, side_effect, verdict,
       rule_id, rule_name, matched_rules, reason, explanation, labels, label_sources, params_hash, approval_id,
-      policy_version, decided_at, session_id, tool_use_id, requested_by)
-    select * from json_to_recordset(${JSON.stringify(decisions)}::json) as r(id text, organization_id text,
+      policy_version, decided_at, session_id, tool_use_id, requested_by, bytes)
+    select * from json_to_recordset(${`[${rows.join(',')}]`}::json) as r(id text, organization_id text,
       run_id text, seq int, step_id text, item_index int, attempt int, tool text, side_effect text, verdict text,
       rule_id text, rule_name text, matched_rules jsonb, reason text, explanation text, labels text[],
       label_sources jsonb, params_hash text, approval_id text, policy_version bigint, decided_at timestamptz,
-      session_id text, tool_use_id text, requested_by text)
+      session_id text, tool_use_id text, requested_by text, bytes int)
   )`
 }

@@ -14,11 +14,14 @@ export async function removeOldData(context: Context): Promise<number> {
   const { retentionDays } = context.config
   await removeUnkept(context)
   if (retentionDays === 0) return 0
-  await sql`update approvals set params_sealed = null
-            where id in (select id from approvals
-                         where kind = 'agent_call' and params_sealed is not null and status <> 'pending'
-                           and decided_at < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
-                         for update skip locked)`.execute(context.db)
+  await inBatches(() =>
+    sql`
+      update approvals set params_sealed = null
+      where id in (select id from approvals
+                   where kind = 'agent_call' and params_sealed is not null and status <> 'pending'
+                     and decided_at < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
+                   limit ${batch} for update skip locked)`.execute(context.db),
+  )
   for (let removed = 0; ;) {
     const count = await removeBatch(context, retentionDays)
     removed += count
@@ -28,11 +31,18 @@ export async function removeOldData(context: Context): Promise<number> {
 
 /** Without `keep_decision_params` an agent's input is kept for its approvers alone, while it waits (docs/decisions/0051). */
 async function removeUnkept({ db }: Context): Promise<void> {
-  await sql`update approvals set params_sealed = null
-            where id in (select a.id from approvals a join organizations o on o.id = a.organization_id
-                         where a.kind = 'agent_call' and a.params_sealed is not null and a.status <> 'pending'
-                           and not coalesce((o.settings->>'keep_decision_params')::boolean, true)
-                         for update of a skip locked)`.execute(db)
+  await inBatches(() =>
+    sql`
+      update approvals set params_sealed = null
+      where id in (select a.id from approvals a join organizations o on o.id = a.organization_id
+                   where a.kind = 'agent_call' and a.params_sealed is not null and a.status <> 'pending'
+                     and not coalesce((o.settings->>'keep_decision_params')::boolean, true)
+                   limit ${batch} for update of a skip locked)`.execute(db),
+  )
+}
+
+async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigint }>): Promise<void> {
+  for (;;) if (((await remove()).numAffectedRows ?? 0n) < batch) return
 }
 
 function removeBatch(context: Context, days: number): Promise<number> {

@@ -12,6 +12,7 @@ import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
+import { growAs, rulesOver } from './quotas/storage.ts'
 import { runAs } from './standing.ts'
 
 /** A rule or label rule as answered: its body and what the service adds. */
@@ -152,13 +153,17 @@ async function change(
 ): Promise<RuleView> {
   const { table, noun, word, nameConstraint } = ruleKinds[kind]
   try {
-    return await runAs(context, caller, 'org.change', async (tx) => {
-      const { id, body } = await work(tx)
-      tx.policyChanged()
-      record(tx, caller, noun, verb, id, body)
-      const row = await tx.trx.selectFrom(table).selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-      await once?.markActed(tx.trx, viewOf(row))
-      return viewOf(row)
+    return await growAs(context, caller, 'org.change', {
+      action: verb.slice(0, -1),
+      ...(verb === 'created' ? { room: rulesOver } : {}),
+      async work(tx) {
+        const { id, body } = await work(tx)
+        tx.policyChanged()
+        record(tx, caller, noun, verb, id, body)
+        const row = await tx.trx.selectFrom(table).selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+        await once?.markActed(tx.trx, viewOf(row))
+        return viewOf(row)
+      },
     })
   } catch (error) {
     if (!violates(error, nameConstraint)) throw error

@@ -14,6 +14,7 @@ import { violates } from './database-errors.ts'
 import { DomainError, notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
+import { growAs } from './quotas/storage.ts'
 import { runAs } from './standing.ts'
 
 const role = z.enum(['viewer', 'member', 'admin', 'owner'])
@@ -124,22 +125,25 @@ export async function createToolPolicy(
 ): Promise<ToolPolicyView> {
   refuseLimits(body.tool_name, body.restrictions)
   try {
-    return await runAs(context, caller, 'org.change', async (tx) => {
-      const row = await tx.trx
-        .insertInto('tool_policies')
-        .values({
-          organization_id: caller.organizationId,
-          tool_name: body.tool_name,
-          role: body.role ?? '',
-          allowed: body.allowed,
-          restrictions: JSON.stringify(body.restrictions),
-          created_by: caller.userId,
-          created_at: tx.now,
-          updated_at: tx.now,
-        })
-        .returningAll()
-        .executeTakeFirstOrThrow()
-      return saved(tx, caller, 'created', row, once)
+    return await growAs(context, caller, 'org.change', {
+      action: 'create',
+      async work(tx) {
+        const row = await tx.trx
+          .insertInto('tool_policies')
+          .values({
+            organization_id: caller.organizationId,
+            tool_name: body.tool_name,
+            role: body.role ?? '',
+            allowed: body.allowed,
+            restrictions: JSON.stringify(body.restrictions),
+            created_by: caller.userId,
+            created_at: tx.now,
+            updated_at: tx.now,
+          })
+          .returningAll()
+          .executeTakeFirstOrThrow()
+        return saved(tx, caller, 'created', row, once)
+      },
     })
   } catch (error) {
     if (!violates(error, 'tool_policies_pkey')) throw error

@@ -4,7 +4,7 @@ import { notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import type { Caller } from './identity.ts'
 import { deploy, lockWorkflow, requireSound } from './workflows.ts'
-import { runAs } from './standing.ts'
+import { growAs } from './quotas/storage.ts'
 
 /** A frozen version as listed (specification, "Workflow version"). */
 export interface VersionSummary {
@@ -68,20 +68,24 @@ export async function rollBack(
 ): Promise<{ new_version: number; rolled_back_from: number; deployed_at: string }> {
   const target = await inspectVersion(context, workflowId, version)
   requireSound(target.definition)
-  return runAs(context, caller, 'org.change', async (tx) => {
-    const { current_version: current } = await lockWorkflow(tx, workflowId)
-    const next = current + 1
-    await tx.trx
-      .updateTable('workflows')
-      .set({ current_version: next, updated_at: tx.now })
-      .where('id', '=', workflowId)
-      .execute()
-    const { definition } = target
-    const rolledBack = { from: current, to: target.version }
-    await deploy(tx, caller, { id: workflowId, version: next, definition, message, rolledBack })
-    const answer = { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
-    await once?.markActed(tx.trx, answer)
-    return answer
+  return growAs(context, caller, 'org.change', {
+    action: 'rollback',
+    bytes: JSON.stringify(target.definition).length,
+    async work(tx) {
+      const { current_version: current } = await lockWorkflow(tx, workflowId)
+      const next = current + 1
+      await tx.trx
+        .updateTable('workflows')
+        .set({ current_version: next, updated_at: tx.now })
+        .where('id', '=', workflowId)
+        .execute()
+      const { definition } = target
+      const rolledBack = { from: current, to: target.version }
+      await deploy(tx, caller, { id: workflowId, version: next, definition, message, rolledBack })
+      const answer = { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
+      await once?.markActed(tx.trx, answer)
+      return answer
+    },
   })
 }
 

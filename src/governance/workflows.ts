@@ -12,6 +12,7 @@ import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { requireNoTemplate } from './registry/entry.ts'
+import { growAs } from './quotas/storage.ts'
 import { runAs } from './standing.ts'
 
 /** A workflow as listed. */
@@ -51,10 +52,14 @@ export async function createWorkflow(
 ): Promise<WorkflowView> {
   requireSound(input.definition)
   const id = newId('workflow')
-  return runAs(context, caller, 'org.change', async (tx) => {
-    const view = await insertWorkflow(tx, caller, id, input)
-    await once?.markActed(tx.trx, view)
-    return view
+  return growAs(context, caller, 'org.change', {
+    action: 'create',
+    bytes: JSON.stringify(input.definition).length,
+    async work(tx) {
+      const view = await insertWorkflow(tx, caller, id, input)
+      await once?.markActed(tx.trx, view)
+      return view
+    },
   })
 }
 
@@ -119,22 +124,31 @@ export async function changeWorkflow(
   change: WorkflowChange,
 ): Promise<WorkflowView> {
   if (change.definition !== undefined) requireSound(change.definition)
-  await runAs(context, caller, 'org.change', async (tx) => {
-    const row = await lockWorkflow(tx, id)
-    const version = change.definition === undefined ? row.current_version : row.current_version + 1
-    await tx.trx
-      .updateTable('workflows')
-      .set({
-        name: change.name ?? row.name,
-        description: change.description ?? row.description,
-        current_version: version,
-        updated_at: tx.now,
-      })
-      .where('id', '=', id)
-      .execute()
-    if (change.definition !== undefined)
-      await deploy(tx, caller, { id, version, definition: change.definition, message: change.message ?? '' })
-    else record(tx, caller, id, 'workflow.updated', 'update', {})
+  await growAs(context, caller, 'org.change', {
+    action: 'update',
+    bytes: JSON.stringify(change).length,
+    async work(tx) {
+      const row = await lockWorkflow(tx, id)
+      const version = change.definition === undefined ? row.current_version : row.current_version + 1
+      await tx.trx
+        .updateTable('workflows')
+        .set({
+          name: change.name ?? row.name,
+          description: change.description ?? row.description,
+          current_version: version,
+          updated_at: tx.now,
+        })
+        .where('id', '=', id)
+        .execute()
+      if (change.definition !== undefined)
+        await deploy(tx, caller, {
+          id,
+          version,
+          definition: change.definition,
+          message: change.message ?? '',
+        })
+      else record(tx, caller, id, 'workflow.updated', 'update', {})
+    },
   })
   return readWorkflow(context, id)
 }

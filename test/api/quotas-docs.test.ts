@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
 import { planLimits } from '../../src/governance/quotas/limits.ts'
+import { asAdmin } from '../support/postgres.ts'
+import { createTestDatabase } from '../support/stack.ts'
 import { readDocsPage } from './docs-page.ts'
 
 const page = 'docs/quotas.md'
@@ -11,9 +13,27 @@ test('the page’s commands do what it says', async () => {
     'free\n60',
     '2\nat most 6000 on plan `free`, 100 times what it gives\nworkflow_runs_per_hour runs',
     'workflow_runs_per_hour\n1\nquota_exceeded\nworkflow_runs_per_hour',
+    'storage_mb pending_approvals rules memory_mb',
     '2\n200 1\n200 0\n429 0\nrequests_per_day\n1',
     '1000\n2',
   ])
+})
+
+test('it names what bounds each table of the database', async () => {
+  const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+  const section = text.slice(text.indexOf('### What bounds each table'))
+  const said = [...section.matchAll(/^\| `(\w+)` +\| .*\w/gm)].map(([, name]) => name)
+  const database = await createTestDatabase()
+  try {
+    const tables = await asAdmin(database.adminUrl, (client) =>
+      client.query<{ name: string }>(
+        "select table_name as name from information_schema.tables where table_schema = 'public'",
+      ),
+    )
+    expect(said.sort()).toEqual(tables.rows.map(({ name }) => name).sort())
+  } finally {
+    await database.drop()
+  }
 })
 
 test('its table is that of the plans', () => {

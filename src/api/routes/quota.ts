@@ -10,6 +10,15 @@ const quota = z
     limits: limitsSchema.meta({ description: 'what the plan gives' }),
     overrides: overridesSchema.meta({ description: 'what an owner has set instead' }),
     effective: limitsSchema.meta({ description: 'what holds' }),
+    usage: z
+      .strictObject({
+        storage_mb: z.number(),
+        pending_approvals: z.int(),
+        rules: z.int(),
+        memory_mb: z.number(),
+      })
+      .optional()
+      .meta({ description: 'what is kept at this moment, of limits that count it; only when it is read' }),
   })
   .meta({ id: 'Quota' })
 

@@ -11,6 +11,7 @@ const appendOnly = [
   'approval_votes',
   'run_events',
   'agent_observations',
+  'storage_moves',
 ]
 const changeable = [
   'organizations',
@@ -63,6 +64,7 @@ const deletable = [
   'password_guesses',
   'account_events',
   'tool_policies',
+  'storage_moves',
 ]
 
 /** Statements that give `role` exactly these rights. The role name is a quoted identifier. */

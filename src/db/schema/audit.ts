@@ -8,6 +8,19 @@ export interface ChainHeadTable {
   policy_version: Generated<number>
   /** The reason the organization is frozen, else null. */
   frozen: string | null
+  /** Bytes kept for the organization, and its pending approvals, but for what `storage_moves` holds. */
+  stored_bytes: Generated<number>
+  pending_approvals: Generated<number>
+  /** When all rows were last counted anew (governance/quotas/storage-counters.ts). */
+  storage_counted_at: Generated<Date>
+}
+
+/** Moves of those two by transactions that do not hold the row of `chain_head`. */
+export interface StorageMovesTable {
+  id: GeneratedAlways<number>
+  organization_id: string
+  bytes: number
+  pending: number
 }
 
 /** Only `canonical` and `hash` are written; the rest is generated from `canonical`. */

@@ -1,5 +1,5 @@
 import type { AgentObservationsTable, AgentSessionsTable, ToolPoliciesTable } from './agents.ts'
-import type { AuditEventsTable, ChainHeadTable } from './audit.ts'
+import type { AuditEventsTable, ChainHeadTable, StorageMovesTable } from './audit.ts'
 import type {
   AccountEventsTable,
   ApiKeysTable,
@@ -40,6 +40,7 @@ export interface Database {
   api_keys: ApiKeysTable
   chain_head: ChainHeadTable
   audit_events: AuditEventsTable
+  storage_moves: StorageMovesTable
   rules: RulesTable
   label_rules: RulesTable
   workflows: WorkflowsTable

@@ -18,6 +18,8 @@ export interface Risk {
 export interface StepError {
   code: string
   message: string
+  /** Of an output that found no room: so much must be free before it is read again. Never shown. */
+  bytes?: number
 }
 export interface LabelSource {
   label: string
@@ -152,6 +154,8 @@ export interface DecisionsTable {
   session_id: string | null
   tool_use_id: string | null
   requested_by: string | null
+  /** What it counts towards `storage_mb`. */
+  bytes: number | null
 }
 
 export interface ApprovalsTable {

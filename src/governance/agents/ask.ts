@@ -1,5 +1,4 @@
 import type { Context } from '../../context.ts'
-import { newId } from '../../contract/ids.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { canonicalJson } from '../canonical.ts'
@@ -8,11 +7,13 @@ import { senderOf, type Caller, type Identity } from '../identity.ts'
 import { roleUnderLock } from '../people/members.ts'
 import { heapBytes, Recent } from '../recent.ts'
 import { effectiveLimits } from '../quotas/limits.ts'
+import { storageOver } from '../quotas/storage.ts'
 import type { Taken } from '../rates/rates.ts'
 import { hasRole } from '../scopes.ts'
-import { authorizeCalls, type AgentDecision } from './authorize.ts'
+import { authorizeCalls } from './authorize.ts'
 import { readCall } from './classify.ts'
 import { hashOfCall } from './same-call.ts'
+import { unrecorded, type AgentDecision } from './unrecorded.ts'
 
 /** What an agent asks before it calls a tool (contract section 7), read and checked. */
 export interface AgentRequest {
@@ -168,20 +169,6 @@ export async function organizationOf(
 const nowhere = (): AgentDecision =>
   unrecorded('no organization', 'The person this agent acts for belongs to no organization.')
 
-/** A denial of which no decision is kept: there is no session it could belong to. */
-export function unrecorded(reason: string, explanation: string): AgentDecision {
-  return {
-    decision: 'deny',
-    reason,
-    explanation,
-    decision_id: newId('decision'),
-    session_run_id: '',
-    labels: [],
-    side_effect: 'write',
-    rule_name: null,
-  }
-}
-
 /**
  * A denial of a request that could not be read, so that it belongs to no session: kept in the audit log of the key's
  * organization, if its person may ask there: nobody else's questions fill its log. `why` never quotes the request.
@@ -192,7 +179,7 @@ export async function denyUnreadable(context: Context, asker: Asker, why: string
   if (organizationId === '') return denied
   await context.combiner.run(organizationId, 'agent.decide', async (tx) => {
     const role = await roleUnderLock(tx, user.id)
-    if (role === null || !hasRole(role, 'member')) return
+    if (role === null || !hasRole(role, 'member') || storageOver(tx) !== null) return
     tx.append({
       eventType: 'agent_call.unreadable',
       action: 'authorize',

@@ -1,6 +1,6 @@
 import { newId } from '../../contract/ids.ts'
 import { addedLabels, decide, refused, type Call, type Decided } from '../../policy/decide.ts'
-import { unionLabels, type Label, type SideEffect, type Verdict } from '../../policy/types.ts'
+import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import { hasRole } from '../scopes.ts'
@@ -8,24 +8,10 @@ import { classifyIn, nobodysPath } from './classify.ts'
 import { useHeldCall, withdrawHeld } from './held-call.ts'
 import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
 import type { AuthorizeOp, Judged, Question } from './question.ts'
+import { storageOver } from '../quotas/storage.ts'
 import { addLabels, goOn, openSession } from './sessions.ts'
+import { withoutRoom, type AgentDecision } from './unrecorded.ts'
 import { priorOf, sharedCall, stillStands } from './same-call.ts'
-
-/** The answer to an agent (specification, "Decision"). */
-export interface AgentDecision {
-  readonly decision: Verdict
-  /** The rule's name where a rule decided. */
-  readonly reason: string
-  readonly explanation: string
-  readonly decision_id: string
-  readonly session_run_id: string
-  /** Of the session, as the call was decided on. */
-  readonly labels: readonly string[]
-  readonly side_effect: SideEffect
-  readonly rule_name: string | null
-  readonly approval_id?: string
-  readonly expires_at?: string | null
-}
 
 /** The reason of a denial because the key or session that asks has ended meanwhile, or lost its scope. */
 export const keyEnded = 'key ended'
@@ -47,6 +33,8 @@ export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> 
 }
 
 function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): AgentDecision {
+  const full = storageOver(tx)
+  if (full !== null) return withoutRoom(tx, full, op)
   const shared = sharedCall(ledger, op)
   const session =
     shared === null

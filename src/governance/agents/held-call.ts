@@ -4,8 +4,11 @@ import { pendingApproval, suffices } from '../approvals/held.ts'
 import { rejectionBy } from '../approvals/votes.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { ApprovalRecord } from '../records.ts'
+import type { Exceeded } from '../quotas/run-quota.ts'
+import { approvalsOver, storageOver } from '../quotas/storage.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
 import type { Judged, Question } from './question.ts'
+import { roomWords } from './unrecorded.ts'
 
 /**
  * A call that a rule holds (contract section 7). Its identity is person, session, tool and whole input. Asked about while
@@ -82,6 +85,10 @@ function holdCall(
   decided: Decided,
   former: ApprovalRecord | undefined,
 ): Judged {
+  const isMore = former?.status !== 'pending'
+  const over = storageOver(tx, op.weight) ?? (isMore ? approvalsOver(tx) : null)
+  if (over !== null) return { ...decided, ...noRoom(over) }
+  tx.expects({ bytes: op.weight, approvals: isMore ? 1 : 0 })
   const record = pendingApproval(
     tx,
     decided,
@@ -122,6 +129,15 @@ function holdCall(
   })
   return { ...decided, approvalId: id, expiresAt: record.expires_at }
 }
+
+const noRoom = (over: Exceeded) =>
+  ({
+    verdict: 'deny',
+    reason: over.limit === 'storage_mb' ? 'storage limit' : 'approvals limit',
+    explanation: roomWords(over),
+    approvalId: null,
+    expiresAt: null,
+  }) as const
 
 /** As a workflow's tools are scored: sending is high, changing and reading company data medium. */
 const riskOf = { read: 'medium', write: 'medium', egress: 'high' } as const

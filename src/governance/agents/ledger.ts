@@ -134,7 +134,7 @@ export class AgentLedger {
       (record) => !this.newApprovals.some((each) => each.record === record),
     )
     if (moved.length > 0) parts.push(updateApprovals(moved))
-    if (this.newDecisions.length > 0) parts.push(insertDecisions(this.newDecisions))
+    if (this.newDecisions.length > 0) parts.push(insertDecisions(tx, this.newDecisions))
     if (parts.length > 0) void tx.send(sql`with ${sql.join(parts)} select 1`)
   }
 }

@@ -3,8 +3,10 @@ import type { Context } from '../../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import { addedLabels } from '../../policy/decide.ts'
 import { unionLabels, type JsonObject, type Verdict } from '../../policy/types.ts'
-import { notFound } from '../errors.ts'
+import { DomainError, notFound } from '../errors.ts'
 import { actorOf, senderOf } from '../identity.ts'
+import { quotaExceeded } from '../quotas/run-quota.ts'
+import { storageOver } from '../quotas/storage.ts'
 import { runAs } from '../standing.ts'
 import { callerIn, organizationOf, type Asker } from './ask.ts'
 import { classifyIn, readCall } from './classify.ts'
@@ -32,7 +34,8 @@ export interface Observed {
 /**
  * Matches a finished call with the decision that allowed it (contract section 7). One that nobody allowed raises
  * `agent.unapproved_call`: in the audit log and on the session, whose labels then hold what the call may have read. Throws
- * `not_found` and `insufficient_role` for who may not ask in the session's organization, and writes nothing then.
+ * `not_found` and `insufficient_role` for who may not ask in the session's organization, and writes nothing then; and
+ * `quota_exceeded` where a session that is not known yet would be kept over `storage_mb`.
  */
 export async function observe(context: Context, asker: Asker, finished: Finished): Promise<Observed> {
   const paramsHash = callHash(finished.tool_name, finished.tool_input)
@@ -132,6 +135,9 @@ async function raise(
       by: senderOf(identity),
     }
     const ledger = await loadAgentLedger(tx, [key])
+    const over = storageOver(tx)
+    // Over the limit a session that is there is told of it, and nothing is added: neither a session nor an audit entry.
+    if (over !== null && ledger.session(key.userId, key.sessionId) === undefined) return quotaExceeded(over)
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)
     const { tool_name: tool, tool_input: given } = finished
@@ -140,21 +146,23 @@ async function raise(
     addLabels(session, unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)), tool)
     ledger.write(tx)
     await sql`update agent_sessions set unapproved = unapproved + 1 where id = ${session.id}`.execute(tx.trx)
-    tx.append({
-      eventType: 'agent.unapproved_call',
-      action: tool,
-      status: 'alert',
-      actor: actorOf(caller),
-      runId: session.run_id,
-      metadata: {
-        session_id: session.id,
-        side_effect: sideEffect,
-        labels: session.labels,
-        params_hash: paramsHash,
-      },
-    })
+    if (over === null)
+      tx.append({
+        eventType: 'agent.unapproved_call',
+        action: tool,
+        status: 'alert',
+        actor: actorOf(caller),
+        runId: session.run_id,
+        metadata: {
+          session_id: session.id,
+          side_effect: sideEffect,
+          labels: session.labels,
+          params_hash: paramsHash,
+        },
+      })
     return { session_run_id: session.run_id, labels: session.labels, unapproved: true }
   })
   context.metrics.unapprovedCall()
+  if (raised instanceof DomainError) throw raised
   return raised
 }

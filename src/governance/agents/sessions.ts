@@ -17,8 +17,12 @@ export interface SessionKey {
  */
 export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): SessionRecord {
   const now = tx.now.toISOString()
-  const known =
-    ledger.session(key.userId, key.sessionId) ??
+  const known = ledger.session(key.userId, key.sessionId)
+  if (known !== undefined) return goOn(tx, ledger, known)
+  tx.stores(sessionBytes)
+  return goOn(
+    tx,
+    ledger,
     ledger.addSession({
       id: newId('session'),
       user_id: key.userId,
@@ -36,9 +40,12 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): 
       started_at: now,
       last_seen_at: now,
       ended_at: null,
-    })
-  return goOn(tx, ledger, known)
+    }),
+  )
 }
+
+/** What a session counts for: it is no larger than the decisions made in it (migration 0022). */
+const sessionBytes = 2_048
 
 /** Something is asked in the session: it is live, unless it was revoked. */
 export function goOn(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): SessionRecord {

@@ -32,6 +32,9 @@ export async function forgetEndedSignIns(context: Context): Promise<void> {
     await sql`delete from ${sql.table(table)} where expires_at < clock_timestamp() - interval '1 hour'`.execute(
       context.db,
     )
+  // One row for each address that has asked; the library itself never takes one away. Milliseconds.
+  await sql`delete from auth_rate_limits
+            where last_request < (extract(epoch from clock_timestamp()) - 86400) * 1000`.execute(context.db)
   await forgetGuesses(context.db)
   await forgetUsedCodes(context.db)
 }

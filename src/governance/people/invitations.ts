@@ -12,6 +12,7 @@ import { actorOf, type Caller } from '../identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { addressNotProven, requireProvenAddress } from './address-proof.ts'
 import { roleUnderLock } from './members.ts'
+import { growAs } from '../quotas/storage.ts'
 import { requireRole, requireStillValid, runAs } from '../standing.ts'
 
 /** An invitation as owners see it: never its token, of which only a hash is kept. */
@@ -44,42 +45,45 @@ export async function invite(
 ): Promise<InvitationView & { readonly token: string; readonly organization_name: string }> {
   const token = randomBytes(32).toString('base64url')
   const email = input.email.toLowerCase()
-  return runAs(context, caller, 'org.change', async (tx, now) => {
-    const { role } = await now()
-    requireRole(role, 'owner')
-    requireRole(role, input.role)
-    await requireProvenAddress(tx, caller.userId)
-    const name = await requireShared(tx)
-    await requireNoMember(tx, email)
-    if (input.mailed) await requireMailsLeft(tx, caller, email)
-    await tx.trx
-      .updateTable('invitations')
-      .set({ revoked_at: tx.now })
-      .where('organization_id', '=', tx.organizationId)
-      .where('email', '=', email)
-      .where('accepted_at', 'is', null)
-      .where('revoked_at', 'is', null)
-      .where('expires_at', '>', tx.now)
-      .execute()
-    const row = {
-      id: newId('invitation'),
-      organization_id: tx.organizationId,
-      email,
-      role: input.role,
-      token_hash: sha256(token),
-      invited_by: caller.userId,
-      mailed_at: input.mailed ? tx.now : null,
-      created_at: tx.now,
-      expires_at: new Date(tx.now.getTime() + input.seconds * 1_000),
-      accepted_at: null,
-      accepted_by: null,
-      revoked_at: null,
-    }
-    await tx.trx.insertInto('invitations').values(row).execute()
-    append(tx, caller, 'member.invited', row)
-    const made = { ...viewOf(row, tx.now), token, organization_name: name }
-    await once?.markActed(tx.trx, made)
-    return made
+  return growAs(context, caller, 'org.change', {
+    action: 'invite',
+    async work(tx, now) {
+      const { role } = await now()
+      requireRole(role, 'owner')
+      requireRole(role, input.role)
+      await requireProvenAddress(tx, caller.userId)
+      const name = await requireShared(tx)
+      await requireNoMember(tx, email)
+      if (input.mailed) await requireMailsLeft(tx, caller, email)
+      await tx.trx
+        .updateTable('invitations')
+        .set({ revoked_at: tx.now })
+        .where('organization_id', '=', tx.organizationId)
+        .where('email', '=', email)
+        .where('accepted_at', 'is', null)
+        .where('revoked_at', 'is', null)
+        .where('expires_at', '>', tx.now)
+        .execute()
+      const row = {
+        id: newId('invitation'),
+        organization_id: tx.organizationId,
+        email,
+        role: input.role,
+        token_hash: sha256(token),
+        invited_by: caller.userId,
+        mailed_at: input.mailed ? tx.now : null,
+        created_at: tx.now,
+        expires_at: new Date(tx.now.getTime() + input.seconds * 1_000),
+        accepted_at: null,
+        accepted_by: null,
+        revoked_at: null,
+      }
+      await tx.trx.insertInto('invitations').values(row).execute()
+      append(tx, caller, 'member.invited', row)
+      const made = { ...viewOf(row, tx.now), token, organization_name: name }
+      await once?.markActed(tx.trx, made)
+      return made
+    },
   })
 }
 

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Plan } from '../../db/schema/identity.ts'
 import { DomainError } from '../errors.ts'
 
-/** Each is at least 1: runs in the last hour, runs at once, waiting runs, currency units a month, requests, MiB. */
+/** Each is at least 1: runs in the last hour, runs at once, waiting runs, currency units a month, requests, MiB, approvals, rules. */
 const limitNames = [
   'workflow_runs_per_hour',
   'concurrent_executions',
@@ -12,6 +12,9 @@ const limitNames = [
   'requests_per_day',
   'authorize_per_minute',
   'memory_mb',
+  'storage_mb',
+  'pending_approvals',
+  'rules',
 ] as const
 export type LimitName = (typeof limitNames)[number]
 export type Limits = Readonly<Record<LimitName, number>>
@@ -22,9 +25,9 @@ const row = (...values: readonly number[]): Limits =>
 
 /** What each plan gives, in the order of `limitNames` (specification, "Limits"; contract section 8). */
 export const planLimits: Readonly<Record<Plan, Limits>> = {
-  free: row(60, 5, 100, 50, 60, 1_000, 600, 256),
-  pro: row(600, 25, 1_000, 500, 300, 50_000, 6_000, 1_024),
-  enterprise: row(6_000, 250, 10_000, 5_000, 1_000, 1_000_000, 60_000, 4_096),
+  free: row(60, 5, 100, 50, 60, 1_000, 600, 256, 512, 1_000, 2_000),
+  pro: row(600, 25, 1_000, 500, 300, 50_000, 6_000, 1_024, 10_240, 10_000, 2_000),
+  enterprise: row(6_000, 250, 10_000, 5_000, 1_000, 1_000_000, 60_000, 4_096, 102_400, 100_000, 2_000),
 }
 
 /** An override may be at most so many times what the plan gives (specification, "Limits"). */

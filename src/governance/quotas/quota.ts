@@ -15,6 +15,7 @@ import {
   type QuotaPatch,
 } from './limits.ts'
 import { grantSlots } from './slots.ts'
+import { readUsage, type StorageUsage } from './storage-counters.ts'
 import { runAs } from '../standing.ts'
 
 /** Specification, "Quota". */
@@ -23,6 +24,8 @@ export interface QuotaView {
   readonly limits: Limits
   readonly overrides: Overrides
   readonly effective: Limits
+  /** Only when it is read. */
+  readonly usage?: StorageUsage
 }
 
 const viewOf = (plan: Plan, stored: object): QuotaView => ({
@@ -40,7 +43,7 @@ export async function readQuota(context: Context, organizationId: string): Promi
     .where('id', '=', organizationId)
     .executeTakeFirst()
   if (row === undefined) throw notFound('organization', organizationId)
-  return viewOf(row.plan, row.quota_overrides)
+  return { ...viewOf(row.plan, row.quota_overrides), usage: await readUsage(context, organizationId) }
 }
 
 /**

@@ -38,6 +38,9 @@ const words: Readonly<Partial<Record<LimitName, string>>> = {
   queued_executions: 'waiting runs',
   monthly_spend: 'units of spend a month',
   memory_mb: 'MiB of memory values',
+  storage_mb: 'MiB kept for it',
+  pending_approvals: 'approvals that wait for a person',
+  rules: 'rules and label rules',
 }
 
 /** The refusal as callers see it: its details name the limit and its value (contract section 1). */

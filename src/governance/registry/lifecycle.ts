@@ -8,6 +8,7 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { lockWorkflow } from '../workflows.ts'
 import { entryOf, templateView, type EntryRow, type TemplateView } from './entry.ts'
+import { growAs, type Growth } from '../quotas/storage.ts'
 import { requireRole, runAs } from '../standing.ts'
 
 /** What an owner says when approving (specification, "Registry entry (template)"). */
@@ -106,7 +107,7 @@ async function move(
   once: Once | null,
   work: (tx: ChainTx, workflow: Selectable<WorkflowsTable>) => Promise<Record<string, Json>>,
 ): Promise<TemplateView> {
-  return runAs(context, caller, 'org.change', async (tx, now) => {
+  const inTransaction: Growth<TemplateView>['work'] = async (tx, now) => {
     requireRole((await now()).role, 'owner')
     const workflow = await lockWorkflow(tx, workflowId)
     requireState(await entryOf(tx, workflowId), name)
@@ -122,7 +123,11 @@ async function move(
     const view = templateView((await entryOf(tx, workflowId)) as EntryRow)
     await once?.markActed(tx.trx, view)
     return view
-  })
+  }
+  // Approving keeps another text; to deprecate or archive is always possible.
+  return name === 'approve'
+    ? growAs(context, caller, 'org.change', { action: name, work: inTransaction })
+    : runAs(context, caller, 'org.change', inTransaction)
 }
 
 function requireState(entry: EntryRow | undefined, name: Move): void {

@@ -7,7 +7,7 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { insertWorkflow, requireSound, type WorkflowView } from '../workflows.ts'
 import { entryOf, type EntryRow } from './entry.ts'
-import { runAs } from '../standing.ts'
+import { growAs } from '../quotas/storage.ts'
 
 /** A workflow made out of a template, and what to know about that. */
 export interface UsedTemplate extends WorkflowView {
@@ -31,24 +31,32 @@ export async function useTemplate(
   once: Once | null = null,
 ): Promise<UsedTemplate> {
   const id = newId('workflow')
-  return runAs(context, caller, 'org.change', async (tx) => {
-    const entry = await usableEntry(tx, templateId)
-    const definition = await frozenDefinition(tx, entry)
-    requireSound(definition)
-    const { name = entry.template_name, description = entry.description } = input
-    const from = `from the template \`${templateId}\`, version ${entry.version}`
-    const workflow = await insertWorkflow(tx, caller, id, { name, description, definition }, from)
-    tx.append({
-      eventType: 'template.used',
-      action: 'use',
-      status: 'success',
-      actor: actorOf(caller),
-      workflowId: templateId,
-      metadata: { made_workflow_id: id, version: entry.version, state: entry.state },
-    })
-    const used = { ...workflow, template_id: templateId, template_version: entry.version, ...cautions(entry) }
-    await once?.markActed(tx.trx, used)
-    return used
+  return growAs(context, caller, 'org.change', {
+    action: 'use',
+    async work(tx) {
+      const entry = await usableEntry(tx, templateId)
+      const definition = await frozenDefinition(tx, entry)
+      requireSound(definition)
+      const { name = entry.template_name, description = entry.description } = input
+      const from = `from the template \`${templateId}\`, version ${entry.version}`
+      const workflow = await insertWorkflow(tx, caller, id, { name, description, definition }, from)
+      tx.append({
+        eventType: 'template.used',
+        action: 'use',
+        status: 'success',
+        actor: actorOf(caller),
+        workflowId: templateId,
+        metadata: { made_workflow_id: id, version: entry.version, state: entry.state },
+      })
+      const used = {
+        ...workflow,
+        template_id: templateId,
+        template_version: entry.version,
+        ...cautions(entry),
+      }
+      await once?.markActed(tx.trx, used)
+      return used
+    },
   })
 }
 

@@ -19,6 +19,7 @@ import { actorOf, type Caller } from '../identity.ts'
 import { waitsForSlot } from '../quotas/slots.ts'
 import { exceededEntry, quotaExceeded, roomForRun, type Exceeded } from '../quotas/run-quota.ts'
 import { gateOf, type RunGate } from './gate.ts'
+import { approvalsOver, storageOver } from '../quotas/storage.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
 import { runAs } from '../standing.ts'
 
@@ -101,7 +102,8 @@ async function acceptUnderLock(
   request: Prepared,
 ): Promise<DomainError | null> {
   const room = await roomForRun(tx)
-  if (room.refused !== null) return overQuota(tx, request, room.refused)
+  const over = room.refused ?? storageOver(tx, JSON.stringify(request.inputs).length)
+  if (over !== null) return overQuota(tx, request, over)
   const plan = planOf(
     request.frozen.definition,
     { get: getTool },
@@ -120,6 +122,8 @@ async function acceptUnderLock(
   // A run that waits for its approval has a workflow that waits, and needs a slot only then (enter.ts).
   const slot = needsApproval ? null : room.slot
   if (slot === 'queued' && room.queueIsFull !== null) return overQuota(tx, request, room.queueIsFull)
+  const tooManyWait = needsApproval ? approvalsOver(tx) : null
+  if (tooManyWait !== null) return overQuota(tx, request, tooManyWait)
   insertRun(tx, request, gate, slot)
   tx.event(
     request.runId,
@@ -204,6 +208,7 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
 
 function createRunApproval(context: Context, tx: ChainTx, request: Prepared, risk: Risk): void {
   const id = newId('approval')
+  tx.expects({ approvals: 1 })
   const seconds = context.config.runApprovalSeconds
   const row = tx.trx.insertInto('approvals').values({
     id,

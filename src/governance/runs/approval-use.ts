@@ -12,10 +12,14 @@ import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-m
 import { takeRoom } from './room.ts'
 import { takeSlot } from './slot-moves.ts'
 import { waitsForSlot } from '../quotas/slots.ts'
+import type { Exceeded } from '../quotas/run-quota.ts'
+import { approvalsOver } from '../quotas/storage.ts'
 
 export type ApprovalUse =
   | { readonly kind: 'used' }
   | ({ readonly kind: 'waits' } & HeldDetails)
+  /** It would be held, and too many approvals wait already. */
+  | { readonly kind: 'no_room'; readonly over: Exceeded }
   | {
       readonly kind: 'ended'
       readonly outcome: 'rejected' | 'expired' | 'cancelled'
@@ -90,7 +94,7 @@ export function releaseHold(
   ledger: Ledger,
   run: RunState,
   effect: EffectRecord,
-): Exclude<ApprovalUse, { kind: 'used' }> | null {
+): Extract<ApprovalUse, { kind: 'waits' | 'ended' }> | null {
   const approval = effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
   if (approval !== undefined && approval.status !== 'approved') {
     const ended = endedBy(tx, ledger, run, approval, false)
@@ -167,6 +171,10 @@ function holdCall(
   decided: Decided,
   former: ApprovalRecord | undefined,
 ): ApprovalUse {
+  const isMore = former?.status !== 'pending'
+  const over = isMore ? approvalsOver(tx) : null
+  if (over !== null) return { kind: 'no_room', over }
+  tx.expects({ bytes: op.sealed.length, approvals: isMore ? 1 : 0 })
   const record = pendingApproval(
     tx,
     decided,

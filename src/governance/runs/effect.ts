@@ -6,6 +6,7 @@ import { decide, refused, type Call, type Decided } from '../../policy/decide.ts
 import type { JsonObject, Label, Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError } from '../errors.ts'
+import { approvalsOver, storageOver } from '../quotas/storage.ts'
 import { releaseHold, useApproval, withdrawApproval } from './approval-use.ts'
 import {
   effectId,
@@ -15,7 +16,7 @@ import {
   type Ledger,
   type RunState,
 } from './ledger.ts'
-import { hasRoom, outOfRoom, sourceBytes, takeRoom } from './room.ts'
+import { hasRoom, outOfRoom, sourceBytes, takeRoom, waitForRoom, type NoRoom } from './room.ts'
 import { recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 
 /**
@@ -76,6 +77,8 @@ export type StepVerdict =
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
   | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
   | { readonly go: false; readonly state: 'unknown_outcome' }
+  /** Nothing was decided: the organization has no room for it just now. It is asked for again. */
+  | NoRoom
 
 /** Deaths and failures together after which a call is given up: something kills every worker that tries it. */
 const maxAttempts = 100
@@ -96,11 +99,13 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   if (known?.state === 'sent' && asked.tool.repeat === 'unsafe') return becomeUnknown(tx, ledger, run, known)
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
+  const noRoom = run.cancel_requested_at === null ? lacksRoom(tx, ledger, run, known, asked) : null
+  if (noRoom !== null) return noRoom
   startRun(tx, ledger, run)
   const fits = fitsInto(run, known, asked)
   // What there is no room for is not kept, whatever the call ends as.
   const op = fits ? asked : { ...asked, labelSources: [] }
-  const effect = known ?? addEffect(ledger, run, op, fits)
+  const effect = known ?? addEffect(tx, ledger, run, op, fits)
   // Remembered also while it is held anew: this call may have happened.
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
   if (run.cancel_requested_at !== null)
@@ -123,6 +128,24 @@ function fitsInto(run: RunState, known: EffectRecord | undefined, op: StepOp): b
   return known.state !== 'retry' || hasRoom(run, sources)
 }
 
+/**
+ * A call waits for room where it would keep more than `storage_mb` allows, its last output included if that found none; and
+ * one that would be the first to ask for an approval, where too many wait.
+ */
+function lacksRoom(
+  tx: ChainTx,
+  ledger: Ledger,
+  run: RunState,
+  known: EffectRecord | undefined,
+  op: StepOp,
+): NoRoom | null {
+  const over = storageOver(tx, known === undefined ? op.sealed.length : (known.error?.bytes ?? 0))
+  if (over !== null) return waitForRoom(ledger, run, over)
+  const full = known === undefined && op.wanted && op.problem === null ? approvalsOver(tx) : null
+  if (full === null || decideCall(tx, ledger, run, op).verdict !== 'require_approval') return null
+  return waitForRoom(ledger, run, full)
+}
+
 /** Evaluated on every attempt, under the lock: what was saved a moment ago holds (contract section 6). */
 function judge(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord, op: StepOp): StepVerdict {
   const decided = decideCall(tx, ledger, run, op)
@@ -136,6 +159,7 @@ function judge(tx: ChainTx, ledger: Ledger, run: RunState, effect: EffectRecord,
   if (decided.verdict === 'require_approval') {
     const use = useApproval(tx, ledger, run, effect, op, decided)
     if (use.kind === 'waits') return held(use)
+    if (use.kind === 'no_room') return waitForRoom(ledger, run, use.over)
     if (use.kind === 'ended') return finish(tx, ledger, run, effect, op, use.outcome, use.reason)
     const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
     return begin(tx, ledger, run, effect, op, { ...decided, explanation })
@@ -255,8 +279,9 @@ function finish(
   return { go: false, state: outcome, reason }
 }
 
-function addEffect(ledger: Ledger, run: RunState, op: StepOp, fits: boolean): EffectRecord {
+function addEffect(tx: ChainTx, ledger: Ledger, run: RunState, op: StepOp, fits: boolean): EffectRecord {
   if (fits) takeRoom(ledger, run, op.sealed.length + sourceBytes(op.labelSources))
+  if (fits) tx.expects({ bytes: op.sealed.length })
   return ledger.addEffect({
     run_id: op.key.runId,
     step_id: op.key.stepId,

@@ -15,7 +15,7 @@ export function writeLedger(tx: ChainTx, ledger: Ledger): void {
   if (ledger.dirtyEffects.size > 0) parts.push(updateEffects([...ledger.dirtyEffects]))
   if (ledger.newApprovals.length > 0) parts.push(insertApprovals(tx, ledger.newApprovals))
   if (ledger.dirtyApprovals.size > 0) parts.push(updateApprovals(ledger.dirtyApprovals))
-  if (ledger.newDecisions.length > 0) parts.push(insertDecisions(ledger.newDecisions))
+  if (ledger.newDecisions.length > 0) parts.push(insertDecisions(tx, ledger.newDecisions))
   if (ledger.dirtyRuns.size > 0) parts.push(updateRuns(ledger))
   if (ledger.dirtySteps.size > 0) parts.push(updateSteps(ledger))
   if (parts.length > 0) void tx.send(sql`with ${sql.join(parts)} select 1`)

@@ -19,6 +19,7 @@ import {
 import type { Limits } from '../quotas/limits.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from '../quotas/run-quota.ts'
 import type { Basis } from './effect.ts'
+import { storageOver } from '../quotas/storage.ts'
 import { runActor, settle } from './ledger-moves.ts'
 import { hasRoom, outOfRoom } from './room.ts'
 
@@ -102,7 +103,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
     (op.result.state === 'completed' || op.result.state === 'failed')
   if (!settlesLate && !isCurrent(effect, op)) return effect.state
   const result = kept(tx, ledger, run, op.result)
-  if (result.state === 'retry') effect.failures += 1
+  if (op.result.state === 'retry') effect.failures += 1
   // Spent, whatever becomes of the output.
   if (op.result.state === 'completed') run.cost += op.result.cost ?? 0
   settle(tx, ledger, run, effect, {
@@ -117,15 +118,25 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   return effect.state
 }
 
-/** A read's output that is larger than a tool policy allows, or that the run has no room for, is dropped; what has been done is recorded at any size. */
+/**
+ * A read's output that is larger than a tool policy allows, or that the run has no room for, is dropped; what has been done is
+ * recorded at any size. One that the organization has no room for is read again once it has: nothing failed.
+ */
 function kept(tx: ChainTx, ledger: Ledger, run: RunState, result: OutcomeOp['result']): OutcomeOp['result'] {
-  if (result.state !== 'completed' || result.call.sideEffect !== 'read') return result
+  if (result.state !== 'completed') return result
   const bytes = Buffer.byteLength(result.output)
-  const { tool } = result.call
-  const most = tx.policy.toolAccess.largestOutput(tool, ledger.roles.get(run.requested_by))
-  if (most !== null && bytes > most * 1024) return { state: 'failed', error: tooLarge(tool, bytes, most) }
-  return hasRoom(run, bytes) ? result : { state: 'failed', error: outOfRoom }
+  if (result.call.sideEffect === 'read') {
+    const { tool } = result.call
+    const most = tx.policy.toolAccess.largestOutput(tool, ledger.roles.get(run.requested_by))
+    if (most !== null && bytes > most * 1024) return { state: 'failed', error: tooLarge(tool, bytes, most) }
+    if (!hasRoom(run, bytes)) return { state: 'failed', error: outOfRoom }
+    if (storageOver(tx, bytes) !== null) return { state: 'retry', error: { ...waitingForRoom, bytes } }
+  }
+  tx.expects({ bytes })
+  return result
 }
+
+const waitingForRoom = { code: 'quota_exceeded', message: 'the organization has no room for its output yet' }
 
 const tooLarge = (tool: string, bytes: number, most: number): StepError => ({
   code: 'response_too_large',

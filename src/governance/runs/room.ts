@@ -1,4 +1,5 @@
 import type { LabelSource, StepError } from '../../db/schema/runs.ts'
+import type { Exceeded } from '../quotas/run-quota.ts'
 import type { Ledger, RunState } from './ledger.ts'
 
 /**
@@ -22,6 +23,23 @@ export function sourceBytes(sources: readonly LabelSource[]): number {
 /** Whether the run may keep so many bytes more. Counted under the chain lock, in the transaction that stores them. */
 export function hasRoom(run: RunState, bytes: number): boolean {
   return bytes === 0 || run.stored_bytes + bytes <= mostStoredBytes
+}
+
+/** What is said of a call for which the organization has no room. */
+export interface NoRoom {
+  readonly go: false
+  readonly state: 'no_room'
+}
+
+/** The run says what it waits for. No attempt is used up, and nothing is audited: it may be so for days. */
+export function waitForRoom(ledger: Ledger, run: RunState, { limit, value }: Exceeded): NoRoom {
+  const what = limit === 'storage_mb' ? `${value} MiB` : `${value} approvals that wait for a person`
+  const reason = `the run waits for room: the organization is at its limit of ${what} (\`${limit}\`)`
+  if (run.status_reason !== reason) {
+    run.status_reason = reason
+    ledger.dirtyRuns.add(run)
+  }
+  return { go: false, state: 'no_room' }
 }
 
 /** Counts what the run keeps from now on. */

@@ -35,6 +35,7 @@ export const oneStep = { steps: [{ id: 's', tool: 'memory_get', params: { key: '
 export interface Engine extends TestContext {
   readonly organizationId: string
   readonly caller: (name: BootstrapName) => Caller
+  readonly keyOf: (name: BootstrapName) => string
   /** Saves a workflow and accepts a run of it. */
   run(definition?: object, inputs?: JsonObject, by?: BootstrapName): Promise<string>
   decide(op: StepOp): Promise<StepVerdict>
@@ -56,6 +57,7 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
   const engine: Engine = {
     ...test,
     organizationId,
+    keyOf: (name) => identities.users[name].api_key,
     caller,
     async run(definition = oneStep, inputs = {}, by = 'member') {
       const workflow = await createWorkflow(context, caller('member'), {

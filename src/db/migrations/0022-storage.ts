@@ -1,0 +1,126 @@
+import { countRows, recountOf, type CountedTable } from './count-rows.ts'
+
+/**
+ * What is counted by triggers: every table whose rows a tenant can make grow, but for those below. Bytes are those of the
+ * values as they were written, before compression, and an allowance for the row itself and its indexes.
+ */
+const counted: readonly CountedTable[] = [
+  {
+    name: 'effects',
+    bytes: `512 + coalesce(octet_length(t.params_sealed), 0) + coalesce(octet_length(t.output), 0)
+      + octet_length(t.label_sources::text) + coalesce(octet_length(t.error::text), 0)`,
+    ofOrganization: 'join runs o on o.id = t.run_id',
+  },
+  {
+    name: 'approvals',
+    bytes: `1024 + coalesce(octet_length(t.params_sealed), 0) + octet_length(t.risk::text)`,
+    pending: `(t.status = 'pending')::int`,
+  },
+  {
+    name: 'approval_votes',
+    bytes: '256 + octet_length(t.comment)',
+    join: 'join approvals o on o.id = t.approval_id',
+  },
+  {
+    name: 'runs',
+    bytes: `1024 + octet_length(t.inputs) + coalesce(octet_length(t.result), 0) + octet_length(t.risk::text)`,
+  },
+  {
+    name: 'run_steps',
+    bytes: '256 + coalesce(octet_length(t.error::text), 0)',
+    join: 'join runs o on o.id = t.run_id',
+  },
+  {
+    name: 'run_events',
+    bytes: '128 + octet_length(t.data::text)',
+    join: 'join runs o on o.id = t.run_id',
+  },
+  { name: 'memory', bytes: '256 + octet_length(t.key) + octet_length(t.value)' },
+  { name: 'rules', bytes: '512 + octet_length(t.body::text)' },
+  { name: 'label_rules', bytes: '512 + octet_length(t.body::text)' },
+  { name: 'workflows', bytes: '512 + octet_length(t.name) + octet_length(t.description)' },
+  {
+    name: 'workflow_versions',
+    bytes: '512 + octet_length(t.definition) + octet_length(t.message)',
+    join: 'join workflows o on o.id = t.workflow_id',
+  },
+  {
+    name: 'registry_entries',
+    bytes: `512 + octet_length(t.template_name) + octet_length(t.description) + octet_length(t.tags::text)
+      + coalesce(octet_length(t.reason), 0)`,
+  },
+  { name: 'tool_policies', bytes: '512 + octet_length(t.tool_name)' },
+  { name: 'invitations', bytes: '1024' },
+  { name: 'api_keys', bytes: '512 + octet_length(t.name) + octet_length(t.scopes::text)' },
+  {
+    name: 'idempotency_keys',
+    bytes: '512 + coalesce(octet_length(t.response_body), 0) + coalesce(octet_length(t.made), 0)',
+  },
+]
+
+/**
+ * What is counted by the transaction that writes it, in its update of chain_head (governance/chain-tx.ts): these rows are
+ * only ever added, many times a second. A session is no larger than the decisions made in it. A decision is counted with what
+ * is noted later of its call.
+ */
+const countedByWriter = `
+  select coalesce(sum(octet_length(canonical) + 192), 0) as bytes, 0 as pending
+    from audit_events where organization_id = organization
+  union all
+  select coalesce(sum(coalesce(d.bytes, 768 + octet_length(d.explanation) + octet_length(d.matched_rules::text)
+                                        + octet_length(d.label_sources::text))), 0), 0
+    from decisions d where d.run_id in (select id from runs where organization_id = organization
+                                        union all
+                                        select run_id from agent_sessions where organization_id = organization)
+  union all
+  select count(*) * 2048, 0 from agent_sessions where organization_id = organization`
+
+/**
+ * Bytes kept for each organization, and its pending approvals (docs/decisions/0074). A transaction that holds the row of
+ * chain_head moves them there. Every other one (retention, answers of idempotent calls) must not wait for that row, and may
+ * not take its lock after others: it adds a row to storage_moves, and housekeeping adds those up.
+ */
+export const storage = `
+alter table chain_head
+  add column stored_bytes bigint not null default 0,
+  add column pending_approvals bigint not null default 0,
+  -- When all rows were last counted anew.
+  add column storage_counted_at timestamptz not null default now();
+-- Of its JSON as it was written; null for those made before.
+alter table decisions add column bytes integer;
+
+create table storage_moves (
+  id bigint primary key generated always as identity,
+  organization_id text not null,
+  bytes bigint not null,
+  pending bigint not null
+);
+create index storage_moves_of_organization on storage_moves (organization_id);
+
+create function storage_moved(organization text, moved_bytes bigint, moved_pending bigint)
+returns void language plpgsql as $$
+begin
+  if moved_bytes = 0 and moved_pending = 0 or organization = '' then return; end if;
+  if organization = current_setting('countersign.organization', true) then
+    update chain_head
+      set stored_bytes = stored_bytes + moved_bytes, pending_approvals = pending_approvals + moved_pending
+      where organization_id = organization;
+  else
+    insert into storage_moves (organization_id, bytes, pending)
+      values (organization, moved_bytes, moved_pending);
+  end if;
+end $$;
+
+${counted.map(countRows).join('\n')}
+
+-- What the counters of an organization must be.
+create function recount_storage(organization text, out bytes bigint, out pending bigint)
+language sql stable as $$
+  select sum(s.bytes)::bigint, sum(s.pending)::bigint from (
+  ${[countedByWriter, ...counted.map(recountOf)].join('\n  union all\n')}
+  ) as s
+$$;
+
+update chain_head h
+  set (stored_bytes, pending_approvals) = (select bytes, pending from recount_storage(h.organization_id));
+`

@@ -1,0 +1,49 @@
+/**
+ * A table whose rows count towards `storage_mb`. The SQL is part of released migrations: a table that is counted in another
+ * way from a later version on gets a new description there, and `countRows` with `replace`.
+ */
+export interface CountedTable {
+  readonly name: string
+  /** SQL over the row `t`: its bytes. */
+  readonly bytes: string
+  /** SQL over the row `t`: 1 for a pending approval. Default 0. */
+  readonly pending?: string
+  /** Where the table has no `organization_id`: a join with one that has, as `o`. */
+  readonly join?: string
+  /** Where the table has no index by organization: how to find an organization's rows all the same. */
+  readonly ofOrganization?: string
+}
+
+/** Triggers that count the rows of a table as they come, change and go, once a statement. */
+export function countRows({ name, bytes, pending = '0', join = '' }: CountedTable): string {
+  const organization = join === '' ? 't.organization_id' : 'o.organization_id'
+  const rows = (table: string, sign: '' | '-'): string =>
+    `select ${organization} as organization, ${sign}(${bytes})::bigint as bytes, ${sign}(${pending}) as pending
+       from ${table} t ${join}`
+  const move = (from: string): string => `
+    perform storage_moved(m.organization, sum(m.bytes)::bigint, sum(m.pending)::bigint)
+      from (${from}) as m group by m.organization;`
+  return `
+create or replace function count_${name}() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then ${move(rows('added', ''))}
+  elsif tg_op = 'DELETE' then ${move(rows('removed', '-'))}
+  else ${move(`${rows('added', '')} union all ${rows('removed', '-')}`)}
+  end if;
+  return null;
+end $$;
+create or replace trigger ${name}_added after insert on ${name}
+  referencing new table as added for each statement execute function count_${name}();
+create or replace trigger ${name}_moved after update on ${name}
+  referencing old table as removed new table as added for each statement execute function count_${name}();
+create or replace trigger ${name}_removed after delete on ${name}
+  referencing old table as removed for each statement execute function count_${name}();`
+}
+
+/** A query, in a function with the parameter `organization`, for the sums over an organization's rows. */
+export function recountOf(table: CountedTable): string {
+  const { name, bytes, pending = '0', join = '', ofOrganization = join } = table
+  const owner = ofOrganization === '' ? 't' : 'o'
+  return `  select coalesce(sum(${bytes}), 0), coalesce(sum(${pending}), 0)
+    from ${name} t ${ofOrganization} where ${owner}.organization_id = organization`
+}

@@ -1,0 +1,260 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { access, accessOf, splitKey } from '../../src/api/access.ts'
+import { readUsage } from '../../src/governance/quotas/storage-counters.ts'
+import { decideSteps } from '../../src/governance/runs/effect.ts'
+import { recordOutcomes } from '../../src/governance/runs/outcome.ts'
+import { opOf, outcomeOf, runOf } from '../governance/runs/engine-fixture.ts'
+import { requestOf, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
+import { addPlace, World, type Place } from './access-matrix/world.ts'
+import { agentWorld, type AgentWorld } from './agents/agent.ts'
+import { addOrganization } from './fixtures.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+/* What happens at the limits of what an organization may keep. */
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startTestServer()
+})
+afterAll(() => server?.close())
+
+const mebibyte = 1024 ** 2
+
+/** As if the organization kept so much more. */
+const keeps = (organizationId: string, bytes: number) =>
+  server.context.pool.query(
+    'update chain_head set stored_bytes = stored_bytes + $2 where organization_id = $1',
+    [organizationId, bytes],
+  )
+
+describe('over `storage_mb` every route', () => {
+  let place: Place
+  beforeAll(async () => {
+    const { id, owner } = await addOrganization(server.context)
+    place = await addPlace(server, id, owner)
+  })
+
+  const growing: readonly GuardedKey[] = [
+    'POST /organizations/{id}/invitations',
+    'POST /api-keys',
+    'POST /workflows',
+    'PUT /workflows/{id}',
+    'POST /workflows/{id}/versions/{version}/rollback',
+    'POST /workflow-registry/{id}/approve-template',
+    'POST /workflow-registry/{id}/use',
+    'POST /workflows/{id}/execute',
+    'POST /organizations/{id}/rules',
+    'PUT /organizations/{id}/rules/{rule}',
+    'PATCH /organizations/{id}/rules/{rule}',
+    'POST /organizations/{id}/label-rules',
+    'PUT /organizations/{id}/label-rules/{rule}',
+    'PATCH /organizations/{id}/label-rules/{rule}',
+    'POST /organizations/{id}/tool-policies',
+    'PUT /memory/{key}',
+    // Of a session that is not known yet; an agent's question is a denial.
+    'POST /authorize/observe',
+  ]
+  const keys = (Object.keys(access) as GuardedKey[]).filter(
+    (key) => !accessOf(key).public && splitKey(key).method !== 'GET',
+  )
+
+  test.each(keys)('%s', async (key) => {
+    const { prepare, restore, status } = validRequests[key]
+    const world = new World(server, place, place.owner)
+    const { path, body } = requestOf(key, place.organizationId, await prepare(world))
+    await keeps(place.organizationId, 2e12)
+    try {
+      const answer = await server.call(place.owner.key, splitKey(key).method, path, body)
+      if (growing.includes(key)) {
+        expect(answer.body.error).toMatchObject({ code: 'quota_exceeded', details: [{ path: 'storage_mb' }] })
+        expect(answer.status).toBe(429)
+        expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+      } else expect([key, answer.status, answer.text]).toEqual([key, status, answer.text])
+    } finally {
+      await keeps(place.organizationId, -2e12)
+      await restore?.(world)
+    }
+  })
+})
+
+describe('an organization with little room', () => {
+  let world: AgentWorld
+  const limit = (limits: object) => world.change('PATCH', '/quota', limits)
+  const start = async (): Promise<void> => {
+    world = await agentWorld(server)
+    await world.change('POST', '/rules', { name: 'hold', verdict: 'require_approval', tools: ['Write'] })
+  }
+  const usage = () => readUsage(server.context, world.organizationId)
+  const kept = async (): Promise<number> => (await usage()).storage_mb * mebibyte
+  const rows = async (table: 'decisions' | 'approvals' | 'audit_events'): Promise<number> => {
+    const found = await server.context.db
+      .selectFrom(table)
+      .select((each) => each.fn.countAll<number>().as('count'))
+      .where('organization_id', '=', world.organizationId)
+      .executeTakeFirstOrThrow()
+    return found.count
+  }
+  afterEach(() => limit({ storage_mb: 100, pending_approvals: null, rules: null }))
+
+  test('keeps no more than its limit of what agents ask, however fast and large', async () => {
+    await start()
+    await limit({ storage_mb: 2 })
+    const big = { file_path: 'a', content: 'x'.repeat(100 * 1024) }
+    const agents = Array.from({ length: 8 }, () => world.agent())
+    const answers = (
+      await Promise.all(
+        agents.map(async (agent, of) => {
+          const given = []
+          for (let each = 0; each < 10; each += 1)
+            given.push(await agent.ask('Write', { ...big, n: `${of} ${each}` }))
+          return given
+        }),
+      )
+    ).flat()
+    const denied = answers.filter(({ decision }) => decision === 'deny')
+    expect(answers.filter(({ decision }) => decision === 'require_approval').length).toBeGreaterThan(5)
+    expect(denied.length).toBeGreaterThan(30)
+    for (const { explanation } of denied) expect(explanation).toContain('`storage_mb`')
+    // Denials are kept as long as there is room for them: the last ones of a batch may go a little over.
+    expect(await kept()).toBeLessThan(2.1 * mebibyte)
+  })
+
+  test('answers a question over its limit by a denial that is not kept; a raised limit holds at once', async () => {
+    await start()
+    const agent = world.agent()
+    await agent.ask('Read', { file_path: 'a' })
+    await keeps(world.organizationId, 3 * mebibyte)
+    await limit({ storage_mb: 1 })
+    await agent.ask('Read', { file_path: 'a' })
+    const before = [await rows('decisions'), await rows('audit_events'), await kept()]
+    for (let each = 0; each < 20; each += 1) {
+      const answer = await agent.ask('Read', { file_path: `${each}` })
+      expect(answer).toMatchObject({ decision: 'deny', reason: 'storage limit', session_run_id: '' })
+      expect(answer.explanation).toContain('1 MiB')
+    }
+    expect([await rows('decisions'), await rows('audit_events'), await kept()]).toEqual(before)
+    const audit = await world.change('GET', '/governance/audit?event_type=quota.exceeded')
+    expect(audit.body.events).toHaveLength(1)
+    expect(audit.body.events[0].metadata).toMatchObject({ limit: 'storage_mb', value: 1 })
+    await limit({ storage_mb: 10 })
+    expect((await agent.ask('Read', { file_path: 'b' })).decision).toBe('allow')
+  })
+
+  test('denies a call over `pending_approvals`, exactly, and holds one more once one is decided on', async () => {
+    await start()
+    await limit({ pending_approvals: 5 })
+    const agents = Array.from({ length: 9 }, () => world.agent())
+    const answers = await Promise.all(agents.map((agent) => agent.ask('Write', { file_path: agent.session })))
+    const held = answers.filter(({ decision }) => decision === 'require_approval')
+    const denied = answers.filter(({ decision }) => decision === 'deny')
+    expect([held.length, denied.length]).toEqual([5, 4])
+    for (const answer of denied) {
+      expect(answer.reason).toBe('approvals limit')
+      expect(answer.explanation).toContain('`pending_approvals`')
+    }
+    // The same call waits on with its own approval.
+    const asked = agents[answers.indexOf(held[0])]
+    expect(await asked?.ask('Write', { file_path: asked.session })).toMatchObject({
+      decision: 'require_approval',
+      approval_id: held[0].approval_id,
+    })
+    expect((await usage()).pending_approvals).toBe(5)
+    await world.decide(held[0].approval_id, 'reject')
+    expect((await usage()).pending_approvals).toBe(4)
+    expect((await world.agent().ask('Write', { file_path: 'z' })).decision).toBe('require_approval')
+    expect((await world.agent().ask('Write', { file_path: 'zz' })).decision).toBe('deny')
+  })
+
+  test('keeps no more rules and label rules than `rules`, and still changes and deletes them', async () => {
+    await start()
+    await limit({ rules: 2 })
+    await world.change('POST', '/label-rules', { name: 'l', tools: ['Read'], add_labels: ['x'] })
+    const path = `/organizations/${world.organizationId}/rules`
+    const rule = { name: 'third', verdict: 'deny', tools: ['Bash'] }
+    const refused = await server.call(world.owner.key, 'POST', path, rule)
+    expect(refused.status).toBe(429)
+    expect(refused.body.error.details).toEqual([{ path: 'rules', message: 'the limit is 2' }])
+    const [first] = (await server.call(world.owner.key, 'GET', path)).body.data
+    await world.change('PATCH', `/rules/${first.id}`, { status: 'shadow' })
+    await world.change('DELETE', `/rules/${first.id}`)
+    await world.change('POST', '/rules', rule)
+  })
+
+  test('shows what it keeps in its quota', async () => {
+    await start()
+    await world.agent().ask('Write', { file_path: 'a' })
+    const { body } = await world.change('GET', '/quota')
+    expect(body.usage).toMatchObject({ pending_approvals: 1, rules: 1, memory_mb: 0 })
+    expect(body.usage.storage_mb).toBeGreaterThan(0)
+    expect(body.usage.storage_mb).toBeLessThan(0.1)
+  })
+
+  test('lets steps wait for room, which uses up none of their attempts, and go on with it', async () => {
+    await start()
+    const { context } = server
+    const send = (method: string, path: string, body?: unknown) =>
+      server.call(world.owner.key, method, path, body)
+    const named = `organization_id=${world.organizationId}`
+    const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
+    const workflow = (await send('POST', `/workflows?${named}`, { name: 'w', definition })).body.id
+    const execute = async () => (await send('POST', `/workflows/${workflow}/execute?wait=0`, {})).body
+    const op = opOf((await execute()).execution_id)
+    const decide = () => context.combiner.join(world.organizationId, decideSteps, op)
+    const isNoted = async () => (await runOf(context, op.key.runId)).status_reason
+
+    await keeps(world.organizationId, 3 * mebibyte)
+    await limit({ storage_mb: 2 })
+    const before = await rows('audit_events')
+    for (let each = 0; each < 5; each += 1) expect(await decide()).toEqual({ go: false, state: 'no_room' })
+    expect(await rows('audit_events')).toBe(before)
+    expect(await isNoted()).toBe(
+      'the run waits for room: the organization is at its limit of 2 MiB (`storage_mb`)',
+    )
+    expect((await execute()).error).toMatchObject({ code: 'quota_exceeded' })
+    await keeps(world.organizationId, -3 * mebibyte)
+    expect(await decide()).toEqual({ go: true, attempt: 1, failures: 0 })
+
+    // An output that a read brings and that finds no room is read again once it does.
+    const call = {
+      source: 'workflows',
+      tool: 'memory_get',
+      sideEffect: 'read',
+      params: {},
+      labels: [],
+    } as const
+    const output = JSON.stringify('x'.repeat(3 * mebibyte))
+    const outcome = outcomeOf(op, 1, { state: 'completed', output, labels: [], call })
+    const end = (of: typeof outcome) => context.combiner.join(world.organizationId, recordOutcomes, of)
+    expect(await end(outcome)).toBe('retry')
+    expect(await decide()).toEqual({ go: false, state: 'no_room' })
+    await limit({ storage_mb: 10 })
+    expect(await decide()).toEqual({ go: true, attempt: 2, failures: 0 })
+    expect(await end({ ...outcome, attempt: 2 })).toBe('completed')
+  })
+
+  test('lets a step wait that would be held over `pending_approvals`, and cancels it all the same', async () => {
+    await start()
+    await world.change('POST', '/rules', { name: 'mails', verdict: 'require_approval', tools: ['mail_send'] })
+    await world.agent().ask('Write', { file_path: 'a' })
+    await limit({ pending_approvals: 1 })
+    const { context } = server
+    const send = (path: string, body: unknown) => server.call(world.owner.key, 'POST', path, body)
+    const definition = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
+    const made = await send(`/workflows?organization_id=${world.organizationId}`, { name: 'w', definition })
+    const run = await send(`/workflows/${made.body.id}/execute?wait=0`, {})
+    const op = opOf(run.body.execution_id)
+    const decide = () => context.combiner.join(world.organizationId, decideSteps, op)
+    expect(await decide()).toEqual({ go: false, state: 'no_room' })
+    expect((await runOf(context, op.key.runId)).status_reason).toContain('`pending_approvals`')
+    await limit({ pending_approvals: 2 })
+    expect(await decide()).toMatchObject({ go: false, state: 'held', waitsFor: 'approval' })
+    await world.change('PATCH', '/governance', { approval_required_from: 'low' })
+    const refused = await send(`/workflows/${made.body.id}/execute?wait=0`, {})
+    expect(refused.body.error).toMatchObject({
+      code: 'quota_exceeded',
+      details: [{ path: 'pending_approvals' }],
+    })
+    await send(`/runs/${op.key.runId}/cancel`, {})
+    expect(await decide()).toMatchObject({ state: 'cancelled' })
+  })
+})

@@ -1,0 +1,180 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { migrations } from '../../../src/db/migrations/index.ts'
+import { authorize } from '../../../src/governance/agents/ask.ts'
+import { openKey } from '../../../src/governance/idempotency.ts'
+import { authenticate } from '../../../src/governance/identity.ts'
+import { deleteMemory, setMemory } from '../../../src/governance/memory.ts'
+import {
+  gatherMoves,
+  readDrift,
+  readUsage,
+  recount,
+} from '../../../src/governance/quotas/storage-counters.ts'
+import { removeOldData } from '../../../src/governance/retention.ts'
+import { finishRun } from '../../../src/governance/runs/finish.ts'
+import { asAdmin } from '../../support/postgres.ts'
+import { effectOf, holdRule, opOf, outcomeOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
+import type { StepOp } from '../runs/engine-fixture.ts'
+
+let engine: Engine
+let person: NonNullable<Awaited<ReturnType<typeof authenticate>>>
+beforeAll(async () => {
+  engine = await startEngine({ RETENTION_DAYS: '30' })
+})
+afterAll(() => engine?.close())
+
+const nothing = { bytes: 0, pending: 0 }
+const drift = () => readDrift(engine.context, engine.organizationId)
+const stored = async () => (await readUsage(engine.context, engine.organizationId)).storage_mb
+
+const calls: StepOp[] = []
+const latest = (): StepOp | undefined => calls.at(-1)
+
+/** What a history is made of: each changes what is kept, in a way of its own. */
+const acts: Readonly<Record<string, (size: number) => Promise<unknown>>> = {
+  async run(size) {
+    const definition = { inputs: { text: { type: 'string' } }, steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] } // prettier-ignore
+    calls.push(opOf(await engine.run(definition, { text: 'ä'.repeat(size) })))
+  },
+  async decide() {
+    const op = latest()
+    if (op === undefined) return
+    const verdict = await engine.decide(op)
+    if (verdict.go) await engine.record(outcomeOf(op, verdict.attempt, 'retry'))
+  },
+  async complete(size) {
+    const op = latest()
+    if (op === undefined) return
+    const verdict = await engine.decide(op)
+    if (!verdict.go) return
+    const call = {
+      source: 'workflows',
+      tool: op.tool.name,
+      sideEffect: 'read',
+      params: {},
+      labels: [],
+    } as const
+    const output = JSON.stringify('é'.repeat(size))
+    await engine.record(outcomeOf(op, verdict.attempt, { state: 'completed', output, labels: [], call }))
+    await finishRun(engine.context, { runId: op.key.runId, status: 'completed' })
+  },
+  hold: () => engine.rules(holdRule(), { name: 'ask', verdict: 'require_approval', tools: ['Bash'] }),
+  release: () => engine.rules(),
+  async vote(size) {
+    const op = latest()
+    const approval = op && (await effectOf(engine.context, op))?.approval_id
+    if (approval == null) return
+    await engine.vote(approval, 'approver', size % 2 === 0 ? 'approve' : 'reject').catch(() => undefined)
+  },
+  remember: (size) =>
+    setMemory(engine.context, engine.caller('member'), { key: `k${size % 3}`, value: 'ß'.repeat(size), labels: [] }), // prettier-ignore
+  forget: (size) =>
+    deleteMemory(engine.context, engine.caller('member'), `k${size % 3}`).catch(() => undefined),
+  async ask(size) {
+    await authorize(engine.context, { identity: person, ip: null }, {
+      agent: { name: 'tester', kind: 'hook' },
+      session_id: `session-${size % 4}`,
+      tool_name: size % 2 === 0 ? 'Bash' : 'Read',
+      tool_input: { command: `echo ${'x'.repeat(size)}` },
+      tool_use_id: `use-${size % 7}`,
+    }) // prettier-ignore
+  },
+  async idempotent(size) {
+    const opening = await openKey(engine.context, {
+      organizationId: engine.organizationId,
+      userId: 'usr_1',
+      apiKeyId: 'key_1',
+      route: 'POST /x',
+      key: `key-${size}`,
+      bodyHash: 'a',
+    })
+    if ('replay' in opening) return
+    if (size % 2 === 0) await opening.claim.keep({ status: 200, body: 'x'.repeat(size) })
+    else await opening.claim.release()
+  },
+  async age() {
+    await engine.context.pool.query(
+      `update runs set finished_at = now() - interval '31 days' where finished_at is not null`,
+    )
+    await removeOldData(engine.context)
+  },
+  gather: () => gatherMoves(engine.context),
+  async refused() {
+    await engine.run({ steps: [] }).catch(() => undefined)
+  },
+}
+
+describe('the counters of what an organization keeps', () => {
+  test('are what its rows add up to, after any history', async () => {
+    const identity = await authenticate(engine.context.db, `Bearer ${engine.keyOf('member')}`)
+    person = identity as typeof person
+    const step = fc.record({ act: fc.constantFrom(...Object.keys(acts)), size: fc.nat(3_000) })
+    expect(await drift()).toEqual(nothing)
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 25 }), async (history) => {
+        for (const { act, size } of history) await acts[act]?.(size)
+        expect(await drift()).toEqual(nothing)
+        await gatherMoves(engine.context)
+        expect(await drift()).toEqual(nothing)
+      }),
+      { numRuns: 12 },
+    )
+  })
+
+  test('are the same in processes that write side by side', async () => {
+    const other = engine.another()
+    const both = [engine.context, other]
+    await Promise.all(
+      Array.from(
+        { length: 24 },
+        (_, index) =>
+        setMemory(both[index % 2] ?? other, engine.caller('member'), { key: `p${index}`, value: 'x'.repeat(index * 100), labels: [] }), // prettier-ignore
+      ).concat(Array.from({ length: 6 }, () => gatherMoves(other) as Promise<never>)),
+    )
+    expect(await drift()).toEqual(nothing)
+  })
+
+  test('go down with what retention removes', async () => {
+    const op = opOf(await engine.run())
+    const verdict = await engine.decide(op)
+    if (!verdict.go) throw new Error('did not go')
+    const call = {
+      source: 'workflows',
+      tool: op.tool.name,
+      sideEffect: 'read',
+      params: {},
+      labels: [],
+    } as const
+    const output = JSON.stringify('x'.repeat(2 * 1024 ** 2))
+    await engine.record(outcomeOf(op, verdict.attempt, { state: 'completed', output, labels: [], call }))
+    await finishRun(engine.context, { runId: op.key.runId, status: 'completed' })
+    const before = await stored()
+    await engine.context.pool.query(`update runs set finished_at = now() - interval '31 days' where id = $1`, [op.key.runId]) // prettier-ignore
+    await removeOldData(engine.context)
+    expect(before - (await stored())).toBeGreaterThan(2)
+    expect(await drift()).toEqual(nothing)
+  })
+
+  test('that have gone wrong are mended by the daily count, once', async () => {
+    await engine.context.pool.query(`update chain_head set stored_bytes = stored_bytes + 12345, pending_approvals = 7,
+      storage_counted_at = now() - interval '2 days'`) // prettier-ignore
+    expect((await drift()).bytes).toBe(12_345)
+    await recount(engine.context)
+    await recount(engine.context)
+    expect(await drift()).toEqual(nothing)
+  })
+
+  test('are those of the rows that were there before they were counted', async () => {
+    const was = await drift()
+    await asAdmin(engine.adminUrl, async (client) => {
+      await client.query('update chain_head set stored_bytes = 0, pending_approvals = 0')
+      await client.query('delete from storage_moves')
+      const { sql } = migrations.find(({ name }) => name === '0022-storage') as { sql: string }
+      await client.query(sql.slice(sql.lastIndexOf('update chain_head h')))
+    })
+    expect(was).toEqual(nothing)
+    expect(await drift()).toEqual(nothing)
+    expect(await stored()).toBeGreaterThan(0)
+  })
+})
