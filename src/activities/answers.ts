@@ -1,3 +1,4 @@
+import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { failureTypes, type HeldDetails, type StepDone } from '../contract/messages.ts'
 import type { StepVerdict } from '../governance/runs/effect.ts'
@@ -6,7 +7,7 @@ import type { StepVerdict } from '../governance/runs/effect.ts'
 const roomDelay = { firstSeconds: 2, mostSeconds: 30 }
 
 /** For Temporal's own retries: the call waits until something goes or a limit is raised. `attempt` is Temporal's. */
-export function waitsForRoom(attempt: number): ApplicationFailure {
+function waitsForRoom(attempt: number): ApplicationFailure {
   const { firstSeconds, mostSeconds } = roomDelay
   return ApplicationFailure.create({
     message: 'waits for room in the organization',
@@ -17,7 +18,8 @@ export function waitsForRoom(attempt: number): ApplicationFailure {
 }
 
 /** What the workflow is told of a call that did not run now. */
-export function answer(verdict: Exclude<StepVerdict, { go: true } | { state: 'no_room' }>): StepDone {
+export function answer(verdict: Extract<StepVerdict, { go: false }>, { info }: ActivityContext): StepDone {
+  if (verdict.state === 'no_room') throw waitsForRoom(info.attempt)
   if (verdict.state === 'completed' || verdict.state === 'skipped') return { outcome: verdict.state }
   if (verdict.state === 'held') {
     const { waitsFor, approvalId, expiresAt } = verdict

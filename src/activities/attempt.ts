@@ -47,7 +47,7 @@ export async function runAttempt(
   const control = new Control(attempt)
   const ended = await control.run(body)
   // Decided anew before anything was done, and recorded by that.
-  if ('refused' in ended) return answer(ended.refused)
+  if ('refused' in ended) return answer(ended.refused, attempt.activity)
   const outcome = (): OutcomeOp => ({
     key: attempt.op.key,
     attempt: control.attempt,
@@ -59,20 +59,20 @@ export async function runAttempt(
     if (state === 'changed') {
       const refused = await control.decideAgain()
       if (refused === null) continue
-      return refused === 'superseded' ? conclude('intent') : answer(refused)
+      return refused === 'superseded' ? conclude(attempt, 'intent') : answer(refused, attempt.activity)
     }
     if (state === 'retry') throw retryLater(attempt)
     if (state === 'completed' && ended.result.state === 'completed') return { outcome: 'completed' }
-    return conclude(state)
+    return conclude(attempt, state)
   }
 }
 
 /** Another attempt may have gone on meanwhile: what stands in the row is what the workflow is told. */
-function conclude(state: EffectState): StepDone {
+function conclude({ activity }: Attempt, state: EffectState): StepDone {
   if (state === 'held' || state === 'intent' || state === 'sent' || state === 'retry')
     throw ApplicationFailure.create({ message: 'the attempt was superseded', type: failureTypes.unavailable })
-  if (state === 'unknown_outcome') return answer({ go: false, state })
-  return answer({ go: false, state, reason: state })
+  if (state === 'unknown_outcome') return answer({ go: false, state }, activity)
+  return answer({ go: false, state, reason: state }, activity)
 }
 
 interface Ended {

@@ -11,7 +11,7 @@ import { readFixedRun, UnknownRun } from '../governance/runs/fixed-run.ts'
 import { UnsealError } from '../governance/seal.ts'
 import { NotReady, readFrame, type Frame } from '../governance/runs/frame.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
-import { answer, waitsForRoom } from './answers.ts'
+import { answer } from './answers.ts'
 import { runAttempt } from './attempt.ts'
 import { engineActivityNames } from './engine.ts'
 import { brokenCall, prepareCall } from './prepare.ts'
@@ -69,10 +69,7 @@ async function governed(
     const { frame, tool } = await admit(context, activity, input.args[0])
     const op = prepared(context, frame, tool)
     const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
-    if (!verdict.go) {
-      if (verdict.state === 'no_room') throw waitsForRoom(activity.info.attempt)
-      return answer(verdict)
-    }
+    if (!verdict.go) return answer(verdict, activity)
     return await runAttempt({ context, activity, frame, tool, op, verdict }, (call) =>
       next({ ...input, args: [call] }),
     )

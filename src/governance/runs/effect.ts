@@ -6,7 +6,6 @@ import { decide, refused, type Call, type Decided } from '../../policy/decide.ts
 import type { JsonObject, Label, Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { DomainError } from '../errors.ts'
-import { approvalsOver, storageOver } from '../quotas/storage.ts'
 import { releaseHold, useApproval, withdrawApproval } from './approval-use.ts'
 import {
   effectId,
@@ -16,7 +15,7 @@ import {
   type Ledger,
   type RunState,
 } from './ledger.ts'
-import { hasRoom, outOfRoom, sourceBytes, takeRoom, waitForRoom, type NoRoom } from './room.ts'
+import { fitsInto, lacksRoom, outOfRoom, sourceBytes, takeRoom, waitForRoom, type NoRoom } from './room.ts'
 import { recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 
 /**
@@ -99,8 +98,9 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   if (known?.state === 'sent' && asked.tool.repeat === 'unsafe') return becomeUnknown(tx, ledger, run, known)
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
-  const noRoom = run.cancel_requested_at === null ? lacksRoom(tx, ledger, run, known, asked) : null
-  if (noRoom !== null) return noRoom
+  const wouldBeHeld = (): boolean => decideCall(tx, ledger, run, asked).verdict === 'require_approval'
+  const over = run.cancel_requested_at === null ? lacksRoom(tx, known, asked, wouldBeHeld) : null
+  if (over !== null) return waitForRoom(ledger, run, over)
   startRun(tx, ledger, run)
   const fits = fitsInto(run, known, asked)
   // What there is no room for is not kept, whatever the call ends as.
@@ -119,31 +119,6 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   if (effect.params_hash !== op.paramsHash)
     throw new Error(`the stored parameters of \`${effectId(op.key)}\` are not those that were decided`)
   return judge(tx, ledger, run, effect, op)
-}
-
-/** A new call needs room for its row and a decision, one that failed and is tried again for another decision. */
-function fitsInto(run: RunState, known: EffectRecord | undefined, op: StepOp): boolean {
-  const sources = sourceBytes(op.labelSources)
-  if (known === undefined) return hasRoom(run, op.sealed.length + 2 * sources)
-  return known.state !== 'retry' || hasRoom(run, sources)
-}
-
-/**
- * A call waits for room where it would keep more than `storage_mb` allows, its last output included if that found none; and
- * one that would be the first to ask for an approval, where too many wait.
- */
-function lacksRoom(
-  tx: ChainTx,
-  ledger: Ledger,
-  run: RunState,
-  known: EffectRecord | undefined,
-  op: StepOp,
-): NoRoom | null {
-  const over = storageOver(tx, known === undefined ? op.sealed.length : (known.error?.bytes ?? 0))
-  if (over !== null) return waitForRoom(ledger, run, over)
-  const full = known === undefined && op.wanted && op.problem === null ? approvalsOver(tx) : null
-  if (full === null || decideCall(tx, ledger, run, op).verdict !== 'require_approval') return null
-  return waitForRoom(ledger, run, full)
 }
 
 /** Evaluated on every attempt, under the lock: what was saved a moment ago holds (contract section 6). */

@@ -1,6 +1,9 @@
+import type { ChainTx } from '../chain-tx.ts'
 import type { LabelSource, StepError } from '../../db/schema/runs.ts'
 import type { Exceeded } from '../quotas/run-quota.ts'
-import type { Ledger, RunState } from './ledger.ts'
+import { approvalsOver, storageOver } from '../quotas/storage.ts'
+import type { StepOp } from './effect.ts'
+import type { EffectRecord, Ledger, RunState } from './ledger.ts'
 
 /**
  * Most bytes of sealed parameters, outputs and label sources that one run keeps. 10,000 items with 100 kB each, or 32 outputs of the
@@ -23,6 +26,31 @@ export function sourceBytes(sources: readonly LabelSource[]): number {
 /** Whether the run may keep so many bytes more. Counted under the chain lock, in the transaction that stores them. */
 export function hasRoom(run: RunState, bytes: number): boolean {
   return bytes === 0 || run.stored_bytes + bytes <= mostStoredBytes
+}
+
+/** A new call needs room for its row and a decision, one that failed and is tried again for another decision. */
+export function fitsInto(run: RunState, known: EffectRecord | undefined, op: StepOp): boolean {
+  const sources = sourceBytes(op.labelSources)
+  if (known === undefined) return hasRoom(run, op.sealed.length + 2 * sources)
+  return known.state !== 'retry' || hasRoom(run, sources)
+}
+
+/**
+ * Whether the organization lacks room for a call: over `storage_mb`, counting the last output of a call whose output found
+ * none; and over `pending_approvals`, for a new call that would be held. A call that is under way goes on.
+ */
+export function lacksRoom(
+  tx: ChainTx,
+  known: EffectRecord | undefined,
+  op: StepOp,
+  wouldBeHeld: () => boolean,
+): Exceeded | null {
+  if (known?.state === 'intent' || known?.state === 'sent') return null
+  if (known !== undefined) return storageOver(tx, known.error?.bytes)
+  const over = storageOver(tx, op.sealed.length)
+  if (over !== null || !op.wanted || op.problem !== null) return over
+  const full = approvalsOver(tx)
+  return full !== null && wouldBeHeld() ? full : null
 }
 
 /** What is said of a call for which the organization has no room. */

@@ -136,6 +136,7 @@ describe('the counters of what an organization keeps', () => {
   })
 
   test('go down with what retention removes', async () => {
+    await engine.rules()
     const op = opOf(await engine.run())
     const verdict = await engine.decide(op)
     if (!verdict.go) throw new Error('did not go')
