@@ -23,15 +23,24 @@ export type Subject =
 
 export type Access =
   | { readonly public: true }
-  | { readonly public: false; readonly scope: Scope | null; readonly role: Role; readonly subject: Subject }
+  | {
+      readonly public: false
+      readonly scope: Scope | null
+      readonly role: Role
+      readonly subject: Subject
+      /** Whether only a session that was opened with a second factor may do it, whatever the organization requires. */
+      readonly factor?: boolean
+    }
 
 const open: Access = { public: true }
-const needs = (scope: Scope | null, role: Role, subject: Subject): Access => ({
-  public: false,
+const needs = (scope: Scope | null, role: Role, subject: Subject) => ({
+  public: false as const,
   scope,
   role,
   subject,
 })
+
+const withFactor = (access: ReturnType<typeof needs>): Access => ({ ...access, factor: true })
 
 /** Scope, lowest role and subject of every route there is. A route that is not in this table cannot be mounted. */
 export const access = {
@@ -58,6 +67,7 @@ export const access = {
   'GET /api-keys': needs('api_keys:*', 'viewer', 'own'),
   'PATCH /api-keys/{id}': needs('api_keys:*', 'viewer', 'api_key'),
   'DELETE /api-keys/{id}': needs('api_keys:*', 'viewer', 'api_key'),
+  'POST /api-keys/{id}/confirm': withFactor(needs('api_keys:*', 'viewer', 'api_key')),
 
   'POST /workflows': needs('workflows:write', 'member', 'own'),
   'GET /workflows': needs('workflows:read', 'viewer', 'own'),

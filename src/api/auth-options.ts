@@ -7,7 +7,7 @@ import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import { createPersonalOrganization, healPersonalOrganization } from '../governance/organizations.ts'
 import { endHalfSignIns, proveAddress } from '../governance/people/address-proof.ts'
-import { authGuards, sessionTokenIn, takeCodeOf } from './auth-guards.ts'
+import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
 import type { Services } from './route.ts'
 import type { ServiceMail } from './service-mail.ts'
@@ -127,7 +127,7 @@ export function authOptions(
       database: { generateId: ({ model }) => (model === 'user' ? newId('user') : randomUUID()) },
     },
     ...tables,
-    hooks: { before: authGuards },
+    hooks: { before: authGuards, after: afterSignIn(context) },
     plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables })],
     databaseHooks: {
       user: {
@@ -140,10 +140,11 @@ export function authOptions(
       session: {
         create: {
           before: async (session, endpoint) => {
-            await takeCodeOf(context, session.userId, endpoint)
+            const openedWith = await openingOf(context, session.userId, endpoint)
             await healPersonalOrganization(context, session.userId)
             // The library counts IPv6 by networks of 64 bits, and would keep no more of the address.
-            return { data: { ...session, ipAddress: endpoint?.headers?.get(addressHeader) ?? null } }
+            const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
+            return { data: { ...session, ipAddress, openedWith } }
           },
         },
       },
@@ -175,6 +176,10 @@ const tables = {
       ipAddress: 'ip_address',
       userAgent: 'user_agent',
       ...times,
+    },
+    // No request may set it, and no renewal does.
+    additionalFields: {
+      openedWith: { type: 'string', fieldName: 'opened_with', required: false, input: false },
     },
     expiresIn: 7 * day,
     updateAge: day,

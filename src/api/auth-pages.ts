@@ -40,13 +40,17 @@ function contents(
   if (path === secondFactorPage)
     return [
       'A second factor',
-      'An organization of yours requires one. Add the key in <code>totpURI</code> to an authenticator app, keep the backup codes, and send the first code.',
+      'An organization of yours requires one. Add the key in <code>totpURI</code> to an authenticator app, keep the backup codes, and send the first code: this ends your other sessions. With a factor already, the same command takes a session that was opened without it further. API keys that were made without a factor are confirmed once, each.',
       `${signIn(base)}
 # a key for the app, and backup codes
 ${post(base, '/api/auth/two-factor/enable', '{"password": "..."}')}
 
 # the code that the app shows
-${post(base, '/api/auth/two-factor/verify-totp', '{"code": "123456"}')}`,
+${post(base, '/api/auth/two-factor/verify-totp', '{"code": "123456"}')}
+
+# your API keys, and one that is yours
+curl -sS -b cookies.txt '${base}/api/v1/api-keys'
+${post(base, '/api/v1/api-keys/key_.../confirm', '{}')}`,
     ]
   if (path === resetPage)
     return [

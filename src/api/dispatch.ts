@@ -8,7 +8,7 @@ import {
   type Caller,
   type Identity,
 } from '../governance/identity.ts'
-import { asksSecondFactor, mfaRequired } from '../governance/people/second-factor.ts'
+import { requireFactor } from '../governance/people/second-factor.ts'
 import { covers, scopesOfRole, type Scope } from '../governance/scopes.ts'
 import { requireRole, requireScope } from '../governance/standing.ts'
 import { turn } from '../governance/turns.ts'
@@ -22,7 +22,7 @@ import { queryOf, readQuery } from './query.ts'
 import { countRequest } from './rate.ts'
 import type { Call, Mounted, Route } from './route.ts'
 import { sendAnswer } from './send.ts'
-import { findStanding, keyLacksSecondFactor } from './subjects.ts'
+import { findMissingToKey, findStanding } from './subjects.ts'
 import { validate } from './validation.ts'
 
 type Guarded = Extract<Access, { public: false }>
@@ -167,20 +167,21 @@ async function identify(context: Context, auth: Auth, request: Request): Promise
 async function standIn(
   context: Context,
   identity: Identity,
-  { subject, role, scope }: Guarded,
+  { subject, role, scope, factor = false }: Guarded,
   request: Request,
   naming: { params: Record<string, string>; organizationId: string },
 ): Promise<Caller> {
-  // A session's person must be able to learn who they are, where they are a member, and so where to enrol.
-  const lacks = async () =>
-    identity.keyId !== null &&
-    (await keyLacksSecondFactor(context.db, identity.user.id, identity.organizationId))
   const standing =
     subject === 'nothing'
-      ? // The lowest role: what is about the caller alone needs no other, and gives none.
-        { organizationId: identity.organizationId, role: 'viewer' as const, lacksSecondFactor: await lacks() }
-      : await findStanding(context.db, identity.user.id, subject, naming)
-  if (standing.lacksSecondFactor && asksSecondFactor(scope)) throw mfaRequired(context.config)
+      ? // The lowest role: what is about the caller alone needs no other, and gives none. A session's person must be able to
+        // learn who they are, where they are a member, and so where to enrol: for a session nothing is missing here.
+        {
+          organizationId: identity.organizationId,
+          role: 'viewer' as const,
+          missing: identity.keyId === null ? null : await findMissingToKey(context.db, identity),
+        }
+      : await findStanding(context.db, identity, { subject, factor }, naming)
+  requireFactor(context.config, { scope, factor }, standing.missing, identity)
   if (subject !== 'nothing') requireRole(standing.role, role)
   return {
     userId: identity.user.id,
@@ -190,7 +191,7 @@ async function standIn(
     keyId: identity.keyId,
     sessionId: identity.sessionId,
     scopes: identity.keyId === null ? scopesOfRole(standing.role) : identity.scopes,
-    needs: { scope, role },
+    needs: { scope, role, factor },
     ip: addressOf(request),
   }
 }

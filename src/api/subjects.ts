@@ -1,7 +1,9 @@
 import { sql, type Kysely, type RawBuilder } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import { notFound } from '../governance/errors.ts'
-import { lacksSecondFactor } from '../governance/people/second-factor.ts'
+import { missingFactor, type MissingFactor } from '../governance/people/second-factor.ts'
+import type { Sender } from '../governance/identity.ts'
+import { missingToKey } from '../governance/standing.ts'
 import type { Role } from '../policy/types.ts'
 import type { Subject } from './access.ts'
 
@@ -9,8 +11,8 @@ import type { Subject } from './access.ts'
 export interface Standing {
   readonly organizationId: string
   readonly role: Role
-  /** Whether the organization requires a second factor that the user has not enrolled. */
-  readonly lacksSecondFactor: boolean
+  /** The second factor that the organization, or the call, requires and the caller lacks. */
+  readonly missing: MissingFactor | null
 }
 
 /** What may name the subject: path parameters, and `organization_id` of query or body for subject `own`. */
@@ -49,17 +51,11 @@ const sources: Readonly<
   agent_session: (id) => sql`select organization_id from agent_sessions where id = ${id}`,
 }
 
-/** Where a key is asked about its person alone, its own organization still says whether they must have a second factor. */
-export async function keyLacksSecondFactor(
-  db: Kysely<Database>,
-  userId: string,
-  organizationId: string,
-): Promise<boolean> {
-  const { rows } = await sql<{ lacks: boolean }>`
-    select ${lacksSecondFactor} as lacks from memberships m
-    join organizations o on o.id = m.organization_id join users u on u.id = m.user_id
-    where m.user_id = ${userId} and m.organization_id = ${organizationId}`.execute(db)
-  return rows[0]?.lacks === true
+/** Where a key is asked about its person alone, its own organization still says whether a second factor is required. */
+export async function findMissingToKey(db: Kysely<Database>, sender: Sender): Promise<MissingFactor | null> {
+  const { rows } = await sql<{ missing: MissingFactor | null }>`
+    select (${missingToKey(sender)}) as missing`.execute(db)
+  return rows[0]?.missing ?? null
 }
 
 /**
@@ -68,18 +64,19 @@ export async function keyLacksSecondFactor(
  */
 export async function findStanding(
   db: Kysely<Database>,
-  userId: string,
-  subject: Exclude<Subject, 'nothing'>,
+  sender: Sender,
+  { subject, factor }: { readonly subject: Exclude<Subject, 'nothing'>; readonly factor?: boolean },
   naming: Naming,
 ): Promise<Standing> {
   const id = subject === 'own' ? naming.organizationId : (naming.params['id'] ?? '')
   const rule = naming.params['rule'] ?? ''
-  const { rows } = await sql<{ organization_id: string; role: Role; lacks: boolean }>`
-    select s.organization_id, m.role, ${lacksSecondFactor} as lacks from (${sources[subject](id, rule)}) as s
-    join memberships m on m.organization_id = s.organization_id and m.user_id = ${userId}
+  const { rows } = await sql<{ organization_id: string; role: Role; missing: MissingFactor | null }>`
+    select s.organization_id, m.role, ${missingFactor(sender, factor)} as missing
+    from (${sources[subject](id, rule)}) as s
+    join memberships m on m.organization_id = s.organization_id and m.user_id = ${sender.userId}
     join organizations o on o.id = s.organization_id join users u on u.id = m.user_id`.execute(db)
   const [row] = rows
   if (row === undefined)
     throw notFound(words[subject], subject === 'rule' || subject === 'label_rule' ? rule : id)
-  return { organizationId: row.organization_id, role: row.role, lacksSecondFactor: row.lacks }
+  return { organizationId: row.organization_id, role: row.role, missing: row.missing }
 }

@@ -7,7 +7,8 @@ import type { Once } from './idempotency.ts'
 import { actorOf, newApiKey, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { requireProvenAddress } from './people/address-proof.ts'
-import { covers, hasRole, roleOfScope } from './scopes.ts'
+import { requiresFactor } from './people/second-factor.ts'
+import { covers, hasRole, isAgentsOnly, roleOfScope } from './scopes.ts'
 import type { ChainTx } from './chain-tx.ts'
 import { growAs } from './quotas/storage.ts'
 import { runAs, type PresentCaller } from './standing.ts'
@@ -25,6 +26,10 @@ export interface KeyView {
   readonly expires_at: string | null
   readonly revoked_at: string | null
   readonly last_used_at: string | null
+  /** When a second factor of its person stood behind it; null: never. */
+  readonly factor_confirmed_at: string | null
+  /** Whether its organization refuses it until its person confirms it with a second factor. */
+  readonly needs_confirmation: boolean
 }
 
 export interface KeyChange {
@@ -70,10 +75,12 @@ export async function createApiKey(
         expires_at: input.expiresAt,
         revoked_at: null,
         last_used_at: null,
+        // A key made with a key has what that one had.
+        factor_confirmed_at: present.hasFactor ? tx.now : null,
       }
       await tx.trx.insertInto('api_keys').values(row).execute()
       record(tx, caller, 'created', row)
-      const made = { ...viewOf(row, tx.now), secret }
+      const made = { ...viewOf(row, tx.now, present.factorRequired), secret }
       await once?.markActed(tx.trx, made)
       return made
     },
@@ -90,9 +97,16 @@ export async function listApiKeys(
     .selectFrom('api_keys')
     .selectAll()
     .select(sql<Date>`clock_timestamp()`.as('now'))
+    .select(
+      sql<boolean>`(select ${requiresFactor} from organizations o where o.id = api_keys.organization_id)`.as(
+        'required',
+      ),
+    )
     .where('organization_id', '=', caller.organizationId)
     .$if(!hasRole(caller.role, 'owner'), (own) => own.where('user_id', '=', caller.userId))
-  return viewPage(await readPage(query, 'id', page, (row) => row.id), (row) => viewOf(row, row.now))
+  return viewPage(await readPage(query, 'id', page, (row) => row.id), (row) =>
+    viewOf(row, row.now, row.required),
+  )
 }
 
 /**
@@ -129,14 +143,43 @@ export async function changeApiKey(
       expires_at: change.expiresAt === undefined ? row.expires_at : change.expiresAt,
       revoked_at:
         change.active === undefined ? row.revoked_at : change.active ? null : (row.revoked_at ?? tx.now),
+      // No factor stands behind what was added without one.
+      factor_confirmed_at: more.length > 0 && !present.hasFactor ? null : row.factor_confirmed_at,
     }
+    const { name, expires_at, revoked_at, factor_confirmed_at } = next
     await tx.trx
       .updateTable('api_keys')
-      .set({ name: next.name, scopes, expires_at: next.expires_at, revoked_at: next.revoked_at })
+      .set({ name, scopes, expires_at, revoked_at, factor_confirmed_at })
       .where('id', '=', id)
       .execute()
     record(tx, caller, verbOf(row, next), next)
-    return viewOf(next, tx.now)
+    return viewOf(next, tx.now, present.factorRequired)
+  })
+}
+
+/**
+ * Says with a second factor that one of the caller's keys is theirs: where one is required, it then opens what it did. The
+ * access table lets only a session through that was opened with one. `insufficient_role` for another person's key.
+ */
+export async function confirmApiKey(
+  context: Context,
+  caller: Caller,
+  id: string,
+  once: Once | null = null,
+): Promise<KeyView> {
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    const present = await now()
+    const row = await lockKey(tx, present, id)
+    if (row.user_id !== caller.userId) {
+      const message = 'only the person the key speaks for may confirm it'
+      throw new DomainError('insufficient_role', message, [{ path: 'user_id', message }])
+    }
+    const next = { ...row, factor_confirmed_at: tx.now }
+    await tx.trx.updateTable('api_keys').set({ factor_confirmed_at: tx.now }).where('id', '=', id).execute()
+    record(tx, caller, 'confirmed', next)
+    const view = viewOf(next, tx.now, present.factorRequired)
+    await once?.markActed(tx.trx, view)
+    return view
   })
 }
 
@@ -235,7 +278,7 @@ function record(
   })
 }
 
-function viewOf(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date): KeyView {
+function viewOf(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date, factorRequired: boolean): KeyView {
   return {
     id: row.id,
     organization_id: row.organization_id,
@@ -248,5 +291,7 @@ function viewOf(row: Omit<Selectable<ApiKeysTable>, 'hash'>, now: Date): KeyView
     expires_at: row.expires_at?.toISOString() ?? null,
     revoked_at: row.revoked_at?.toISOString() ?? null,
     last_used_at: row.last_used_at?.toISOString() ?? null,
+    factor_confirmed_at: row.factor_confirmed_at?.toISOString() ?? null,
+    needs_confirmation: factorRequired && row.factor_confirmed_at === null && !isAgentsOnly(row.scopes),
   }
 }

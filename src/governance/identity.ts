@@ -54,7 +54,7 @@ export interface Caller extends Sender {
   readonly role: Role
   readonly scopes: readonly string[]
   /** What the call needs at the least, by the access table: asked again under the lock (standing.ts). */
-  readonly needs: { readonly scope: string | null; readonly role: Role }
+  readonly needs: { readonly scope: string | null; readonly role: Role; readonly factor?: boolean }
   readonly ip: string | null
 }
 

@@ -104,7 +104,7 @@ async function fill(
   },
 ): Promise<OrganizationView> {
   return context.combiner.run(id, 'org.change', async (tx) => {
-    if (sender !== null) await requireStillValid(tx, sender)
+    if (sender !== null) await requireStillValid(context, tx, sender)
     const { numInsertedOrUpdatedRows } = await tx.trx
       .insertInto('memberships')
       .values({ organization_id: id, user_id: userId, role: 'owner' })

@@ -67,3 +67,7 @@ export function roleOfScope(scope: string): Role {
   const roles: Role[] = names.filter((name) => name.startsWith(area)).map((name) => scopes[name])
   return roles.reduce((highest, role) => (hasRole(role, highest) ? role : highest), 'viewer')
 }
+
+/** Whether a key with these scopes asks for decisions and can do nothing else. */
+export const isAgentsOnly = (held: readonly string[]): boolean =>
+  held.length > 0 && held.every((scope) => scope === 'agents:authorize')

@@ -4,7 +4,7 @@ import type { ChainTx } from './chain-tx.ts'
 import { DomainError, notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readSettings, type GovernancePatch, type GovernanceSettings } from './settings.ts'
-import { runAs } from './standing.ts'
+import { runAs, type PresentCaller } from './standing.ts'
 
 /** The organization's settings, defaults filled in (specification, "Organization governance settings"). */
 export async function readGovernance(context: Context, organizationId: string): Promise<GovernanceSettings> {
@@ -20,14 +20,15 @@ export async function readGovernance(context: Context, organizationId: string): 
 /**
  * Changes the settings that are named; an object setting (`category_flags`, `external_tools`) is replaced whole. They
  * hold from the next decision on, in every process. The audit entry tells each changed setting before and after. Throws
- * `conflict` for `require_mfa` from somebody without a second factor: they would shut themselves out, a sole owner everybody.
+ * `conflict` for `require_mfa` from somebody without a second factor, or by a session or key that none stands behind: they
+ * would shut themselves out, a sole owner everybody.
  */
 export async function changeGovernance(
   context: Context,
   caller: Caller,
   patch: GovernancePatch,
 ): Promise<GovernanceSettings> {
-  return runAs(context, caller, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx, now) => {
     const { settings: stored } = await tx.trx
       .selectFrom('organizations')
       .select('settings')
@@ -38,7 +39,7 @@ export async function changeGovernance(
     const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
     const merged = { ...stored, ...named }
     const after = readSettings(merged)
-    if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, caller.userId)
+    if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, await now())
     await tx.trx
       .updateTable('organizations')
       .set({ settings: JSON.stringify(merged) })
@@ -56,14 +57,19 @@ export async function changeGovernance(
   })
 }
 
-async function requireSecondFactor(tx: ChainTx, userId: string): Promise<void> {
+async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: PresentCaller): Promise<void> {
+  if (hasFactor) return
   const user = await tx.trx
     .selectFrom('users')
     .select('two_factor_enabled')
     .where('id', '=', userId)
     .executeTakeFirst()
-  if (user?.two_factor_enabled === true) return
-  const message = 'enrol a second factor yourself first: who has none gets no further once it is required'
+  const message =
+    user?.two_factor_enabled !== true
+      ? 'enrol a second factor yourself first: a person without one gets no further once it is required'
+      : keyId === null
+        ? 'sign in with your second factor first: a session that was opened without it gets no further once it is required'
+        : 'confirm your key first: one that was made without a second factor gets no further once it is required'
   throw new DomainError('conflict', message, [{ path: 'require_mfa', message }])
 }
 

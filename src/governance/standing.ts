@@ -5,13 +5,23 @@ import type { ChainTx } from './chain-tx.ts'
 import type { CommitPoint } from './commit-points.ts'
 import { DomainError, notFound } from './errors.ts'
 import type { Caller, Sender } from './identity.ts'
-import { asksSecondFactor, lacksSecondFactor, mfaRequired } from './people/second-factor.ts'
-import { covers, hasRole, scopesOfRole } from './scopes.ts'
+import {
+  isBackedByFactor,
+  missingFactor,
+  requireFactor,
+  requiresFactor,
+  type MissingFactor,
+} from './people/second-factor.ts'
+import { covers, hasRole, isAgentsOnly, scopesOfRole } from './scopes.ts'
 
 /** The caller as they are under the lock. */
 export interface PresentCaller extends Caller {
   /** When the caller's key ends; null for never, and for a session. */
   readonly keyExpiresAt: Date | null
+  /** Whether a second factor that their person has stands behind the key or session. */
+  readonly hasFactor: boolean
+  /** Whether the organization requires a second factor. */
+  readonly factorRequired: boolean
 }
 
 /**
@@ -42,11 +52,23 @@ export function runAs<R>(
   })
 }
 
-/** For acts where no role counts: throws `unauthenticated` when the sender's key or session has ended. */
-export async function requireStillValid(tx: ChainTx, sender: Sender): Promise<void> {
-  const [row] = await tx.send(sql<{ valid: boolean }>`select ${validity(sender)} as valid`)
+/**
+ * For acts where no role counts: throws `unauthenticated` when the sender's key or session has ended, and `mfa_required`
+ * where the organization of their key requires a second factor that they lack.
+ */
+export async function requireStillValid({ config }: Context, tx: ChainTx, sender: Sender): Promise<void> {
+  const [row] = await tx.send(sql<{ valid: boolean; missing: MissingFactor | null }>`
+    select ${validity(sender)} as valid, (${missingToKey(sender)}) as missing`)
   if (row?.valid !== true) throw ended(sender)
+  requireFactor(config, { scope: null }, row.missing, sender)
 }
+
+/** In the organization that the sender's key was made in, while its person belongs to it; no row for a session. */
+export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
+  select ${missingFactor(sender)} from api_keys k
+  join memberships m on m.organization_id = k.organization_id and m.user_id = k.user_id
+  join organizations o on o.id = k.organization_id join users u on u.id = k.user_id
+  where k.id = ${sender.keyId}`
 
 /** Throws `missing_scope`. `null` is what any key may ask, but for an agent's: that asks for decisions and nothing else. */
 export function requireScope(held: readonly string[], scope: string | null): void {
@@ -60,9 +82,6 @@ export function requireScope(held: readonly string[], scope: string | null): voi
   throw new DomainError('missing_scope', message, [{ path, message: detail }])
 }
 
-const isAgentsOnly = (held: readonly string[]): boolean =>
-  held.length > 0 && held.every((scope) => scope === 'agents:authorize')
-
 export function requireRole(role: Role, minimum: Role): void {
   if (hasRole(role, minimum)) return
   const message = `this needs the role \`${minimum}\` in the organization, yours is \`${role}\``
@@ -74,27 +93,32 @@ export function requireRole(role: Role, minimum: Role): void {
 interface Row {
   readonly role: Role | null
   readonly valid: boolean
-  readonly lacks: boolean | null
+  readonly missing: MissingFactor | null
+  readonly has_factor: boolean
+  readonly factor_required: boolean
   readonly scopes: string[] | null
   readonly expires_at: Date | null
 }
 
 async function presentCaller({ config }: Context, tx: ChainTx, caller: Caller): Promise<PresentCaller> {
   const [row] = await tx.send(sql<Row>`
-    select m.role, ${validity(caller)} as valid, k.scopes, k.expires_at, ${lacksSecondFactor} as lacks
+    select m.role, ${validity(caller)} as valid, k.scopes, k.expires_at, ${requiresFactor} as factor_required,
+           ${missingFactor(caller, caller.needs.factor)} as missing,
+           coalesce(u.two_factor_enabled, false) and ${isBackedByFactor(caller)} as has_factor
     from (select) as one
     left join organizations o on o.id = ${tx.organizationId}
     left join users u on u.id = ${caller.userId}
     left join memberships m on m.organization_id = ${tx.organizationId} and m.user_id = ${caller.userId}
     left join api_keys k on k.id = ${caller.keyId}`)
-  const { role, valid, lacks, scopes, expires_at: keyExpiresAt } = row as Row
+  const { role, valid, missing, scopes, expires_at: keyExpiresAt } = row as Row
   if (!valid) throw ended(caller)
   if (role === null) throw notFound('organization', tx.organizationId)
   const held = scopes ?? scopesOfRole(role)
   requireScope(held, caller.needs.scope)
-  if (lacks === true && asksSecondFactor(caller.needs.scope)) throw mfaRequired(config)
+  requireFactor(config, caller.needs, missing, caller)
   requireRole(role, caller.needs.role)
-  return { ...caller, role, scopes: held, keyExpiresAt }
+  const { has_factor: hasFactor, factor_required: factorRequired } = row as Row
+  return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired }
 }
 
 /** A sender with neither is nobody's. */

@@ -353,6 +353,9 @@ describe('a second factor', () => {
     expect((await at.send('GET', '/me')).status).toBe(200)
     await at.enrol(password)
     expect((await at.send('GET', '/runs', undefined, here)).status).toBe(200)
+    // The key was made before there was a factor.
+    expect((await server.call(key.api_key, 'GET', '/runs')).status).toBe(403)
+    expect((await at.send('POST', `/api-keys/${key.id}/confirm`)).status).toBe(200)
     expect((await server.call(key.api_key, 'GET', '/runs')).status).toBe(200)
     await at.auth('two-factor/disable', { password })
     expect((await at.send('GET', '/runs', undefined, here)).status).toBe(403)

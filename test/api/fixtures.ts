@@ -2,6 +2,7 @@ import { createHmac, randomBytes, randomUUID } from 'node:crypto'
 import type { Context } from '../../src/context.ts'
 import { newId } from '../../src/contract/ids.ts'
 import { newApiKey } from '../../src/governance/identity.ts'
+import type { OpenedWith } from '../../src/governance/people/second-factor.ts'
 import { scopes } from '../../src/governance/scopes.ts'
 import type { Role } from '../../src/policy/types.ts'
 
@@ -15,7 +16,7 @@ export async function addKey(
   organizationId: string,
   userId: string,
   keyScopes: readonly string[],
-  extra: { expires_at?: Date; revoked_at?: Date } = {},
+  extra: { expires_at?: Date; revoked_at?: Date; factor_confirmed_at?: Date } = {},
 ): Promise<{ id: string; secret: string }> {
   const { secret, hash, last4 } = newApiKey()
   const id = newId('key')
@@ -39,20 +40,38 @@ export async function addKey(
   return { id, secret }
 }
 
+/** Lets these people have a second factor, as enrolling would: their sessions end, and their keys are confirmed with it. */
+export async function enrolPeople({ pool }: Context, userIds: readonly string[]): Promise<void> {
+  await pool.query('update users set two_factor_enabled = true where id = any($1)', [userIds])
+  await pool.query('update api_keys set factor_confirmed_at = now() where user_id = any($1)', [userIds])
+}
+
+/** Makes an organization require a second factor, whoever asks for it. */
+export async function requireFactors({ pool }: Context, organizationId: string): Promise<void> {
+  await pool.query(`update organizations set settings = settings || '{"require_mfa": true}' where id = $1`, [
+    organizationId,
+  ])
+}
+
 /** The cookie of a session of this user, as signing in would set it. */
 export async function sessionCookie(
   context: Context,
   userId: string,
   expires = new Date(Date.now() + 3_600_000),
+  openedWith: OpenedWith = 'password',
 ): Promise<string> {
   const token = randomBytes(24).toString('base64url')
   await context.pool.query(
-    'insert into auth_sessions (id, token, user_id, expires_at) values ($1, $2, $3, $4)',
-    [randomUUID(), token, userId, expires],
+    'insert into auth_sessions (id, token, user_id, expires_at, opened_with) values ($1, $2, $3, $4, $5)',
+    [randomUUID(), token, userId, expires, openedWith],
   )
   const signature = createHmac('sha256', context.config.sessionSecret).update(token).digest('base64')
   return `countersign.session_token=${encodeURIComponent(`${token}.${signature}`)}`
 }
+
+/** The cookie of a session that a second factor has opened. */
+export const factorCookie = (context: Context, userId: string): Promise<string> =>
+  sessionCookie(context, userId, undefined, 'password+totp')
 
 /** A person with a role in an organization and a key with every scope. */
 export async function addPerson(

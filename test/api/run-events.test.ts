@@ -1,7 +1,7 @@
 import { get, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
-import { addKey, addPerson } from './fixtures.ts'
+import { addKey, addPerson, requireFactors } from './fixtures.ts'
 import { resourcesOf } from './resources.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
@@ -153,6 +153,16 @@ describe('live events', () => {
     expect(stream.comments[0]).toBe('ping')
     stream.close()
     await end
+  })
+
+  test('end once the organization requires a factor that does not stand behind the key', async () => {
+    const { context } = server
+    const stream = await open(`/runs/${await openRun()}/events`, viewer())
+    await requireFactors(context, organizationId)
+    expect(await stream.next()).toBeNull()
+    await context.pool.query(`update organizations set settings = settings - 'require_mfa' where id = $1`, [
+      organizationId,
+    ])
   })
 
   test('end for a key that is revoked and for a person who leaves', async () => {

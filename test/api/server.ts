@@ -18,6 +18,8 @@ export interface TestServer {
   readonly base: string
   readonly context: Context
   readonly identities: BootstrapIdentities
+  /** The superuser's URL of the database. */
+  readonly adminUrl: string
   /** Sends one request as the holder of `key`; checks the answer's form against the published one. */
   call(
     key: string | null,
@@ -61,6 +63,7 @@ export async function startTestServer(
     base,
     context,
     identities,
+    adminUrl: running.adminUrl,
     call: (key, method, path, body, headers) => request(base, key, method, path, body, headers),
     async close() {
       server.closeAllConnections()

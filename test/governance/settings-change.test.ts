@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { Caller } from '../../src/governance/identity.ts'
 import { changeGovernance, readGovernance } from '../../src/governance/settings-change.ts'
+import { enrolPeople } from '../api/fixtures.ts'
 import { auditOf, testContext, withPeople, type TestContext } from './support.ts'
 
 let running: TestContext
@@ -72,11 +73,7 @@ describe('governance settings', () => {
   })
 
   test('changes that race all hold', async () => {
-    await running.context.db
-      .updateTable('users')
-      .set({ two_factor_enabled: true })
-      .where('id', '=', owner.userId)
-      .execute()
+    await enrolPeople(running.context, [owner.userId])
     await Promise.all([
       changeGovernance(running.another(), owner, { require_mfa: true }),
       changeGovernance(running.another(), owner, { default_tool_access: 'deny' }),

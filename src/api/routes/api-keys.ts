@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import {
   changeApiKey,
+  confirmApiKey,
   createApiKey,
   listApiKeys,
   revokeApiKey,
@@ -24,6 +25,8 @@ const keyShape = {
   expires_at: time.nullable(),
   revoked_at: time.nullable(),
   last_used_at: time.nullable(),
+  factor_confirmed_at: time.nullable(),
+  needs_confirmation: z.boolean(),
 }
 const apiKey = z.strictObject(keyShape).meta({ id: 'ApiKey' })
 const newApiKey = z
@@ -102,6 +105,18 @@ export const deleteApiKey = route({
   async handle({ context, caller, params }) {
     await revokeApiKey(context, caller, params.id)
     return noContent
+  },
+})
+
+export const postApiKeyConfirm = route({
+  key: 'POST /api-keys/{id}/confirm',
+  summary: 'Confirm a key of yours with your second factor',
+  description:
+    'An organization that requires a second factor refuses keys that were made without one until then. Only a session that was opened with the factor may do it.',
+  tag: 'API keys',
+  responses: { 200: apiKey },
+  async handle({ context, caller, params, once }) {
+    return ok(answer(await actOnce(once, () => confirmApiKey(context, caller, params.id, once))))
   },
 })
 

@@ -1,7 +1,7 @@
 import type { Route } from '../route.ts'
 import { agentSessionRoutes } from './agent-sessions.ts'
 import { agentRoutes } from './agents.ts'
-import { deleteApiKey, getApiKeys, patchApiKey, postApiKey } from './api-keys.ts'
+import { deleteApiKey, getApiKeys, patchApiKey, postApiKey, postApiKeyConfirm } from './api-keys.ts'
 import { getApproval, getApprovals, postApprove, postReject } from './approvals.ts'
 import { getVerify } from './audit-verify.ts'
 import { postClaudeCode } from './claude-code.ts'
@@ -41,7 +41,16 @@ const runDetailRoutes = [getReceipt, getRunEvents, getStepOutput, postResolve]
 const approvalRoutes = [getApprovals, getApproval, postApprove, postReject]
 const governanceRoutes = [getGovernance, patchGovernance, getQuota, patchQuota, getAudit, getVerify]
 const dataRoutes = [getTools, getToolRoute, getMemory, putMemory, deleteMemoryRoute]
-const identityRoutes = [getMe, getScopes, postOrganization, postApiKey, getApiKeys, patchApiKey, deleteApiKey]
+const identityRoutes = [
+  getMe,
+  getScopes,
+  postOrganization,
+  postApiKey,
+  getApiKeys,
+  patchApiKey,
+  deleteApiKey,
+  postApiKeyConfirm,
+]
 
 /** Every route that is mounted, in the order of its description. */
 export const routes: readonly Route[] = [

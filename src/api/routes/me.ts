@@ -1,4 +1,6 @@
+import { sql } from 'kysely'
 import { z } from 'zod'
+import { isBackedByFactor, type OpenedWith } from '../../governance/people/second-factor.ts'
 import { scopes, scopesOfRole, type Scope } from '../../governance/scopes.ts'
 import { access, splitKey, type Access, type RouteKey } from '../access.ts'
 import { ok, route } from '../route.ts'
@@ -18,6 +20,12 @@ const me = z
     organizations: z.array(organization),
     organization_id: id,
     key_id: id.nullable(),
+    /** How the session was opened; null for a key. */
+    session_opened_with: z
+      .enum(['unrecorded', 'password', 'password+totp', 'password+backup_code'])
+      .nullable(),
+    /** Whether a second factor stands behind the key or session. */
+    has_second_factor: z.boolean(),
     scopes: scopeMap,
   })
   .meta({ id: 'Me' })
@@ -40,12 +48,18 @@ export const getMe = route({
       .select(['email_verified', 'two_factor_enabled as second_factor'])
       .where('id', '=', identity.user.id)
       .executeTakeFirstOrThrow()
+    const { rows } = await sql<{ opened_with: OpenedWith | null; has_factor: boolean }>`
+      select (select opened_with from auth_sessions where id = ${identity.sessionId}) as opened_with,
+             ${isBackedByFactor(identity)} as has_factor`.execute(context.db)
+    const [how] = rows
     const here = organizations.find((each) => each.id === identity.organizationId)
     return ok({
       user: { ...identity.user, ...account },
       organizations,
       organization_id: identity.organizationId,
       key_id: identity.keyId,
+      session_opened_with: how?.opened_with ?? null,
+      has_second_factor: account.second_factor && how?.has_factor === true,
       scopes: scopesAsMap(identity.keyId === null ? scopesOfRole(here?.role ?? 'viewer') : identity.scopes),
     })
   },
@@ -61,6 +75,7 @@ const accessTable = z
         public: z.boolean(),
         scope: z.string().nullable(),
         minimum_role: role.nullable(),
+        second_factor: z.boolean(),
       }),
     ),
   })
@@ -85,7 +100,7 @@ export const getScopes = route({
 function describe(key: RouteKey, entry: Access) {
   const { method, path } = splitKey(key)
   const needed = entry.public
-    ? { scope: null, minimum_role: null }
-    : { scope: entry.scope, minimum_role: entry.role }
+    ? { scope: null, minimum_role: null, second_factor: false }
+    : { scope: entry.scope, minimum_role: entry.role, second_factor: entry.factor === true }
   return { method, path, public: entry.public, ...needed }
 }

@@ -90,4 +90,6 @@ export interface ApiKeysTable {
   expires_at: Date | null
   revoked_at: Date | null
   last_used_at: Date | null
+  /** When a second factor of its person stood behind it; null: never. */
+  factor_confirmed_at: Generated<Date | null>
 }

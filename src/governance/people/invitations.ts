@@ -137,7 +137,7 @@ export async function acceptInvitation(
   if (found === undefined || found.own.toLowerCase() !== found.email) throw noInvitation()
   if (!found.email_verified) throw addressNotProven()
   return context.combiner.run(found.organization_id, 'org.change', async (tx) => {
-    await requireStillValid(tx, caller)
+    await requireStillValid(context, tx, caller)
     const row = await tx.trx
       .selectFrom('invitations')
       .selectAll()

@@ -88,18 +88,20 @@ const ulid = (): string => newId('event').slice('evt_'.length)
 
 /** The code with which the caller is refused, or null for one who is let in (precedence of contract section 1). */
 function refusalOf(key: GuardedKey, caller: Caller, organizationId: string | null): string | null {
-  const { scope, role, subject } = accessTo(key)
+  const { scope, role, subject, factor } = accessTo(key)
   if (caller.person === null) return 'unauthenticated'
   if (scope !== null && !covers(caller.scopes, scope)) return 'missing_scope'
   if (subject === 'nothing') return null
   const theirRole = organizationId === null ? undefined : caller.roles.get(organizationId)
   if (theirRole === undefined) return 'not_found'
+  if (factor === true && caller.isSignedIn !== true) return 'mfa_required'
   return hasRole(theirRole, role) ? null : 'insufficient_role'
 }
 
 const statusOf: Record<string, number> = {
   unauthenticated: 401,
   missing_scope: 403,
+  mfa_required: 403,
   not_found: 404,
   insufficient_role: 403,
 }

@@ -3,7 +3,7 @@ import type { Context } from '../../../src/context.ts'
 import { newApiKey } from '../../../src/governance/key-format.ts'
 import type { Scope } from '../../../src/governance/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
-import { addKey, addPerson, everyScope, sessionCookie } from '../fixtures.ts'
+import { addKey, addPerson, enrolPeople, everyScope, factorCookie, sessionCookie } from '../fixtures.ts'
 import type { Person, Place } from './world.ts'
 
 /** Somebody who sends a request, in some way that says who they are. */
@@ -15,6 +15,8 @@ export interface Caller {
   readonly scopes: readonly string[]
   /** Their role by organization. */
   readonly roles: ReadonlyMap<string, Role>
+  /** Whether they have signed in with a second factor. */
+  readonly isSignedIn?: boolean
 }
 
 /** A person and the roles they have. */
@@ -49,9 +51,9 @@ const withKeys: CallerKind = async (context, who, scope) => {
 
 /** A session: every scope that the role has a use for, and `Origin` of the service. */
 const withSession: CallerKind = async (context, { name, person, roles }) => {
-  const cookie = await sessionCookie(context, person.userId)
+  const cookie = await factorCookie(context, person.userId)
   const headers = { cookie, origin: publicBase(context.config) }
-  return [{ name: `${name}, signed in`, person, headers, scopes: everyScope, roles }]
+  return [{ name: `${name}, signed in`, person, headers, scopes: everyScope, roles, isSignedIn: true }]
 }
 
 export const callerKinds: readonly CallerKind[] = [withKeys, withSession]
@@ -65,13 +67,18 @@ export async function everyStanding(context: Context, ours: Place, theirs: Place
     roles: new Map([[ours.organizationId, role]]),
   })
   const [both, gone] = [await standing('owner'), await standing('owner')]
+  const others = await Promise.all((['viewer', 'member', 'admin', 'owner'] as const).map(standing))
+  await enrolPeople(
+    context,
+    [both, gone, ...others].map(({ person }) => person.userId),
+  )
   await context.db.deleteFrom('memberships').where('user_id', '=', gone.person.userId).execute()
   await context.db
     .insertInto('memberships')
     .values({ organization_id: theirs.organizationId, user_id: both.person.userId, role: 'viewer' })
     .execute()
   return [
-    ...(await Promise.all((['viewer', 'member', 'admin', 'owner'] as const).map(standing))),
+    ...others,
     {
       ...both,
       name: 'owner here and viewer there',

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { acts, splitKey } from '../../../src/api/access.ts'
+import type { Role } from '../../../src/policy/types.ts'
 import type { Scope } from '../../../src/governance/scopes.ts'
 import { until } from '../../stack/until.ts'
-import { addKey, addOrganization, addPerson, sessionCookie } from '../fixtures.ts'
+import { addKey, addOrganization, addPerson, enrolPeople, factorCookie, requireFactors } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
 import { addPlace, World, type Place } from './world.ts'
@@ -15,12 +16,23 @@ beforeAll(async () => {
   server = await startTestServer()
   const { id, owner } = await addOrganization(server.context)
   place = await addPlace(server, id, owner)
+  await enrolPeople(server.context, [owner.userId, place.requester.userId])
+  await requireFactors(server.context, id)
 })
+
+/** Somebody who has a second factor, which stands behind their key. */
+async function addEnrolled(organizationId: string, role: Role) {
+  const person = await addPerson(server.context, organizationId, role)
+  await enrolPeople(server.context, [person.userId])
+  return person
+}
+const confirmed = { factor_confirmed_at: new Date() }
 afterAll(() => server.close())
 
 /** Answers under the lock of the organization that is given here: agents' ways and what has no organization are below. */
 const acting = (Object.keys(validRequests) as GuardedKey[]).filter(
   (key) =>
+    accessTo(key).factor !== true &&
     splitKey(key).method !== 'GET' &&
     (splitKey(key).method !== 'POST' || acts(key)) &&
     accessTo(key).subject !== 'nothing',
@@ -70,6 +82,14 @@ const ways: Record<string, { take: (sender: Sender) => string; told: [number, st
     take: ({ keyId }) => `update api_keys set scopes = '{tools:read}' where id = '${keyId}'`,
     told: [403, 'missing_scope'],
   },
+  'no factor stands behind the key': {
+    take: ({ keyId }) => `update api_keys set factor_confirmed_at = null where id = '${keyId}'`,
+    told: [403, 'mfa_required'],
+  },
+  'the person gives their factor up': {
+    take: ({ userId }) => `update users set two_factor_enabled = false where id = '${userId}'`,
+    told: [403, 'mfa_required'],
+  },
   'the person is removed': {
     take: ({ userId }) => `delete from memberships where user_id = '${userId}'`,
     told: [404, 'not_found'],
@@ -91,7 +111,7 @@ describe.each(acting)('%s does nothing once', (key) => {
     async (_, { take, told }) => {
       const { context } = server
       const { organizationId } = place
-      const person = await addPerson(context, organizationId, role)
+      const person = await addEnrolled(organizationId, role)
       const world = new World(server, place, person)
       const filling = await validRequests[key].prepare(world)
       // Of a removal of oneself there is nothing to see.
@@ -101,6 +121,7 @@ describe.each(acting)('%s does nothing once', (key) => {
         organizationId,
         person.userId,
         scope === null ? [] : [scope],
+        confirmed,
       )
       const before = await entriesOf(organizationId)
       const answer = await whileItWaits(
@@ -114,20 +135,45 @@ describe.each(acting)('%s does nothing once', (key) => {
   )
 })
 
+describe.each(['POST /api-keys/{id}/confirm', 'POST /organizations/{id}/rules'] as const)(
+  '%s, by a session, does nothing once',
+  (key) => {
+    test.each([
+      ['the session ends', 'delete from auth_sessions where user_id = $1', 401, 'unauthenticated'],
+      [
+        'no factor stands behind the session',
+        `update auth_sessions set opened_with = 'password' where user_id = $1`,
+        403,
+        'mfa_required',
+      ],
+      [
+        'the person gives their factor up',
+        'update users set two_factor_enabled = false where id = $1',
+        403,
+        'mfa_required',
+      ],
+      ['the person is removed', 'delete from memberships where user_id = $1', 404, 'not_found'],
+    ])('%s', async (_, take, ...told) => {
+      const { organizationId } = place
+      const person = await addEnrolled(organizationId, accessTo(key).role)
+      const filling = await validRequests[key].prepare(new World(server, place, person))
+      const { path, body } = requestOf(key, organizationId, filling)
+      const headers = { cookie: await factorCookie(server.context, person.userId), origin: server.base }
+      const before = await entriesOf(organizationId)
+      const answer = await whileItWaits(
+        organizationId,
+        () => server.call(null, splitKey(key).method, path, body, headers),
+        take.replace('$1', `'${person.userId}'`),
+      )
+      expect([answer.status, answer.body.error.code]).toEqual(told)
+      expect(await entriesOf(organizationId)).toBe(before)
+    })
+  },
+)
+
 describe('the same holds', () => {
   const rules = () => `/organizations/${place.organizationId}/rules`
   const aRule = { name: 'No mail', verdict: 'deny', tools: ['mail_send'] }
-
-  test('of a session that ends', async () => {
-    const { userId } = await addPerson(server.context, place.organizationId, 'admin')
-    const headers = { cookie: await sessionCookie(server.context, userId), origin: server.base }
-    const answer = await whileItWaits(
-      place.organizationId,
-      () => server.call(null, 'POST', rules(), aRule, headers),
-      `delete from auth_sessions where user_id = '${userId}'`,
-    )
-    expect([answer.status, answer.body.error.code]).toEqual([401, 'unauthenticated'])
-  })
 
   test('of somebody whose organization now requires a second factor', async () => {
     const { id, owner } = await addOrganization(server.context)
@@ -139,13 +185,20 @@ describe('the same holds', () => {
     )
     expect([answer.status, answer.body.error.code]).toEqual([403, 'mfa_required'])
     expect(answer.body.error.details[0].message).toMatch(/^http.*second-factor$/)
-    await server.context.pool.query('update users set two_factor_enabled = true where id = any($1)', [
-      [userId, owner.userId],
-    ])
+    await enrolPeople(server.context, [userId, owner.userId])
     expect((await server.call(key, 'POST', `/organizations/${id}/rules`, aRule)).status).toBe(201)
   })
 
-  test('of joining by an invitation', async () => {
+  test.each([
+    ['the key is revoked', 'update api_keys set revoked_at = now() where id = $1', 401, 'unauthenticated'],
+    [
+      'a factor is required that does not stand behind the key',
+      `update organizations set settings = settings || '{"require_mfa": true}'
+       where id = (select organization_id from api_keys where id = $1)`,
+      403,
+      'mfa_required',
+    ],
+  ])('of joining by an invitation once %s', async (_, take, ...told) => {
     const { context } = server
     const { id } = await addOrganization(context)
     const { userId } = await addPerson(context, id, 'viewer')
@@ -163,9 +216,9 @@ describe('the same holds', () => {
     const answer = await whileItWaits(
       place.organizationId,
       () => server.call(key.secret, 'POST', '/invitations/accept', { token: body.token }),
-      `update api_keys set revoked_at = now() where id = '${key.id}'`,
+      take.replace('$1', `'${key.id}'`),
     )
-    expect([answer.status, answer.body.error.code]).toEqual([401, 'unauthenticated'])
+    expect([answer.status, answer.body.error.code]).toEqual(told)
     const { rowCount } = await context.pool.query(
       'select 1 from memberships where user_id = $1 and organization_id = $2',
       [userId, place.organizationId],
@@ -174,8 +227,14 @@ describe('the same holds', () => {
   })
 
   test('of a refusal, which an idempotency key must not keep for a sender who is back', async () => {
-    const { userId } = await addPerson(server.context, place.organizationId, 'admin')
-    const { id, secret } = await addKey(server.context, place.organizationId, userId, ['rules:write'])
+    const { userId } = await addEnrolled(place.organizationId, 'admin')
+    const { id, secret } = await addKey(
+      server.context,
+      place.organizationId,
+      userId,
+      ['rules:write'],
+      confirmed,
+    )
     const ask = () =>
       server.call(secret, 'POST', rules(), { ...aRule, name: 'Once' }, { 'idempotency-key': 'once' })
     const refused = await whileItWaits(

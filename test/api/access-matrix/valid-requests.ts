@@ -89,6 +89,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /api-keys': of(200),
   'PATCH /api-keys/{id}': about(200, anApiKey, named),
   'DELETE /api-keys/{id}': about(204, anApiKey),
+  'POST /api-keys/{id}/confirm': about(200, anApiKey, {}),
 
   'POST /workflows': of(201, async () => ({ body: { name: 'W', definition } })),
   'GET /workflows': of(200),

@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { publicBase } from '../../../src/config.ts'
+import { splitKey } from '../../../src/api/access.ts'
+import {
+  addKey,
+  addOrganization,
+  addPerson,
+  enrolPeople,
+  everyScope,
+  factorCookie,
+  requireFactors,
+  sessionCookie,
+} from '../fixtures.ts'
+import { startTestServer, type TestServer } from '../server.ts'
+import { fingerprint } from './database.ts'
+import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
+import { addPlace, World, type Person, type Place } from './world.ts'
+
+/*
+ * Every route, in an organization that requires a second factor: by sessions and keys that one stands behind and by those
+ * without, of owners, so that nothing but the factor can be what refuses them.
+ */
+
+const routes = Object.keys(validRequests) as GuardedKey[]
+
+interface Sender {
+  readonly name: string
+  readonly person: Person
+  readonly headers: Record<string, string>
+  readonly hasFactor: boolean
+  readonly isSession: boolean
+}
+
+let server: TestServer
+let place: Place
+let senders: Sender[]
+
+beforeAll(async () => {
+  server = await startTestServer()
+  const { context } = server
+  const { id, owner } = await addOrganization(context)
+  place = await addPlace(server, id, owner)
+  const [enrolled, without] = [await addPerson(context, id, 'owner'), await addPerson(context, id, 'owner')]
+  await enrolPeople(context, [owner.userId, place.requester.userId, enrolled.userId])
+  await requireFactors(context, id)
+  const withKey = async (name: string, person: Person, hasFactor: boolean, confirmed: boolean) => {
+    const extra = confirmed ? { factor_confirmed_at: new Date() } : {}
+    const { secret } = await addKey(context, id, person.userId, everyScope, extra)
+    return { name, person, headers: { authorization: `Bearer ${secret}` }, hasFactor, isSession: false }
+  }
+  const withCookie = (name: string, person: Person, hasFactor: boolean, cookie: string) => {
+    const headers = { cookie, origin: publicBase(context.config), 'x-organization-id': id }
+    return { name, person, headers, hasFactor, isSession: true }
+  }
+  const cookies = {
+    password: await sessionCookie(context, enrolled.userId),
+    old: await sessionCookie(context, enrolled.userId, undefined, 'unrecorded'),
+    backupCode: await sessionCookie(context, enrolled.userId, undefined, 'password+backup_code'),
+    totp: await factorCookie(context, enrolled.userId),
+    // As if the factor had been given up since.
+    nobodys: await factorCookie(context, without.userId),
+  }
+  senders = [
+    await withKey('a key made without a factor', enrolled, false, false),
+    await withKey('a confirmed key', enrolled, true, true),
+    await withKey('a confirmed key of somebody who has no factor any more', without, false, true),
+    withCookie('a session opened with the password', enrolled, false, cookies.password),
+    withCookie('a session from before this was kept', enrolled, false, cookies.old),
+    withCookie('a session opened with a backup code', enrolled, true, cookies.backupCode),
+    withCookie('a session opened with a code', enrolled, true, cookies.totp),
+    withCookie('a session of somebody who has no factor any more', without, false, cookies.nobodys),
+  ]
+})
+afterAll(() => server.close())
+
+/** Whether `mfa_required` is what they are told. */
+function isRefused(key: GuardedKey, { hasFactor, isSession }: Sender): boolean {
+  const { scope, subject, factor } = accessTo(key)
+  if (factor === true) return !isSession || !hasFactor
+  if (scope === 'agents:authorize') return false
+  // A person must be able to learn where to enrol.
+  if (subject === 'nothing' && isSession) return false
+  return !hasFactor
+}
+
+let sent = 0
+describe.each(routes)('%s', (key) => {
+  const { method } = splitKey(key)
+  async function prepare(sender: Sender, by = sender.person) {
+    const world = new World(server, place, by)
+    const request = requestOf(key, place.organizationId, await validRequests[key].prepare(world))
+    return { sender, world, request }
+  }
+  async function send({ sender, request }: Awaited<ReturnType<typeof prepare>>) {
+    sent += 1
+    const once = method === 'POST' ? { 'idempotency-key': `factor-${sent}` } : {}
+    const headers = { ...sender.headers, ...once }
+    const answer = await server.call(null, method, request.path, request.body, headers)
+    return [sender.name, answer.status, answer.body?.error?.code]
+  }
+
+  test('refuses those without a factor, and changes nothing', async () => {
+    const refused = senders.filter((sender) => isRefused(key, sender))
+    expect(refused.length > 0).toBe(accessTo(key).scope !== 'agents:authorize')
+    // Those without a factor could not make what their request is about.
+    const requests = []
+    for (const sender of refused) requests.push(await prepare(sender, senders[0]?.person))
+    const before = await fingerprint(server.context)
+    for (const request of requests)
+      expect(await send(request)).toEqual([request.sender.name, 403, 'mfa_required'])
+    expect(await fingerprint(server.context)).toEqual(before)
+  })
+
+  test('lets the others in', async () => {
+    for (const sender of senders.filter((each) => !isRefused(key, each))) {
+      const request = await prepare(sender)
+      expect(await send(request)).toEqual([sender.name, validRequests[key].status, undefined])
+      await validRequests[key].restore?.(request.world)
+    }
+  })
+})
