@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, acts, type RouteKey } from '../../src/api/access.ts'
 import { idPrefixes, newId } from '../../src/contract/ids.ts'
 import { covers } from '../../src/governance/scopes.ts'
-import { requestOf, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
+import { accessTo, requestOf, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
 import { addPlace, World, type Place } from './access-matrix/world.ts'
-import { addKey, addOrganization } from './fixtures.ts'
-import { startTestServer, type TestServer } from './server.ts'
+import { addKey, addOrganization, enrolPeople, factorCookie } from './fixtures.ts'
+import { startTestServer, type Answer, type TestServer } from './server.ts'
 
 /* The contract's sections 1 and 2, sentence by sentence, where no test of a route's own holds it to them. */
 
@@ -20,8 +20,17 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-const ask = (method: string, path: string, body?: unknown, headers?: Record<string, string>) =>
+type Ask = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>
+const withKey: Ask = (method, path, body, headers) =>
   server.call(place.owner.key, method, path, body, headers)
+const ask = withKey
+
+/** The owner in a session that a second factor has opened. */
+async function signedIn(): Promise<Ask> {
+  await enrolPeople(server.context, [place.owner.userId])
+  const mine = { cookie: await factorCookie(server.context, place.owner.userId), origin: server.base }
+  return (method, path, body, headers) => server.call(null, method, path, body, { ...mine, ...headers })
+}
 
 describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () => {
   const here = (path: string) => () => `/organizations/${place.organizationId}/${path}`
@@ -94,6 +103,7 @@ describe('an `Idempotency-Key` is taken by every POST that acts', () => {
       const filling = await validRequests[key].prepare(world)
       const { path, body } = requestOf(key, place.organizationId, filling)
       const once = { 'idempotency-key': newId('event') }
+      const ask = accessTo(key).factor === true ? await signedIn() : withKey
       const first = await ask('POST', path, body, once)
       expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([
         validRequests[key].status,

@@ -75,7 +75,6 @@ const accessTable = z
         public: z.boolean(),
         scope: z.string().nullable(),
         minimum_role: role.nullable(),
-        second_factor: z.boolean(),
       }),
     ),
   })
@@ -100,7 +99,7 @@ export const getScopes = route({
 function describe(key: RouteKey, entry: Access) {
   const { method, path } = splitKey(key)
   const needed = entry.public
-    ? { scope: null, minimum_role: null, second_factor: false }
-    : { scope: entry.scope, minimum_role: entry.role, second_factor: entry.factor === true }
+    ? { scope: null, minimum_role: null }
+    : { scope: entry.scope, minimum_role: entry.role }
   return { method, path, public: entry.public, ...needed }
 }
