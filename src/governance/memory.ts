@@ -1,11 +1,12 @@
 import type { Context } from '../context.ts'
-import { unionLabels, type Json, type Label } from '../policy/types.ts'
+import { unionLabels, type Json, type Label, type Role } from '../policy/types.ts'
 import { sha256 } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
-import { notFound } from './errors.ts'
+import { DomainError, notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { memoryOver } from './quotas/memory-room.ts'
 import { growAs } from './quotas/storage.ts'
+import { hasRole } from './scopes.ts'
 import { runAs } from './standing.ts'
 
 /** A remembered value with the labels that stay with it (contract section 8). */
@@ -22,6 +23,7 @@ export async function readMemory(context: Context, organizationId: string, key: 
     .select(['key', 'value', 'labels', 'updated_at'])
     .where('organization_id', '=', organizationId)
     .where('key', '=', key)
+    .where('deleted_at', 'is', null)
     .executeTakeFirst()
   if (row === undefined) throw notFound('value', key)
   const value = JSON.parse(row.value) as Json
@@ -29,8 +31,9 @@ export async function readMemory(context: Context, organizationId: string, key: 
 }
 
 /**
- * Keeps a value under a key, in place of what was there; `labels` null leaves those that were there. Throws `quota_exceeded` for one that
- * the organization has no room for.
+ * Keeps a value under a key, in place of what was there. The labels of the key stay, also those of a value that was deleted:
+ * everybody may add some, and only an admin takes one away. `labels` null leaves those that were there. Throws
+ * `insufficient_role` naming the labels that would go, `quota_exceeded` for what the organization has no room for.
  */
 export async function setMemory(
   context: Context,
@@ -38,17 +41,24 @@ export async function setMemory(
   entry: { readonly key: string; readonly value: Json; readonly labels: readonly Label[] | null },
 ): Promise<MemoryView> {
   const text = JSON.stringify(entry.value)
+  const { key } = entry
+  const labelsBefore = async (tx: ChainTx) => (await keptUnder(tx, key))?.labels ?? []
   return growAs(context, caller, 'org.change', {
     action: 'set',
     bytes: text.length,
-    room: (tx) =>
-      memoryOver(tx.trx, caller.organizationId, { key: entry.key, text }, tx.policy.limits.memory_mb),
-    async work(tx) {
-      const labels = entry.labels === null ? await labelsOf(tx, entry.key) : unionLabels(entry.labels)
-      const row = { value: text, labels, updated_at: tx.now, updated_by: caller.userId }
+    async room(tx) {
+      const labels = entry.labels ?? (await labelsBefore(tx))
+      return memoryOver(tx.trx, caller.organizationId, { key, text, labels }, tx.policy.limits.memory_mb)
+    },
+    async work(tx, now) {
+      const before = await labelsBefore(tx)
+      const labels = entry.labels === null ? before : unionLabels(entry.labels)
+      const lost = before.filter((label) => !labels.includes(label))
+      if (lost.length > 0) requireRemover((await now()).role, lost)
+      const row = { value: text, labels, updated_at: tx.now, updated_by: caller.userId, deleted_at: null }
       await tx.trx
         .insertInto('memory')
-        .values({ organization_id: caller.organizationId, key: entry.key, ...row })
+        .values({ organization_id: caller.organizationId, key, ...row })
         .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
         .execute()
       tx.append({
@@ -56,37 +66,63 @@ export async function setMemory(
         action: 'set',
         status: 'success',
         actor: actorOf(caller),
-        metadata: { key: entry.key, value_hash: sha256(text), labels },
+        metadata: { key, value_hash: sha256(text), labels, labels_before: before },
       })
-      return { key: entry.key, value: entry.value, labels, updated_at: tx.now.toISOString() }
+      return { key, value: entry.value, labels, updated_at: tx.now.toISOString() }
     },
   })
 }
 
-async function labelsOf(tx: ChainTx, key: string): Promise<Label[]> {
-  const row = await tx.trx
+function requireRemover(role: Role, lost: readonly Label[]): void {
+  if (hasRole(role, 'admin')) return
+  const which = lost.map((label) => `\`${label}\``).join(', ')
+  const message = `${which} would go: give all labels that the key has, or leave \`labels\` out; taking one away needs the role \`admin\``
+  throw new DomainError('insufficient_role', message, [{ path: 'labels', message }])
+}
+
+/** What is kept under a key; of a deleted value the labels alone. */
+function keptUnder(tx: ChainTx, key: string) {
+  return tx.trx
     .selectFrom('memory')
-    .select('labels')
+    .select(['labels', 'deleted_at'])
     .where('organization_id', '=', tx.organizationId)
     .where('key', '=', key)
     .executeTakeFirst()
-  return row?.labels ?? []
 }
 
+/**
+ * Forgets a value. Its labels stay with the key, so that the same value put back has them again. An admin who deletes once
+ * more forgets the labels too. Throws `not_found` where there is no value, and for an admin no labels either.
+ */
 export async function deleteMemory(context: Context, caller: Caller, key: string): Promise<void> {
-  await runAs(context, caller, 'org.change', async (tx) => {
-    const { numDeletedRows } = await tx.trx
-      .deleteFrom('memory')
-      .where('organization_id', '=', caller.organizationId)
-      .where('key', '=', key)
-      .executeTakeFirstOrThrow()
-    if (numDeletedRows === 0n) throw notFound('value', key)
+  await runAs(context, caller, 'org.change', async (tx, now) => {
+    const kept = await keptUnder(tx, key)
+    const isGone = kept === undefined || kept.deleted_at !== null
+    if (kept === undefined || (isGone && !hasRole((await now()).role, 'admin'))) throw notFound('value', key)
+    const leaves = isGone ? [] : kept.labels
+    if (leaves.length === 0) await forget(tx, key)
+    else await forgetValue(tx, caller, key)
     tx.append({
       eventType: 'memory.deleted',
       action: 'delete',
       status: 'success',
       actor: actorOf(caller),
-      metadata: { key },
+      metadata: { key, labels: leaves, labels_before: kept.labels },
     })
   })
 }
+
+const forget = (tx: ChainTx, key: string) =>
+  tx.trx
+    .deleteFrom('memory')
+    .where('organization_id', '=', tx.organizationId)
+    .where('key', '=', key)
+    .execute()
+
+const forgetValue = (tx: ChainTx, caller: Caller, key: string) =>
+  tx.trx
+    .updateTable('memory')
+    .set({ value: '', deleted_at: tx.now, updated_at: tx.now, updated_by: caller.userId })
+    .where('organization_id', '=', tx.organizationId)
+    .where('key', '=', key)
+    .execute()

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import type { Caller } from '../../src/governance/identity.ts'
 import { deleteMemory, readMemory, setMemory } from '../../src/governance/memory.ts'
 import { addOrganization } from '../api/fixtures.ts'
@@ -6,9 +7,12 @@ import { auditOf, testContext, withPeople, type TestContext } from './support.ts
 
 let running: TestContext
 let member: Caller
+let admin: Caller
 beforeAll(async () => {
   running = await testContext()
-  member = (await withPeople(running.context)).caller('member')
+  const { caller } = await withPeople(running.context)
+  member = caller('member')
+  admin = caller('admin')
 })
 afterAll(() => running.close())
 
@@ -20,19 +24,18 @@ describe('memory', () => {
     expect(await readMemory(context, member.organizationId, 'k')).toEqual(set)
   })
 
-  test('replaces value and labels together', async () => {
+  test('replaces the value, and keeps the labels', async () => {
     const { context } = running
-    await setMemory(context, member, { key: 'k', value: 1, labels: ['pii'] })
+    await setMemory(context, member, { key: 'k', value: 1, labels: ['internal', 'pii'] })
     const kept = await setMemory(context, member, { key: 'k', value: 2, labels: null })
-    expect(kept.labels).toEqual(['pii'])
-    await setMemory(context, member, { key: 'k', value: 2, labels: [] })
-    expect(await readMemory(context, member.organizationId, 'k')).toMatchObject({ value: 2, labels: [] })
+    expect(kept.labels).toEqual(['internal', 'pii'])
+    expect(await readMemory(context, member.organizationId, 'k')).toEqual(kept)
   })
 
   test('is audited by hash: the log never holds a value', async () => {
-    await setMemory(running.context, member, { key: 'k', value: 'the-secret-value', labels: ['pii'] })
+    await setMemory(running.context, member, { key: 'secret', value: 'the-secret-value', labels: ['pii'] })
     const [entry] = await auditOf(running.context, member.organizationId, 1)
-    expect(entry).toMatchObject({ event_type: 'memory.set', metadata: { key: 'k', labels: ['pii'] } })
+    expect(entry).toMatchObject({ event_type: 'memory.set', metadata: { key: 'secret', labels: ['pii'] } })
     expect(entry?.canonical).not.toContain('the-secret-value')
   })
 
@@ -43,14 +46,81 @@ describe('memory', () => {
   })
 
   test('forgets, once', async () => {
-    await setMemory(running.context, member, { key: 'k', value: 1, labels: [] })
-    await deleteMemory(running.context, member, 'k')
+    await setMemory(running.context, member, { key: 'gone', value: 1, labels: [] })
+    await deleteMemory(running.context, member, 'gone')
     const [entry] = await auditOf(running.context, member.organizationId, 1)
-    expect(entry).toMatchObject({ event_type: 'memory.deleted', metadata: { key: 'k' } })
-    await expect(readMemory(running.context, member.organizationId, 'k')).rejects.toMatchObject({
+    expect(entry).toMatchObject({ event_type: 'memory.deleted', metadata: { key: 'gone' } })
+    await expect(readMemory(running.context, member.organizationId, 'gone')).rejects.toMatchObject({
       code: 'not_found',
     })
-    await expect(deleteMemory(running.context, member, 'k')).rejects.toMatchObject({ code: 'not_found' })
+    await expect(deleteMemory(running.context, member, 'gone')).rejects.toMatchObject({ code: 'not_found' })
     expect(await auditOf(running.context, member.organizationId, 1)).toEqual([entry])
+  })
+})
+
+describe('labels of a key', () => {
+  const put = (who: Caller, key: string, labels: string[] | null, value: number = 1) =>
+    setMemory(running.context, who, { key, value, labels })
+  const refused = (...labels: string[]) => ({
+    code: 'insufficient_role',
+    message: expect.stringMatching(`^${labels.map((label) => `\`${label}\``).join(', ')} would go`),
+    details: [{ path: 'labels' }],
+  })
+
+  test('a member adds some and takes none away; an admin does, and both states are in the log', async () => {
+    await put(member, 'l', ['pii'])
+    await expect(put(member, 'l', [])).rejects.toMatchObject(refused('pii'))
+    expect((await put(member, 'l', ['confidential', 'pii'])).labels).toEqual(['confidential', 'pii'])
+    await expect(put(member, 'l', ['internal'])).rejects.toMatchObject(refused('confidential', 'pii'))
+    expect((await put(admin, 'l', ['internal'])).labels).toEqual(['internal'])
+    const [entry] = await auditOf(running.context, member.organizationId, 1)
+    expect(entry?.metadata).toMatchObject({ labels: ['internal'], labels_before: ['confidential', 'pii'] })
+  })
+
+  test('come back with the next value after a deletion', async () => {
+    await put(member, 'd', ['pii'])
+    await deleteMemory(running.context, member, 'd')
+    const [entry] = await auditOf(running.context, member.organizationId, 1)
+    expect(entry).toMatchObject({
+      event_type: 'memory.deleted',
+      metadata: { labels: ['pii'], labels_before: ['pii'] },
+    })
+    await expect(deleteMemory(running.context, member, 'd')).rejects.toMatchObject({ code: 'not_found' })
+    await expect(put(member, 'd', [])).rejects.toMatchObject(refused('pii'))
+    expect((await put(member, 'd', null)).labels).toEqual(['pii'])
+    await deleteMemory(running.context, member, 'd')
+    expect((await put(admin, 'd', [])).labels).toEqual([])
+    expect((await put(member, 'd', null)).labels).toEqual([])
+  })
+
+  test('an admin who deletes once more forgets them', async () => {
+    await put(member, 'f', ['pii'])
+    await deleteMemory(running.context, admin, 'f')
+    await deleteMemory(running.context, admin, 'f')
+    const [entry] = await auditOf(running.context, member.organizationId, 1)
+    expect(entry?.metadata).toMatchObject({ labels: [], labels_before: ['pii'] })
+    await expect(deleteMemory(running.context, admin, 'f')).rejects.toMatchObject({ code: 'not_found' })
+    expect((await put(member, 'f', [])).labels).toEqual([])
+  })
+
+  test('whatever members do, a key has every label that it ever had', async () => {
+    const label = fc.subarray(['pii', 'internal', 'confidential'])
+    const step = fc.oneof(fc.constant('delete' as const), fc.option(label))
+    let runs = 0
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 6 }), async (steps) => {
+        const key = `p${(runs += 1)}`
+        const ever = new Set<string>()
+        for (const each of steps) {
+          if (each === 'delete') await deleteMemory(running.context, member, key).catch(() => {})
+          else {
+            const kept = await put(member, key, each).catch(() => null)
+            for (const given of kept === null ? [] : (each ?? [])) ever.add(given)
+            if (kept !== null) expect(kept.labels).toEqual([...ever].sort())
+          }
+        }
+      }),
+      { numRuns: 30 },
+    )
   })
 })

@@ -7,7 +7,8 @@ import type { ToolParams } from './params.ts'
 /**
  * Writes nothing itself: `commit` replaces value and labels in the transaction that also commits the outcome, so a
  * crash before it leaves neither and a repeated attempt writes once. The labels are those the call was decided on:
- * whoever reads the value gets them back (contract section 8). The last writer wins.
+ * whoever reads the value gets them back. They replace those of the value before, which this one was not made of
+ * (docs/decisions/0071). The last writer wins.
  */
 export const setMemory: Executor<ToolParams<'memory_set'>> = async (call) => {
   const { key } = call.params
@@ -16,12 +17,18 @@ export const setMemory: Executor<ToolParams<'memory_set'>> = async (call) => {
     labels: unionLabels(call.labels),
     updated_at: sql<Date>`now()`,
     updated_by: call.requester.userId,
+    deleted_at: null,
   }
   return {
     output: { key },
     commit: async (trx, limits) => {
       const { organizationId } = call
-      const over = await memoryOver(trx, organizationId, { key, text: row.value }, limits.memory_mb)
+      const over = await memoryOver(
+        trx,
+        organizationId,
+        { key, text: row.value, labels: row.labels },
+        limits.memory_mb,
+      )
       if (over !== null) return over
       await trx
         .insertInto('memory')

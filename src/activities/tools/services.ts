@@ -16,6 +16,7 @@ export function createToolServices(context: Pick<Context, 'config' | 'db'>): Too
           .select(['value', 'labels'])
           .where('organization_id', '=', organizationId)
           .where('key', '=', key)
+          .where('deleted_at', 'is', null)
           .executeTakeFirst()
         return row === undefined ? null : { value: JSON.parse(row.value) as Json, labels: row.labels }
       },

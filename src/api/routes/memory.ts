@@ -36,6 +36,8 @@ export const getMemory = route({
 export const putMemory = route({
   key: 'PUT /memory/{key}',
   summary: 'Keep a value, in place of the one before; without `labels` those before stay',
+  description:
+    'Everybody may add labels; taking one away needs an admin. The labels of a deleted value stay with its key.',
   tag: 'Memory',
   query: organizationQuery,
   body: z.strictObject({ value, labels: z.array(labelSlug).max(100).optional() }),
@@ -49,6 +51,7 @@ export const putMemory = route({
 export const deleteMemoryRoute = route({
   key: 'DELETE /memory/{key}',
   summary: 'Forget a value',
+  description: 'Its labels stay with the key; an admin who deletes once more forgets them too.',
   tag: 'Memory',
   query: organizationQuery,
   responses: { 204: null },

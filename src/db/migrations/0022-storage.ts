@@ -23,7 +23,7 @@ const counted: readonly CountedTable[] = [
   },
   {
     name: 'runs',
-    bytes: `1024 + octet_length(t.inputs) + coalesce(octet_length(t.result), 0) + octet_length(t.risk::text)`,
+    bytes: `1024 + octet_length(t.inputs) + octet_length(t.input_labels::text) + coalesce(octet_length(t.result), 0) + octet_length(t.risk::text)`,
   },
   {
     name: 'run_steps',
@@ -35,7 +35,7 @@ const counted: readonly CountedTable[] = [
     bytes: '128 + octet_length(t.data::text)',
     join: 'join runs o on o.id = t.run_id',
   },
-  { name: 'memory', bytes: '256 + octet_length(t.key) + octet_length(t.value)' },
+  { name: 'memory', bytes: '256 + memory_bytes(t.key, t.value, t.labels)' },
   { name: 'rules', bytes: '512 + octet_length(t.body::text)' },
   { name: 'label_rules', bytes: '512 + octet_length(t.body::text)' },
   { name: 'workflows', bytes: '512 + octet_length(t.name) + octet_length(t.description)' },
@@ -49,7 +49,7 @@ const counted: readonly CountedTable[] = [
     bytes: `512 + octet_length(t.template_name) + octet_length(t.description) + octet_length(t.tags::text)
       + coalesce(octet_length(t.reason), 0)`,
   },
-  { name: 'tool_policies', bytes: '512 + octet_length(t.tool_name)' },
+  { name: 'tool_policies', bytes: '512 + octet_length(t.tool_name) + octet_length(t.restrictions::text)' },
   { name: 'invitations', bytes: '1024' },
   { name: 'api_keys', bytes: '512 + octet_length(t.name) + octet_length(t.scopes::text)' },
   {

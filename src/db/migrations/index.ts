@@ -12,6 +12,7 @@ import { quotas } from './0010-quotas.ts'
 import { passwordGuesses } from './0011-password-guesses.ts'
 import { retention } from './0012-retention.ts'
 import { runs } from './0004-runs.ts'
+import { lastingLabels } from './0020-lasting-labels.ts'
 import { secondFactor } from './0021-second-factor.ts'
 import { storage } from './0022-storage.ts'
 
@@ -31,6 +32,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0014-proven-people', sql: provenPeople },
   { name: '0016-agent-reports', sql: agentReports },
   { name: '0017-cheaper-appends', sql: cheaperAppends },
+  { name: '0020-lasting-labels', sql: lastingLabels },
   { name: '0021-second-factor', sql: secondFactor },
   { name: '0022-storage', sql: storage },
 ]

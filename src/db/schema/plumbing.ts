@@ -64,4 +64,6 @@ export interface MemoryTable {
   labels: Generated<string[]>
   updated_at: Generated<Date>
   updated_by: string
+  /** The value is gone and its labels are kept for the next one under the key. */
+  deleted_at: Date | null
 }

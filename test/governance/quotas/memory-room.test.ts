@@ -38,6 +38,16 @@ describe('memory_mb', () => {
     ])
   })
 
+  test('labels count, and so does what a deleted value leaves', async () => {
+    const labels = ['confidential', 'pii']
+    await setMemory(engine.context, engine.caller('member'), { key: 'key', value: 1, labels })
+    expect(await used()).toBe('key'.length + 1 + 'confidential pii'.length)
+    await deleteMemory(engine.context, engine.caller('member'), 'key')
+    expect(await used()).toBe('key'.length + 'confidential pii'.length)
+    await deleteMemory(engine.context, engine.caller('admin'), 'key')
+    expect(await used()).toBe(0)
+  })
+
   test('has room again for what is replaced by less, and for what was forgotten', async () => {
     await set('a', 1024 * 1024 - 3)
     await expect(set('a', 1024 * 1024 - 2)).rejects.toMatchObject({ code: 'quota_exceeded' })
