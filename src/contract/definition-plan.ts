@@ -13,7 +13,7 @@ export function planOf(
   catalog: ToolCatalog,
   known: { inputs: JsonObject; areInputsComplete: boolean } & Pick<
     Plan,
-    'uploadedFiles' | 'builtins' | 'requesterEmail'
+    'uploadedFiles' | 'builtins' | 'requesterEmail' | 'inputLabels'
   >,
 ): Plan {
   const graph = dependencies(definition)

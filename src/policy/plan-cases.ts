@@ -4,6 +4,7 @@ import { fillInMe } from './me.ts'
 import type { Plan, PlanStep } from './plan.ts'
 import { type PlanScope, fillIn, isKnown } from './plan-values.ts'
 import { references } from './template-syntax.ts'
+import { inputSource } from './templates.ts'
 import type { TextRoom } from './text-room.ts'
 import { type Tri, maybe, no, tri, yes } from './tri.ts'
 import type { Json } from './types.ts'
@@ -72,13 +73,15 @@ function whenHolds(step: PlanStep, scope: PlanScope, budget: Budget): Tri {
   }
 }
 
-/** Dotted parameter path → ids of the steps it is built from, the same for every filling of what is unknown. */
-export function sourcesOf(step: PlanStep): ReadonlyMap<string, readonly string[]> {
-  const itemSources = stepsIn(step.forEach ?? null, [])
+type Labelled = Plan['inputLabels']
+
+/** Dotted parameter path → the steps, and the inputs with labels, it is built from; the same for every filling of what is unknown. */
+export function sourcesOf(step: PlanStep, labelled: Labelled): ReadonlyMap<string, readonly string[]> {
+  const itemSources = sourcesIn(step.forEach ?? null, [], labelled)
   const sources = new Map<string, readonly string[]>()
   const visit = (value: Json, path: string): void => {
     if (typeof value === 'string') {
-      const ids = stepsIn(value, itemSources)
+      const ids = sourcesIn(value, itemSources, labelled)
       if (ids.length > 0) sources.set(path, ids)
     } else if (typeof value === 'object' && value !== null) {
       for (const [key, each] of Object.entries(value)) visit(each, path === '' ? key : `${path}.${key}`)
@@ -88,11 +91,20 @@ export function sourcesOf(step: PlanStep): ReadonlyMap<string, readonly string[]
   return sources
 }
 
-function stepsIn(value: Json, itemSources: readonly string[]): string[] {
+/** The inputs with labels that a step refers to, anywhere. */
+export function labelledInputsOf(step: PlanStep, labelled: Labelled): string[] {
+  if (labelled === undefined || labelled.size === 0) return []
+  const places = [step.params, step.when?.value ?? null, step.when?.compare ?? null, step.forEach ?? null]
+  return sourcesIn(places, [], labelled).filter((id) => id.startsWith(inputSource('')))
+}
+
+function sourcesIn(value: Json, itemSources: readonly string[], labelled: Labelled): string[] {
   const ids = new Set<string>()
   for (const reference of references(value)) {
     if (reference.kind === 'step') ids.add(reference.stepId)
     if (reference.kind === 'item') for (const id of itemSources) ids.add(id)
+    if (reference.kind === 'input' && labelled?.has(reference.name) === true)
+      ids.add(inputSource(reference.name))
   }
   return [...ids].sort()
 }

@@ -2,7 +2,8 @@ import { Budget, BudgetExceeded, planBudget } from './budget.ts'
 import type { Builtins } from './builtins.ts'
 import type { CompiledPolicy } from './compile.ts'
 import { type Conditions, type LabelSets, type Origins, type Subject, evaluate } from './evaluate.ts'
-import { type Case, type Planned, casesOf, sourcesOf } from './plan-cases.ts'
+import { type Case, type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
+import { inputSource } from './templates.ts'
 import { TextRoom } from './text-room.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
 import { type Json, type JsonObject, type Label, type SideEffect, type Verdict, stricter } from './types.ts'
@@ -35,6 +36,8 @@ export interface Plan {
   readonly inputs: JsonObject
   /** Whether inputs that are not given are absent (a run about to start) or unknown (a preview). */
   readonly areInputsComplete: boolean
+  /** Labels that inputs carry into every step that refers to them, by name; none of a name that is not here. */
+  readonly inputLabels?: ReadonlyMap<string, readonly Label[]> | undefined
   readonly uploadedFiles?: Json | undefined
   readonly builtins?: Builtins | undefined
   /** What `me` stands for; unknown before somebody runs it. */
@@ -92,14 +95,19 @@ export interface PlanAnalysis {
  * run's own decisions decide; text beyond `mostResolvedText` is unknown. Steps are answered in the plan's order. Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan): PlanAnalysis {
-  const outputs = new Map<string, LabelSets>()
+  // By what a value is made of: a step, or an input.
+  const outputs = new Map(
+    [...(plan.inputLabels ?? [])].map(([name, labels]) => [inputSource(name), known(labels)] as const),
+  )
   const skipped = new Set<string>()
   const budget = new Budget(planBudget)
   const room = new TextRoom()
   const analyses = new Map<string, StepAnalysis>()
   for (const step of inOrder(plan.steps)) {
-    const labels = unite(step.dependsOn.map((id) => outputs.get(id) ?? anything))
-    const planned: Planned = { step, plan, labels, origins: originsOf(step, outputs), skipped, budget, room }
+    const sources = [...step.dependsOn, ...labelledInputsOf(step, plan.inputLabels)]
+    const labels = unite(sources.map((id) => outputs.get(id) ?? anything))
+    const origins = originsOf(sourcesOf(step, plan.inputLabels), outputs)
+    const planned: Planned = { step, plan, labels, origins, skipped, budget, room }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
     analyses.set(step.id, analyzeStep(policy, planned, cases))
@@ -193,11 +201,9 @@ function condition(matches: Tri, occurs: Tri): string {
   return occurs === maybe ? ', if the step runs at all' : ''
 }
 
-function originsOf(step: PlanStep, outputs: ReadonlyMap<string, LabelSets>): Origins {
+function originsOf(sources: ReturnType<typeof sourcesOf>, outputs: ReadonlyMap<string, LabelSets>): Origins {
   return new Map(
-    [...sourcesOf(step)].map(
-      ([path, ids]) => [path, unite(ids.map((id) => outputs.get(id) ?? anything))] as const,
-    ),
+    [...sources].map(([path, ids]) => [path, unite(ids.map((id) => outputs.get(id) ?? anything))] as const),
   )
 }
 
@@ -239,6 +245,11 @@ function outcomeOf(rule: Conditions, subject: Subject): Tri | null {
     if (!(error instanceof BudgetExceeded)) throw error
     return null
   }
+}
+
+function known(labels: readonly Label[]): LabelSets {
+  const set = new Set(labels)
+  return { definite: set, possible: set, isOpen: false }
 }
 
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }

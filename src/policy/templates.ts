@@ -21,6 +21,8 @@ export interface Scope {
   readonly index?: number | undefined
   /** The steps that `for_each` was built from: what `{{item}}` brings along. */
   readonly itemSources?: readonly string[] | undefined
+  /** Inputs that carry labels: what a reference to one brings along is `inputSource` of its name. */
+  readonly labelledInputs?: ReadonlyMap<string, unknown> | undefined
   readonly today: string
   readonly yesterday: string
   readonly now: string
@@ -28,7 +30,7 @@ export interface Scope {
 
 export interface Resolved {
   readonly value: Json
-  /** Dotted path in the value (`` for the value itself) → ids of the steps it was built from. */
+  /** Dotted path in the value (`` for the value itself) → the steps, and the inputs with labels, it was built from. */
   readonly sources: ReadonlyMap<string, readonly string[]>
 }
 
@@ -44,6 +46,9 @@ export function resolve(value: Json, scope: Scope): Resolved {
   const sources = new Map<string, readonly string[]>()
   return { value: resolveAt(value, '', { scope, sources, room: new TextRoom() }), sources }
 }
+
+/** How an input is named among the sources of a value; no step's id has a dot. */
+export const inputSource = (name: string): string => `input.${name}`
 
 interface Resolving {
   readonly scope: Scope
@@ -71,6 +76,8 @@ function resolveText(text: string, path: string, { scope, sources, room }: Resol
     if (typeof part === 'string') continue
     if (part.kind === 'step') from.add(part.stepId)
     if (part.kind === 'item') for (const id of scope.itemSources ?? []) from.add(id)
+    if (part.kind === 'input' && scope.labelledInputs?.has(part.name) === true)
+      from.add(inputSource(part.name))
   }
   if (from.size > 0) sources.set(path, [...from].sort())
   const [only] = parts

@@ -102,6 +102,53 @@ describe('executing', () => {
     ])
   })
 
+  test('takes labels for inputs, and an output of an earlier run as one', async () => {
+    const { body: earlier } = await execute()
+    const output = JSON.stringify({ text: 'secret' })
+    await server.context.pool.query(
+      `insert into effects (run_id, step_id, organization_id, tool, state, output) values ($1, 'read', $2, 'file_read', 'completed', $3)`,
+      [earlier.execution_id, organizationId, output],
+    )
+    await server.context.pool.query(
+      `update run_steps set status = 'completed', finished_at = now(), labels = '{internal}' where run_id = $1 and step_id = 'read'`,
+      [earlier.execution_id],
+    )
+    const path = `/workflows/${workflow}/execute?wait=0`
+    const to = { from_run: earlier.execution_id, step: 'read', path: 'text' }
+    const made = await call('member', 'POST', path, { inputs: { to }, input_labels: { to: ['pii'] } })
+    expect(made.status).toBe(202)
+    const run = await call('viewer', 'GET', `/runs/${made.body.execution_id}`)
+    expect(run.body).toMatchObject({
+      inputs: { to: 'secret' },
+      input_labels: {
+        to: [
+          { label: 'internal', from: ['input.to', `${earlier.execution_id}/read`] },
+          { label: 'pii', from: ['input.to'] },
+        ],
+      },
+    })
+    const wrong = await call('member', 'POST', path, { inputs: { to: { ...to, step: 'none' } } })
+    expect([wrong.status, wrong.body.error.details[0].path]).toEqual([422, 'inputs.to'])
+  })
+
+  test.each<[string, unknown, string]>([
+    ['a label that is no slug', { to: ['Not A Slug'] }, 'input_labels.to.0'],
+    ['labels of no list', { to: 'pii' }, 'input_labels.to'],
+    ['an input that there is not', { other: ['pii'] }, 'input_labels.other'],
+    ['too many', Object.fromEntries([...Array(11).keys()].map((n) => [`i${n}`, Array(100).fill('pii')])), 'input_labels'], // prettier-ignore
+  ])('refuses %s as `input_labels`', async (_, labels, path) => {
+    const body = { inputs: { to: 'me' }, input_labels: labels }
+    const answer = await call('member', 'POST', `/workflows/${workflow}/execute?wait=0`, body)
+    expect([answer.status, answer.body.error.details[0].path]).toEqual([422, path])
+  })
+
+  test('takes a body of 8 MiB, and no larger one', async () => {
+    const send = (length: number) =>
+      call('member', 'POST', `/workflows/${workflow}/execute?wait=0`, { inputs: { to: 'x'.repeat(length) } })
+    expect((await send(8 * 1024 * 1024 - 100)).status).toBe(202)
+    expect((await send(8 * 1024 * 1024)).status).toBe(413)
+  })
+
   test('what a rule would definitely deny is 403 up front', async () => {
     const rules = `/organizations/${organizationId}/rules`
     const rule = await call('admin', 'POST', rules, {

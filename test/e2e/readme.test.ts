@@ -45,6 +45,7 @@ test('a workflow of one’s own: saved, held, approved, receipted, verified', as
   expect(more).toEqual([
     'hello Ines 2\ninput `name` is required\nstep `look`: `{{nowhere.output.key}}`: there is no step `nowhere`',
     'large skipped, any completed\nlarge completed, any completed',
+    'internal',
     'Harlingen of 4 calls',
     'failed: step `read` ended the run: there is no such file in the shared folder; check `path`' +
       '\ncompleted\nread failed, keep completed',

@@ -5,7 +5,7 @@ import { type Plan, type PlanStep, analyzePlan } from '../../src/policy/plan.ts'
 import { fillInMe } from '../../src/policy/me.ts'
 import { conditionOn, labels, source, template, value } from './arbitraries.ts'
 import { references } from '../../src/policy/template-syntax.ts'
-import { TemplateError, resolve } from '../../src/policy/templates.ts'
+import { TemplateError, inputSource, resolve } from '../../src/policy/templates.ts'
 import {
   type Json,
   type JsonObject,
@@ -80,6 +80,8 @@ const people = ['to', 'list']
 
 interface World {
   inputs: JsonObject
+  /** Labels that inputs carry, known before the run. */
+  inputLabels: ReadonlyMap<string, Label[]>
   outputs: Json[]
   /** Labels that values bring along, for steps that say so. */
   brought: Label[]
@@ -91,6 +93,12 @@ interface World {
 
 const world: fc.Arbitrary<World> = fc.record({
   inputs: fc.record({ a: value, b: value }, { requiredKeys: [] }) as fc.Arbitrary<JsonObject>,
+  inputLabels: fc
+    .record(
+      { a: fc.subarray(labels, { maxLength: 1 }), b: fc.subarray(labels, { maxLength: 1 }) },
+      { requiredKeys: [] },
+    )
+    .map((all) => new Map(Object.entries(all))),
   outputs: fc.array(
     fc.oneof(
       value,
@@ -107,14 +115,21 @@ const world: fc.Arbitrary<World> = fc.record({
 function run(policy: ReturnType<typeof compilePolicy>, steps: readonly PlanStep[], filled: World) {
   const verdicts = new Map<string, Verdict>()
   const outputs = new Map<string, Json>()
-  const carried = new Map<string, Label[]>()
+  const carried = new Map<string, Label[]>(
+    [...filled.inputLabels].map(([name, own]) => [inputSource(name), own]),
+  )
+  const sourcesIn = (each: Json) =>
+    references(each).flatMap((reference) => {
+      if (reference.kind === 'input') return [inputSource(reference.name)]
+      return reference.kind === 'step' ? [reference.stepId] : []
+    })
   for (const [index, step] of steps.entries()) {
-    const inputLabels = unionLabels(...step.dependsOn.map((id) => carried.get(id) ?? []))
-    const itemSources = references(step.forEach ?? null).flatMap((each) =>
-      each.kind === 'step' ? [each.stepId] : [],
-    )
+    const places = [step.params, step.forEach ?? null, step.when?.value ?? null, step.when?.compare ?? null]
+    const inputLabels = unionLabels(...sourcesIn(places).map((id) => carried.get(id) ?? []))
+    const itemSources = sourcesIn(step.forEach ?? null)
     const scope = (item?: { item: Json; index: number }) => ({
       inputs: filled.inputs,
+      labelledInputs: filled.inputLabels,
       step: (id: string) => outputs.get(id),
       itemSources,
       today: '2026-01-02',
@@ -186,6 +201,7 @@ describe('the law of plan analysis', () => {
             steps,
             inputs: known === 'known' ? filled.inputs : known === 'partly' && a !== undefined ? { a } : {},
             areInputsComplete: known === 'known',
+            inputLabels: filled.inputLabels,
             requesterEmail: known === 'unknown' ? undefined : requester,
           }
           const analysis = analyzePlan(policy, analyzed)

@@ -9,6 +9,7 @@ import type { Caller } from '../../governance/identity.ts'
 import { acceptRun } from '../../governance/runs/accept.ts'
 import { cancelRun } from '../../governance/runs/cancel.ts'
 import { listRuns, readRun, type RunView } from '../../governance/runs/read.ts'
+import { labelSlug } from '../../policy/text.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
 import { accepted, ok, route, type Route } from '../route.ts'
@@ -18,6 +19,17 @@ import { waitForEnd } from '../wait.ts'
 
 const tag = 'Runs'
 
+/** Labels of all inputs together: each is named in every decision that the input takes part in. */
+const mostInputLabels = 1_000
+
+const inputLabels = z
+  .record(z.string(), z.array(labelSlug).max(100))
+  .refine(
+    (all) => Object.values(all).flat().length <= mostInputLabels,
+    `has more than ${mostInputLabels.toLocaleString('en-US')} labels`,
+  )
+  .describe('labels that inputs carry into every step that refers to them, by the name of the input')
+
 export const postExecute = route({
   key: 'POST /workflows/{id}/execute',
   summary: 'Start a run of a frozen version and wait a while for its end',
@@ -25,8 +37,16 @@ export const postExecute = route({
     '200 with the outputs once the run is over, 202 with its present status when `wait` has passed.',
   tag,
   query: z.object({ wait: wholeNumber(0, 60).default(10) }),
+  bodyLimit: 8 * 1024 * 1024,
+  bodyValues: 100_000,
   body: z.strictObject({
-    inputs: z.record(z.string(), anyJson).default({}),
+    inputs: z
+      .record(z.string(), anyJson)
+      .default({})
+      .describe(
+        '`{"from_run", "step", "path"?}` is the output of a completed step of a run that you can see, with its labels',
+      ),
+    input_labels: inputLabels.optional(),
     files: z.array(z.string()).max(0, 'there is no such file').optional(),
     time_zone: z.string().min(1).max(100).optional(),
     version: z.int().min(1).max(1_000_000_000).optional(),
@@ -37,6 +57,7 @@ export const postExecute = route({
       caller,
       workflowId: params.id,
       inputs: body.inputs as JsonObject,
+      inputLabels: body.input_labels,
       timeZone: body.time_zone,
       version: body.version,
       // With the body: the key may be used for something else once its 24 hours are over.

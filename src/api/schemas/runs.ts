@@ -69,6 +69,9 @@ const step = z.strictObject({
   approval_ids: z.array(id),
 })
 
+const labelSources = z
+  .array(z.strictObject({ label: z.string(), from: z.array(z.string()) }))
+  .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
 const outputs = z.record(z.string(), anyJson)
 
 /** A run (contract section 4). */
@@ -79,6 +82,9 @@ export const run = z
     workflow_version: z.int().nullable(),
     waiting_for: z.array(waiting),
     inputs: z.record(z.string(), anyJson),
+    input_labels: z
+      .record(z.string(), labelSources)
+      .describe('labels that inputs carry; an input without any is not in it'),
     outputs,
     result: anyJson,
     steps: z.array(step),
@@ -115,7 +121,7 @@ const decision = z.strictObject({
   reason: z.string(),
   explanation: z.string(),
   labels,
-  label_sources: z.array(z.strictObject({ label: z.string(), from: z.array(z.string()) })),
+  label_sources: labelSources,
   params_hash: z.string(),
   approval: z.strictObject({ id, status: approvalStatus, votes: z.array(vote) }).nullable(),
   executed_at: time.nullable(),

@@ -26,6 +26,9 @@ export interface LabelSource {
   from: string[]
 }
 
+/** By input: each label that it carries, and where it comes from. An input without labels is not in it. */
+export type InputLabels = Readonly<Record<string, readonly LabelSource[]>>
+
 export interface RunsTable {
   id: string
   organization_id: string
@@ -42,6 +45,7 @@ export interface RunsTable {
   idempotency_key: string | null
   /** JSON text. */
   inputs: string
+  input_labels: DefaultJson<InputLabels>
   input_hash: string
   time_zone: string
   /** JSON text of the definition's `result`, resolved. */

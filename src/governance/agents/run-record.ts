@@ -53,6 +53,7 @@ export async function readSessionRun(
     })),
     requested_by: session.user_id,
     inputs: {},
+    input_labels: {},
     outputs: {},
     result: null,
     steps: [],

@@ -1,15 +1,14 @@
 import type { Kysely } from 'kysely'
 import { newId } from '../../contract/ids.ts'
 import { interpreterVersion } from '../../contract/messages.ts'
-import { checkInputs, planOf } from '../../contract/definition.ts'
+import { planOf } from '../../contract/definition.ts'
 import { getTool } from '../../catalog/index.ts'
 import type { Context } from '../../context.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
-import { headline } from '../../policy/issues.ts'
 import { analyzePlan, type PlanAnalysis } from '../../policy/plan.ts'
 import { builtins } from '../../policy/templates.ts'
-import type { JsonObject } from '../../policy/types.ts'
+import { unionLabels, type Label } from '../../policy/types.ts'
 import { hashOf } from '../canonical.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { violates } from '../database-errors.ts'
@@ -18,15 +17,16 @@ import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { waitsForSlot } from '../quotas/slots.ts'
 import { exceededEntry, quotaExceeded, roomForRun, type Exceeded } from '../quotas/run-quota.ts'
+import { covers } from '../scopes.ts'
 import { gateOf, type RunGate } from './gate.ts'
 import { approvalsOver, storageOver } from '../quotas/storage.ts'
+import { givenInputs, refuseReferences, type GivenInputs, type InputsOfRequest } from './given-inputs.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
 import { runAs } from '../standing.ts'
 
-export interface AcceptRequest {
+export interface AcceptRequest extends InputsOfRequest {
   readonly caller: Caller
   readonly workflowId: string
-  readonly inputs: JsonObject
   /** IANA name; default UTC. */
   readonly timeZone?: string | undefined
   /** Default: the current version. */
@@ -37,7 +37,10 @@ export interface AcceptRequest {
   readonly once?: Once | null | undefined
 }
 
-interface Prepared extends AcceptRequest {
+interface Prepared extends Omit<AcceptRequest, keyof InputsOfRequest>, GivenInputs {
+  /** `inputs` as JSON and the hash of `given`: of up to 8 MiB, so made before the lock and once. */
+  readonly inputsText: string
+  readonly inputHash: string
   readonly runId: string
   readonly versionNumber: number
   readonly frozen: FrozenVersion
@@ -62,16 +65,23 @@ export async function acceptRun(context: Context, request: AcceptRequest): Promi
   if (workflow === undefined) throw notFound('workflow', request.workflowId)
   const versionNumber = request.version ?? workflow.current_version
   const frozen = await readVersion(context.db, request.workflowId, versionNumber)
+  const given = await givenInputs(context, caller, frozen, request)
   const prepared: Prepared = {
     ...request,
+    ...given,
+    inputsText: JSON.stringify(given.inputs),
+    inputHash: hashOf(given.given),
     runId: newId('run'),
     versionNumber,
     frozen,
-    inputs: validInputs(frozen, request.inputs),
     timeZone: validTimeZone(request.timeZone ?? 'UTC'),
   }
   try {
-    const denied = await runAs(context, caller, 'run.accept', (tx) => acceptUnderLock(context, tx, prepared))
+    const denied = await runAs(context, caller, 'run.accept', async (tx, now) => {
+      if (prepared.refersToRuns && !covers((await now()).scopes, 'runs:read'))
+        refuseReferences(prepared.given)
+      return acceptUnderLock(context, tx, prepared)
+    })
     if (denied !== null) throw denied
     return { runId: prepared.runId }
   } catch (error) {
@@ -79,12 +89,6 @@ export async function acceptRun(context: Context, request: AcceptRequest): Promi
       return { runId: await earlierRun(context, prepared) }
     throw error
   }
-}
-
-function validInputs(frozen: FrozenVersion, inputs: JsonObject): JsonObject {
-  const checked = checkInputs(frozen.definition, inputs)
-  if ('inputs' in checked) return checked.inputs
-  throw new DomainError('validation_error', headline('the inputs do not fit the workflow', checked), checked)
 }
 
 function validTimeZone(timeZone: string): string {
@@ -102,7 +106,7 @@ async function acceptUnderLock(
   request: Prepared,
 ): Promise<DomainError | null> {
   const room = await roomForRun(tx)
-  const over = room.refused ?? storageOver(tx, JSON.stringify(request.inputs).length)
+  const over = room.refused ?? storageOver(tx, request.inputsText.length)
   if (over !== null) return overQuota(tx, request, over)
   const plan = planOf(
     request.frozen.definition,
@@ -110,6 +114,9 @@ async function acceptUnderLock(
     {
       inputs: request.inputs,
       areInputsComplete: true,
+      inputLabels: new Map(
+        Object.entries(request.labels).map(([name, sources]) => [name, sources.map(({ label }) => label)]),
+      ),
       builtins: builtins(tx.now, request.timeZone),
       requesterEmail: request.caller.email,
     },
@@ -140,7 +147,7 @@ async function acceptUnderLock(
     workflowId: request.workflowId,
     runId: request.runId,
     metadata: {
-      input_hash: hashOf(request.inputs),
+      input_hash: request.inputHash,
       workflow_version: request.versionNumber,
       risk: risk.level,
       risk_reasons: [...risk.reasons],
@@ -160,7 +167,7 @@ function refuse(tx: ChainTx, request: Prepared, analysis: PlanAnalysis): DomainE
     status: 'denied',
     actor: actorOf(request.caller),
     workflowId: request.workflowId,
-    metadata: { step_id: stepId, rule_name: ruleName, input_hash: hashOf(request.inputs) },
+    metadata: { step_id: stepId, rule_name: ruleName, input_hash: request.inputHash },
   })
   const denied = `denied by \`${ruleName}\``
   const why = by?.lacksApprovals === true ? `; ${approvalsOff}` : ''
@@ -190,8 +197,9 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     requester_email: request.caller.email,
     api_key_id: request.caller.keyId,
     idempotency_key: request.idempotencyKey ?? null,
-    inputs: JSON.stringify(request.inputs),
-    input_hash: hashOf(request.inputs),
+    inputs: request.inputsText,
+    input_labels: JSON.stringify(request.labels),
+    input_hash: request.inputHash,
     time_zone: request.timeZone,
     risk: JSON.stringify(gate.risk),
     created_at: tx.now,
@@ -206,6 +214,10 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
   void tx.send(trx.insertInto('run_steps').values(steps))
 }
 
+/** Every label that its inputs carry. */
+const labelsOf = ({ labels }: Prepared): Label[] =>
+  unionLabels(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
+
 function createRunApproval(context: Context, tx: ChainTx, request: Prepared, risk: Risk): void {
   const id = newId('approval')
   tx.expects({ approvals: 1 })
@@ -217,8 +229,8 @@ function createRunApproval(context: Context, tx: ChainTx, request: Prepared, ris
     status: 'pending',
     run_id: request.runId,
     workflow_id: request.workflowId,
-    params_hash: hashOf(request.inputs),
-    labels: [],
+    params_hash: request.refersToRuns ? hashOf(request.inputs) : request.inputHash,
+    labels: labelsOf(request),
     risk: JSON.stringify(risk),
     requested_by: request.caller.userId,
     approver: 'admin',

@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
+import type { LabelSource } from '../../db/schema/runs.ts'
 import { builtins } from '../../policy/templates.ts'
 import type { Builtins } from '../../policy/builtins.ts'
 import type { JsonObject } from '../../policy/types.ts'
@@ -15,6 +16,7 @@ export interface FixedRun {
   /** The requester's address when the run was accepted: what `me` stands for, however long the run takes. */
   readonly requesterEmail: string
   readonly inputs: JsonObject
+  readonly inputLabels: ReadonlyMap<string, readonly LabelSource[]>
   /** `today`, `yesterday` and `now`, fixed at run start in the run's time zone (contract section 3). */
   readonly builtins: Builtins
 }
@@ -27,8 +29,8 @@ export class UnknownRun extends Error {
   }
 }
 
-/** 16 MiB of them: some thousand with small inputs, and inputs of more than 4 MiB are read again each time. */
-const cache = new Recent<FixedRun>(16 * 1024 * 1024)
+/** 64 MiB of them: some thousand with small inputs. Inputs of more than 16 MiB in memory are read again each time. */
+const cache = new Recent<FixedRun>(64 * 1024 * 1024)
 
 /** Cached: none of it changes. Throws UnknownRun. */
 export async function readFixedRun(db: Kysely<Database>, runId: string): Promise<FixedRun> {
@@ -44,6 +46,7 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
       'requested_by',
       'requester_email',
       'inputs',
+      'input_labels',
       'time_zone',
       'created_at',
     ])
@@ -58,6 +61,7 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
     requestedBy: row.requested_by,
     requesterEmail: row.requester_email,
     inputs: JSON.parse(row.inputs) as JsonObject,
+    inputLabels: new Map(Object.entries(row.input_labels)),
     builtins: builtins(row.created_at, row.time_zone),
   }
   cache.set(runId, run, heapBytes(run))

@@ -21,7 +21,7 @@ export interface Frame {
   readonly step: WorkflowStep
   readonly tool: ToolDeclaration | undefined
   readonly scope: Scope
-  /** Labels of the call's inputs: of every step it depends on or references. */
+  /** Labels of the call's inputs: of every step it depends on, and of every step and run input it references. */
   readonly labels: Label[]
   readonly labelSources: LabelSource[]
   readonly labelsOf: (stepId: string) => readonly Label[]
@@ -46,6 +46,7 @@ export async function readFrame(context: Context, key: EffectKey): Promise<Frame
   const now = await readNow(context, key, dependsOn)
   const ended = now.state !== null && isOutcome(now.state)
   const labels = ended ? new Map<string, Label[]>() : labelsOf(definition, dependsOn, now.dependencies ?? [])
+  for (const [source, own] of ended ? [] : labelsOfInputs(run, step)) labels.set(source, own)
   const wanted = ended ? [] : referenced(step).filter((id) => dependsOn.includes(id))
   const outputs = await readOutputs(context.db, key.runId, wanted)
   return {
@@ -54,7 +55,12 @@ export async function readFrame(context: Context, key: EffectKey): Promise<Frame
     definition,
     step,
     tool: getTool(step.tool),
-    scope: { inputs: run.inputs, ...run.builtins, step: (id) => outputs.get(id) },
+    scope: {
+      inputs: run.inputs,
+      labelledInputs: run.inputLabels,
+      ...run.builtins,
+      step: (id) => outputs.get(id),
+    },
     labels: unionLabels(...labels.values()),
     labelSources: sourcesOf(labels),
     labelsOf: (id) => labels.get(id) ?? [],
@@ -94,6 +100,18 @@ function labelsOf(
   const open = dependsOn.filter((id) => !ended.has(id) || stopsTheRun(definition, found, id))
   if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
   return new Map(dependsOn.map((id) => [id, ended.get(id) ?? []]))
+}
+
+/** By source: the labels of every input that the step refers to, which a referred run's step may have brought. */
+function labelsOfInputs(run: FixedRun, step: WorkflowStep): Map<string, Label[]> {
+  const labels = new Map<string, Label[]>()
+  const names = stepReferences(step).flatMap(({ reference }) =>
+    reference.kind === 'input' ? [reference.name] : [],
+  )
+  for (const { label, from } of [...new Set(names)].flatMap((name) => run.inputLabels.get(name) ?? [])) {
+    for (const source of from) labels.set(source, unionLabels(labels.get(source) ?? [], [label]))
+  }
+  return labels
 }
 
 /** By the frozen version, whatever the workflow says: a step that ends badly lets nothing after it run. */

@@ -1,7 +1,7 @@
 import { sql, type Selectable } from 'kysely'
 import type { Context } from '../../context.ts'
 import type { EffectState, RunStatus, StepStatus } from '../../contract/status.ts'
-import type { Risk, RunsTable, RunStepsTable, StepError } from '../../db/schema/runs.ts'
+import type { InputLabels, Risk, RunsTable, RunStepsTable, StepError } from '../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../policy/types.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
@@ -18,6 +18,7 @@ export interface RunView {
   readonly waiting_for: readonly WaitingView[]
   readonly requested_by: string
   readonly inputs: JsonObject
+  readonly input_labels: InputLabels
   readonly outputs: { readonly [stepId: string]: Json }
   readonly result: Json
   readonly steps: readonly StepView[]
@@ -89,6 +90,7 @@ export async function readRun(
     ...head(run),
     waiting_for: approvals.filter((each) => each.status === 'pending').map(waiting),
     inputs: JSON.parse(run.inputs) as JsonObject,
+    input_labels: run.input_labels,
     outputs: outputsByStep(steps, outputs),
     result: run.result === null ? null : (JSON.parse(run.result) as Json),
     steps: steps.map((step) => ({
@@ -108,7 +110,10 @@ export async function readRun(
   }
 }
 
-export type RunHead = Omit<RunView, 'waiting_for' | 'inputs' | 'outputs' | 'result' | 'steps'>
+export type RunHead = Omit<
+  RunView,
+  'waiting_for' | 'inputs' | 'input_labels' | 'outputs' | 'result' | 'steps'
+>
 
 function head(run: Selectable<RunsTable>): RunHead {
   return {
