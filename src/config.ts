@@ -27,6 +27,7 @@ const environment = z.object({
   TLS_CERT_FILE: z.string().optional(),
   TLS_KEY_FILE: z.string().optional(),
   DATA_ENCRYPTION_KEY: z.string().min(1),
+  DATA_ENCRYPTION_KEY_OLD: z.string().optional(),
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default('Countersign <countersign@localhost>'),
   FILE_ROOT: z.string().default('samples'),
@@ -73,7 +74,8 @@ export interface Config {
   }
   /** Where the API's metrics are served; null: nowhere. */
   readonly metrics: { readonly host: string; readonly port: number } | null
-  readonly encryptionKey: Buffer
+  /** The installation's key, then those that it had before. 32 bytes each. */
+  readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
   /** Signs cookies and mailed tokens and seals second factors; the same in every process. */
   readonly sessionSecret: string
   readonly tools: { readonly fileRoot: string; readonly smtpUrl: string | null; readonly mailFrom: string }
@@ -107,9 +109,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const unfit = unfitForProduction(e)
   if (e.APP_ENV === 'production' && unfit.length > 0)
     throw new Error(`not started in production: ${unfit.join('; ')}`)
-  const encryptionKey = Buffer.from(e.DATA_ENCRYPTION_KEY, 'base64')
-  if (encryptionKey.length !== 32)
-    throw new Error('DATA_ENCRYPTION_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
+  const encryptionKey = keyIn('DATA_ENCRYPTION_KEY', e.DATA_ENCRYPTION_KEY)
+  const oldKeys = (e.DATA_ENCRYPTION_KEY_OLD ?? '').split(',').filter((part) => part.trim() !== '')
   const tls = tlsFiles(e)
   return {
     env: e.APP_ENV,
@@ -134,7 +135,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       trustedProxies: e.TRUSTED_PROXY_HOSTS,
     },
     metrics: e.METRICS_PORT === undefined ? null : { host: e.METRICS_HOST ?? e.HOST, port: e.METRICS_PORT },
-    encryptionKey,
+    encryptionKeys: [encryptionKey, ...oldKeys.map((text) => keyIn('DATA_ENCRYPTION_KEY_OLD', text))],
     sessionSecret: e.SESSION_SECRET_KEY ?? derivedSecret(encryptionKey),
     tools: { fileRoot: e.FILE_ROOT, smtpUrl: e.SMTP_URL ?? null, mailFrom: e.MAIL_FROM },
     logFolder: e.LOG_DIR ?? null,
@@ -144,6 +145,12 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     heartbeatTimeoutSeconds: e.HEARTBEAT_TIMEOUT_SECONDS,
     reconcileSeconds: e.RECONCILE_SECONDS,
   }
+}
+
+function keyIn(name: string, text: string): Buffer {
+  const key = Buffer.from(text, 'base64')
+  if (key.length !== 32) throw new Error(`${name} must be 32 bytes in base64 (openssl rand -base64 32)`)
+  return key
 }
 
 /** For installations that set none: of the key that all their processes share, so that all take each other's cookies. */

@@ -7,7 +7,7 @@ import type { Database } from './db/schema/index.ts'
 import { createCombiner, type Combiner } from './governance/combiner.ts'
 import { createNotifier, type Notifier } from './governance/notifier.ts'
 import { createRates, type Rates } from './governance/rates/rates.ts'
-import { createSealer, type Sealer } from './governance/seal.ts'
+import { createSealer, type Sealer } from './governance/sealing/sealer.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 
@@ -59,7 +59,7 @@ export function createContext(
     pool,
     db,
     notifier,
-    sealer: createSealer(config.encryptionKey),
+    sealer: createSealer({ db, installationKeys: config.encryptionKeys, log }),
     rates: createRates(db),
     metrics: createMetrics(kind),
     combiner: createCombiner({

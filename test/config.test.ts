@@ -15,7 +15,7 @@ describe('readConfig', () => {
     const config = readConfig(least)
     expect(config).toMatchObject({ env: 'development', http: { port: 8080, docs: true } })
     expect(config.runApprovalSeconds).toBe(604_800)
-    expect(config.encryptionKey).toEqual(Buffer.alloc(32, 7))
+    expect(config.encryptionKeys).toEqual([Buffer.alloc(32, 7)])
   })
 
   test('takes a certificate and its key together or not at all; links follow', () => {
@@ -31,7 +31,7 @@ describe('readConfig', () => {
     const { sessionSecret } = readConfig(least)
     expect(sessionSecret.length).toBeGreaterThanOrEqual(32)
     expect(readConfig(least).sessionSecret).toBe(sessionSecret)
-    expect(sessionSecret).not.toContain(readConfig(least).encryptionKey.toString('base64url'))
+    expect(sessionSecret).not.toContain(readConfig(least).encryptionKeys[0].toString('base64url'))
     expect(readConfig(production).sessionSecret).toBe('s'.repeat(32))
   })
 

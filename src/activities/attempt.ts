@@ -12,6 +12,8 @@ import { callOf, type StepOp, type StepVerdict } from '../governance/runs/effect
 import type { Frame } from '../governance/runs/frame.ts'
 import { effectId } from '../governance/runs/ledger.ts'
 import { markSent, recordOutcomes, recordWithWrite, type OutcomeOp } from '../governance/runs/outcome.ts'
+import { outputPlace } from '../governance/sealing/places.ts'
+import { sealText } from '../governance/sealing/sealer.ts'
 import { unionLabels } from '../policy/types.ts'
 import { answer } from './answers.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
@@ -48,10 +50,11 @@ export async function runAttempt(
   const ended = await control.run(body)
   // Decided anew before anything was done, and recorded by that.
   if ('refused' in ended) return answer(ended.refused, attempt.activity)
+  const result = await sealed(attempt, ended.result)
   const outcome = (): OutcomeOp => ({
     key: attempt.op.key,
     attempt: control.attempt,
-    result: ended.result,
+    result,
     durationMs: Date.now() - startedAt,
   })
   for (;;) {
@@ -75,8 +78,12 @@ function conclude({ activity }: Attempt, state: EffectState): StepDone {
   return answer({ go: false, state, reason: state }, activity)
 }
 
+type Completed = Extract<OutcomeOp['result'], { state: 'completed' }>
+
 interface Ended {
-  readonly result: OutcomeOp['result']
+  /** Of a completed body with its output's JSON text. */
+  readonly result:
+    Exclude<OutcomeOp['result'], Completed> | (Omit<Completed, 'output'> & { readonly output: string })
   readonly commit?: ToolResult['commit']
 }
 
@@ -252,15 +259,32 @@ function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: () => bo
 }
 
 /** The outcome is known: an outage of the database must not turn it into an unknown one without a fight. */
-async function save(
+function save(
   control: Control,
   op: OutcomeOp,
   commit: ToolResult['commit'],
 ): Promise<EffectState | 'changed'> {
+  return throughOutages(() =>
+    commit === undefined ? control.record(op) : control.recordWithWrite(op, commit),
+  )
+}
+
+/** The outcome as it is saved: its output is sealed before any lock is taken. */
+async function sealed({ context, op }: Attempt, result: Ended['result']): Promise<OutcomeOp['result']> {
+  if (result.state !== 'completed') return result
+  const { output } = result
+  return {
+    ...result,
+    output: await throughOutages(() => sealText(context.sealer, outputPlace(op.key), output)),
+  }
+}
+
+/** Tries again while the database is away, for as long as an outcome is tried to be saved. */
+async function throughOutages<T>(work: () => Promise<T>): Promise<T> {
   const deadline = Date.now() + saveOutcomeMilliseconds
   for (;;) {
     try {
-      return await (commit === undefined ? control.record(op) : control.recordWithWrite(op, commit))
+      return await work()
     } catch (error) {
       const isAway =
         isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')

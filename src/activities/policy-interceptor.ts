@@ -8,7 +8,7 @@ import { DomainError } from '../governance/errors.ts'
 import { decideSteps, type StepOp } from '../governance/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/unexpected.ts'
 import { readFixedRun, UnknownRun } from '../governance/runs/fixed-run.ts'
-import { UnsealError } from '../governance/seal.ts'
+import { UnsealError } from '../governance/sealing/format.ts'
 import { NotReady, readFrame, type Frame } from '../governance/runs/frame.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import { answer } from './answers.ts'
@@ -51,7 +51,7 @@ async function engine(
     const runId = typeof first === 'object' ? first.runId : first
     if (activity.info.workflowExecution?.workflowId !== runId)
       throw refused('the call is of another workflow')
-    await readFixedRun(context.db, String(runId))
+    await readFixedRun(context, String(runId))
     return await next(input)
   } catch (error) {
     throw await toFailure(context, activity, error)
@@ -67,7 +67,7 @@ async function governed(
   const beat = setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
   try {
     const { frame, tool } = await admit(context, activity, input.args[0])
-    const op = prepared(context, frame, tool)
+    const op = await prepared(context, frame, tool)
     const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
     if (!verdict.go) return answer(verdict, activity)
     return await runAttempt({ context, activity, frame, tool, op, verdict }, (call) =>
@@ -80,11 +80,12 @@ async function governed(
   }
 }
 
-/** Preparing asks nobody: what throws here would throw at every attempt, so the call fails. */
-function prepared(context: Context, frame: Frame, tool: ToolDeclaration): StepOp {
+/** Preparing asks nobody but for keys: what else throws here would throw at every attempt, so the call fails. */
+async function prepared(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
   try {
-    return prepareCall(context, frame, tool)
+    return await prepareCall(context, frame, tool)
   } catch (error) {
+    if (isOutage(error)) throw error
     const { runId, stepId } = frame.key
     // The text of any other error could hold a value.
     context.log.error(

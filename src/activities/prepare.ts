@@ -21,9 +21,9 @@ import { executors } from './tools/index.ts'
  * Makes a call ready to be decided: `when` evaluated, templates resolved once and sealed. Later attempts open the same
  * bytes; the approval and every attempt use them. What cannot be called becomes the operation's `problem`.
  */
-export function prepareCall(context: Context, frame: Frame, tool: ToolDeclaration): StepOp {
+export async function prepareCall(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
   if (frame.sealed !== null) {
-    const stored = openParams(context.sealer, frame.key, frame.sealed)
+    const stored = await openParams(context.sealer, frame.key, frame.sealed)
     return operation(context, frame, tool, stored, frame.sealed, true, null)
   }
   let wanted = true
@@ -39,7 +39,7 @@ export function prepareCall(context: Context, frame: Frame, tool: ToolDeclaratio
   if (wanted) problem ??= whyNotCallable(tool, effectiveParams(tool, stored.params, frame.run.requesterEmail))
   // What cannot be called is not kept: it may be there only to fill a disk.
   if (problem !== null) stored = nothing
-  const sealed = sealParams(context.sealer, frame.key, stored)
+  const sealed = await sealParams(context.sealer, frame.key, stored)
   return operation(context, frame, tool, stored, sealed, wanted, problem)
 }
 
@@ -70,14 +70,14 @@ function operation(
 const nothing: SealedParams = { params: {}, paramLabels: [] }
 
 /** For a call that could not even be prepared; its outcome is `failed`. */
-export function brokenCall(context: Context, frame: Frame, tool: ToolDeclaration): StepOp {
+export async function brokenCall(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
   const problem = { code: 'not_prepared', message: 'the parameters could not be prepared or opened' }
   return operation(
     context,
     frame,
     tool,
     nothing,
-    sealParams(context.sealer, frame.key, nothing),
+    await sealParams(context.sealer, frame.key, nothing),
     true,
     problem,
   )

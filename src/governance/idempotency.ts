@@ -2,19 +2,13 @@ import { sql, type Transaction } from 'kysely'
 import type { Context } from '../context.ts'
 import type { Database } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
+import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
 
 /**
  * Names one use of an `Idempotency-Key`: the same text of another API key, route or organization is another one. Of
  * another API key of the same person too: it may be narrower, and would be handed what it could not have asked for.
  */
-export interface KeyUse {
-  /** Empty for a call about the caller alone. */
-  readonly organizationId: string
-  readonly userId: string
-  readonly apiKeyId: string
-  /** The route and what its path names, e.g. `POST /workflows/{id}/execute {"id":"wf_…"}`. */
-  readonly route: string
-  readonly key: string
+export interface KeyUse extends IdempotencyUse {
   /** Over the body. */
   readonly bodyHash: string
 }
@@ -93,7 +87,7 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
          or (k.response_status is null and k.locked_until < clock_timestamp() and k.body_hash = excluded.body_hash)
     returning created_at::text as token, acted, made`.execute(context.db)
   const [mine] = rows
-  if (mine !== undefined) return { claim: claimOf(context, use, mine) }
+  if (mine !== undefined) return { claim: await claimOf(context, use, mine) }
 
   const row = await context.db
     .selectFrom('idempotency_keys')
@@ -110,7 +104,8 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
       'this `Idempotency-Key` was used with another body: take a new one',
     )
   if (row === undefined || row.response_status === null) throw inProgress()
-  return { replay: { status: row.response_status, body: unseal(context, use, 'answer', row.response_body) } }
+  const body = await unseal(context, use, 'answer', row.response_body)
+  return { replay: { status: row.response_status, body } }
 }
 
 const inProgress = (): DomainError =>
@@ -127,15 +122,15 @@ export async function forgetOldKeys(context: Context): Promise<void> {
   )
 }
 
-function claimOf(
+async function claimOf(
   context: Context,
   use: KeyUse,
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
-): Claim {
+): Promise<Claim> {
   // Whoever takes the key over sets a new `created_at`: it tells whether the row is still ours.
   const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId}
     and api_key_id = ${use.apiKeyId} and route = ${use.route} and key = ${use.key} and created_at = ${row.token}::timestamptz`
-  const made = unseal(context, use, 'made', row.made)
+  const made = await unseal(context, use, 'made', row.made)
   let isRenewing = false
   const renewal = setInterval(() => {
     // A database that is slow to answer must not get a second question on top.
@@ -151,7 +146,7 @@ function claimOf(
     acted: row.acted,
     made: made === null ? undefined : JSON.parse(made),
     async markActed(trx, what) {
-      const sealed = what === undefined ? null : seal(context, use, 'made', JSON.stringify(what))
+      const sealed = what === undefined ? null : await seal(context, use, 'made', JSON.stringify(what))
       const { numAffectedRows } = await sql`
         update idempotency_keys set acted = true, made = ${sealed} where ${ours}`.execute(trx)
       if (numAffectedRows !== 1n) throw inProgress()
@@ -165,10 +160,9 @@ function claimOf(
         )
         if (numAffectedRows === 1n) return
       }
+      const sealed = await seal(context, use, 'answer', answer.body)
       await sql`update idempotency_keys set locked_until = null, response_status = ${answer.status},
-        response_body = ${seal(context, use, 'answer', answer.body)}, made = null where ${ours}`.execute(
-        context.db,
-      )
+        response_body = ${sealed}, made = null where ${ours}`.execute(context.db)
     },
     async release() {
       clearInterval(renewal)
@@ -181,18 +175,23 @@ function claimOf(
 }
 
 /** Answers hold outputs, and once a new API key: at rest they are sealed, bound to their row and column. */
-function seal(context: Context, use: KeyUse, column: 'answer' | 'made', text: string | null): string | null {
-  return text === null ? null : context.sealer.seal(placeOf(use, column), text).toString('base64')
+async function seal(
+  context: Context,
+  use: KeyUse,
+  column: 'answer' | 'made',
+  text: string | null,
+): Promise<string | null> {
+  if (text === null) return null
+  return (await context.sealer.seal(idempotencyPlace(use, column), text)).toString('base64')
 }
 
-function unseal(
+async function unseal(
   context: Context,
   use: KeyUse,
   column: 'answer' | 'made',
   sealed: string | null,
-): string | null {
-  return sealed === null ? null : context.sealer.open(placeOf(use, column), Buffer.from(sealed, 'base64'))
+): Promise<string | null> {
+  return sealed === null
+    ? null
+    : context.sealer.open(idempotencyPlace(use, column), Buffer.from(sealed, 'base64'))
 }
-
-const placeOf = (use: KeyUse, column: string): string =>
-  JSON.stringify(['idempotency', use.organizationId, use.userId, use.apiKeyId, use.route, use.key, column])

@@ -1,17 +1,7 @@
 import type { Context } from '../context.ts'
 import { isConnectionError } from './database-errors.ts'
 
-const place = 'installation'
-const probe = 'countersign'
 const retryMilliseconds = 1_000
-
-/** Another key than the one this database's parameters are sealed with. */
-export class WrongKey extends Error {
-  override readonly name = 'WrongKey'
-  constructor() {
-    super('DATA_ENCRYPTION_KEY is not the key that this database was sealed with: set that one')
-  }
-}
 
 /** A database that the service cannot work with until somebody changes it. */
 export class UnfitDatabase extends Error {
@@ -48,36 +38,18 @@ function unfit(error: unknown, role: string): unknown {
 }
 
 /**
- * Whether this process can open what others sealed; the first one ever leaves the probe. Waits for a database that is
- * away. Throws WrongKey, or UnfitDatabase where login, role, rights or tables are not as they must be: such a process
+ * Whether this process can open what others sealed; the first one ever makes the first data key. Waits for a database
+ * that is away. Throws WrongKey, or UnfitDatabase where login, role, rights or tables are not as they must be: such a process
  * would fail every call it touches, and must not run.
  */
 export async function checkInstallation(context: Context): Promise<void> {
   for (;;) {
     try {
-      await check(context)
+      await context.sealer.check()
       return
     } catch (error) {
       if (!isConnectionError(error)) throw unfit(error, context.config.database.appRole)
       await new Promise((resolve) => setTimeout(resolve, retryMilliseconds))
     }
   }
-}
-
-async function check(context: Context): Promise<void> {
-  await context.db
-    .insertInto('installation')
-    .values({ key_probe: context.sealer.seal(place, probe) })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute()
-  const { key_probe: sealed } = await context.db
-    .selectFrom('installation')
-    .select('key_probe')
-    .executeTakeFirstOrThrow()
-  try {
-    if (context.sealer.open(place, sealed) === probe) return
-  } catch {
-    // Not ours to open: told below.
-  }
-  throw new WrongKey()
 }

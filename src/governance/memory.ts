@@ -7,6 +7,8 @@ import { actorOf, type Caller } from './identity.ts'
 import { memoryOver } from './quotas/memory-room.ts'
 import { growAs } from './quotas/storage.ts'
 import { hasRole } from './scopes.ts'
+import { memoryPlace } from './sealing/places.ts'
+import { openKept, type Kept } from './sealing/sealer.ts'
 import { runAs } from './standing.ts'
 
 /** A remembered value with the labels that stay with it (contract section 8). */
@@ -20,14 +22,25 @@ export interface MemoryView {
 export async function readMemory(context: Context, organizationId: string, key: string): Promise<MemoryView> {
   const row = await context.db
     .selectFrom('memory')
-    .select(['key', 'value', 'labels', 'updated_at'])
+    .select(['key', 'value as plain', 'value_sealed as sealed', 'labels', 'updated_at'])
     .where('organization_id', '=', organizationId)
     .where('key', '=', key)
     .where('deleted_at', 'is', null)
     .executeTakeFirst()
   if (row === undefined) throw notFound('value', key)
-  const value = JSON.parse(row.value) as Json
+  const value = await openMemory(context, organizationId, key, row)
   return { key: row.key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
+}
+
+/** The value that a row of `memory` holds. Throws UnsealError. */
+export async function openMemory(
+  context: Pick<Context, 'sealer'>,
+  organizationId: string,
+  key: string,
+  kept: Kept,
+): Promise<Json> {
+  const text = await openKept(context.sealer, memoryPlace(organizationId, key), kept)
+  return JSON.parse(text ?? 'null') as Json
 }
 
 /**
@@ -42,6 +55,7 @@ export async function setMemory(
 ): Promise<MemoryView> {
   const text = JSON.stringify(entry.value)
   const { key } = entry
+  const sealed = await context.sealer.seal(memoryPlace(caller.organizationId, key), text)
   const labelsBefore = async (tx: ChainTx) => (await keptUnder(tx, key))?.labels ?? []
   return growAs(context, caller, 'org.change', {
     action: 'set',
@@ -55,7 +69,14 @@ export async function setMemory(
       const labels = entry.labels === null ? before : unionLabels(entry.labels)
       const lost = before.filter((label) => !labels.includes(label))
       if (lost.length > 0) requireRemover((await now()).role, lost)
-      const row = { value: text, labels, updated_at: tx.now, updated_by: caller.userId, deleted_at: null }
+      const row = {
+        value: null,
+        value_sealed: sealed,
+        labels,
+        updated_at: tx.now,
+        updated_by: caller.userId,
+        deleted_at: null,
+      }
       await tx.trx
         .insertInto('memory')
         .values({ organization_id: caller.organizationId, key, ...row })
@@ -122,7 +143,13 @@ const forget = (tx: ChainTx, key: string) =>
 const forgetValue = (tx: ChainTx, caller: Caller, key: string) =>
   tx.trx
     .updateTable('memory')
-    .set({ value: '', deleted_at: tx.now, updated_at: tx.now, updated_by: caller.userId })
+    .set({
+      value: null,
+      value_sealed: null,
+      deleted_at: tx.now,
+      updated_at: tx.now,
+      updated_by: caller.userId,
+    })
     .where('organization_id', '=', tx.organizationId)
     .where('key', '=', key)
     .execute()

@@ -48,7 +48,7 @@ async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigi
 function removeBatch(context: Context, days: number): Promise<number> {
   return context.db.transaction().execute(async (trx) => {
     const { rows } = await sql<{ id: string }>`
-      update runs set inputs = '{}', result = null, stored_bytes = 0, idempotency_key = null,
+      update runs set inputs = null, inputs_sealed = null, result = null, result_sealed = null, stored_bytes = 0, idempotency_key = null,
         data_removed_at = clock_timestamp()
       where id in (select id from runs
                    where data_removed_at is null and finished_at < clock_timestamp() - ${days}::float8 * interval '1 day'
@@ -56,7 +56,9 @@ function removeBatch(context: Context, days: number): Promise<number> {
       returning id`.execute(trx)
     const ids = rows.map((row) => row.id)
     if (ids.length === 0) return 0
-    await sql`update effects set params_sealed = null, output = null where run_id = any(${ids})`.execute(trx)
+    await sql`update effects set params_sealed = null, output = null, output_sealed = null where run_id = any(${ids})`.execute(
+      trx,
+    )
     await sql`update approvals set params_sealed = null where run_id = any(${ids})`.execute(trx)
     await sql`delete from run_events where run_id = any(${ids})`.execute(trx)
     return ids.length

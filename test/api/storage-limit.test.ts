@@ -3,7 +3,7 @@ import { access, accessOf, splitKey } from '../../src/api/access.ts'
 import { readUsage } from '../../src/governance/quotas/storage-counters.ts'
 import { decideSteps } from '../../src/governance/runs/effect.ts'
 import { recordOutcomes } from '../../src/governance/runs/outcome.ts'
-import { opOf, outcomeOf, runOf } from '../governance/runs/engine-fixture.ts'
+import { opOf, outcomeOf, outputOf, runOf } from '../governance/runs/engine-fixture.ts'
 import { requestOf, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
 import { addPlace, World, type Place } from './access-matrix/world.ts'
 import { agentWorld, type AgentWorld } from './agents/agent.ts'
@@ -222,7 +222,7 @@ describe('an organization with little room', () => {
       params: {},
       labels: [],
     } as const
-    const output = JSON.stringify('x'.repeat(3 * mebibyte))
+    const output = outputOf(op.key, 'x'.repeat(3 * mebibyte))
     const outcome = outcomeOf(op, 1, { state: 'completed', output, labels: [], call })
     const end = (of: typeof outcome) => context.combiner.join(world.organizationId, recordOutcomes, of)
     expect(await end(outcome)).toBe('retry')

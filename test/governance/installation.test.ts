@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { createContext } from '../../src/context.ts'
-import { createSealer } from '../../src/governance/seal.ts'
-import { checkInstallation, WrongKey } from '../../src/governance/installation.ts'
+import { checkInstallation } from '../../src/governance/installation.ts'
+import { WrongKey } from '../../src/governance/sealing/keyring.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { testContext } from './support.ts'
 
@@ -17,9 +17,10 @@ describe('checkInstallation', () => {
     const { context } = made
     await Promise.all([checkInstallation(context), checkInstallation(context)])
     await checkInstallation(context)
-    const other = { ...context, sealer: createSealer(randomBytes(32)) }
+    const other = createContext({ ...context.config, encryptionKeys: [randomBytes(32)] }, 'tool')
     await expect(checkInstallation(other)).rejects.toBeInstanceOf(WrongKey)
-    expect(await context.db.selectFrom('installation').select('singleton').execute()).toHaveLength(1)
+    await other.close()
+    expect(await context.db.selectFrom('data_keys').select('id').execute()).toHaveLength(1)
   })
 
   describe('says in one line what a database lacks', () => {

@@ -10,7 +10,16 @@ import {
 } from '../../src/governance/tool-policies.ts'
 import { limitNames, type LimitName, type Restrictions } from '../../src/policy/tool-limits.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
-import { go, oneStep, opOf, outcomeOf, runOf, useEngine, type Engine } from './runs/engine-fixture.ts'
+import {
+  go,
+  oneStep,
+  opOf,
+  outcomeOf,
+  outputOf,
+  runOf,
+  useEngine,
+  type Engine,
+} from './runs/engine-fixture.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
@@ -50,7 +59,7 @@ describe('a limit of a tool policy', () => {
         const verdict = await engine.decide(op)
         if (!verdict.go) return verdict.state
         const large = { ...outcomeOf(op, verdict.attempt, 'completed') }
-        const result = { ...large.result, output: JSON.stringify('x'.repeat(1024)) } as typeof large.result
+        const result = { ...large.result, output: outputOf(op.key, 'x'.repeat(1024)) } as typeof large.result
         return engine.record({ ...large, result })
       }
       expect(await outcome()).toBe('completed')
@@ -97,14 +106,18 @@ describe('a limit of a tool policy', () => {
     await save('memory_get', { max_response_size_kb: 1 })
     try {
       const done = outcomeOf(op, attempt, 'completed')
-      const result = { ...done.result, output: JSON.stringify('x'.repeat(2_000)) } as typeof done.result
+      const result = { ...done.result, output: outputOf(op.key, 'x'.repeat(2_000)) } as typeof done.result
       expect(await engine.record({ ...done, result })).toBe('failed')
       const effect = await engine.context.db
         .selectFrom('effects')
-        .select(['error', 'output'])
+        .select(['error', 'output', 'output_sealed'])
         .where('run_id', '=', runId)
         .executeTakeFirstOrThrow()
-      expect(effect).toMatchObject({ output: null, error: { code: 'response_too_large' } })
+      expect(effect).toMatchObject({
+        output: null,
+        output_sealed: null,
+        error: { code: 'response_too_large' },
+      })
       expect(effect.error?.message).toContain('takes 2 KiB, and a tool policy lets it take 1')
       expect((await runOf(engine.context, runId)).stored_bytes).toBeLessThan(1_000)
     } finally {

@@ -38,6 +38,8 @@ export interface ToolServices {
   readonly mailFrom: string
   readonly memory: {
     get(organizationId: string, key: string): Promise<{ value: Json; labels: readonly Label[] } | null>
+    /** The JSON text of a value, sealed as a row holds it. */
+    seal(organizationId: string, key: string, text: string): Promise<Buffer>
   }
 }
 

@@ -10,10 +10,13 @@ import type { ToolParams } from './params.ts'
  * whoever reads the value gets them back. They replace those of the value before, which this one was not made of
  * (docs/decisions/0071). The last writer wins.
  */
-export const setMemory: Executor<ToolParams<'memory_set'>> = async (call) => {
+export const setMemory: Executor<ToolParams<'memory_set'>> = async (call, context) => {
+  const { organizationId } = call
   const { key } = call.params
+  const text = JSON.stringify(call.params.value)
   const row = {
-    value: JSON.stringify(call.params.value),
+    value: null,
+    value_sealed: await context.tools.memory.seal(organizationId, key, text),
     labels: unionLabels(call.labels),
     updated_at: sql<Date>`now()`,
     updated_by: call.requester.userId,
@@ -22,13 +25,7 @@ export const setMemory: Executor<ToolParams<'memory_set'>> = async (call) => {
   return {
     output: { key },
     commit: async (trx, limits) => {
-      const { organizationId } = call
-      const over = await memoryOver(
-        trx,
-        organizationId,
-        { key, text: row.value, labels: row.labels },
-        limits.memory_mb,
-      )
+      const over = await memoryOver(trx, organizationId, { key, text, labels: row.labels }, limits.memory_mb)
       if (over !== null) return over
       await trx
         .insertInto('memory')

@@ -1,9 +1,10 @@
 import type { Context } from '../../context.ts'
-import type { Json } from '../../policy/types.ts'
+import { openMemory } from '../../governance/memory.ts'
+import { memoryPlace } from '../../governance/sealing/places.ts'
 import type { ToolServices } from './executor.ts'
 
 /** The outside world as this process is configured to reach it. */
-export function createToolServices(context: Pick<Context, 'config' | 'db'>): ToolServices {
+export function createToolServices(context: Pick<Context, 'config' | 'db' | 'sealer'>): ToolServices {
   const { tools } = context.config
   return {
     fileRoot: tools.fileRoot,
@@ -13,13 +14,15 @@ export function createToolServices(context: Pick<Context, 'config' | 'db'>): Too
       async get(organizationId, key) {
         const row = await context.db
           .selectFrom('memory')
-          .select(['value', 'labels'])
+          .select(['value as plain', 'value_sealed as sealed', 'labels'])
           .where('organization_id', '=', organizationId)
           .where('key', '=', key)
           .where('deleted_at', 'is', null)
           .executeTakeFirst()
-        return row === undefined ? null : { value: JSON.parse(row.value) as Json, labels: row.labels }
+        if (row === undefined) return null
+        return { value: await openMemory(context, organizationId, key, row), labels: row.labels }
       },
+      seal: (organizationId, key, text) => context.sealer.seal(memoryPlace(organizationId, key), text),
     },
   }
 }

@@ -4,7 +4,7 @@ import { countRows, recountOf, type CountedTable } from './count-rows.ts'
  * What is counted by triggers: every table whose rows a tenant can make grow, but for those below. Bytes are those of the
  * values as they were written, before compression, and an allowance for the row itself and its indexes.
  */
-const counted: readonly CountedTable[] = [
+export const counted: readonly CountedTable[] = [
   {
     name: 'effects',
     bytes: `512 + coalesce(octet_length(t.params_sealed), 0) + coalesce(octet_length(t.output), 0)
@@ -75,6 +75,16 @@ const countedByWriter = `
   union all
   select count(*) * 2048, 0 from agent_sessions where organization_id = organization`
 
+/** The function that counts an organization's rows anew, without the word `create` before it. */
+export function recountFunction(tables: readonly CountedTable[]): string {
+  return `function recount_storage(organization text, out bytes bigint, out pending bigint)
+language sql stable as $$
+  select sum(s.bytes)::bigint, sum(s.pending)::bigint from (
+  ${[countedByWriter, ...tables.map(recountOf)].join('\n  union all\n')}
+  ) as s
+$$;`
+}
+
 /**
  * Bytes kept for each organization, and its pending approvals (docs/decisions/0074). A transaction that holds the row of
  * chain_head moves them there. Every other one (retention, answers of idempotent calls) must not wait for that row, and may
@@ -114,12 +124,7 @@ end $$;
 ${counted.map(countRows).join('\n')}
 
 -- What the counters of an organization must be.
-create function recount_storage(organization text, out bytes bigint, out pending bigint)
-language sql stable as $$
-  select sum(s.bytes)::bigint, sum(s.pending)::bigint from (
-  ${[countedByWriter, ...counted.map(recountOf)].join('\n  union all\n')}
-  ) as s
-$$;
+create ${recountFunction(counted)}
 
 update chain_head h
   set (stored_bytes, pending_approvals) = (select bytes, pending from recount_storage(h.organization_id));

@@ -31,6 +31,7 @@ const changeable = [
   'outbox',
   'idempotency_keys',
   'process_heartbeats',
+  'data_keys',
   'memory',
   'memory_usage',
   'request_windows',

@@ -15,6 +15,7 @@ import { runs } from './0004-runs.ts'
 import { lastingLabels } from './0020-lasting-labels.ts'
 import { secondFactor } from './0021-second-factor.ts'
 import { storage } from './0022-storage.ts'
+import { sealing } from './0023-sealing.ts'
 
 /** In order; forward only; a released one is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -35,4 +36,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0020-lasting-labels', sql: lastingLabels },
   { name: '0021-second-factor', sql: secondFactor },
   { name: '0022-storage', sql: storage },
+  { name: '0023-sealing', sql: sealing },
 ]

@@ -10,6 +10,7 @@ import type {
   UsersTable,
 } from './identity.ts'
 import type {
+  DataKeysTable,
   IdempotencyKeysTable,
   InstallationTable,
   MemoryTable,
@@ -60,6 +61,7 @@ export interface Database {
   memory_usage: MemoryUsageTable
   request_windows: RequestWindowsTable
   installation: InstallationTable
+  data_keys: DataKeysTable
   agent_sessions: AgentSessionsTable
   agent_observations: AgentObservationsTable
   tool_policies: ToolPoliciesTable

@@ -50,7 +50,7 @@ export interface MemoryUsageTable {
   bytes: number
 }
 
-/** One row. */
+/** One row, in databases that were made before there were data keys: a known text, sealed with the installation's key. */
 export interface InstallationTable {
   singleton: Generated<boolean>
   key_probe: Buffer
@@ -59,11 +59,25 @@ export interface InstallationTable {
 export interface MemoryTable {
   organization_id: string
   key: string
-  /** JSON text. */
-  value: string
+  /** JSON text as an older version kept it; null once it is sealed. */
+  value: string | null
+  /** JSON text, sealed. */
+  value_sealed: Buffer | null
   labels: Generated<string[]>
   updated_at: Generated<Date>
   updated_by: string
   /** The value is gone and its labels are kept for the next one under the key. */
   deleted_at: Date | null
+}
+
+/** Keys that seal values (governance/sealing/keyring.ts). */
+export interface DataKeysTable {
+  /** 16 hex digits: how the key's SHA-256 begins. */
+  id: string
+  /** The highest one seals new values. */
+  generation: number
+  wrapped: Buffer
+  created_at: Generated<Date>
+  /** When no value named it any more. */
+  retired_at: Generated<Date | null>
 }

@@ -43,13 +43,17 @@ export interface RunsTable {
   requester_email: string
   api_key_id: string | null
   idempotency_key: string | null
-  /** JSON text. */
-  inputs: string
+  /** JSON text as an older version kept it; null once it is sealed, or removed. */
+  inputs: string | null
+  /** JSON text, sealed; null once it is removed. */
+  inputs_sealed: Buffer | null
   input_labels: DefaultJson<InputLabels>
   input_hash: string
   time_zone: string
-  /** JSON text of the definition's `result`, resolved. */
+  /** JSON text of the definition's `result`, resolved, as an older version kept it. */
   result: string | null
+  /** The same, sealed. */
+  result_sealed: Buffer | null
   risk: Json<Risk>
   event_seq: Generated<number>
   decision_seq: Generated<number>
@@ -111,8 +115,10 @@ export interface EffectsTable {
   label_sources: DefaultJson<LabelSource[]>
   decision_id: string | null
   approval_id: string | null
-  /** JSON text. */
+  /** JSON text as an older version kept it. */
   output: string | null
+  /** JSON text, sealed. */
+  output_sealed: Buffer | null
   output_labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
   intent_at: Date | null

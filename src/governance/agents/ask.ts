@@ -10,6 +10,7 @@ import { effectiveLimits } from '../quotas/limits.ts'
 import { storageOver } from '../quotas/storage.ts'
 import type { Taken } from '../rates/rates.ts'
 import { hasRole } from '../scopes.ts'
+import { agentInputPlace } from '../sealing/places.ts'
 import { authorizeCalls } from './authorize.ts'
 import { readCall } from './classify.ts'
 import { hashOfCall } from './same-call.ts'
@@ -73,6 +74,7 @@ export async function authorize(
     if (organizationId === '') return nowhere()
     const limited = await limitedElsewhere(context, asker.identity, organizationId)
     if (limited !== null) return limited
+    const seal = await context.sealer.sealing()
     try {
       return await context.combiner.join(organizationId, authorizeCalls, {
         key: {
@@ -88,7 +90,7 @@ export async function authorize(
         call,
         params: request.tool_input,
         weight: input.length,
-        seal: (approvalId) => context.sealer.seal(approvalId, input),
+        seal: (approvalId) => seal(agentInputPlace(approvalId), input),
         approvalSeconds,
       })
     } catch (error) {

@@ -7,6 +7,7 @@ import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { openParams } from '../runs/sealed-params.ts'
+import { agentInputPlace } from '../sealing/places.ts'
 import { mayDecide } from './requirement.ts'
 import { readVotes, type VoteView } from './votes.ts'
 
@@ -84,7 +85,7 @@ export async function listApprovals(
     context,
     rows.data.map((row) => row.id),
   )
-  return viewPage(rows, (row) => show(context, viewer, row, votes))
+  return { ...rows, data: await Promise.all(rows.data.map((row) => show(context, viewer, row, votes))) }
 }
 
 /** Throws `not_found` for an approval of another organization. */
@@ -128,13 +129,13 @@ function shownColumns(context: Context) {
     )
 }
 
-function show(
+async function show(
   context: Context,
   viewer: Viewer,
   row: Selectable<ApprovalsTable> & { requester_email: string | null; client_session_id: string | null },
   votes: Awaited<ReturnType<typeof readVotes>>,
-): ApprovalView {
-  const params = mayDecide(viewer.role, row.approver) ? shownParams(context, row) : undefined
+): Promise<ApprovalView> {
+  const params = mayDecide(viewer.role, row.approver) ? await shownParams(context, row) : undefined
   return {
     id: row.id,
     kind: row.kind,
@@ -167,11 +168,14 @@ function show(
   }
 }
 
-function shownParams(context: Context, row: Selectable<ApprovalsTable>): JsonObject | undefined {
+async function shownParams(
+  context: Context,
+  row: Selectable<ApprovalsTable>,
+): Promise<JsonObject | undefined> {
   if (row.params_sealed === null) return undefined
   if (row.kind === 'agent_call')
-    return JSON.parse(context.sealer.open(row.id, row.params_sealed)) as JsonObject
+    return JSON.parse(await context.sealer.open(agentInputPlace(row.id), row.params_sealed)) as JsonObject
   if (row.run_id === null || row.step_id === null) return undefined
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index ?? -1 }
-  return openParams(context.sealer, key, row.params_sealed).params
+  return (await openParams(context.sealer, key, row.params_sealed)).params
 }

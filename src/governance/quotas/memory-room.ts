@@ -18,7 +18,7 @@ export async function memoryOver(
 ): Promise<Exceeded | null> {
   const { rows } = await sql<{ used: number; before: number }>`
     select coalesce((select bytes from memory_usage where organization_id = ${organizationId}), 0) as used,
-           coalesce((select memory_bytes(key, value, labels) from memory
+           coalesce((select memory_bytes(key, value_sealed, value, labels) from memory
                      where organization_id = ${organizationId} and key = ${entry.key}), 0) as before`.execute(
     trx,
   )

@@ -21,6 +21,9 @@ import { covers } from '../scopes.ts'
 import { gateOf, type RunGate } from './gate.ts'
 import { approvalsOver, storageOver } from '../quotas/storage.ts'
 import { givenInputs, refuseReferences, type GivenInputs, type InputsOfRequest } from './given-inputs.ts'
+import type { SealedText } from '../sealing/format.ts'
+import { inputsPlace } from '../sealing/places.ts'
+import { sealText } from '../sealing/sealer.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
 import { runAs } from '../standing.ts'
 
@@ -38,8 +41,8 @@ export interface AcceptRequest extends InputsOfRequest {
 }
 
 interface Prepared extends Omit<AcceptRequest, keyof InputsOfRequest>, GivenInputs {
-  /** `inputs` as JSON and the hash of `given`: of up to 8 MiB, so made before the lock and once. */
-  readonly inputsText: string
+  /** `inputs` as JSON and sealed, and the hash of `given`: of up to 8 MiB, so made before the lock and once. */
+  readonly kept: SealedText
   readonly inputHash: string
   readonly runId: string
   readonly versionNumber: number
@@ -66,12 +69,13 @@ export async function acceptRun(context: Context, request: AcceptRequest): Promi
   const versionNumber = request.version ?? workflow.current_version
   const frozen = await readVersion(context.db, request.workflowId, versionNumber)
   const given = await givenInputs(context, caller, frozen, request)
+  const runId = newId('run')
   const prepared: Prepared = {
     ...request,
     ...given,
-    inputsText: JSON.stringify(given.inputs),
+    kept: await sealText(context.sealer, inputsPlace(runId), JSON.stringify(given.inputs)),
     inputHash: hashOf(given.given),
-    runId: newId('run'),
+    runId,
     versionNumber,
     frozen,
     timeZone: validTimeZone(request.timeZone ?? 'UTC'),
@@ -106,7 +110,7 @@ async function acceptUnderLock(
   request: Prepared,
 ): Promise<DomainError | null> {
   const room = await roomForRun(tx)
-  const over = room.refused ?? storageOver(tx, request.inputsText.length)
+  const over = room.refused ?? storageOver(tx, request.kept.bytes)
   if (over !== null) return overQuota(tx, request, over)
   const plan = planOf(
     request.frozen.definition,
@@ -197,7 +201,7 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
     requester_email: request.caller.email,
     api_key_id: request.caller.keyId,
     idempotency_key: request.idempotencyKey ?? null,
-    inputs: request.inputsText,
+    inputs_sealed: request.kept.sealed,
     input_labels: JSON.stringify(request.labels),
     input_hash: request.inputHash,
     time_zone: request.timeZone,

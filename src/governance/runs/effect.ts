@@ -248,7 +248,6 @@ function finish(
   settle(tx, ledger, run, effect, {
     state: outcome,
     error: outcome === 'skipped' ? null : { code, message: reason },
-    output: outcome === 'skipped' ? 'null' : undefined,
     outputLabels: op.labels,
   })
   return { go: false, state: outcome, reason }

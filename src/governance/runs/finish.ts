@@ -12,6 +12,7 @@ import { grantSlots } from '../quotas/slots.ts'
 import { forgetFixedRun, readFixedRun, type FixedRun } from './fixed-run.ts'
 import { runActor } from './ledger-moves.ts'
 import { forgetOutputs, readOutputs } from './outputs.ts'
+import { resultPlace } from '../sealing/places.ts'
 import { readVersion } from './version-cache.ts'
 
 type Run = Selectable<RunsTable>
@@ -19,9 +20,13 @@ export type FinalStatus = FinishInput['status']
 
 /** Ends a run as its workflow saw it end (commit point `run.finish`); a run that has ended stays as it is. */
 export async function finishRun(context: Context, input: FinishInput): Promise<void> {
-  const fixed = await readFixedRun(context.db, input.runId)
+  const fixed = await readFixedRun(context, input.runId)
   const resolved =
     input.status === 'completed' ? await resolveResult(context, fixed) : { result: null, problem: null }
+  const result =
+    resolved.result === null
+      ? null
+      : await context.sealer.seal(resultPlace(fixed.id), JSON.stringify(resolved.result))
   await context.combiner.run(fixed.organizationId, 'run.finish', async (tx) => {
     const { run, steps } = await readRun(tx, input.runId)
     if (run === undefined || runEnded(run.status)) return
@@ -31,7 +36,7 @@ export async function finishRun(context: Context, input: FinishInput): Promise<v
       const why = cancelled ? 'the run was cancelled' : 'the workflow ended before its steps had'
       await endRun(tx, run, cancelled ? 'cancelled' : 'failed', why)
     } else if (resolved.problem !== null) await endRun(tx, run, 'failed', resolved.problem)
-    else await endRun(tx, run, input.status, reasonOf(input, steps), resolved.result)
+    else await endRun(tx, run, input.status, reasonOf(input, steps), result)
   })
   await forget(context, fixed)
 }
@@ -85,14 +90,14 @@ function reasonOf(input: FinishInput, steps: readonly Step[]): string {
 
 /**
  * The moves that end a run, inside a transaction: what has not ended is cancelled, waiting approvals are withdrawn, an
- * unsettled effect stays `unknown_outcome` on its step.
+ * unsettled effect stays `unknown_outcome` on its step. `result` is sealed.
  */
 export async function endRun(
   tx: ChainTx,
   run: Run,
   status: FinalStatus,
   reason: string,
-  result: Json = null,
+  result: Buffer | null = null,
 ): Promise<void> {
   const { trx } = tx
   endEffects(tx, run.id)
@@ -109,7 +114,7 @@ export async function endRun(
     status: status satisfies RunStatus,
     status_reason: reason,
     finished_at: tx.now,
-    result: result === null ? null : JSON.stringify(result),
+    result_sealed: result,
     slot: null,
   }
   void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
@@ -189,7 +194,7 @@ async function resolveResult(
   const stepIds = references(definition.result as Json).flatMap((each) =>
     each.kind === 'step' ? [each.stepId] : [],
   )
-  const outputs = await readOutputs(context.db, run.id, [...new Set(stepIds)])
+  const outputs = await readOutputs(context, run.id, [...new Set(stepIds)])
   const scope = { inputs: run.inputs, ...run.builtins, step: (id: string) => outputs.get(id) }
   try {
     return { result: resolve(definition.result, scope).value, problem: null }

@@ -1,10 +1,11 @@
-import type { Kysely } from 'kysely'
-import type { Database } from '../../db/schema/index.ts'
+import type { Context } from '../../context.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { builtins } from '../../policy/templates.ts'
 import type { Builtins } from '../../policy/builtins.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { heapBytes, Recent } from '../recent.ts'
+import { inputsPlace } from '../sealing/places.ts'
+import { openKept } from '../sealing/sealer.ts'
 
 /** What a run keeps from the moment it was accepted. */
 export interface FixedRun {
@@ -32,11 +33,23 @@ export class UnknownRun extends Error {
 /** 64 MiB of them: some thousand with small inputs. Inputs of more than 16 MiB in memory are read again each time. */
 const cache = new Recent<FixedRun>(64 * 1024 * 1024)
 
+/** What a run was started with; `{}` once it was removed. Throws UnsealError. */
+export async function openInputs(
+  { sealer }: Pick<Context, 'sealer'>,
+  run: { readonly id: string; readonly inputs: string | null; readonly inputs_sealed: Buffer | null },
+): Promise<JsonObject> {
+  const kept = { sealed: run.inputs_sealed, plain: run.inputs }
+  return JSON.parse((await openKept(sealer, inputsPlace(run.id), kept)) ?? '{}') as JsonObject
+}
+
 /** Cached: none of it changes. Throws UnknownRun. */
-export async function readFixedRun(db: Kysely<Database>, runId: string): Promise<FixedRun> {
+export async function readFixedRun(
+  context: Pick<Context, 'db' | 'sealer'>,
+  runId: string,
+): Promise<FixedRun> {
   const cached = cache.get(runId)
   if (cached !== undefined) return cached
-  const row = await db
+  const row = await context.db
     .selectFrom('runs')
     .select([
       'id',
@@ -47,6 +60,7 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
       'requester_email',
       'inputs',
       'input_labels',
+      'inputs_sealed',
       'time_zone',
       'created_at',
     ])
@@ -60,7 +74,7 @@ export async function readFixedRun(db: Kysely<Database>, runId: string): Promise
     workflowVersion: row.workflow_version,
     requestedBy: row.requested_by,
     requesterEmail: row.requester_email,
-    inputs: JSON.parse(row.inputs) as JsonObject,
+    inputs: await openInputs(context, row),
     inputLabels: new Map(Object.entries(row.input_labels)),
     builtins: builtins(row.created_at, row.time_zone),
   }

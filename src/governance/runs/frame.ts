@@ -38,7 +38,7 @@ export class NotReady extends Error {
 
 /** Reads a call's frame. Throws UnknownRun, `not_found` for a step, or NotReady while a dependency has not ended. */
 export async function readFrame(context: Context, key: EffectKey): Promise<Frame> {
-  const run = await readFixedRun(context.db, key.runId)
+  const run = await readFixedRun(context, key.runId)
   const { definition, dependsOn: graph } = await readVersion(context.db, run.workflowId, run.workflowVersion)
   const step = definition.steps.find((each) => each.id === key.stepId)
   if (step === undefined) throw notFound('step', key.stepId)
@@ -48,7 +48,7 @@ export async function readFrame(context: Context, key: EffectKey): Promise<Frame
   const labels = ended ? new Map<string, Label[]>() : labelsOf(definition, dependsOn, now.dependencies ?? [])
   for (const [source, own] of ended ? [] : labelsOfInputs(run, step)) labels.set(source, own)
   const wanted = ended ? [] : referenced(step).filter((id) => dependsOn.includes(id))
-  const outputs = await readOutputs(context.db, key.runId, wanted)
+  const outputs = await readOutputs(context, key.runId, wanted)
   return {
     key,
     run,

@@ -175,7 +175,7 @@ async function outputOf(
     .innerJoin('runs as r', 'r.id', 's.run_id')
     .select([
       's.labels',
-      sql<string | null>`(select sum(octet_length(e.output)) from effects e
+      sql<string | null>`(select sum(value_bytes(e.output_sealed, e.output)) from effects e
                           where e.run_id = s.run_id and e.step_id = s.step_id)`.as('bytes'),
     ])
     .where('r.id', '=', runId)

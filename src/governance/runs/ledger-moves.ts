@@ -4,6 +4,7 @@ import type { StepError } from '../../db/schema/runs.ts'
 import type { Decided } from '../../policy/decide.ts'
 import type { Actor } from '../audit.ts'
 import type { ChainTx } from '../chain-tx.ts'
+import type { SealedText } from '../sealing/format.ts'
 import type { StepOp } from './effect.ts'
 import type { EffectRecord, Ledger, RunState } from './ledger.ts'
 import { sourceBytes, takeRoom } from './room.ts'
@@ -97,7 +98,7 @@ export interface Settlement {
   readonly state: Outcome | 'retry' | 'unknown_outcome'
   readonly error?: StepError | null
   /** JSON text. */
-  readonly output?: string | undefined
+  readonly output?: SealedText | undefined
   readonly outputLabels?: string[]
   readonly durationMs?: number
   /** Who settles it, when that is a person (`resolve`). */
@@ -125,8 +126,8 @@ export function settle(
   if (how.state === 'retry') effect.sent_at = null
   if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
   if (how.output !== undefined) {
-    effect.output = how.output
-    takeRoom(ledger, run, Buffer.byteLength(how.output))
+    effect.output = how.output.sealed
+    takeRoom(ledger, run, how.output.bytes)
   }
   if (how.outputLabels !== undefined) effect.output_labels = how.outputLabels
   if (ended) effect.finished_at = tx.now.toISOString()

@@ -38,12 +38,12 @@ function insertEffects(tx: ChainTx, effects: readonly EffectRecord[]): RawBuilde
   return sql`new_effects as (
     insert into effects (organization_id, run_id, step_id, item_index, tool, state, attempt, failures,
       resolved_outcome, params_hash, labels, label_sources, decision_id, approval_id, output_labels, error, intent_at,
-      sent_at, finished_at, duration_ms, wants_slot, output, params_sealed)
+      sent_at, finished_at, duration_ms, wants_slot, output_sealed, params_sealed)
     select ${tx.organizationId}, r.run_id, r.step_id, r.item_index, r.tool, r.state, r.attempt, r.failures,
       r.resolved_outcome, r.params_hash, r.labels, r.label_sources, r.decision_id, r.approval_id, r.output_labels,
       r.error, r.intent_at, r.sent_at, r.finished_at, r.duration_ms, r.wants_slot, o.output, o.sealed
     from json_to_recordset(${effectRows(effects)}::json) as r(${effectColumns})
-    join unnest(${outputsOf(effects)}::text[], ${effects.map((effect) => effect.sealed ?? null)}::bytea[])
+    join unnest(${outputsOf(effects)}::bytea[], ${effects.map((effect) => effect.sealed ?? null)}::bytea[])
       with ordinality as o(output, sealed, n) on o.n = r.n
   )`
 }
@@ -54,9 +54,9 @@ function updateEffects(effects: readonly EffectRecord[]): RawBuilder<unknown> {
       resolved_outcome = r.resolved_outcome, labels = r.labels, label_sources = r.label_sources,
       decision_id = r.decision_id, approval_id = r.approval_id, output_labels = r.output_labels, error = r.error,
       intent_at = r.intent_at, sent_at = r.sent_at, finished_at = r.finished_at, duration_ms = r.duration_ms,
-      wants_slot = r.wants_slot, output = coalesce(o.output, e.output)
+      wants_slot = r.wants_slot, output_sealed = coalesce(o.output, e.output_sealed)
     from json_to_recordset(${effectRows(effects)}::json) as r(${effectColumns})
-    join unnest(${outputsOf(effects)}::text[]) with ordinality as o(output, n) on o.n = r.n
+    join unnest(${outputsOf(effects)}::bytea[]) with ordinality as o(output, n) on o.n = r.n
     where e.run_id = r.run_id and e.step_id = r.step_id and e.item_index = r.item_index
   )`
 }

@@ -68,7 +68,7 @@ export interface EffectRecord {
   /** Held, asked for, and without a slot of its run to go on. */
   wants_slot: boolean
   /** Set when this transaction stores an output; never read back. */
-  output?: string | undefined
+  output?: Buffer | undefined
   /** Set when this transaction creates the row. */
   sealed?: Buffer | null | undefined
 }

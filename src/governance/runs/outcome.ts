@@ -18,6 +18,7 @@ import {
 } from './ledger.ts'
 import type { Limits } from '../quotas/limits.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from '../quotas/run-quota.ts'
+import type { SealedText } from '../sealing/format.ts'
 import type { Basis } from './effect.ts'
 import { storageOver } from '../quotas/storage.ts'
 import { runActor, settle } from './ledger-moves.ts'
@@ -31,7 +32,7 @@ export interface OutcomeOp {
     | {
         readonly state: 'completed'
         /** JSON text. */
-        readonly output: string
+        readonly output: SealedText
         /** What the tool declares and what this very value brought along. */
         readonly labels: readonly Label[]
         /** For the label rules, as of now. */
@@ -124,7 +125,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
  */
 function kept(tx: ChainTx, ledger: Ledger, run: RunState, result: OutcomeOp['result']): OutcomeOp['result'] {
   if (result.state !== 'completed') return result
-  const bytes = Buffer.byteLength(result.output)
+  const { bytes } = result.output
   if (result.call.sideEffect === 'read') {
     const { tool } = result.call
     const most = tx.policy.toolAccess.largestOutput(tool, ledger.roles.get(run.requested_by))

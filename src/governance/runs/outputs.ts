@@ -1,7 +1,9 @@
-import type { Kysely } from 'kysely'
-import type { Database } from '../../db/schema/index.ts'
+import type { Context } from '../../context.ts'
 import type { Json } from '../../policy/types.ts'
 import { heapBytes, Recent } from '../recent.ts'
+import { outputPlace } from '../sealing/places.ts'
+import { openKept, type Kept } from '../sealing/sealer.ts'
+import type { EffectKey } from './ledger.ts'
 
 /** Outputs of finished steps by run and step; they never change, so a worker keeps 64 MiB of the last ones. */
 const cache = new Recent<Json>(64 * 1024 * 1024)
@@ -11,7 +13,7 @@ const cache = new Recent<Json>(64 * 1024 * 1024)
  * that was skipped or ended badly has null.
  */
 export async function readOutputs(
-  db: Kysely<Database>,
+  context: Pick<Context, 'db' | 'sealer'>,
   runId: string,
   stepIds: readonly string[],
 ): Promise<Map<string, Json>> {
@@ -23,23 +25,26 @@ export async function readOutputs(
     else outputs.set(stepId, cached)
   }
   if (missing.length === 0) return outputs
-  const steps = await db
+  const steps = await context.db
     .selectFrom('run_steps')
     .select(['step_id', 'item_count'])
     .where('run_id', '=', runId)
     .where('step_id', 'in', missing)
     .where('finished_at', 'is not', null)
     .execute()
-  const rows = await db
+  const rows = await context.db
     .selectFrom('effects')
-    .select(['step_id', 'item_index', 'output'])
+    .select(['step_id', 'item_index', 'output as plain', 'output_sealed as sealed'])
     .where('run_id', '=', runId)
     .where('step_id', 'in', missing)
     .orderBy('item_index')
     .execute()
   for (const step of steps) {
-    const own = rows.filter((row) => row.step_id === step.step_id)
-    const value: Json = step.item_count === null ? parse(own[0]?.output) : own.map((row) => parse(row.output))
+    const own: Json[] = []
+    // One after the other: side by side they would all be in memory twice.
+    for (const row of rows.filter(({ step_id }) => step_id === step.step_id))
+      own.push(await openOutput(context, { runId, stepId: step.step_id, itemIndex: row.item_index }, row))
+    const value: Json = step.item_count === null ? (own[0] ?? null) : own
     outputs.set(step.step_id, value)
     cache.set(`${runId}/${step.step_id}`, value, heapBytes(value))
   }
@@ -51,5 +56,12 @@ export function forgetOutputs(runId: string, stepIds: readonly string[]): void {
   for (const stepId of stepIds) cache.delete(`${runId}/${stepId}`)
 }
 
-const parse = (text: string | null | undefined): Json =>
-  text === null || text === undefined ? null : (JSON.parse(text) as Json)
+/** The output that a call's row holds; null if there is none. Throws UnsealError. */
+export async function openOutput(
+  { sealer }: Pick<Context, 'sealer'>,
+  key: EffectKey,
+  kept: Kept,
+): Promise<Json> {
+  const text = await openKept(sealer, outputPlace(key), kept)
+  return text === null ? null : (JSON.parse(text) as Json)
+}

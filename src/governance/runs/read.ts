@@ -4,6 +4,11 @@ import type { EffectState, RunStatus, StepStatus } from '../../contract/status.t
 import type { InputLabels, Risk, RunsTable, RunStepsTable, StepError } from '../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../policy/types.ts'
 import { DomainError, notFound } from '../errors.ts'
+import { openKept, type Kept } from '../sealing/sealer.ts'
+import { resultPlace } from '../sealing/places.ts'
+import { openInputs } from './fixed-run.ts'
+import type { EffectKey } from './ledger.ts'
+import { openOutput } from './outputs.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 
 /** A run as the API shows it (contract section 4). Times are ISO 8601 UTC, durations milliseconds. */
@@ -60,12 +65,17 @@ export interface StepView {
   readonly approval_ids: readonly string[]
 }
 
-/** Longest output shown in the run itself; `GET .../steps/{step}/output` gives every output whole. */
-export const shownOutputLength = 256 * 1024
+/** The most bytes of a step's output that are shown in the run itself; `GET .../steps/{step}/output` gives it whole. */
+export const shownOutputBytes = 256 * 1024
 
 const iso = (date: Date | null): string | null => date?.toISOString() ?? null
 const between = (from: Date | null, to: Date | null): number | null =>
   from === null || to === null ? null : to.getTime() - from.getTime()
+
+async function openResult({ sealer }: Context, run: Selectable<RunsTable>): Promise<Json> {
+  const kept = { sealed: run.result_sealed, plain: run.result }
+  return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as Json
+}
 
 /** A run of this organization, or null. */
 export async function readRun(
@@ -89,10 +99,10 @@ export async function readRun(
   return {
     ...head(run),
     waiting_for: approvals.filter((each) => each.status === 'pending').map(waiting),
-    inputs: JSON.parse(run.inputs) as JsonObject,
+    inputs: await openInputs(context, run),
     input_labels: run.input_labels,
-    outputs: outputsByStep(steps, outputs),
-    result: run.result === null ? null : (JSON.parse(run.result) as Json),
+    outputs: await outputsByStep(context, steps, outputs),
+    result: await openResult(context, run),
     steps: steps.map((step) => ({
       id: step.step_id,
       tool: step.tool,
@@ -184,12 +194,14 @@ export async function readStepOutput(
     )
   const rows = await context.db
     .selectFrom('effects')
-    .select('output')
+    .select(['item_index', 'output as plain', 'output_sealed as sealed'])
     .where('run_id', '=', runId)
     .where('step_id', '=', stepId)
     .orderBy('item_index')
     .execute()
-  const values = rows.map((row) => (row.output === null ? null : (JSON.parse(row.output) as Json)))
+  const values: Json[] = []
+  for (const row of rows)
+    values.push(await openOutput(context, { runId, stepId, itemIndex: row.item_index }, row))
   return step.item_count === null ? (values[0] ?? null) : values
 }
 
@@ -258,32 +270,41 @@ function waiting(approval: Awaited<ReturnType<typeof readRunApprovals>>[number])
 }
 
 async function readShownOutputs(context: Context, runId: string) {
-  const { rows } = await sql<{ step_id: string; output: string | null; length: number | null }>`
-    select step_id, length(output) as length,
-           case when sum(length(output)) over (partition by step_id) <= ${shownOutputLength} then output end as output
-    from effects where run_id = ${runId} and finished_at is not null order by step_id, item_index`.execute(
-    context.db,
-  )
+  const { rows } = await sql<ShownOutput>`
+    select run_id as "runId", step_id as "stepId", item_index as "itemIndex", bytes, has_output,
+           case when is_shown then output end as plain, case when is_shown then output_sealed end as sealed
+    from (select *, value_bytes(output_sealed, output) as bytes,
+                 state = 'skipped' or num_nonnulls(output_sealed, output) > 0 as has_output,
+                 sum(value_bytes(output_sealed, output)) over (partition by step_id) <= ${shownOutputBytes} as is_shown
+          from effects where run_id = ${runId} and finished_at is not null) as e
+    order by step_id, item_index`.execute(context.db)
   return rows
 }
 
-function outputsByStep(
+interface ShownOutput extends EffectKey, Kept {
+  readonly bytes: number
+  readonly has_output: boolean
+}
+
+async function outputsByStep(
+  context: Context,
   steps: Awaited<ReturnType<typeof readSteps>>,
-  rows: Awaited<ReturnType<typeof readShownOutputs>>,
-): Record<string, Json> {
+  rows: readonly ShownOutput[],
+): Promise<Record<string, Json>> {
   const outputs: [string, Json][] = []
   for (const step of steps) {
-    const own = rows.filter((row) => row.step_id === step.step_id)
+    const own = rows.filter((row) => row.stepId === step.step_id)
     // A step that ended badly has no output; an item that did keeps its place as null, as templates see it.
-    if (own.length === 0 || (step.item_count === null && own[0]?.length === null)) continue
-    const isCut = own.some((row) => row.output === null && row.length !== null)
-    const values = own.map((row) => (row.output === null ? null : (JSON.parse(row.output) as Json)))
-    const size = own.reduce((sum, row) => sum + (row.length ?? 0), 0)
-    const value: Json = isCut
-      ? { truncated: true, size }
-      : step.item_count === null
-        ? (values[0] ?? null)
-        : values
+    if (own.length === 0 || (step.item_count === null && own[0]?.has_output === false)) continue
+    const size = own.reduce((sum, row) => sum + row.bytes, 0)
+    const values: Json[] = []
+    for (const row of own) values.push(await openOutput(context, row, row))
+    const value: Json =
+      size > shownOutputBytes
+        ? { truncated: true, size }
+        : step.item_count === null
+          ? (values[0] ?? null)
+          : values
     outputs.push([step.step_id, value])
   }
   return Object.fromEntries(outputs)

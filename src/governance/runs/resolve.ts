@@ -10,6 +10,9 @@ import type { ChainTx } from '../chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
+import type { SealedText } from '../sealing/format.ts'
+import { outputPlace } from '../sealing/places.ts'
+import { sealText } from '../sealing/sealer.ts'
 import { effectId, loadLedger, type EffectKey, type EffectRecord } from './ledger.ts'
 import { settle, type Settlement } from './ledger-moves.ts'
 import { effectiveParams, openParams } from './sealed-params.ts'
@@ -35,6 +38,7 @@ export interface ResolveRequest {
 export async function resolveStep(context: Context, request: ResolveRequest): Promise<void> {
   const { caller, runId, stepId, outcome } = request
   const key = { runId, stepId, itemIndex: request.itemIndex ?? -1 }
+  const output = await sealText(context.sealer, outputPlace(key), canonicalJson(request.output ?? null))
   await runAs(context, caller, 'effect.resolve', async (tx, now) => {
     const ledger = await loadLedger(tx, [key])
     const run = ledger.runs.get(runId)
@@ -63,7 +67,7 @@ export async function resolveStep(context: Context, request: ResolveRequest): Pr
       })
     } else {
       const labels = outcome === 'done' ? await outputLabels(context, tx, key, effect) : effect.labels
-      settle(tx, ledger, run, effect, { actor, ...chosen(request, labels) })
+      settle(tx, ledger, run, effect, { actor, ...chosen(request, output, labels) })
     }
     ledger.write(tx)
     await request.once?.markActed(tx.trx)
@@ -89,9 +93,8 @@ async function whyNothingToResolve(tx: ChainTx, { runId, stepId, itemIndex }: Ef
   return `${what} has no unknown outcome to resolve${others === '' ? '' : `: give \`item_index\`, one of ${others}`}`
 }
 
-function chosen(request: ResolveRequest, outputLabels: Label[]): Settlement {
-  if (request.outcome === 'done')
-    return { state: 'completed', output: canonicalJson(request.output ?? null), outputLabels }
+function chosen(request: ResolveRequest, output: SealedText, outputLabels: Label[]): Settlement {
+  if (request.outcome === 'done') return { state: 'completed', output, outputLabels }
   return {
     state: 'failed',
     error: { code: 'resolved_as_failed', message: 'a person resolved its unknown outcome as failed' },
@@ -116,7 +119,7 @@ async function outputLabels(
     .where('item_index', '=', key.itemIndex)
     .executeTakeFirstOrThrow()
   if (tool === undefined || sealed === null) return effect.labels
-  const { params, paramLabels } = openParams(context.sealer, key, sealed)
+  const { params, paramLabels } = await openParams(context.sealer, key, sealed)
   const { sideEffect } = tool
   return unionLabels(
     effect.labels,

@@ -2,8 +2,9 @@ import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { fillInMe } from '../../policy/me.ts'
 import type { JsonObject, Label } from '../../policy/types.ts'
 import { canonicalJson } from '../canonical.ts'
-import type { Sealer } from '../seal.ts'
-import { effectId, type EffectKey } from './ledger.ts'
+import { paramsPlace } from '../sealing/places.ts'
+import type { Sealer } from '../sealing/sealer.ts'
+import type { EffectKey } from './ledger.ts'
 
 /** A call's parameters as they were resolved, once: the approval and every attempt use these very bytes. */
 export interface SealedParams {
@@ -22,11 +23,11 @@ export function effectiveParams(
 }
 
 /** Sealed for this call and no other: bytes that are moved to another one cannot be opened there. */
-export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams): Buffer {
-  return sealer.seal(effectId(key), canonicalJson(params))
+export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams): Promise<Buffer> {
+  return sealer.seal(paramsPlace(key), canonicalJson(params))
 }
 
 /** Throws when the bytes were changed, or sealed for another call. */
-export function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer): SealedParams {
-  return JSON.parse(sealer.open(effectId(key), sealed)) as SealedParams
+export async function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer): Promise<SealedParams> {
+  return JSON.parse(await sealer.open(paramsPlace(key), sealed)) as SealedParams
 }

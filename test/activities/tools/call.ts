@@ -30,7 +30,10 @@ export function toolContext(
       fileRoot: '/nowhere',
       smtpUrl: null,
       mailFrom: 'Countersign <countersign@larkspur.example>',
-      memory: { get: async () => null },
+      memory: {
+        get: async () => null,
+        seal: async (_organization: string, _key: string, text: string) => Buffer.from(text),
+      },
       ...services,
     },
     ...over,

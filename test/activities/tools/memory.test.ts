@@ -15,6 +15,7 @@ describe('memory_get', () => {
     memory: {
       get: async (organization, key) =>
         organization === 'org_1' && key === 'k' ? { value: { a: [1] }, labels: ['pii'] } : null,
+      seal: async (_organization, _key, text) => Buffer.from(text),
     },
   })
 
@@ -70,9 +71,12 @@ describe('memory_set', () => {
   const rows = (organization = 'org_1') =>
     db
       .selectFrom('memory')
-      .select(['key', 'value', 'labels', 'updated_by', 'updated_at'])
+      .select(['key', 'value_sealed', 'labels', 'updated_by', 'updated_at'])
       .where('organization_id', '=', organization)
       .execute()
+
+  /** What this test's stand-in for sealing left. */
+  const textOf = (row?: { value_sealed: Buffer | null }) => JSON.parse(String(row?.value_sealed))
 
   test('writes in `commit` alone, in whatever transaction that is', async () => {
     const result = await set('x')
@@ -90,7 +94,7 @@ describe('memory_set', () => {
     await commit({ a: ['ü', null, 1.5] }, { labels: ['pii', 'internal', 'pii'] })
     const [first] = await rows()
     expect(first).toMatchObject({ key: 'k', labels: ['internal', 'pii'], updated_by: 'usr_1' })
-    expect(JSON.parse(first!.value)).toEqual({ a: ['ü', null, 1.5] })
+    expect(textOf(first)).toEqual({ a: ['ü', null, 1.5] })
     await db
       .updateTable('memory')
       .set({ updated_at: new Date(0) })
@@ -98,19 +102,20 @@ describe('memory_set', () => {
     await commit(null, { labels: [], requester: { userId: 'usr_2' } })
     const after = await rows()
     expect(after).toHaveLength(1)
-    expect(after[0]).toMatchObject({ value: 'null', labels: [], updated_by: 'usr_2' })
+    expect(textOf(after[0])).toBeNull()
+    expect(after[0]).toMatchObject({ labels: [], updated_by: 'usr_2' })
     expect(after[0]!.updated_at.getTime()).toBeGreaterThan(0)
   })
 
   test('each organization has its own keys; committing twice keeps one row', async () => {
     await commit('theirs', { organizationId: 'org_2' })
     await commit('theirs', { organizationId: 'org_2' })
-    expect(await rows('org_2')).toMatchObject([{ value: '"theirs"' }])
-    expect(await rows('org_1')).not.toMatchObject([{ value: '"theirs"' }])
+    expect((await rows('org_2')).map(textOf)).toEqual(['theirs'])
+    expect((await rows('org_1')).map(textOf)).not.toContain('theirs')
   })
 
   test('NUL inside a value survives', async () => {
     await commit('a\0b')
-    expect(JSON.parse((await rows())[0]!.value)).toBe('a\0b')
+    expect(textOf((await rows())[0])).toBe('a\0b')
   })
 })

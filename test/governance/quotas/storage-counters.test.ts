@@ -14,7 +14,15 @@ import {
 import { removeOldData } from '../../../src/governance/retention.ts'
 import { finishRun } from '../../../src/governance/runs/finish.ts'
 import { asAdmin } from '../../support/postgres.ts'
-import { effectOf, holdRule, opOf, outcomeOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
+import {
+  effectOf,
+  holdRule,
+  opOf,
+  outcomeOf,
+  outputOf,
+  startEngine,
+  type Engine,
+} from '../runs/engine-fixture.ts'
 import type { StepOp } from '../runs/engine-fixture.ts'
 
 let engine: Engine
@@ -55,7 +63,7 @@ const acts: Readonly<Record<string, (size: number) => Promise<unknown>>> = {
       params: {},
       labels: [],
     } as const
-    const output = JSON.stringify('é'.repeat(size))
+    const output = outputOf(op.key, 'é'.repeat(size))
     await engine.record(outcomeOf(op, verdict.attempt, { state: 'completed', output, labels: [], call }))
     await finishRun(engine.context, { runId: op.key.runId, status: 'completed' })
   },
@@ -147,7 +155,7 @@ describe('the counters of what an organization keeps', () => {
       params: {},
       labels: [],
     } as const
-    const output = JSON.stringify('x'.repeat(2 * 1024 ** 2))
+    const output = outputOf(op.key, 'x'.repeat(2 * 1024 ** 2))
     await engine.record(outcomeOf(op, verdict.attempt, { state: 'completed', output, labels: [], call }))
     await finishRun(engine.context, { runId: op.key.runId, status: 'completed' })
     const before = await stored()

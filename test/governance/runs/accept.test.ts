@@ -4,6 +4,8 @@ import { acceptRun } from '../../../src/governance/runs/accept.ts'
 import { cancelRun } from '../../../src/governance/runs/cancel.ts'
 import { enterRun } from '../../../src/governance/runs/enter.ts'
 import { finishRun } from '../../../src/governance/runs/finish.ts'
+import { openInputs } from '../../../src/governance/runs/fixed-run.ts'
+import { readRun } from '../../../src/governance/runs/read.ts'
 import { createWorkflow } from '../../../src/governance/workflows.ts'
 import type { JsonObject } from '../../../src/policy/types.ts'
 import { auditOf } from '../support.ts'
@@ -54,7 +56,7 @@ describe('accepting a run', () => {
       time_zone: 'UTC',
       requested_by: engine.caller('member').userId,
     })
-    expect(JSON.parse(run.inputs)).toEqual({ to: 'a@b.test', copies: 1 })
+    expect(await openInputs(engine.context, run)).toEqual({ to: 'a@b.test', copies: 1 })
     expect(await stepOf(engine.context, runId)).toMatchObject({ status: 'pending', tool: 'mail_send' })
     expect(await outboxOf(runId)).toEqual([{ kind: 'run.start' }])
     expect(await auditOf(engine.context, engine.organizationId, 1)).toMatchObject([
@@ -273,7 +275,7 @@ describe('finishing', () => {
   })
 
   test.each([
-    ['{{s.output.ok}}', 'completed', '{"it":true}'],
+    ['{{s.output.ok}}', 'completed', { it: true }],
     ['{{s.output.none}}', 'failed', null],
   ])('resolves the result %s', async (template, status, result) => {
     const runId = await engine.run({
@@ -284,6 +286,6 @@ describe('finishing', () => {
     await go(engine, op)
     await engine.record(outcomeOf(op, 1, 'completed'))
     await finishRun(engine.context, { runId, status: 'completed' })
-    expect(await runOf(engine.context, runId)).toMatchObject({ status, result })
+    expect(await readRun(engine.context, engine.organizationId, runId)).toMatchObject({ status, result })
   })
 })

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, beforeEach } from '@jest/globals'
 import type { Context } from '../../../src/context.ts'
 import type { Repeat, ToolDeclaration } from '../../../src/catalog/tool.ts'
 import { getTool } from '../../../src/catalog/index.ts'
-import { createSealer } from '../../../src/governance/seal.ts'
-import { sealParams } from '../../../src/governance/runs/sealed-params.ts'
+import { wrap, type SealedText } from '../../../src/governance/sealing/format.ts'
+import { outputPlace, paramsPlace } from '../../../src/governance/sealing/places.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
 import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
-import { hashOf } from '../../../src/governance/canonical.ts'
+import { canonicalJson, hashOf } from '../../../src/governance/canonical.ts'
 import type { Caller } from '../../../src/governance/identity.ts'
 import { createRule, deleteRule } from '../../../src/governance/rules.ts'
 import { acceptRun } from '../../../src/governance/runs/accept.ts'
@@ -23,10 +23,11 @@ import {
   type MayAct,
   type OutcomeOp,
 } from '../../../src/governance/runs/outcome.ts'
+import { openOutput } from '../../../src/governance/runs/outputs.ts'
 import { changeGovernance } from '../../../src/governance/settings-change.ts'
 import { createWorkflow } from '../../../src/governance/workflows.ts'
 import { ruleInput } from '../../../src/policy/rule.ts'
-import type { JsonObject } from '../../../src/policy/types.ts'
+import type { Json, JsonObject } from '../../../src/policy/types.ts'
 import { testContext, testKey, withPeople, type TestContext } from '../support.ts'
 
 /** A definition without data flow: one step `s` that every repeat kind's tool can stand for. */
@@ -115,7 +116,7 @@ export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = 
     params,
     paramsHash: hashOf({ tool: tool.name, params }),
     paramLabels: new Map(),
-    sealed: sealParams(createSealer(testKey), key, { params, paramLabels: [] }),
+    sealed: wrap(testKey, paramsPlace(key), Buffer.from(canonicalJson({ params, paramLabels: [] }))),
     labels: [],
     labelSources: [],
     approvalSeconds: 3600,
@@ -123,11 +124,17 @@ export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = 
   }
 }
 
+/** An output as an attempt hands it over, sealed with the installation's key. */
+export function outputOf(key: StepOp['key'], value: Json): SealedText {
+  const text = Buffer.from(JSON.stringify(value))
+  return { sealed: wrap(testKey, outputPlace(key), text), bytes: text.length }
+}
+
 export function outcomeOf(op: StepOp, attempt: number, result: OutcomeOp['result'] | string): OutcomeOp {
   const error = { code: 'e', message: 'm' }
   const call = { source: 'workflows', tool: op.tool.name, sideEffect: op.tool.sideEffect, params: op.params, labels: op.labels } as const // prettier-ignore
   const named: Record<string, OutcomeOp['result']> = {
-    completed: { state: 'completed', output: '{"ok":true}', labels: [], call },
+    completed: { state: 'completed', output: outputOf(op.key, { ok: true }), labels: [], call },
     failed: { state: 'failed', error },
     retry: { state: 'retry', error },
     cancelled: { state: 'cancelled' },
@@ -144,6 +151,12 @@ export const denyRule = (over: object = {}) => ({
   tools: ['mail_send'],
   ...over,
 })
+
+/** The output that the call's row holds, opened. */
+export async function keptOutput(context: Context, op: StepOp): Promise<Json> {
+  const row = await effectOf(context, op)
+  return openOutput(context, op.key, { sealed: row?.output_sealed ?? null, plain: row?.output ?? null })
+}
 
 export async function effectOf(context: Context, op: StepOp) {
   return context.db

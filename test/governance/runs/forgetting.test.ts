@@ -11,13 +11,16 @@ useEngine((started) => (engine = started))
 async function change(runId: string): Promise<void> {
   const { db } = engine.context
   await db.updateTable('runs').set({ requester_email: 'changed@example.com' }).where('id', '=', runId).execute() // prettier-ignore
-  await db.updateTable('effects').set({ output: '"changed"' }).where('run_id', '=', runId).execute()
+  await db
+    .updateTable('effects')
+    .set({ output: '"changed"', output_sealed: null })
+    .where('run_id', '=', runId)
+    .execute()
 }
 
 async function read(runId: string): Promise<unknown[]> {
-  const { db } = engine.context
-  const { requesterEmail } = await readFixedRun(db, runId)
-  return [requesterEmail, (await readOutputs(db, runId, ['s'])).get('s')]
+  const { requesterEmail } = await readFixedRun(engine.context, runId)
+  return [requesterEmail, (await readOutputs(engine.context, runId, ['s'])).get('s')]
 }
 
 test('what a run under way needs is read once, and nothing of it is kept once it has ended', async () => {

@@ -7,7 +7,17 @@ import { readFrame } from '../../../src/governance/runs/frame.ts'
 import type { StepVerdict } from '../../../src/governance/runs/effect.ts'
 import { labelRuleInput } from '../../../src/policy/rule.ts'
 import { callOf } from '../../../src/governance/runs/effect.ts'
-import { effectOf, eventsOf, runOf, useEngine, stepOf, type Engine, type StepOp } from './engine-fixture.ts'
+import type { Json } from '../../../src/policy/types.ts'
+import {
+  effectOf,
+  eventsOf,
+  outputOf,
+  runOf,
+  useEngine,
+  stepOf,
+  type Engine,
+  type StepOp,
+} from './engine-fixture.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
@@ -24,7 +34,7 @@ beforeAll(async () => {
 /** Prepares and decides a call as the interceptor does. */
 async function call(runId: string, stepId: string, item = -1): Promise<{ op: StepOp; verdict: StepVerdict }> {
   const frame = await readFrame(engine.context, { runId, stepId, itemIndex: item })
-  const op = prepareCall(engine.context, frame, frame.tool as ToolDeclaration)
+  const op = await prepareCall(engine.context, frame, frame.tool as ToolDeclaration)
   return { op, verdict: await engine.decide(op) }
 }
 
@@ -40,7 +50,7 @@ async function done(runId: string, stepId: string, output: object | null = {}, i
     result:
       output === null
         ? { state: 'failed', error: { code: 'e', message: 'm' } }
-        : { state: 'completed', output: JSON.stringify(output), labels, call: callOf(op) },
+        : { state: 'completed', output: outputOf(op.key, output as Json), labels, call: callOf(op) },
   })
   return op
 }

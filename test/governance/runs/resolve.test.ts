@@ -18,6 +18,7 @@ import {
   stepOf,
   type Engine,
   type StepOp,
+  keptOutput,
 } from './engine-fixture.ts'
 
 let engine: Engine
@@ -64,7 +65,8 @@ describe('a person resolves an unknown outcome', () => {
   test('done: completed with the output given, its inputs’ labels stay', async () => {
     const op = await unknown()
     await resolve(op, 'done', 'admin', { output: { message_id: 'x' } })
-    expect(await effectOf(engine.context, op)).toMatchObject({ state: 'completed', output: '{"message_id":"x"}', output_labels: ['pii'] }) // prettier-ignore
+    expect(await effectOf(engine.context, op)).toMatchObject({ state: 'completed', output_labels: ['pii'] })
+    expect(await keptOutput(engine.context, op)).toEqual({ message_id: 'x' })
     expect(await runOf(engine.context, op.key.runId)).toMatchObject({ status: 'running', nodes_executed: 1 })
     expect(await engine.decide(op)).toMatchObject({ go: false, state: 'completed' })
   })

@@ -1,0 +1,118 @@
+import {
+  agentInputPlace,
+  idempotencyPlace,
+  inputsPlace,
+  memoryPlace,
+  outputPlace,
+  paramsPlace,
+  resultPlace,
+} from './places.ts'
+
+/** A column that holds sealed values. */
+export interface SealedColumn {
+  readonly table: string
+  /** Columns of the primary key, in its order. */
+  readonly key: readonly KeyColumn[]
+  readonly column: string
+  /** `base64`: a text column. */
+  readonly stored: 'bytes' | 'base64'
+  /** Where an older version kept the same values in the clear. */
+  readonly plain?: string
+  /** What else of the row its place is made of. */
+  readonly also?: readonly string[]
+  place(row: Row): string
+}
+
+export interface KeyColumn {
+  readonly name: string
+  readonly type: 'text' | 'integer'
+}
+
+/** The columns of `key` and `also`, by name. */
+export type Row = Readonly<Record<string, unknown>>
+
+const textKey = (...names: readonly string[]): KeyColumn[] => names.map((name) => ({ name, type: 'text' }))
+const effectColumns: readonly KeyColumn[] = [
+  ...textKey('run_id', 'step_id'),
+  { name: 'item_index', type: 'integer' },
+]
+const idempotencyKey = textKey('organization_id', 'user_id', 'api_key_id', 'route', 'key')
+
+const effectKey = (row: Row) => ({
+  runId: String(row['run_id']),
+  stepId: String(row['step_id']),
+  itemIndex: Number(row['item_index'] ?? -1),
+})
+const idempotencyUse = (row: Row) => ({
+  organizationId: String(row['organization_id']),
+  userId: String(row['user_id']),
+  apiKeyId: String(row['api_key_id']),
+  route: String(row['route']),
+  key: String(row['key']),
+})
+
+/** Every column that holds sealed values: `npm run rotate-key` walks them, and a test holds the list to the tables. */
+export const sealedColumns: readonly SealedColumn[] = [
+  {
+    table: 'runs',
+    key: textKey('id'),
+    column: 'inputs_sealed',
+    stored: 'bytes',
+    plain: 'inputs',
+    place: (row) => inputsPlace(String(row['id'])),
+  },
+  {
+    table: 'runs',
+    key: textKey('id'),
+    column: 'result_sealed',
+    stored: 'bytes',
+    plain: 'result',
+    place: (row) => resultPlace(String(row['id'])),
+  },
+  {
+    table: 'effects',
+    key: effectColumns,
+    column: 'params_sealed',
+    stored: 'bytes',
+    place: (row) => paramsPlace(effectKey(row)),
+  },
+  {
+    table: 'effects',
+    key: effectColumns,
+    column: 'output_sealed',
+    stored: 'bytes',
+    plain: 'output',
+    place: (row) => outputPlace(effectKey(row)),
+  },
+  {
+    table: 'approvals',
+    key: textKey('id'),
+    column: 'params_sealed',
+    stored: 'bytes',
+    also: ['kind', 'run_id', 'step_id', 'item_index'],
+    place: (row) =>
+      row['kind'] === 'agent_call' ? agentInputPlace(String(row['id'])) : paramsPlace(effectKey(row)),
+  },
+  {
+    table: 'memory',
+    key: textKey('organization_id', 'key'),
+    column: 'value_sealed',
+    stored: 'bytes',
+    plain: 'value',
+    place: (row) => memoryPlace(String(row['organization_id']), String(row['key'])),
+  },
+  {
+    table: 'idempotency_keys',
+    key: idempotencyKey,
+    column: 'response_body',
+    stored: 'base64',
+    place: (row) => idempotencyPlace(idempotencyUse(row), 'answer'),
+  },
+  {
+    table: 'idempotency_keys',
+    key: idempotencyKey,
+    column: 'made',
+    stored: 'base64',
+    place: (row) => idempotencyPlace(idempotencyUse(row), 'made'),
+  },
+]

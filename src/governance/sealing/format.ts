@@ -1,0 +1,115 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+
+/*
+ * Sealed bytes: AES-256-GCM over the plain bytes, as long as they are.
+ *
+ *     1 | iv 12 | tag 16 | body            by the installation's key itself: data keys, and values of older versions
+ *     2 | key id 8 | iv 12 | tag 16 | body by the data key that is named
+ *
+ * The place (which row and column the bytes belong to) is authenticated, and in version 2 so is the header.
+ */
+
+const byInstallation = 1
+const byDataKey = 2
+const idBytes = 8
+const ivBytes = 12
+const tagBytes = 16
+
+/** Bytes of version 2 before the body; `value_bytes` in the database counts on it. */
+export const sealedOverhead = 1 + idBytes + ivBytes + tagBytes
+
+/** So many first bytes tell one sealing from every other: they hold the iv. As base64 they are whole characters. */
+export const fingerprintBytes = 36
+
+/** A key that values are sealed with. */
+export interface DataKey {
+  /** 16 hex digits: how the key's SHA-256 begins. */
+  readonly id: string
+  readonly key: Buffer
+}
+
+/** A text that was sealed for its row, and how many bytes it had before. */
+export interface SealedText {
+  readonly sealed: Buffer
+  readonly bytes: number
+}
+
+/** Sealed bytes that this installation's keys do not open at this place. Its message holds nothing of them. */
+export class UnsealError extends Error {
+  override readonly name = 'UnsealError'
+}
+
+export function dataKeyOf(key: Buffer): DataKey {
+  return {
+    id: createHash('sha256')
+      .update(key)
+      .digest('hex')
+      .slice(0, idBytes * 2),
+    key,
+  }
+}
+
+/** How values begin that were sealed with this key. */
+export const headerOf = ({ id }: Pick<DataKey, 'id'>): Buffer =>
+  Buffer.concat([Buffer.from([byDataKey]), Buffer.from(id, 'hex')])
+
+export function sealWith(key: DataKey, place: string, plain: string): Buffer {
+  return encrypt(key.key, headerOf(key), aad(headerOf(key), place), Buffer.from(plain))
+}
+
+/** The data key that bytes were sealed with; null for those sealed with the installation's key. Throws UnsealError. */
+export function keyIdOf(sealed: Buffer): string | null {
+  const [version] = sealed
+  if (version === byInstallation) return null
+  if (version !== byDataKey) throw new UnsealError(`sealed data of version \`${version}\` cannot be opened`)
+  if (sealed.length < sealedOverhead) throw new UnsealError('sealed data was cut')
+  return sealed.toString('hex', 1, 1 + idBytes)
+}
+
+/** Opens bytes of version 2 with the key that they name. Throws UnsealError. */
+export function openWith({ id, key }: DataKey, place: string, sealed: Buffer): string {
+  if (keyIdOf(sealed) !== id) throw new UnsealError('sealed data names another key')
+  return decrypt(key, headerOf({ id }).length, aad(headerOf({ id }), place), sealed).toString('utf8')
+}
+
+/** Seals with the installation's key itself. */
+export function wrap(installationKey: Buffer, place: string, plain: Buffer): Buffer {
+  return encrypt(installationKey, Buffer.from([byInstallation]), Buffer.from(place), plain)
+}
+
+/** Opens bytes of version 1. Throws UnsealError. */
+export function unwrap(installationKey: Buffer, place: string, sealed: Buffer): Buffer {
+  if (keyIdOf(sealed) !== null) throw new UnsealError('sealed data names a data key')
+  return decrypt(installationKey, 1, Buffer.from(place), sealed)
+}
+
+const aad = (header: Buffer, place: string): Buffer => Buffer.concat([header, Buffer.from(place)])
+
+function encrypt(key: Buffer, header: Buffer, authenticated: Buffer, plain: Buffer): Buffer {
+  const iv = randomBytes(ivBytes)
+  const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes })
+  cipher.setAAD(authenticated)
+  const body = cipher.update(plain)
+  cipher.final()
+  return Buffer.concat([header, iv, cipher.getAuthTag(), body])
+}
+
+function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed: Buffer): Buffer {
+  const [ivAt, tagAt, bodyAt] = [headerBytes, headerBytes + ivBytes, headerBytes + ivBytes + tagBytes]
+  if (sealed.length < bodyAt) throw new UnsealError('sealed data was cut')
+  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(ivAt, tagAt), {
+    authTagLength: tagBytes,
+  })
+  decipher.setAAD(authenticated)
+  decipher.setAuthTag(sealed.subarray(tagAt, bodyAt))
+  const plain = decipher.update(sealed.subarray(bodyAt))
+  try {
+    // GCM gives all of the text in `update`; `final` only checks that it is the one that was sealed.
+    decipher.final()
+    return plain
+  } catch (cause) {
+    throw new UnsealError('sealed data was changed, moved from another row, or sealed with another key', {
+      cause,
+    })
+  }
+}

@@ -1,0 +1,178 @@
+import { sql, type Kysely, type RawBuilder } from 'kysely'
+import type { Database } from '../../db/schema/index.ts'
+import { sha256 } from '../canonical.ts'
+import type { Row, SealedColumn } from './columns.ts'
+import { fingerprintBytes, headerOf, sealWith, UnsealError, type DataKey } from './format.ts'
+import { openKept, type Sealer } from './sealer.ts'
+
+/** Rows that are looked at in one statement. */
+const pageRows = 1_000
+/** Most rows, and about the most bytes, that are sealed anew in one statement. */
+const groupRows = 50
+const groupBytes = 4 * 1024 * 1024
+/** Between two groups the database has as long for others as the last one took, up to this. */
+const longestPauseMilliseconds = 1_000
+
+export interface Resealed {
+  /** Values that name the key now and did not before. */
+  readonly sealed: number
+  /** Values that were in use, or changed meanwhile: the next pass looks at them again. */
+  readonly left: number
+  /** Rows whose values no key opens. */
+  readonly unreadable: readonly string[]
+}
+
+/**
+ * Seals every value of a column that names another key, or is not sealed yet, with `key`. Waits for no lock: a row that is
+ * in use is left. It changes a value only while that is the one it has read, so that nothing written meanwhile is lost.
+ */
+export async function resealColumn(
+  db: Kysely<Database>,
+  sealer: Sealer,
+  column: SealedColumn,
+  key: DataKey,
+): Promise<Resealed> {
+  const statements = statementsOf(db, column, key)
+  const unreadable: string[] = []
+  let [sealed, left] = [0, 0]
+  for (let after: Row | null = null; ;) {
+    const page: readonly Listed[] = await statements.page(after)
+    for (const group of groups(page.filter((row) => row.is_stale))) {
+      const startedAt = performance.now()
+      const changes: Change[] = []
+      for (const row of await statements.read(group)) {
+        const change = await sealAgain(sealer, column, key, row)
+        if (change === null) unreadable.push(nameOf(column, row))
+        else changes.push(change)
+      }
+      const done = await statements.write(changes)
+      sealed += done
+      left += changes.length - done
+      await pause(performance.now() - startedAt)
+    }
+    after = page.at(-1) ?? null
+    if (page.length < pageRows) return { sealed, left, unreadable }
+  }
+}
+
+interface Listed extends Row {
+  readonly is_stale: boolean
+  readonly bytes: number
+}
+
+interface Value extends Row {
+  readonly sealed: Buffer | null
+  readonly plain: string | null
+}
+
+interface Change {
+  readonly row: Row
+  /** Tells the value that was read from every other. */
+  readonly was: Buffer
+  readonly becomes: Buffer
+}
+
+function* groups(rows: readonly Listed[]): Generator<Listed[]> {
+  let group: Listed[] = []
+  let bytes = 0
+  for (const row of rows) {
+    if (group.length === groupRows || (group.length > 0 && bytes + row.bytes > groupBytes)) {
+      yield group
+      group = []
+      bytes = 0
+    }
+    group.push(row)
+    bytes += row.bytes
+  }
+  if (group.length > 0) yield group
+}
+
+async function sealAgain(
+  sealer: Sealer,
+  column: SealedColumn,
+  key: DataKey,
+  row: Value,
+): Promise<Change | null> {
+  const place = column.place(row)
+  try {
+    const text = (await openKept(sealer, place, row)) ?? ''
+    const was =
+      row.sealed === null
+        ? Buffer.from(sha256(row.plain ?? ''), 'hex')
+        : row.sealed.subarray(0, fingerprintBytes)
+    return { row, was, becomes: sealWith(key, place, text) }
+  } catch (error) {
+    if (error instanceof UnsealError) return null
+    throw error
+  }
+}
+
+const nameOf = ({ table, column, key }: SealedColumn, row: Row): string =>
+  `${table}.${column} of ${key.map(({ name }) => String(row[name])).join('/')}`
+
+const pause = (milliseconds: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, Math.min(milliseconds, longestPauseMilliseconds)))
+
+/** The statements for one column, which is why they are put together from names. */
+function statementsOf(db: Kysely<Database>, column: SealedColumn, key: DataKey) {
+  const ref = (name: string): RawBuilder<unknown> => sql.ref(`t.${name}`)
+  const table = sql.table(column.table)
+  const sealed = ref(column.column)
+  const plain = column.plain === undefined ? sql`null::text` : ref(column.plain)
+  const keyNames = column.key.map(({ name }) => name)
+  const listed = (names: readonly string[]) => sql.join(names.map(ref))
+  const isBase64 = column.stored === 'base64'
+  /** The first bytes of what is sealed; of bytes that are stored apart only those are read. */
+  const head = (bytes: number) =>
+    isBase64
+      ? sql`decode(left(${sealed}, ${sql.lit((bytes / 3) * 4)}), 'base64')`
+      : sql`substring(${sealed}, 1, ${sql.lit(bytes)})`
+  const header = headerOf(key)
+  const keysOf = (rows: readonly Row[]) =>
+    sql.join(column.key.map(({ name, type }) => sql`${rows.map((row) => row[name])}::${sql.raw(type)}[]`))
+  const sameKey = sql.join(
+    keyNames.map((name) => sql`${ref(name)} = ${sql.ref(`w.${name}`)}`),
+    sql` and `,
+  )
+
+  return {
+    async page(after: Row | null): Promise<Listed[]> {
+      const rest =
+        after === null
+          ? sql`true`
+          : sql`(${listed(keyNames)}) > (${sql.join(keyNames.map((name) => after[name]))})`
+      const { rows } = await sql<Listed>`
+        select ${listed(keyNames)}, coalesce(octet_length(${sealed}), octet_length(${plain}), 0) as bytes,
+               coalesce(${head(header.length)} <> ${header}, false) or ${plain} is not null as is_stale
+        from ${table} as t where ${rest} order by ${listed(keyNames)} limit ${sql.lit(pageRows)}`.execute(db)
+      return rows
+    },
+    async read(group: readonly Row[]): Promise<Value[]> {
+      const value = isBase64 ? sql`decode(${sealed}, 'base64')` : sealed
+      const { rows } = await sql<Value>`
+        select ${listed([...keyNames, ...(column.also ?? [])])}, ${value} as sealed, ${plain} as plain
+        from ${table} as t join unnest(${keysOf(group)}) as w(${sql.raw(keyNames.join(', '))}) on ${sameKey}
+        where num_nonnulls(${sealed}, ${plain}) > 0`.execute(db)
+      return rows
+    },
+    /** How many of them were changed. */
+    async write(changes: readonly Change[]): Promise<number> {
+      if (changes.length === 0) return 0
+      const becomes = isBase64 ? sql`encode(w.becomes, 'base64')` : sql`w.becomes`
+      const { numAffectedRows } = await sql`
+        update ${table} as t set ${sql.ref(column.column)} = ${isBase64 ? sql`translate(${becomes}, E'\n', '')` : becomes}
+          ${column.plain === undefined ? sql`` : sql`, ${sql.ref(column.plain)} = null`}
+        from (
+          select ${listed(keyNames)}, w.becomes
+          from ${table} as t
+            join unnest(${keysOf(changes.map(({ row }) => row))}, ${changes.map(({ was }) => was)}::bytea[],
+                        ${changes.map((each) => each.becomes)}::bytea[])
+              as w(${sql.raw(keyNames.join(', '))}, was, becomes) on ${sameKey}
+          where coalesce(${head(fingerprintBytes)}, sha256(convert_to(${plain}, 'UTF8'))) = w.was
+          for no key update of t skip locked
+        ) as w
+        where ${sameKey}`.execute(db)
+      return Number(numAffectedRows ?? 0)
+    },
+  }
+}
