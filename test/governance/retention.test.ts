@@ -14,7 +14,6 @@ import {
   opOf,
   oneStep,
   outcomeOf,
-  runOf,
   startEngine,
   type Engine,
   type StepOp,
