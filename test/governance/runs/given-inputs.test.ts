@@ -5,14 +5,15 @@ import { workflowDefinition } from '../../../src/contract/definition.ts'
 import { hashOf } from '../../../src/governance/canonical.ts'
 import { callOf } from '../../../src/governance/runs/effect.ts'
 import { acceptRun, type AcceptRequest } from '../../../src/governance/runs/accept.ts'
+import { openInputs } from '../../../src/governance/runs/fixed-run.ts'
 import { readFrame } from '../../../src/governance/runs/frame.ts'
 import { expandStep } from '../../../src/governance/runs/items.ts'
 import { readRun } from '../../../src/governance/runs/read.ts'
 import { readReceipt } from '../../../src/governance/runs/receipt.ts'
 import { createWorkflow } from '../../../src/governance/workflows.ts'
-import type { JsonObject } from '../../../src/policy/types.ts'
+import type { Json, JsonObject } from '../../../src/policy/types.ts'
 import { addOrganization } from '../../api/fixtures.ts'
-import { approvalsOf, runOf, useEngine, type Engine } from './engine-fixture.ts'
+import { approvalsOf, outputOf, runOf, useEngine, type Engine } from './engine-fixture.ts'
 
 let engine: Engine
 let earlier: string
@@ -21,10 +22,10 @@ useEngine((started) => (engine = started))
 /** Decides a call as the interceptor does, and ends it with this output. */
 async function done(runId: string, stepId: string, output: object | null, item = -1) {
   const frame = await readFrame(engine.context, { runId, stepId, itemIndex: item })
-  const op = prepareCall(engine.context, frame, frame.tool as ToolDeclaration)
+  const op = await prepareCall(engine.context, frame, frame.tool as ToolDeclaration)
   const verdict = await engine.decide(op)
   if (verdict.go && output !== null) {
-    const result = { state: 'completed', output: JSON.stringify(output), labels: [...op.tool.outputLabels], call: callOf(op) } as const // prettier-ignore
+    const result = { state: 'completed', output: outputOf(op.key, output as Json), labels: [...op.tool.outputLabels], call: callOf(op) } as const // prettier-ignore
     await engine.record({ key: op.key, attempt: verdict.attempt, durationMs: 1, result })
   }
   return { op, verdict }
@@ -88,7 +89,7 @@ describe('an input that refers to an output', () => {
       { inputs: { x: { type } }, steps: [set('s', '{{input.x}}')] },
       { x: reference },
     )
-    expect(JSON.parse((await runOf(engine.context, runId)).inputs)).toEqual({ x: value })
+    expect(await openInputs(engine.context, await runOf(engine.context, runId))).toEqual({ x: value })
   })
 
   test('is hashed as it was given, so that a hash tells nothing of an output', async () => {
