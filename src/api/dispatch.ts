@@ -10,6 +10,7 @@ import {
 } from '../governance/identity.ts'
 import { requireFactor } from '../governance/people/second-factor.ts'
 import { covers, scopesOfRole, type Scope } from '../governance/scopes.ts'
+import { JsonParts } from '../governance/json-parts.ts'
 import { requireRole, requireScope } from '../governance/standing.ts'
 import { turn } from '../governance/turns.ts'
 import { acts, accessOf, splitKey, type Access } from './access.ts'
@@ -21,7 +22,7 @@ import { readJsonBody } from './json-body.ts'
 import { queryOf, readQuery } from './query.ts'
 import { countRequest } from './rate.ts'
 import type { Call, Mounted, Route } from './route.ts'
-import { sendAnswer } from './send.ts'
+import { sendAnswer, sendParts } from './send.ts'
 import { findMissingToKey, findStanding } from './subjects.ts'
 import { validate } from './validation.ts'
 
@@ -101,7 +102,8 @@ export async function dispatch(
     return
   }
   const answer = await answerOnce(route, call, request, rawBody)
-  sendAnswer(response, answer)
+  if (answer.body instanceof JsonParts) await sendParts(response, answer.status, answer.body, call)
+  else sendAnswer(response, answer)
 }
 
 /** No body at all stands for an empty object; `null` does not. */

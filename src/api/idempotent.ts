@@ -1,10 +1,11 @@
 import type { Request } from 'express'
 import { hashOf } from '../governance/canonical.ts'
-import { openKey, type Claim } from '../governance/idempotency.ts'
+import { mostKeptLength, openKey, type Claim } from '../governance/idempotency.ts'
+import { JsonParts } from '../governance/json-parts.ts'
 import { accessOf } from './access.ts'
 import { errorBody, statusOf, toApiError } from './errors.ts'
 import type { Answer, Call, Route } from './route.ts'
-import { jsonText } from './send.ts'
+import { jsonText, textWithin } from './send.ts'
 
 type Handle = NonNullable<Route['handle']>
 type TextAnswer = Answer & { readonly text?: string | null; readonly replayed?: boolean }
@@ -57,6 +58,16 @@ async function handleClaimed(
 ): Promise<TextAnswer> {
   try {
     const answer = await handle({ ...call, once: claim })
+    if (answer.body instanceof JsonParts) {
+      const within = await textWithin(answer.body, mostKeptLength)
+      // Too large to be kept: who repeats the call has it made anew.
+      if ('parts' in within) {
+        await claim.release().catch(() => {})
+        return { ...answer, body: within.parts }
+      }
+      await keepIfPossible(call, claim, { status: answer.status, body: within.text })
+      return { status: answer.status, body: undefined, text: within.text }
+    }
     const text = jsonText(answer.body)
     await keepIfPossible(call, claim, { status: answer.status, body: text })
     return { ...answer, text }

@@ -55,7 +55,7 @@ export interface Mounted extends Services {
 
 export interface Answer {
   readonly status: number
-  /** undefined sends no body. */
+  /** undefined sends no body; JsonParts are sent as fast as the client reads them. */
   readonly body: unknown
 }
 export const ok = (body: unknown): Answer => ({ status: 200, body })

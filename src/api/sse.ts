@@ -1,4 +1,5 @@
 import type { Response } from 'express'
+import { roomOrEnd } from './send.ts'
 
 export interface StreamOptions {
   readonly pingMilliseconds: number
@@ -38,15 +39,7 @@ export function openStream(response: Response, options: StreamOptions): Stream {
     async write(text) {
       await barUnlessAllowed()
       if (signal.aborted || response.write(text)) return
-      await new Promise<void>((resolve) => {
-        const go = (): void => {
-          response.off('drain', go)
-          signal.removeEventListener('abort', go)
-          resolve()
-        }
-        response.once('drain', go)
-        signal.addEventListener('abort', go)
-      })
+      await roomOrEnd(response, signal)
     },
     end() {
       clearInterval(ping)

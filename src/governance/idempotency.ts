@@ -64,7 +64,7 @@ const lockSeconds = 5
 const renewMilliseconds = 1_500
 const keptFor = sql`interval '24 hours'`
 /** Characters; a run's view can have hundreds of megabytes. */
-const mostKeptLength = 256 * 1024
+export const mostKeptLength = 256 * 1024
 
 /**
  * Opens a key's use (contract section 1, "Idempotency-Key").

@@ -60,4 +60,5 @@ export function pageOf<Row, T>(
   return { data: shown.map(view), next_cursor: more ? writeCursor(place(last)) : null }
 }
 
-const writeCursor = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')
+/** A cursor after which the page that follows `text` begins. */
+export const writeCursor = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import { readRunEvents } from '../../src/governance/run-events.ts'
-import { readReceipt } from '../../src/governance/runs/receipt.ts'
+import { readReceipt, type ReceiptView } from '../../src/governance/runs/receipt.ts'
 import { runOf } from '../governance/runs/engine-fixture.ts'
 import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
@@ -347,7 +347,8 @@ async function seen(runId: string): Promise<Omit<Case, 'steps' | 'calls'>> {
   const states = await stack.ended(runId)
   const run = await runOf(stack.context, runId)
   const { events } = await readRunEvents(stack.context, runId, 0)
-  const receipt = await readReceipt(stack.context, stack.organizationId, runId)
+  const parts = await readReceipt(stack.context, stack.organizationId, runId)
+  const receipt = JSON.parse(await parts.text()) as ReceiptView
   const place = (step: unknown, item: unknown) => (step ? ` ${step as string}${typeof item === 'number' ? `#${item}` : ''}` : '') // prettier-ignore
   return {
     states,

@@ -4,6 +4,7 @@ import { readStepOutput } from '../../governance/runs/read.ts'
 import { readReceipt } from '../../governance/runs/receipt.ts'
 import { resolveStep } from '../../governance/runs/resolve.ts'
 import type { Json } from '../../policy/types.ts'
+import { filter, wholeNumber } from '../query.ts'
 import { ok, route } from '../route.ts'
 import { anyJson } from '../schemas/common.ts'
 import { receipt, run } from '../schemas/runs.ts'
@@ -12,10 +13,13 @@ import { runOf } from './runs.ts'
 export const getReceipt = route({
   key: 'GET /runs/{id}/authorization',
   summary: 'The receipt: every decision with its rule, labels, approval and outcome',
+  description:
+    'Whole without `limit` and `cursor`; with one of them so many decisions, and `next_cursor` for those that follow.',
   tag: 'Runs',
+  query: z.object({ limit: wholeNumber(1, 10_000).optional(), cursor: filter.optional() }),
   responses: { 200: receipt },
-  async handle({ context, caller, params }) {
-    return ok(await readReceipt(context, caller.organizationId, params.id))
+  async handle({ context, caller, params, query: { limit, cursor = null } }) {
+    return ok(await readReceipt(context, caller.organizationId, params.id, { limit, cursor }))
   },
 })
 

@@ -138,6 +138,11 @@ export const receipt = z
     decisions: z.array(decision),
     rules_version: z.int(),
     audit_head: z.strictObject({ seq: z.int(), hash: z.string() }),
+    next_cursor: z
+      .string()
+      .nullable()
+      .optional()
+      .describe('only with `limit` or `cursor`: for the decisions that follow, null after the last'),
   })
   .meta({ id: 'Receipt' })
 

@@ -3,7 +3,9 @@ import type { ApprovalStatus } from '../../contract/status.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
 import type { SideEffect, Verdict } from '../../policy/types.ts'
 import { readVotes, type VoteView } from '../approvals/votes.ts'
-import { notFound } from '../errors.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { listInParts, objectInParts, type JsonParts } from '../json-parts.ts'
+import { readCursor, writeCursor } from '../page.ts'
 
 /** The receipt of a run (contract section 4): every decision with its rule, labels, approval and outcome. */
 export interface ReceiptView {
@@ -46,52 +48,117 @@ export interface ReceiptDecision {
   readonly decided_at: string
 }
 
-/** Throws `not_found` for a run of another organization. */
+/** What part of a receipt's decisions is asked for: so many after the cursor's. */
+interface ReceiptPage {
+  readonly limit: number | undefined
+  readonly cursor: string | null
+}
+
+/**
+ * A receipt (`ReceiptView`) in parts, with its decisions in order: those that there are now, read as fast as they are taken.
+ * With a page it has `next_cursor` too. Throws `not_found` for a run of another organization.
+ */
 export async function readReceipt(
   context: Context,
   organizationId: string,
   runId: string,
-): Promise<ReceiptView> {
+  page: ReceiptPage = { limit: undefined, cursor: null },
+): Promise<JsonParts> {
   const run = await readHead(context, organizationId, runId)
-  const decisions = await readDecisions(context, runId)
-  const votes = await readVotes(context, [...new Set(decisions.flatMap((each) => each.approval_id ?? []))])
-  return {
+  const last = await lastDecision(context, runId)
+  const from = placeAfter(page.cursor)
+  const to = Math.min(last.seq, from + (page.limit ?? Infinity))
+  const isWhole = page.limit === undefined && page.cursor === null
+  return objectInParts({
     run_id: runId,
     workflow_id: run.workflow_id,
     workflow_version: run.workflow_version,
-    rules_version: decisions.at(-1)?.policy_version ?? run.policy_version,
+    rules_version: last.policy_version ?? run.policy_version,
     audit_head: { seq: run.seq, hash: run.hash },
-    decisions: decisions.map((each) => ({
-      decision_id: each.id,
-      seq: each.seq ?? 0,
-      step_id: each.step_id,
-      item_index: each.item_index,
-      tool_use_id: each.tool_use_id,
-      tool: each.tool,
-      side_effect: each.side_effect,
-      verdict: each.verdict,
-      rule_id: each.rule_id,
-      rule_name: each.rule_name,
-      matched_rules: each.matched_rules,
-      reason: each.reason,
-      explanation: each.explanation,
-      labels: each.labels,
-      label_sources: each.label_sources,
-      params_hash: each.params_hash ?? '',
-      approval:
-        each.approval_id === null
-          ? null
-          : {
-              id: each.approval_id,
-              status: each.approval_status ?? 'cancelled',
-              votes: votes.get(each.approval_id) ?? [],
-            },
-      // The effect points at its newest decision: earlier ones let earlier attempts through, or held the call.
-      executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
-      outcome:
-        each.session_id === null ? (each.effect_decision === each.id ? each.effect_state : null) : seen(each),
-      decided_at: each.decided_at.toISOString(),
-    })),
+    decisions: listInParts(() => decisionsBetween(context, runId, from, to)),
+    ...(isWhole ? {} : { next_cursor: to < last.seq ? writeCursor(String(to)) : null }),
+  } satisfies Record<keyof ReceiptView, unknown> & { next_cursor?: string | null })
+}
+
+function placeAfter(cursor: string | null): number {
+  const text = readCursor(cursor) ?? '0'
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  const message = 'is not a cursor of a receipt: take `next_cursor` of the page before'
+  throw new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
+}
+
+/** Decisions and bytes that are read at once. */
+const mostRows = 200
+const mostBytes = 1024 ** 2
+/** Of a decision whose size is not known, since an older version made it. */
+const guessedBytes = 64 * 1024
+
+async function* decisionsBetween(
+  context: Context,
+  runId: string,
+  from: number,
+  to: number,
+): AsyncGenerator<ReceiptDecision> {
+  for (let after = from; after < to;) {
+    const until = await batchEnd(context, runId, after, to)
+    const decisions = await readDecisions(context, runId, after, until)
+    const votes = await readVotes(context, [...new Set(decisions.flatMap((each) => each.approval_id ?? []))])
+    for (const each of decisions) yield viewOf(each, votes)
+    after = until
+  }
+}
+
+/** Up to which decision to read on: as many as are small enough together, and one at the least. */
+async function batchEnd({ db }: Context, runId: string, after: number, to: number): Promise<number> {
+  const rows = await db
+    .selectFrom('decisions')
+    .select(['seq', 'bytes'])
+    .where('run_id', '=', runId)
+    .where('seq', '>', after)
+    .where('seq', '<=', to)
+    .orderBy('seq')
+    .limit(mostRows)
+    .execute()
+  let bytes = 0
+  const fitting = rows.filter(
+    (row, index) => (bytes += row.bytes ?? guessedBytes) <= mostBytes || index === 0,
+  )
+  return fitting.at(-1)?.seq ?? to
+}
+
+type DecisionRow = Awaited<ReturnType<typeof readDecisions>>[number]
+
+function viewOf(each: DecisionRow, votes: ReadonlyMap<string, readonly VoteView[]>): ReceiptDecision {
+  return {
+    decision_id: each.id,
+    seq: each.seq ?? 0,
+    step_id: each.step_id,
+    item_index: each.item_index,
+    tool_use_id: each.tool_use_id,
+    tool: each.tool,
+    side_effect: each.side_effect,
+    verdict: each.verdict,
+    rule_id: each.rule_id,
+    rule_name: each.rule_name,
+    matched_rules: each.matched_rules,
+    reason: each.reason,
+    explanation: each.explanation,
+    labels: each.labels,
+    label_sources: each.label_sources,
+    params_hash: each.params_hash ?? '',
+    approval:
+      each.approval_id === null
+        ? null
+        : {
+            id: each.approval_id,
+            status: each.approval_status ?? 'cancelled',
+            votes: votes.get(each.approval_id) ?? [],
+          },
+    // The effect points at its newest decision: earlier ones let earlier attempts through, or held the call.
+    executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
+    outcome:
+      each.session_id === null ? (each.effect_decision === each.id ? each.effect_state : null) : seen(each),
+    decided_at: each.decided_at.toISOString(),
   }
 }
 
@@ -126,7 +193,23 @@ async function readHead(context: Context, organizationId: string, runId: string)
   return { ...session, workflow_id: null, workflow_version: null }
 }
 
-function readDecisions(context: Context, runId: string) {
+/** Place and policy of the newest decision. */
+async function lastDecision(
+  { db }: Context,
+  runId: string,
+): Promise<{ readonly seq: number; readonly policy_version: number | null }> {
+  const row = await db
+    .selectFrom('decisions')
+    .select(['seq', 'policy_version'])
+    .where('run_id', '=', runId)
+    .where('seq', 'is not', null)
+    .orderBy('seq', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return { seq: row?.seq ?? 0, policy_version: row?.policy_version ?? null }
+}
+
+function readDecisions(context: Context, runId: string, after: number, until: number) {
   return context.db
     .selectFrom('decisions as d')
     .leftJoin('approvals as a', 'a.id', 'd.approval_id')
@@ -147,6 +230,8 @@ function readDecisions(context: Context, runId: string) {
       'o.outcome as observed_outcome',
     ])
     .where('d.run_id', '=', runId)
+    .where('d.seq', '>', after)
+    .where('d.seq', '<=', until)
     .orderBy('d.seq')
     .execute()
 }
