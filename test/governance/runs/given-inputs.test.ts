@@ -9,7 +9,7 @@ import { openInputs } from '../../../src/governance/runs/fixed-run.ts'
 import { readFrame } from '../../../src/governance/runs/frame.ts'
 import { expandStep } from '../../../src/governance/runs/items.ts'
 import { readRun } from '../../../src/governance/runs/read.ts'
-import { readReceipt } from '../../../src/governance/runs/receipt.ts'
+import { readReceipt, type ReceiptView } from '../../../src/governance/runs/receipt.ts'
 import { createWorkflow } from '../../../src/governance/workflows.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
 import { addOrganization } from '../../api/fixtures.ts'
@@ -67,7 +67,8 @@ describe('an input that refers to an output', () => {
     expect(op.labels).toEqual(['internal'])
     expect([...op.paramLabels]).toEqual([['value', ['internal']]])
     expect((await done(runId, 'apart', {})).op.labels).toEqual([])
-    const receipt = await readReceipt(engine.context, engine.organizationId, runId)
+    const parts = await readReceipt(engine.context, engine.organizationId, runId)
+    const receipt = JSON.parse(await parts.text()) as ReceiptView
     expect(receipt.decisions.map(({ labels, label_sources }) => ({ labels, label_sources }))).toEqual([
       { labels: ['internal'], label_sources: [{ label: 'internal', from }] },
       { labels: [], label_sources: [] },
