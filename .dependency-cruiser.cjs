@@ -78,7 +78,7 @@ module.exports = {
     only(
       'governance-below',
       '^src/governance/',
-      ['^src/(policy|shell|catalog|contract|db)/', '^src/(context|config|log|metrics)\\.ts$'],
+      ['^src/(policy|shell|catalog|contract|db)/', '^src/(context|config|sign-up-setting|log|metrics)\\.ts$'],
       'transactions and domain errors; who calls them, and over what, is not its business',
     ),
     only(

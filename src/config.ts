@@ -2,6 +2,7 @@ import { hkdfSync, randomUUID } from 'node:crypto'
 import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { z } from 'zod'
+import { signUpSetting, type SignUp } from './sign-up-setting.ts'
 
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((text) => text === 'true' || text === '1')
 
@@ -21,7 +22,7 @@ const environment = z.object({
   PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
   HOST: z.string().default('127.0.0.1'),
   METRICS_PORT: z.coerce.number().int().min(0).max(65_535).optional(),
-  METRICS_HOST: z.string().optional(),
+  METRICS_HOST: z.string().default('127.0.0.1'),
   PUBLIC_URL: z.string().optional(),
   TRUSTED_PROXY_HOSTS: z.string().default('').transform(proxyHosts),
   TLS_CERT_FILE: z.string().optional(),
@@ -31,6 +32,14 @@ const environment = z.object({
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default('Countersign <countersign@localhost>'),
   FILE_ROOT: z.string().default('samples'),
+  INSTALLATION_TOOLS: z.enum(['all', 'named']).optional(),
+  SIGN_UP: signUpSetting.optional(),
+  ORGANIZATIONS_PER_PERSON: z
+    .union([z.literal('unlimited').transform(() => null), z.coerce.number().int().min(0).max(1_000_000)], {
+      error: 'write a whole number, or `unlimited`',
+    })
+    .optional(),
+  QUOTA_OVERRIDES: z.enum(['owner', 'operator']).default('owner'),
   SESSION_SECRET_KEY: z.string().optional(),
   ENABLE_DOCS: flag.optional(),
   ENABLE_DEVELOPER_ROUTES: flag.default(false),
@@ -78,7 +87,22 @@ export interface Config {
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
   /** Signs cookies and mailed tokens and seals second factors; the same in every process. */
   readonly sessionSecret: string
-  readonly tools: { readonly fileRoot: string; readonly smtpUrl: string | null; readonly mailFrom: string }
+  readonly tools: {
+    readonly fileRoot: string
+    readonly smtpUrl: string | null
+    readonly mailFrom: string
+    /** Whose `fileRoot` and `smtpUrl` are: every organization's, or those that an operator names. */
+    readonly installationTools: 'all' | 'named'
+  }
+  readonly people: {
+    readonly signUp: SignUp
+    /** How many one person may make, the personal one aside; null: any number. */
+    readonly organizationsPerPerson: number | null
+    /** Whether a person runs workflows, and their agents tools, only once their mail address is confirmed. */
+    readonly mustBeConfirmed: boolean
+  }
+  /** Who may set an organization's limits: its owners, or only the operator, with `npm run set-plan`. */
+  readonly quotaOverrides: 'owner' | 'operator'
   /** Where whole logs go; null: to stderr. */
   readonly logFolder: string | null
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
@@ -92,7 +116,7 @@ export interface Config {
 
 /**
  * Reads the environment; a variable that is set to nothing counts as not set. Throws one error that names every variable
- * that is missing or wrong, in production also what must not run there (specification, "Authentication" 7).
+ * that is missing or wrong, in production also what must not run there.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const parsed = environment.safeParse(
@@ -112,6 +136,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const encryptionKey = keyIn('DATA_ENCRYPTION_KEY', e.DATA_ENCRYPTION_KEY)
   const oldKeys = (e.DATA_ENCRYPTION_KEY_OLD ?? '').split(',').filter((part) => part.trim() !== '')
   const tls = tlsFiles(e)
+  const isShared = isForMany(e)
   return {
     env: e.APP_ENV,
     warnings: warningsOf(e, unfit),
@@ -134,10 +159,22 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
       trustedProxies: e.TRUSTED_PROXY_HOSTS,
     },
-    metrics: e.METRICS_PORT === undefined ? null : { host: e.METRICS_HOST ?? e.HOST, port: e.METRICS_PORT },
+    metrics: e.METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.METRICS_PORT },
     encryptionKeys: [encryptionKey, ...oldKeys.map((text) => keyIn('DATA_ENCRYPTION_KEY_OLD', text))],
     sessionSecret: e.SESSION_SECRET_KEY ?? derivedSecret(encryptionKey),
-    tools: { fileRoot: e.FILE_ROOT, smtpUrl: e.SMTP_URL ?? null, mailFrom: e.MAIL_FROM },
+    tools: {
+      fileRoot: e.FILE_ROOT,
+      smtpUrl: e.SMTP_URL ?? null,
+      mailFrom: e.MAIL_FROM,
+      installationTools: e.INSTALLATION_TOOLS ?? (isShared ? 'named' : 'all'),
+    },
+    people: {
+      signUp: e.SIGN_UP ?? { mode: isShared ? 'invited' : 'open' },
+      organizationsPerPerson:
+        e.ORGANIZATIONS_PER_PERSON === undefined ? (isShared ? 3 : null) : e.ORGANIZATIONS_PER_PERSON,
+      mustBeConfirmed: isShared,
+    },
+    quotaOverrides: e.QUOTA_OVERRIDES,
     logFolder: e.LOG_DIR ?? null,
     logLevel: e.LOG_LEVEL,
     runApprovalSeconds: e.RUN_APPROVAL_SECONDS,
@@ -171,12 +208,20 @@ function tlsFiles(e: z.infer<typeof environment>): Config['http']['tls'] {
   throw new Error('TLS_CERT_FILE and TLS_KEY_FILE belong together: set both, or neither')
 }
 
+/** Staging and production: strangers can reach it, so what they may do is off until somebody says so. */
+const isForMany = ({ APP_ENV: env }: z.infer<typeof environment>): boolean =>
+  env === 'staging' || env === 'production'
+
 function warningsOf(e: z.infer<typeof environment>, unfit: readonly string[]): string[] {
-  if (e.APP_ENV !== 'staging' && e.APP_ENV !== 'production') return []
+  if (!isForMany(e)) return []
   const found = unfit.map((what) => `production would not start: ${what}`)
-  if (e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0)
+  if (servesPlainHttp(e))
     found.push(
       'TRUSTED_PROXY_HOSTS is not set: behind a proxy all clients have its address, in sign-in limits and in the audit log',
+    )
+  if (e.TLS_CERT_FILE === undefined && e.PUBLIC_URL?.startsWith('https:') !== true)
+    found.push(
+      'PUBLIC_URL is no https address: browsers send the cookies of sessions over plain HTTP too, and links in mails lead there',
     )
   return found
 }
@@ -202,5 +247,18 @@ function unfitForProduction(e: z.infer<typeof environment>): string[] {
     found.push('SESSION_SECRET_KEY must have at least 32 characters (openssl rand -base64 32)')
   if (e.ENABLE_DOCS === true) found.push('ENABLE_DOCS must be `false`')
   if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
+  if (servesPlainHttp(e) && !isLoopback(e.HOST))
+    found.push(
+      `HOST \`${e.HOST}\` would serve plain HTTP to a network: set TLS_CERT_FILE and TLS_KEY_FILE, or name the ` +
+        'proxy that does TLS in TRUSTED_PROXY_HOSTS, or listen on 127.0.0.1',
+    )
   return found
 }
+
+/** Neither this process nor a proxy that was named does TLS. */
+const servesPlainHttp = (e: z.infer<typeof environment>): boolean =>
+  e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0
+
+/** Only programs of this machine reach it there (docs/decisions/0065). */
+const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))

@@ -1,16 +1,22 @@
 import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
+import { quotaPatch, type QuotaPatch } from './governance/quotas/limits.ts'
 import { setPlan } from './governance/quotas/quota.ts'
+import { headlineWithField, readAs } from './policy/issues.ts'
 import { toolEnvironment } from './tool-environment.ts'
 
 /*
- * `npm run set-plan -- ORGANIZATION PLAN`: moves an organization to the plan `free`, `pro` or `enterprise`. It holds at
- * once, in every process.
+ * `npm run set-plan -- ORGANIZATION PLAN [LIMIT=NUMBER ...]`: moves an organization to the plan `free`, `pro` or
+ * `enterprise`, and overrides limits; `LIMIT=plan` takes an override away. It holds at once, in every process.
  */
 
-const [organizationId, plan] = process.argv.slice(2)
-if (organizationId === undefined || plan === undefined) {
-  process.stderr.write('usage: npm run set-plan -- ORGANIZATION free|pro|enterprise\n')
+const [organizationId, plan, ...assignments] = process.argv.slice(2)
+const overrides = overridesOf(assignments)
+if (organizationId === undefined || plan === undefined || typeof overrides === 'string') {
+  if (typeof overrides === 'string') process.stderr.write(`error: ${overrides}\n`)
+  process.stderr.write(
+    'usage: npm run set-plan -- ORGANIZATION free|pro|enterprise [LIMIT=NUMBER|LIMIT=plan ...]\n',
+  )
   process.exit(2)
 }
 // Standard output is the answer alone.
@@ -18,11 +24,25 @@ const say = (line: string): void => void process.stderr.write(`${line}\n`)
 try {
   const context = createContext(readConfig(toolEnvironment(process.env, say)), 'tool')
   try {
-    process.stdout.write(`${JSON.stringify(await setPlan(context, organizationId, plan), null, 2)}\n`)
+    const quota = await setPlan(context, organizationId, plan, overrides)
+    process.stdout.write(`${JSON.stringify(quota, null, 2)}\n`)
   } finally {
     await context.close()
   }
 } catch (error) {
   process.stderr.write(`error: ${(error as Error).message}\n`)
   process.exitCode = 1
+}
+
+/** The overrides, or what is wrong with them. */
+function overridesOf(texts: readonly string[]): QuotaPatch | string {
+  const named: [string, number | null][] = []
+  for (const text of texts) {
+    const [, name, value] = /^(\w+)=(\d{1,15}|plan)$/.exec(text) ?? []
+    if (name === undefined || value === undefined)
+      return `\`${text}\` is no override: write e.g. \`memory_mb=1024\`, or \`memory_mb=plan\` for what the plan gives`
+    named.push([name, value === 'plan' ? null : Number(value)])
+  }
+  const read = readAs(quotaPatch, Object.fromEntries(named))
+  return read.ok ? read.value : headlineWithField('an override is wrong', read.issues)
 }

@@ -8,6 +8,7 @@ const production = {
   APP_ENV: 'production',
   SESSION_SECRET_KEY: 's'.repeat(32),
   TRUSTED_PROXY_HOSTS: '10.0.0.7',
+  PUBLIC_URL: 'https://countersign.acme.com',
 }
 
 describe('readConfig', () => {
@@ -50,11 +51,97 @@ describe('readConfig', () => {
     ['a short session key', { SESSION_SECRET_KEY: 's'.repeat(31) }, 'SESSION_SECRET_KEY'],
     ['docs', { ENABLE_DOCS: 'true' }, 'ENABLE_DOCS'],
     ['developer routes', { ENABLE_DEVELOPER_ROUTES: '1' }, 'ENABLE_DEVELOPER_ROUTES'],
+    ['plain HTTP to a network', { HOST: '0.0.0.0', TRUSTED_PROXY_HOSTS: undefined }, 'HOST `0.0.0.0`'],
+    ['plain HTTP on one address', { HOST: '10.0.0.9', TRUSTED_PROXY_HOSTS: undefined }, 'HOST `10.0.0.9`'],
+    ['plain HTTP over IPv6', { HOST: '::', TRUSTED_PROXY_HOSTS: undefined }, 'HOST `::`'],
+    ['plain HTTP by name', { HOST: 'api.internal', TRUSTED_PROXY_HOSTS: undefined }, 'HOST `api.internal`'],
   ])('with %s production does not start and staging warns', (_what, change, named) => {
     expect(() => readConfig({ ...production, ...change })).toThrow(named)
     const { warnings } = readConfig({ ...production, ...change, APP_ENV: 'staging' })
-    expect(warnings).toEqual([expect.stringContaining(named)])
+    expect(warnings).toContainEqual(expect.stringContaining(`production would not start: ${named}`))
     expect(readConfig({ ...production, ...change, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test.each([
+    ['a named proxy', { HOST: '0.0.0.0' }],
+    [
+      'its own certificate',
+      { HOST: '0.0.0.0', TRUSTED_PROXY_HOSTS: '', TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: 'b.pem' },
+    ],
+    ['the default address', { TRUSTED_PROXY_HOSTS: '' }],
+    ['another loopback address', { HOST: '127.0.0.2', TRUSTED_PROXY_HOSTS: '' }],
+    ['loopback over IPv6', { HOST: '::1', TRUSTED_PROXY_HOSTS: '' }],
+    ['loopback by name', { HOST: 'localhost', TRUSTED_PROXY_HOSTS: '' }],
+  ])('with %s production starts', (_what, change) => {
+    expect(readConfig({ ...production, ...change }).env).toBe('production')
+  })
+
+  test('says that sessions are not safe where links are plain HTTP, in staging and production', () => {
+    const plain = { ...production, PUBLIC_URL: 'http://countersign.acme.com' }
+    expect(readConfig(plain).warnings).toEqual([expect.stringContaining('PUBLIC_URL')])
+    expect(readConfig({ ...production, PUBLIC_URL: '' }).warnings).toEqual([
+      expect.stringContaining('PUBLIC_URL'),
+    ])
+    expect(readConfig({ ...plain, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test('metrics are on loopback, wherever the API listens, unless METRICS_HOST says more', () => {
+    const wide = { ...least, HOST: '0.0.0.0', METRICS_PORT: '9100' }
+    expect(readConfig(wide).metrics).toEqual({ host: '127.0.0.1', port: 9100 })
+    expect(readConfig({ ...wide, METRICS_HOST: '10.0.0.9' }).metrics?.host).toBe('10.0.0.9')
+    expect(readConfig({ ...wide, METRICS_PORT: '' }).metrics).toBeNull()
+  })
+
+  test.each([
+    ['development', 'all', { mode: 'open' }, null, false],
+    ['test', 'all', { mode: 'open' }, null, false],
+    ['staging', 'named', { mode: 'invited' }, 3, true],
+    ['production', 'named', { mode: 'invited' }, 3, true],
+  ])(
+    'in %s an installation is open or closed by default',
+    (APP_ENV, installationTools, signUp, most, must) => {
+      const config = readConfig({ ...production, APP_ENV })
+      expect(config.tools.installationTools).toBe(installationTools)
+      expect(config.people).toEqual({ signUp, organizationsPerPerson: most, mustBeConfirmed: must })
+      expect(config.quotaOverrides).toBe('owner')
+    },
+  )
+
+  test.each(['development', 'production'])('what is set holds in %s too', (APP_ENV) => {
+    const config = readConfig({
+      ...production,
+      APP_ENV,
+      INSTALLATION_TOOLS: 'all',
+      SIGN_UP: 'domain:Acme.com, bücher.example',
+      ORGANIZATIONS_PER_PERSON: '0',
+      QUOTA_OVERRIDES: 'operator',
+    })
+    expect(config).toMatchObject({
+      tools: { installationTools: 'all' },
+      people: {
+        signUp: { mode: 'domain', domains: ['acme.com', 'xn--bcher-kva.example'] },
+        organizationsPerPerson: 0,
+      },
+      quotaOverrides: 'operator',
+    })
+    const unlimited = readConfig({ ...production, APP_ENV, ORGANIZATIONS_PER_PERSON: 'unlimited' })
+    expect(unlimited.people.organizationsPerPerson).toBeNull()
+  })
+
+  test.each([
+    ['INSTALLATION_TOOLS', 'some'],
+    ['SIGN_UP', 'everybody'],
+    ['SIGN_UP', 'domain:'],
+    ['SIGN_UP', 'domain:*.acme.com'],
+    ['SIGN_UP', 'domain:acme.com,,acme.org'],
+    ['SIGN_UP', 'domain:com'],
+    ['SIGN_UP', 'domain:@acme.com'],
+    ['ORGANIZATIONS_PER_PERSON', '-1'],
+    ['ORGANIZATIONS_PER_PERSON', '1.5'],
+    ['ORGANIZATIONS_PER_PERSON', 'many'],
+    ['QUOTA_OVERRIDES', 'admin'],
+  ])('%s=%s is refused by name', (name, value) => {
+    expect(() => readConfig({ ...least, [name]: value })).toThrow(`${name} is wrong`)
   })
 
   test('takes addresses and ranges of proxies, and nothing that trusts everybody', () => {

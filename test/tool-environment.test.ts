@@ -56,19 +56,41 @@ test('a bootstrap.json that cannot be read is named', () => {
   expect(() => toolEnvironment({ DATA_DIR: folder }, () => undefined)).toThrow(`${folder}/bootstrap.json`)
 })
 
-test('`npm run set-plan` moves an organization of the stack that runs there', async () => {
+test('`npm run set-plan` moves an organization of the stack that runs there, and sets its limits', async () => {
   const running = await testContext()
   try {
     const { identities } = await withPeople(running.context)
     const { DATABASE_URL: _, DATA_ENCRYPTION_KEY: __, ...env } = process.env
     const program = fileURLToPath(new URL('../src/set-plan.ts', import.meta.url))
-    const { stdout, stderr } = await promisify(execFile)(
-      process.execPath,
-      [program, identities.organization_id, 'free'],
-      { env: { ...env, DATA_DIR: dataFolder(running.context.config.database.url) } },
-    )
-    expect(JSON.parse(stdout)).toMatchObject({ plan: 'free' })
+    const dataDir = dataFolder(running.context.config.database.url)
+    // An operator sets limits also where owners may not.
+    const options = { env: { ...env, DATA_DIR: dataDir, QUOTA_OVERRIDES: 'operator' } }
+    const setPlan = (...args: string[]) =>
+      promisify(execFile)(process.execPath, [program, identities.organization_id, ...args], options)
+    const { stdout, stderr } = await setPlan('free', 'memory_mb=1024', 'monthly_spend=7')
+    expect(JSON.parse(stdout)).toMatchObject({
+      plan: 'free',
+      overrides: { memory_mb: 1024, monthly_spend: 7 },
+      effective: { memory_mb: 1024 },
+    })
     expect(stderr).toContain('the database of')
+    expect(JSON.parse((await setPlan('pro', 'memory_mb=plan')).stdout).overrides).toEqual({
+      monthly_spend: 7,
+    })
+    for (const [args, code, said] of [
+      [['free', 'memory_mb=25601'], 1, 'at most 25600'],
+      [['free', 'memory_mb=0'], 2, 'memory_mb'],
+      [['free', 'memory_mb'], 2, 'is no override'],
+      [['free', 'memory=1'], 2, 'memory'],
+      [['gold'], 1, 'gold'],
+      [[], 2, 'usage'],
+    ] as const)
+      await expect(setPlan(...args)).rejects.toMatchObject({
+        code,
+        stdout: '',
+        stderr: expect.stringContaining(said),
+      })
+    await setPlan('free')
     expect(await readQuota(running.context, identities.organization_id)).toMatchObject({ plan: 'free' })
   } finally {
     await running.close()

@@ -3,6 +3,7 @@ import type { ToolDeclaration } from '../catalog/tool.ts'
 import type { Context } from '../context.ts'
 import type { StepError } from '../db/schema/runs.ts'
 import { hashOf } from '../governance/canonical.ts'
+import { toolNotAvailable } from '../governance/connections.ts'
 import type { StepOp } from '../governance/runs/effect.ts'
 import type { Frame } from '../governance/runs/frame.ts'
 import { itemsOf } from '../governance/runs/items.ts'
@@ -63,6 +64,8 @@ function operation(
     sealed,
     labels: frame.labels,
     labelSources: frame.labelSources,
+    installation: context.config.tools,
+    mustBeConfirmed: context.config.people.mustBeConfirmed,
     approvalSeconds: context.config.runApprovalSeconds,
   }
 }
@@ -117,7 +120,7 @@ function resolveParams(frame: Frame, scope: Scope): SealedParams {
 
 function whyNotCallable(tool: ToolDeclaration, params: JsonObject): StepError | null {
   if (!Object.hasOwn(executors, tool.name))
-    return { code: 'tool_not_available', message: `\`${tool.name}\` has no executor in this installation` }
+    return { code: toolNotAvailable, message: `\`${tool.name}\` has no executor in this installation` }
   try {
     const parsed = parseParams(tool, params)
     if (parsed.ok) return null

@@ -1,10 +1,12 @@
 import type { GenericEndpointContext } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
+import type { Config } from '../config.ts'
 import type { Context } from '../context.ts'
 import { setSessionCookie } from 'better-auth/cookies'
 import { confirmFirst } from '../governance/people/address-proof.ts'
 import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/people/second-factor.ts'
 import { takeCode } from '../governance/people/used-codes.ts'
+import { requireSignUpOffered } from './sign-up-guards.ts'
 
 /** Endpoints with a parameter in the path, which its option to switch some off does not know. */
 const switchedOff = new Set(['/reset-password/:token', '/callback/:id'])
@@ -29,33 +31,35 @@ const factorFirst =
   'this session was opened without your second factor: send a code to `two-factor/verify-totp` first, or sign in again'
 
 /** What the sign-in library would do and the service does not let it, whatever the spelling of the path. */
-export const authGuards = createAuthMiddleware(async (ctx) => {
-  if (switchedOff.has(ctx.path))
-    throw new APIError('NOT_FOUND', { code: 'NOT_FOUND', message: 'there is no such endpoint' })
-  const body = Object(ctx.body) as Record<string, unknown>
-  // It would skip the second factor for ever, past resets, and nobody could end it.
-  if (body['trustDevice'])
-    throw new APIError('BAD_REQUEST', {
-      code: 'TRUST_DEVICE_NOT_OFFERED',
-      message: '`trustDevice` is not offered: every sign-in takes the second factor, leave it out',
-    })
-  if (!withoutFactor.has(ctx.path)) {
-    const session = await getSessionFromCtx(ctx, { disableRefresh: true })
-    // A key that is not proven yet is shown once, to the session that made it.
-    const counts = session?.user['twoFactorEnabled'] === true || ctx.path === '/two-factor/get-totp-uri'
-    if (session !== null && counts && !isWithFactor(openedWithOf(session)))
-      throw new APIError('FORBIDDEN', { code: 'SECOND_FACTOR_REQUIRED', message: factorFirst })
-  }
-  if (ctx.path === '/two-factor/enable') {
-    const session = await getSessionFromCtx(ctx)
-    // The factor of whoever signed up with somebody else's address would lock its owner out.
-    if (session !== null && !session.user.emailVerified)
-      throw new APIError('FORBIDDEN', { code: 'EMAIL_NOT_VERIFIED', message: confirmFirst })
-  }
-  // Who changes a password wants nobody else to be in.
-  if (ctx.path === '/change-password') return { context: { body: { ...body, revokeOtherSessions: true } } }
-  return undefined
-})
+export const authGuards = (config: Config) =>
+  createAuthMiddleware(async (ctx) => {
+    if (switchedOff.has(ctx.path))
+      throw new APIError('NOT_FOUND', { code: 'NOT_FOUND', message: 'there is no such endpoint' })
+    const body = Object(ctx.body) as Record<string, unknown>
+    // It would skip the second factor for ever, past resets, and nobody could end it.
+    if (body['trustDevice'])
+      throw new APIError('BAD_REQUEST', {
+        code: 'TRUST_DEVICE_NOT_OFFERED',
+        message: '`trustDevice` is not offered: every sign-in takes the second factor, leave it out',
+      })
+    if (ctx.path === '/sign-up/email') requireSignUpOffered(config, body['email'])
+    if (!withoutFactor.has(ctx.path)) {
+      const session = await getSessionFromCtx(ctx, { disableRefresh: true })
+      // A key that is not proven yet is shown once, to the session that made it.
+      const counts = session?.user['twoFactorEnabled'] === true || ctx.path === '/two-factor/get-totp-uri'
+      if (session !== null && counts && !isWithFactor(openedWithOf(session)))
+        throw new APIError('FORBIDDEN', { code: 'SECOND_FACTOR_REQUIRED', message: factorFirst })
+    }
+    if (ctx.path === '/two-factor/enable') {
+      const session = await getSessionFromCtx(ctx)
+      // The factor of whoever signed up with somebody else's address would lock its owner out.
+      if (session !== null && !session.user.emailVerified)
+        throw new APIError('FORBIDDEN', { code: 'EMAIL_NOT_VERIFIED', message: confirmFirst })
+    }
+    // Who changes a password wants nobody else to be in.
+    if (ctx.path === '/change-password') return { context: { body: { ...body, revokeOtherSessions: true } } }
+    return undefined
+  })
 
 /**
  * After an endpoint has answered: a session whose person has just proven their factor is followed by one that says so, and

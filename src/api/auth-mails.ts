@@ -37,9 +37,18 @@ If it was not you, do nothing: the password stays as it is.
 `,
 })
 
-export const invitationMail = (base: string, token: string, organization: string, role: string): Text => ({
+/** `inviter` is a confirmed address: the name of the organization is whatever they have chosen. */
+export const invitationMail = (
+  base: string,
+  token: string,
+  {
+    organization,
+    role,
+    inviter,
+  }: { readonly organization: string; readonly role: string; readonly inviter: string },
+): Text => ({
   subject: 'An invitation to Countersign',
-  text: `You are invited to the organization "${organization}" as ${role}.
+  text: `${inviter} invites you to the organization "${organization}" as ${role}.
 
 This page says how to sign in, or up, with this address, and how to accept:
 

@@ -6,11 +6,13 @@ import { publicBase, type Config } from '../config.ts'
 import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import { createPersonalOrganization, healPersonalOrganization } from '../governance/organizations.ts'
+import { takeAccountMail } from '../governance/people/account-mails.ts'
 import { endHalfSignIns, proveAddress } from '../governance/people/address-proof.ts'
 import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
 import type { Services } from './route.ts'
 import type { ServiceMail } from './service-mail.ts'
+import { requireConfirmedToSignIn, requireMaySignUp } from './sign-up-guards.ts'
 
 const cookiePrefix = 'countersign'
 /** With `__Secure-` before it where the public address is https. */
@@ -66,9 +68,13 @@ export function authOptions(
 ) {
   const { config } = context
   const base = publicBase(config)
+  const send = async (to: string, text: Omit<ServiceMail, 'to'>): Promise<void> => {
+    if (await takeAccountMail(context, to, text.subject)) await mail({ to, ...text })
+    else context.log.warn('a mail about an account was not sent: its address has had too many like it')
+  }
   // Nobody waits for it: how long an answer takes must not tell whether there is such an account.
   const post = async (to: string, text: Omit<ServiceMail, 'to'>): Promise<void> => {
-    mail({ to, ...text }).catch((error: Error) =>
+    send(to, text).catch((error: Error) =>
       context.log.warn({ err: error.message }, 'a mail about an account was not sent'),
     )
   }
@@ -127,12 +133,15 @@ export function authOptions(
       database: { generateId: ({ model }) => (model === 'user' ? newId('user') : randomUUID()) },
     },
     ...tables,
-    hooks: { before: authGuards, after: afterSignIn(context) },
+    hooks: { before: authGuards(config), after: afterSignIn(context) },
     plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables })],
     databaseHooks: {
       user: {
         create: {
-          before: async (user) => requireModestUser(user),
+          before: async (user) => {
+            await requireModestUser(user)
+            await requireMaySignUp(context, user.email)
+          },
           after: (user) => createPersonalOrganization(context, user),
         },
         update: { before: async (user) => requireModestUser(user) },
@@ -140,6 +149,7 @@ export function authOptions(
       session: {
         create: {
           before: async (session, endpoint) => {
+            await requireConfirmedToSignIn(context, session.userId)
             const openedWith = await openingOf(context, session.userId, endpoint)
             await healPersonalOrganization(context, session.userId)
             // The library counts IPv6 by networks of 64 bits, and would keep no more of the address.

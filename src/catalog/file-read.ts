@@ -19,6 +19,6 @@ export const fileRead = defineTool({
   risk: 'medium',
   constraints: ['max_response_size_kb'],
   repeat: 'free',
-  needsConnection: false,
+  connection: 'installation',
   timeoutSeconds: 30,
 })

@@ -36,6 +36,6 @@ export const mailSend = defineTool({
   risk: 'high',
   constraints: ['allowed_domains', 'max_message_length', 'read_only'],
   repeat: 'unsafe',
-  needsConnection: false,
+  connection: 'installation',
   timeoutSeconds: 180,
 })

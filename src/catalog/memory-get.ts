@@ -16,6 +16,6 @@ export const memoryGet = defineTool({
   risk: 'medium',
   constraints: ['max_response_size_kb'],
   repeat: 'free',
-  needsConnection: false,
+  connection: 'none',
   timeoutSeconds: 10,
 })

@@ -21,6 +21,6 @@ export const memorySet = defineTool({
   risk: 'low',
   constraints: ['read_only'],
   repeat: 'transactional',
-  needsConnection: false,
+  connection: 'none',
   timeoutSeconds: 10,
 })

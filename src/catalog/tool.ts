@@ -27,7 +27,11 @@ export interface ToolDeclaration<Name extends string = string, Params extends z.
   /** Names of the limits a tool policy may set on it. */
   readonly constraints: readonly LimitName[]
   readonly repeat: Repeat
-  readonly needsConnection: boolean
+  /**
+   * What an organization must have before the tool works there: nothing, or the installation's own folder or mail server,
+   * which its operator gives to organizations by name.
+   */
+  readonly connection: 'none' | 'installation'
   /** Wall-clock limit of one attempt, unless the step says less. */
   readonly timeoutSeconds: number
 }

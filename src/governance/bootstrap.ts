@@ -3,6 +3,7 @@ import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import type { Role } from '../policy/types.ts'
 import type { ChainTx } from './chain-tx.ts'
+import { connectEverything } from './connections.ts'
 import { hashApiKey, newApiKey } from './key-format.ts'
 import { hashPassword, newPassword, passwordAccount } from './password.ts'
 import { scopesOfRole } from './scopes.ts'
@@ -64,7 +65,7 @@ export async function bootstrapIdentities(
       action: 'create',
       status: 'success',
       actor: { type: 'system', id: 'bootstrap' },
-      metadata: { plan: 'enterprise', owner_id: owner },
+      metadata: { plan: 'enterprise', owner_id: owner, ...(await connectEverything(tx)) },
     })
     for (const person of people)
       await addKey(tx, person, 'bootstrap', scopesOfRole(bootstrapRoles[person.name]), person.api_key)

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import { addKey, emptyOrganization } from './bootstrap.ts'
+import { connectEverything } from './connections.ts'
 import { DomainError } from './errors.ts'
 import { newApiKey } from './key-format.ts'
 import { hashPassword, newPassword, passwordAccount } from './password.ts'
@@ -54,7 +55,7 @@ export async function createOwner(
       action: 'create',
       status: 'success',
       actor: { type: 'system', id: 'create-owner' },
-      metadata: { plan: 'enterprise', owner_id: owner.user_id },
+      metadata: { plan: 'enterprise', owner_id: owner.user_id, ...(await connectEverything(tx)) },
     })
     await addKey(tx, owner, 'first owner', scopesOfRole('owner'), owner.api_key)
     return { organization_id: organizationId, password, ...owner }

@@ -1,4 +1,4 @@
-import type { Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Database } from '../db/schema/index.ts'
 import { compilePolicy, type CompiledPolicy } from '../policy/decide.ts'
 import type { LabelRuleBody, RuleBody } from '../policy/rule.ts'
@@ -12,6 +12,8 @@ export interface LoadedPolicy {
   readonly version: number
   readonly compiled: CompiledPolicy
   readonly toolAccess: ToolAccess
+  /** The organization's tools of the installation (connections.ts). */
+  readonly connections: ReadonlySet<string>
   readonly settings: GovernanceSettings
   readonly limits: Limits
   /** The reason the organization is frozen, else null. */
@@ -23,7 +25,7 @@ export interface LoadedPolicy {
 /** Rules compiled and as they are saved, against the saved ones alone. */
 const compiledFactor = 3
 
-/** Reads rules, label rules, tool policies and settings. Under the chain lock, so that they are those of `version`. */
+/** Reads rules, label rules, tool policies, connections and settings. Under the chain lock, so that they are those of `version`. */
 export async function loadPolicy(
   trx: Transaction<Database>,
   organizationId: string,
@@ -34,6 +36,13 @@ export async function loadPolicy(
     await trx
       .selectFrom('organizations')
       .select(['settings', 'plan', 'quota_overrides'])
+      .select(
+        sql<
+          string[]
+        >`array(select tool from installation_connections where organization_id = ${organizationId})`.as(
+          'connections',
+        ),
+      )
       .where('id', '=', organizationId)
       .executeTakeFirstOrThrow(),
     await trx
@@ -73,5 +82,6 @@ export async function loadPolicy(
     })),
     settings.default_tool_access,
   )
-  return { version, compiled, toolAccess, settings, limits, frozen, bytes }
+  const connections = new Set(organization.connections)
+  return { version, compiled, toolAccess, connections, settings, limits, frozen, bytes }
 }

@@ -22,6 +22,8 @@ export interface PresentCaller extends Caller {
   readonly hasFactor: boolean
   /** Whether the organization requires a second factor. */
   readonly factorRequired: boolean
+  /** Whether somebody has shown that they read the mail of the caller's address. */
+  readonly isConfirmed: boolean
 }
 
 /**
@@ -98,19 +100,20 @@ interface Row {
   readonly factor_required: boolean
   readonly scopes: string[] | null
   readonly expires_at: Date | null
+  readonly confirmed: boolean | null
 }
 
 async function presentCaller({ config }: Context, tx: ChainTx, caller: Caller): Promise<PresentCaller> {
   const [row] = await tx.send(sql<Row>`
     select m.role, ${validity(caller)} as valid, k.scopes, k.expires_at, ${requiresFactor} as factor_required,
-           ${missingFactor(caller, caller.needs.factor)} as missing,
+           ${missingFactor(caller, caller.needs.factor)} as missing, u.email_verified as confirmed,
            coalesce(u.two_factor_enabled, false) and ${isBackedByFactor(caller)} as has_factor
     from (select) as one
     left join organizations o on o.id = ${tx.organizationId}
     left join users u on u.id = ${caller.userId}
     left join memberships m on m.organization_id = ${tx.organizationId} and m.user_id = ${caller.userId}
     left join api_keys k on k.id = ${caller.keyId}`)
-  const { role, valid, missing, scopes, expires_at: keyExpiresAt } = row as Row
+  const { role, valid, missing, scopes, expires_at: keyExpiresAt, confirmed } = row as Row
   if (!valid) throw ended(caller)
   if (role === null) throw notFound('organization', tx.organizationId)
   const held = scopes ?? scopesOfRole(role)
@@ -118,7 +121,8 @@ async function presentCaller({ config }: Context, tx: ChainTx, caller: Caller): 
   requireFactor(config, caller.needs, missing, caller)
   requireRole(role, caller.needs.role)
   const { has_factor: hasFactor, factor_required: factorRequired } = row as Row
-  return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired }
+  const isConfirmed = confirmed === true
+  return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired, isConfirmed }
 }
 
 /** A sender with neither is nobody's. */

@@ -1,9 +1,14 @@
 import { z } from 'zod'
 import type { ToolDeclaration } from '../catalog/tool.ts'
-import type { Config } from '../config.ts'
+import { toolStanding, type Installation } from './connections.ts'
 
-/** What a caller sees of a tool (contract section 8). */
-export function toolView(config: Config, tool: ToolDeclaration) {
+/** What a caller sees of a tool in their organization, which has these tools of the installation. */
+export function toolView(
+  installation: Installation,
+  connections: ReadonlySet<string>,
+  tool: ToolDeclaration,
+) {
+  const { connected, unavailable } = toolStanding(installation, connections, tool)
   return {
     name: tool.name,
     description: tool.description,
@@ -12,10 +17,10 @@ export function toolView(config: Config, tool: ToolDeclaration) {
     params: z.toJSONSchema(tool.params, { io: 'input', unrepresentable: 'any' }),
     constraints: tool.constraints,
     categories: tool.categories,
-    // No tool of the catalogue keeps credentials of its own; those that need none are always connected.
-    connected: !tool.needsConnection,
-    needs_connection: tool.needsConnection,
-    available: tool.name !== 'mail_send' || config.tools.smtpUrl !== null,
+    connected,
+    needs_connection: tool.connection !== 'none',
+    available: unavailable === null,
+    unavailable_because: unavailable,
     risk: tool.risk,
   }
 }

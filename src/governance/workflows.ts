@@ -7,7 +7,8 @@ import type { WorkflowsTable } from '../db/schema/workflows.ts'
 import { hashOf } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
 import { headline } from '../policy/issues.ts'
-import { DomainError, notFound } from './errors.ts'
+import { toolStanding } from './connections.ts'
+import { DomainError, notFound, type ErrorDetail } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
@@ -29,6 +30,8 @@ export interface WorkflowSummary {
 }
 export interface WorkflowView extends WorkflowSummary {
   readonly definition: WorkflowDefinition
+  /** Only in the answer to who saves a definition, and only where there is something to say. */
+  readonly warnings?: readonly ErrorDetail[]
 }
 
 export interface WorkflowInput {
@@ -56,7 +59,8 @@ export async function createWorkflow(
     action: 'create',
     bytes: JSON.stringify(input.definition).length,
     async work(tx) {
-      const view = await insertWorkflow(tx, caller, id, input)
+      const saved = await insertWorkflow(tx, caller, id, input)
+      const view = { ...saved, ...warningsOf(context, tx, input.definition) }
       await once?.markActed(tx.trx, view)
       return view
     },
@@ -124,7 +128,7 @@ export async function changeWorkflow(
   change: WorkflowChange,
 ): Promise<WorkflowView> {
   if (change.definition !== undefined) requireSound(change.definition)
-  await growAs(context, caller, 'org.change', {
+  const said = await growAs(context, caller, 'org.change', {
     action: 'update',
     bytes: JSON.stringify(change).length,
     async work(tx) {
@@ -148,9 +152,26 @@ export async function changeWorkflow(
           message: change.message ?? '',
         })
       else record(tx, caller, id, 'workflow.updated', 'update', {})
+      return change.definition === undefined ? {} : warningsOf(context, tx, change.definition)
     },
   })
-  return readWorkflow(context, id)
+  return { ...(await readWorkflow(context, id)), ...said }
+}
+
+/** Steps whose tool does not work in the organization as it is now: they would fail. Saving them is no error. */
+function warningsOf(
+  { config }: Context,
+  { policy }: ChainTx,
+  { steps }: WorkflowDefinition,
+): { warnings?: readonly ErrorDetail[] } {
+  const warnings = steps.flatMap((step, index) => {
+    const tool = getTool(step.tool)
+    const why = tool === undefined ? null : toolStanding(config.tools, policy.connections, tool).unavailable
+    return why === null
+      ? []
+      : [{ path: `steps.${index}.tool`, message: `step \`${step.id}\` would fail: ${why}` }]
+  })
+  return warnings.length === 0 ? {} : { warnings }
 }
 
 /** Runs in flight go on: they hold a frozen version. `conflict` while it is a template that can be used. */

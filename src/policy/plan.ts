@@ -5,6 +5,7 @@ import { type Conditions, type LabelSets, type Origins, type Subject, evaluate }
 import { type Case, type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
 import { inputSource } from './templates.ts'
 import { TextRoom } from './text-room.ts'
+import type { Blocked } from './tool-access.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
 import { type Json, type JsonObject, type Label, type SideEffect, type Verdict, stricter } from './types.ts'
 import type { WhenOperator } from './when.ts'
@@ -55,10 +56,8 @@ export interface PlannedRule {
   readonly because: string
 }
 
-export interface StepAnalysis {
+export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   readonly stepId: string
-  readonly tool: string
-  readonly sideEffect: SideEffect
   /** The strictest verdict the step can get; with certainty `definite` it gets it whatever the unknown parts are. */
   readonly verdict: Verdict
   readonly certainty: Certainty
@@ -66,8 +65,10 @@ export interface StepAnalysis {
   readonly definiteVerdict: Verdict
   /** Labels of its inputs. */
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
-  /** Enforced rules that match or may match, in saved order. */
+  /** Enforced rules that match or may match, in saved order; none where a tool policy blocks the step. */
   readonly rules: readonly PlannedRule[]
+  /** Why tool policies keep this person from the step's tool; null where they do not. */
+  readonly blocked: Blocked | null
 }
 
 export interface PlanAnalysis {
@@ -75,12 +76,13 @@ export interface PlanAnalysis {
   /** Some step is denied whatever the unknown parts are: the run is refused (specification, "What the service does" 6). */
   readonly definitelyDenied: boolean
   /**
-   * The first such step; `lacksApprovals` if its rule holds it and approvals are off, `isTolerated` if it says
-   * `on_error: continue`.
+   * The first such step; `isBlocked` if a tool policy denies it and no rule, `lacksApprovals` if its rule holds it and
+   * approvals are off, `isTolerated` if it says `on_error: continue`.
    */
   readonly deniedBy: {
     readonly stepId: string
     readonly ruleName: string
+    readonly isBlocked: boolean
     readonly lacksApprovals: boolean
     readonly isTolerated: boolean
   } | null
@@ -92,9 +94,14 @@ export interface PlanAnalysis {
  * flow along the graph as definite and possible sets, and every rule matches, does not, or may. Law: whatever the
  * unknown parts turn out to be, each step's verdict lies between its definite and its possible one (for calls within
  * the comparison budget). All steps share one budget; once it is used up, rules that compare values may match, so the
- * run's own decisions decide; text beyond `mostResolvedText` is unknown. Steps are answered in the plan's order. Never throws.
+ * run's own decisions decide; text beyond `mostResolvedText` is unknown. `blocks` says why a tool is denied wherever its step
+ * runs. Steps are answered in the plan's order. Never throws.
  */
-export function analyzePlan(policy: CompiledPolicy, plan: Plan): PlanAnalysis {
+export function analyzePlan(
+  policy: CompiledPolicy,
+  plan: Plan,
+  blocks: (tool: string, sideEffect: SideEffect) => Blocked | null = () => null,
+): PlanAnalysis {
   // By what a value is made of: a step, or an input.
   const outputs = new Map(
     [...(plan.inputLabels ?? [])].map(([name, labels]) => [inputSource(name), known(labels)] as const),
@@ -110,7 +117,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan): PlanAnalysis {
     const planned: Planned = { step, plan, labels, origins, skipped, budget, room }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
-    analyses.set(step.id, analyzeStep(policy, planned, cases))
+    analyses.set(step.id, analyzeStep(policy, planned, cases, blocks(step.tool, step.sideEffect)))
     outputs.set(step.id, outputLabels(policy, planned, cases))
   }
   const steps = plan.steps.flatMap((step) => analyses.get(step.id) ?? [])
@@ -129,18 +136,25 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
     certain.find((rule) => rule.verdict === 'deny') ??
     certain.find((rule) => rule.verdict === 'require_approval')
   const step = plan.steps.find((each) => each.id === denied.stepId)
+  const reason = denied.blocked?.reason ?? deciding?.name ?? 'several rules together'
   return {
     stepId: denied.stepId,
-    ruleName: policy.frozen === null ? (deciding?.name ?? 'several rules together') : 'organization frozen',
+    ruleName: policy.frozen === null ? reason : 'organization frozen',
+    isBlocked: policy.frozen === null && denied.blocked !== null,
     lacksApprovals:
       policy.frozen === null && !policy.approvalsEnabled && deciding?.verdict === 'require_approval',
     isTolerated: step?.onError === 'continue',
   }
 }
 
-function analyzeStep(policy: CompiledPolicy, planned: Planned, cases: readonly Case[]): StepAnalysis {
+function analyzeStep(
+  policy: CompiledPolicy,
+  planned: Planned,
+  cases: readonly Case[],
+  blocked: Blocked | null,
+): StepAnalysis {
   const { step, labels } = planned
-  const decided = cases.map((each) => decideCase(policy, planned, each))
+  const decided = cases.map((each) => decideCase(policy, planned, each, blocked))
   let definite: Verdict = 'allow'
   let possible: Verdict = 'allow'
   for (const [index, found] of decided.entries()) {
@@ -156,6 +170,7 @@ function analyzeStep(policy: CompiledPolicy, planned: Planned, cases: readonly C
     definiteVerdict: definite,
     labels: { definite: [...labels.definite].sort(), possible: [...labels.possible].sort() },
     rules: onceEach(decided.map(({ rules }) => rules)),
+    blocked,
   }
 }
 
@@ -169,10 +184,11 @@ function onceEach(lists: readonly (readonly PlannedRule[])[]): readonly PlannedR
   return [...reached.values()]
 }
 
-function decideCase(policy: CompiledPolicy, planned: Planned, each: Case) {
+function decideCase(policy: CompiledPolicy, planned: Planned, each: Case, blocked: Blocked | null) {
   const { step } = planned
   const rules: PlannedRule[] = []
-  if (policy.frozen !== null) return { definite: 'deny' as const, possible: 'deny' as const, rules }
+  if (policy.frozen !== null || blocked !== null)
+    return { definite: 'deny' as const, possible: 'deny' as const, rules }
   let definite: Verdict = 'allow'
   let possible: Verdict = 'allow'
   const subject = subjectOf(planned, each)

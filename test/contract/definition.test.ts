@@ -16,7 +16,7 @@ const common = {
   description: '',
   categories: [],
   constraints: [],
-  needsConnection: false,
+  connection: 'none',
   timeoutSeconds: 10,
 } as const
 

@@ -66,7 +66,13 @@ describe('labels along the graph', () => {
     expect(analysis).toMatchObject({
       verdict: 'deny',
       definitelyDenied: true,
-      deniedBy: { stepId: 'send', ruleName: 'leak', lacksApprovals: false, isTolerated: false },
+      deniedBy: {
+        stepId: 'send',
+        ruleName: 'leak',
+        isBlocked: false,
+        lacksApprovals: false,
+        isTolerated: false,
+      },
     })
     expect(analysis.steps[2]?.labels).toEqual({ definite: ['internal'], possible: ['internal'] })
   })

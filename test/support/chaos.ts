@@ -67,14 +67,21 @@ export interface CrashHome {
 }
 
 /** A stack on data of its own, and an SMTP sink that outlives it. */
-export async function crashHome(options: { mailLatency?: number } = {}): Promise<CrashHome> {
+export async function crashHome(
+  options: { mailLatency?: number; env?: Readonly<Record<string, string>> } = {},
+): Promise<CrashHome> {
   const home = stackHome()
   let sink: MailSinkProcess | undefined
   let stack: StartedStack | undefined
   try {
     sink = await startMailSinkProcess(join(home.dataDir, '..', 'sink.log'), options.mailLatency)
     const faults = new Faults(join(home.dataDir, '..', 'fault'), () => (stack as StartedStack).output())
-    const settings = { ...quickEnvironment, SMTP_URL: sink.url, COUNTERSIGN_FAULT_FILE: faults.path }
+    const settings = {
+      ...quickEnvironment,
+      SMTP_URL: sink.url,
+      COUNTERSIGN_FAULT_FILE: faults.path,
+      ...options.env,
+    }
     stack = await startStack({ dataDir: home.dataDir, env: settings })
     const person = (name: ConstructorParameters<typeof Api>[1]) => new Api(home.dataDir, name)
     const people = {

@@ -108,7 +108,10 @@ const postInvitation = route({
     const base = publicBase(context.config)
     if (body.send_mail)
       services
-        .mail({ to: made.email, ...invitationMail(base, made.token, name, made.role) })
+        .mail({
+          to: made.email,
+          ...invitationMail(base, made.token, { organization: name, role: made.role, inviter: caller.email }),
+        })
         .catch((error: Error) =>
           context.log.warn({ err: error.message, invitation_id: made.id }, 'an invitation was not mailed'),
         )

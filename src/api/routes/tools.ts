@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { catalog, getTool } from '../../catalog/index.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
+import { readConnections } from '../../governance/connections.ts'
 import { notFound } from '../../governance/errors.ts'
 import { pageOf, readCursor } from '../../governance/page.ts'
 import { toolView } from '../../governance/tools.ts'
@@ -20,6 +21,7 @@ const tool = z
     connected: z.boolean(),
     needs_connection: z.boolean(),
     available: z.boolean(),
+    unavailable_because: z.string().nullable().meta({ description: 'null where the tool works' }),
     risk: z.enum(['low', 'medium', 'high']),
   })
   .meta({ id: 'Tool' })
@@ -30,7 +32,8 @@ export const getTools = route({
   tag: 'Tools',
   query: listQuery,
   responses: { 200: listOf(tool) },
-  async handle({ context, query }) {
+  async handle({ context, caller, query }) {
+    const connections = await readConnections(context.db, caller.organizationId)
     const after = readCursor(query.cursor ?? null) ?? ''
     const all: readonly ToolDeclaration[] = Object.values(catalog)
     const rest = [...all].filter(({ name }) => name > after).sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -39,7 +42,7 @@ export const getTools = route({
         rest,
         query.limit,
         ({ name }) => name,
-        (declaration) => toolView(context.config, declaration),
+        (declaration) => toolView(context.config.tools, connections, declaration),
       ),
     )
   },
@@ -51,9 +54,10 @@ export const getToolRoute = route({
   tag: 'Tools',
   query: organizationQuery,
   responses: { 200: tool },
-  async handle({ context, params }) {
+  async handle({ context, caller, params }) {
     const declaration = getTool(params.name)
     if (declaration === undefined) throw notFound('tool', params.name)
-    return ok(toolView(context.config, declaration))
+    const connections = await readConnections(context.db, caller.organizationId)
+    return ok(toolView(context.config.tools, connections, declaration))
   },
 })

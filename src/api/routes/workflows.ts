@@ -14,7 +14,18 @@ import { listOf, listQuery } from '../schemas/common.ts'
 import { workflowShape } from '../schemas/workflows.ts'
 
 const workflowSummary = z.strictObject(workflowShape).meta({ id: 'WorkflowSummary' })
-const workflow = z.strictObject({ ...workflowShape, definition: workflowDefinition }).meta({ id: 'Workflow' })
+const workflow = z
+  .strictObject({
+    ...workflowShape,
+    definition: workflowDefinition,
+    warnings: z
+      .array(z.strictObject({ path: z.string(), message: z.string() }))
+      .optional()
+      .meta({
+        description: 'of a definition just saved: steps whose tool does not work in the organization',
+      }),
+  })
+  .meta({ id: 'Workflow' })
 
 const name = textField(200)
 const description = textField(2000, 0)

@@ -46,6 +46,7 @@ const changeable = [
   'account_events',
   'agent_sessions',
   'tool_policies',
+  'installation_connections',
 ]
 const deletable = [
   'run_events',
@@ -66,6 +67,7 @@ const deletable = [
   'account_events',
   'tool_policies',
   'storage_moves',
+  'installation_connections',
 ]
 
 /** Statements that give `role` exactly these rights. The role name is a quoted identifier. */

@@ -2,6 +2,7 @@ import { agentReports } from './0016-agent-reports.ts'
 import { agents } from './0013-agents.ts'
 import { cheaperAppends } from './0017-cheaper-appends.ts'
 import { audit } from './0002-audit.ts'
+import { installationConnections } from './0018-installation-connections.ts'
 import { identity } from './0001-identity.ts'
 import { people } from './0009-people.ts'
 import { plumbing } from './0005-plumbing.ts'
@@ -33,6 +34,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0014-proven-people', sql: provenPeople },
   { name: '0016-agent-reports', sql: agentReports },
   { name: '0017-cheaper-appends', sql: cheaperAppends },
+  { name: '0018-installation-connections', sql: installationConnections },
   { name: '0020-lasting-labels', sql: lastingLabels },
   { name: '0021-second-factor', sql: secondFactor },
   { name: '0022-storage', sql: storage },

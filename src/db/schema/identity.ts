@@ -16,6 +16,15 @@ export interface OrganizationsTable {
   settings: JSONColumnType<Record<string, unknown>, string | undefined>
   /** Limits set by an owner, by name (governance/quotas/limits.ts). */
   quota_overrides: JSONColumnType<Record<string, number>, string | undefined>
+  /** Who has made it; null for a personal one, and for one that an operator has made. */
+  created_by: Generated<string | null>
+  created_at: Generated<Date>
+}
+
+/** A tool of the installation that an organization may use. */
+export interface InstallationConnectionsTable {
+  organization_id: string
+  tool: string
   created_at: Generated<Date>
 }
 

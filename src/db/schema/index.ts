@@ -4,6 +4,7 @@ import type {
   AccountEventsTable,
   ApiKeysTable,
   AuthAccountsTable,
+  InstallationConnectionsTable,
   InvitationsTable,
   MembershipsTable,
   OrganizationsTable,
@@ -65,4 +66,5 @@ export interface Database {
   agent_sessions: AgentSessionsTable
   agent_observations: AgentObservationsTable
   tool_policies: ToolPoliciesTable
+  installation_connections: InstallationConnectionsTable
 }

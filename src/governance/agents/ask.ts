@@ -91,6 +91,7 @@ export async function authorize(
         params: request.tool_input,
         weight: input.length,
         seal: (approvalId) => seal(agentInputPlace(approvalId), input),
+        mustBeConfirmed: context.config.people.mustBeConfirmed,
         approvalSeconds,
       })
     } catch (error) {

@@ -3,6 +3,7 @@ import { addedLabels, decide, refused, type Call, type Decided } from '../../pol
 import { unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
+import { addressNotConfirmed } from '../people/address-proof.ts'
 import { hasRole } from '../scopes.ts'
 import { classifyIn, nobodysPath } from './classify.ts'
 import { useHeldCall, withdrawHeld } from './held-call.ts'
@@ -110,6 +111,11 @@ function refusalOf(
   const role = ledger.roles.get(op.key.userId)
   if (role === undefined)
     return refused('not a member', 'The person this agent acts for is not a member of the organization.')
+  if (op.mustBeConfirmed && !ledger.confirmed.has(op.key.userId))
+    return refused(
+      addressNotConfirmed,
+      'The person this agent acts for has not confirmed their mail address: the mail to it has the link.',
+    )
   if (hasRole(role, 'member')) return null
   return refused(
     'role may not ask',

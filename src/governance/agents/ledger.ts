@@ -67,6 +67,8 @@ const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\
 /** The rows that agents' calls of one batch share, read in one statement and written back multi-row. */
 export class AgentLedger {
   readonly roles = new Map<string, Role>()
+  /** Members whose address is confirmed. */
+  readonly confirmed = new Set<string>()
   /** Keys and sessions that may still ask. */
   readonly valid = new Set<string>()
   readonly approvals = new Map<string, ApprovalRecord>()
@@ -159,7 +161,7 @@ interface LoadedRows {
   sessions: SessionRecord[] | null
   priors: PriorDecision[] | null
   approvals: ApprovalRecord[] | null
-  roles: { user_id: string; role: Role }[] | null
+  roles: { user_id: string; role: Role; confirmed: boolean }[] | null
   valid: string[]
 }
 
@@ -229,7 +231,8 @@ export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKe
       select ${approvalColumns} from approvals
       where id in (select approval_id from p) and id not in (select id from a)
     ), m as (
-      select user_id, role from memberships where organization_id = ${organizationId}
+      select user_id, role, (select email_verified from users where id = memberships.user_id) as confirmed
+      from memberships where organization_id = ${organizationId}
         and user_id = any(array(
           select user_id from k
           union select user_id from approval_votes where approval_id in (select id from a union all select id from b)
@@ -251,6 +254,9 @@ export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKe
   for (const prior of [...(loaded.priors ?? [])].reverse()) ledger.addPrior(prior)
   for (const approval of loaded.approvals ?? []) ledger.keepApproval(approval)
   for (const id of loaded.valid) ledger.valid.add(id)
-  for (const { user_id, role } of loaded.roles ?? []) ledger.roles.set(user_id, role)
+  for (const { user_id, role, confirmed } of loaded.roles ?? []) {
+    ledger.roles.set(user_id, role)
+    if (confirmed) ledger.confirmed.add(user_id)
+  }
   return ledger
 }

@@ -17,6 +17,8 @@ export interface AuthorizeOp {
   readonly weight: number
   /** Seals the parameters for the people who decide on this approval. */
   readonly seal: (approvalId: string) => Buffer
+  /** Whether a person whose address is not confirmed is refused. */
+  readonly mustBeConfirmed: boolean
   /** How long an approval waits unless its rule says otherwise; 0 = for ever. */
   readonly approvalSeconds: number
 }

@@ -64,5 +64,8 @@ export async function requireProvenAddress(tx: ChainTx, userId: string): Promise
 
 export const addressNotProven = (): DomainError => new DomainError('conflict', confirmFirst)
 
+/** The reason of a denial. */
+export const addressNotConfirmed = 'address not confirmed'
+
 export const confirmFirst =
   'confirm your address first: the mail to it has the link, `POST /api/auth/send-verification-email` sends another'

@@ -49,29 +49,49 @@ export async function readQuota(context: Context, organizationId: string): Promi
 /**
  * Sets the overrides that are named and takes away those that are null; the others stay (commit point `org.change`). What
  * they limit from then on is everything that is accepted after the commit, in every process: runs under way go on. Throws
- * `validation_error` for one over the plan's ceiling.
+ * `validation_error` for one over the plan's ceiling, `insufficient_role` where limits are the operator's to set.
  */
 export async function changeQuota(context: Context, caller: Caller, patch: QuotaPatch): Promise<QuotaView> {
+  if (context.config.quotaOverrides === 'operator') throw operatorOnly(caller.organizationId)
   return runAs(context, caller, 'org.change', async (tx) => {
     const before = await readForUpdate(tx)
-    refuseOverCeiling(before.plan, patch)
-    const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
-    const merged = Object.entries({ ...before.overrides, ...named }).filter(([, value]) => value !== null)
-    const after = viewOf(before.plan, Object.fromEntries(merged))
+    const after = patched(before.plan, before.overrides, patch)
     await save(tx, actorOf(caller), before, after)
     return after
   })
 }
 
-/** What `npm run set-plan` does. Overrides stay. Throws `not_found`, and `bad_request` for a plan that there is not. */
-export async function setPlan(context: Context, organizationId: string, plan: string): Promise<QuotaView> {
+/**
+ * What `npm run set-plan` does: sets the plan and the overrides that are named, and takes away those that are null; the others
+ * stay. Throws `not_found`, `bad_request` for a plan that there is not, `validation_error` for an override over the plan's
+ * ceiling.
+ */
+export async function setPlan(
+  context: Context,
+  organizationId: string,
+  plan: string,
+  patch: QuotaPatch = {},
+): Promise<QuotaView> {
   if (!isPlan(plan)) throw new DomainError('bad_request', `no plan \`${plan}\`: one of ${plans.join(', ')}`)
   return context.combiner.run(organizationId, 'org.change', async (tx) => {
     const before = await readForUpdate(tx)
-    const after = viewOf(plan, before.overrides)
+    const after = patched(plan, before.overrides, patch)
     await save(tx, { type: 'system', id: 'set-plan' }, before, after)
     return after
   })
+}
+
+/** Throws `validation_error` for one of `patch` over the plan's ceiling. */
+function patched(plan: Plan, overrides: Overrides, patch: QuotaPatch): QuotaView {
+  refuseOverCeiling(plan, patch)
+  const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
+  const merged = Object.entries({ ...overrides, ...named }).filter(([, value]) => value !== null)
+  return viewOf(plan, Object.fromEntries(merged))
+}
+
+function operatorOnly(organizationId: string): DomainError {
+  const message = `who runs the installation sets its limits: \`npm run set-plan -- ${organizationId} PLAN LIMIT=NUMBER\``
+  return new DomainError('insufficient_role', message, [{ path: 'operator', message }])
 }
 
 const isPlan = (name: string): name is Plan => (plans as readonly string[]).includes(name)

@@ -6,7 +6,7 @@ import { getTool } from '../../catalog/index.ts'
 import type { Context } from '../../context.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
-import { analyzePlan, type PlanAnalysis } from '../../policy/plan.ts'
+import { analyzePlan } from '../../policy/plan.ts'
 import { builtins } from '../../policy/templates.ts'
 import { unionLabels, type Label } from '../../policy/types.ts'
 import { hashOf } from '../canonical.ts'
@@ -25,7 +25,8 @@ import type { SealedText } from '../sealing/format.ts'
 import { inputsPlace } from '../sealing/places.ts'
 import { sealText } from '../sealing/sealer.ts'
 import { readVersion, type FrozenVersion } from './version-cache.ts'
-import { runAs } from '../standing.ts'
+import { runAs, type PresentCaller } from '../standing.ts'
+import { refusePlan, refuseUnconfirmed } from './refusal.ts'
 
 export interface AcceptRequest extends InputsOfRequest {
   readonly caller: Caller
@@ -84,7 +85,7 @@ export async function acceptRun(context: Context, request: AcceptRequest): Promi
     const denied = await runAs(context, caller, 'run.accept', async (tx, now) => {
       if (prepared.refersToRuns && !covers((await now()).scopes, 'runs:read'))
         refuseReferences(prepared.given)
-      return acceptUnderLock(context, tx, prepared)
+      return acceptUnderLock(context, tx, prepared, now)
     })
     if (denied !== null) throw denied
     return { runId: prepared.runId }
@@ -108,8 +109,11 @@ async function acceptUnderLock(
   context: Context,
   tx: ChainTx,
   request: Prepared,
+  now: () => Promise<PresentCaller>,
 ): Promise<DomainError | null> {
   const room = await roomForRun(tx)
+  const { role, isConfirmed } = await now()
+  if (context.config.people.mustBeConfirmed && !isConfirmed) return refuseUnconfirmed(tx, request)
   const over = room.refused ?? storageOver(tx, request.kept.bytes)
   if (over !== null) return overQuota(tx, request, over)
   const plan = planOf(
@@ -125,8 +129,10 @@ async function acceptUnderLock(
       requesterEmail: request.caller.email,
     },
   )
-  const analysis = analyzePlan(tx.policy.compiled, plan)
-  if (analysis.definitelyDenied) return refuse(tx, request, analysis)
+  const analysis = analyzePlan(tx.policy.compiled, plan, (tool, sideEffect) =>
+    tx.policy.toolAccess.blocks(tool, role, sideEffect),
+  )
+  if (analysis.definitelyDenied) return refusePlan(tx, request, analysis)
   const gate = gateOf(tx.policy.settings, request.frozen, analysis)
   const { risk } = gate
   const needsApproval = gate.waits !== null
@@ -160,27 +166,6 @@ async function acceptUnderLock(
   await request.once?.markActed(tx.trx, { runId: request.runId })
   return null
 }
-
-function refuse(tx: ChainTx, request: Prepared, analysis: PlanAnalysis): DomainError {
-  const by = analysis.deniedBy
-  const stepId = by?.stepId ?? ''
-  const ruleName = by?.ruleName ?? ''
-  tx.append({
-    eventType: 'workflow.refused',
-    action: 'execute',
-    status: 'denied',
-    actor: actorOf(request.caller),
-    workflowId: request.workflowId,
-    metadata: { step_id: stepId, rule_name: ruleName, input_hash: request.inputHash },
-  })
-  const denied = `denied by \`${ruleName}\``
-  const why = by?.lacksApprovals === true ? `; ${approvalsOff}` : ''
-  return new DomainError('run_denied', `step \`${stepId}\` would be ${denied}: nothing was started${why}`, [
-    { path: `steps.${stepId}`, message: `${denied}${why}` },
-  ])
-}
-
-const approvalsOff = 'approvals are off: set `approvals_enabled`'
 
 function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued' | 'taken' | null): void {
   const { trx } = tx

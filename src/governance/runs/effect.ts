@@ -5,7 +5,9 @@ import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { decide, refused, type Call, type Decided } from '../../policy/decide.ts'
 import type { JsonObject, Label, Role } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
+import { toolNotAvailable, toolStanding, type Installation } from '../connections.ts'
 import { DomainError } from '../errors.ts'
+import { addressNotConfirmed } from '../people/address-proof.ts'
 import { releaseHold, useApproval, withdrawApproval } from './approval-use.ts'
 import {
   effectId,
@@ -52,6 +54,10 @@ export interface StepOp {
   readonly sealed: Buffer
   readonly labels: Label[]
   readonly labelSources: LabelSource[]
+  /** What this process has for tools that need the installation's folder or mail server. */
+  readonly installation: Installation
+  /** Whether a person whose address is not confirmed is refused. */
+  readonly mustBeConfirmed: boolean
   /** How long an approval waits unless its rule says otherwise; 0 = for ever. */
   readonly approvalSeconds: number
 }
@@ -113,6 +119,10 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   if (!op.wanted) return finish(tx, ledger, run, effect, op, 'skipped', 'its `when` does not hold')
   if (effect.attempt >= maxAttempts)
     return finish(tx, ledger, run, effect, op, 'failed', `gave up after ${maxAttempts} attempts`)
+  const { unavailable } = toolStanding(op.installation, tx.policy.connections, op.tool)
+  // In a frozen organization every call is denied, whatever else is wrong with it.
+  if (unavailable !== null && tx.policy.frozen === null)
+    return finish(tx, ledger, run, effect, op, 'failed', unavailable, toolNotAvailable)
   if (op.problem !== null)
     return finish(tx, ledger, run, effect, op, 'failed', op.problem.message, op.problem.code)
   if (!fits) return finish(tx, ledger, run, effect, op, 'failed', outOfRoom.message, outOfRoom.code)
@@ -162,6 +172,11 @@ function decideCall(tx: ChainTx, ledger: Ledger, run: RunState, op: StepOp): Dec
       `the person who started this run ${role === undefined ? 'is no longer a member' : 'is only a viewer'}`,
     )
   }
+  if (op.mustBeConfirmed && !ledger.confirmed.has(run.requested_by))
+    return refused(
+      addressNotConfirmed,
+      'The person who started this run has not confirmed their mail address.',
+    )
   const blocked = tx.policy.toolAccess.blocks(op.tool.name, role, op.tool.sideEffect)
   const limited = blocked ?? tx.policy.toolAccess.exceeds(op.tool.name, role, op.params)
   if (limited !== null && tx.policy.frozen === null) return refused(limited.reason, limited.explanation)

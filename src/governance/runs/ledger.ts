@@ -96,6 +96,8 @@ export class Ledger {
   readonly steps = new Map<string, StepRecord>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly roles = new Map<string, Role>()
+  /** Members whose address is confirmed. */
+  readonly confirmed = new Set<string>()
   readonly dirtyRuns = new Set<RunState>()
   readonly dirtyEffects = new Set<EffectRecord>()
   readonly dirtySteps = new Set<StepRecord>()
@@ -140,7 +142,7 @@ interface LoadedRows {
   effects: EffectRecord[] | null
   steps: StepRecord[] | null
   approvals: ApprovalRecord[] | null
-  roles: { user_id: string; role: Role }[] | null
+  roles: { user_id: string; role: Role; confirmed: boolean }[] | null
 }
 
 const family = {}
@@ -196,7 +198,8 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
       select ${approvalColumns}
       from approvals where id in (select approval_id from e)
     ), m as (
-      select user_id, role from memberships where organization_id = ${organizationId}
+      select user_id, role, (select email_verified from users where id = memberships.user_id) as confirmed
+      from memberships where organization_id = ${organizationId}
         and user_id in (select requested_by from r union select v.user_id from approval_votes v join a on a.id = v.approval_id)
     )
     select (select json_agg(r) from r) as runs, (select json_agg(e) from e) as effects,
@@ -215,6 +218,9 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
     ledger.effects.set(`${effect.run_id}/${effect.step_id}/${effect.item_index}`, effect)
   for (const step of loaded.steps ?? []) ledger.steps.set(stepKey(step.run_id, step.step_id), step)
   for (const approval of loaded.approvals ?? []) ledger.approvals.set(approval.id, approval)
-  for (const { user_id, role } of loaded.roles ?? []) ledger.roles.set(user_id, role)
+  for (const { user_id, role, confirmed } of loaded.roles ?? []) {
+    ledger.roles.set(user_id, role)
+    if (confirmed) ledger.confirmed.add(user_id)
+  }
   return ledger
 }

@@ -1,0 +1,32 @@
+/**
+ * Which organizations may use what belongs to the installation: its folder of files and its mail server. Of a database
+ * that holds organizations already, those that an operator has made (the first start, or `create-owner`) get both; those
+ * that people have made get neither, because nobody has said that they may.
+ *
+ * `created_by` is the person who has made an organization; null for personal ones and those of an operator. People are
+ * counted by it. Strangers who sign up make the service look for invitations to their address.
+ */
+export const installationConnections = `
+create table installation_connections (
+  organization_id text not null references organizations,
+  tool text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (organization_id, tool)
+);
+alter table organizations add column created_by text references users;
+create index invitations_open on invitations (email) where accepted_at is null and revoked_at is null;
+create index organizations_created_by on organizations (created_by) where created_by is not null;
+
+insert into installation_connections (organization_id, tool)
+select o.id, t.tool
+from organizations o
+join audit_events a on a.organization_id = o.id and a.seq = 1
+cross join (values ('file_read'), ('mail_send')) as t(tool)
+where not o.personal and a.event_type = 'organization.created'
+  and a.actor ->> 'type' = 'system' and a.actor ->> 'id' in ('bootstrap', 'create-owner');
+
+update organizations o set created_by = u.id
+from audit_events a join users u on u.id = a.actor ->> 'id'
+where a.organization_id = o.id and a.seq = 1 and a.event_type = 'organization.created'
+  and a.actor ->> 'type' = 'user' and not o.personal;
+`

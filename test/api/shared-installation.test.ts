@@ -1,0 +1,279 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { setConnection } from '../../src/governance/connections.ts'
+import { Browser } from './browser.ts'
+import { aDefinition, addOrganization, addKey, everyScope } from './fixtures.ts'
+import { startTestServer, type TestServer } from './server.ts'
+
+/* An installation that strangers can reach: what staging and production are by default, with sign-up open. */
+
+const password = 'correct horse battery'
+let server: TestServer
+beforeAll(async () => {
+  server = await startTestServer({
+    env: {
+      APP_ENV: 'staging',
+      SIGN_UP: 'open',
+      ORGANIZATIONS_PER_PERSON: '2',
+      QUOTA_OVERRIDES: 'operator',
+      SMTP_URL: 'smtp://127.0.0.1:1',
+    },
+  })
+})
+afterAll(() => server?.close())
+
+let people = 0
+async function stranger(): Promise<{ at: Browser; id: string; confirm: () => Promise<unknown> }> {
+  const email = `stranger${(people += 1)}@elsewhere.test`
+  const at = new Browser(server)
+  await server.context.pool.query('delete from auth_rate_limits')
+  const { body } = await at.auth('sign-up/email', { name: 'Eve', email, password })
+  expect((await at.signIn(email, password)).status).toBe(200)
+  const confirm = () =>
+    server.context.pool.query('update users set email_verified = true where id = $1', [body.user.id])
+  return { at, id: body.user.id, confirm }
+}
+
+const ask = (sessionId: string) => ({
+  agent: { name: 'a', kind: 'test' },
+  session_id: sessionId,
+  tool_name: 'Read',
+  tool_input: { file_path: '/tmp/x' },
+})
+
+describe('a person whose address is not confirmed', () => {
+  test('starts no run, is told what to do, and leaves an audit entry and no run', async () => {
+    const { at, confirm } = await stranger()
+    const workflow = (await at.send('POST', '/workflows', { name: 'w', definition: aDefinition })).body
+    const execute = () =>
+      at.send('POST', `/workflows/${workflow.id}/execute?wait=0`, { inputs: { to: 'me' } })
+    const { status, body } = await execute()
+    expect([status, body.error.code]).toEqual([403, 'run_denied'])
+    expect(body.error.message).toContain('confirm your address first')
+    expect((await at.send('GET', '/runs')).body.data).toEqual([])
+    const { events } = (await at.send('GET', `/organizations/${workflow.organization_id}/governance/audit`))
+      .body
+    expect(events[0]).toMatchObject({
+      event_type: 'workflow.refused',
+      metadata: { reason: 'address not confirmed' },
+    })
+    await confirm()
+    expect((await execute()).status).toBe(202)
+  })
+
+  test('is denied as an agent, by authorize and by the hook, until it is', async () => {
+    const { at, confirm } = await stranger()
+    const hook = {
+      hook_event_name: 'PreToolUse',
+      session_id: 'hook',
+      tool_name: 'Read',
+      tool_input: { file_path: '/tmp/x' },
+    }
+    const decisions = async (n: number) => [
+      (await at.send('POST', '/authorize', ask(`s${n}`))).body.decision,
+      (await at.send('POST', '/hooks/claude-code', hook)).body.hookSpecificOutput?.permissionDecision ??
+        'allow',
+    ]
+    expect((await at.send('POST', '/authorize', ask('s'))).body).toMatchObject({
+      decision: 'deny',
+      reason: 'address not confirmed',
+    })
+    expect(await decisions(1)).toEqual(['deny', 'deny'])
+    await confirm()
+    expect((await decisions(2))[0]).toBe('allow')
+  })
+
+  test('is denied with a key, too, however it came about', async () => {
+    const { id, confirm } = await stranger()
+    const { rows } = await server.context.pool.query(
+      'select organization_id from memberships where user_id = $1',
+      [id],
+    )
+    const { secret } = await addKey(server.context, rows[0].organization_id, id, everyScope)
+    const asked = async (n: number) => (await server.call(secret, 'POST', '/authorize', ask(`k${n}`))).body
+    expect(await asked(1)).toMatchObject({ decision: 'deny', reason: 'address not confirmed' })
+    await confirm()
+    expect(await asked(2)).toMatchObject({ decision: 'allow' })
+  })
+
+  test('makes no organization', async () => {
+    const { at, confirm } = await stranger()
+    const make = () => at.send('POST', '/organizations', { name: 'Eve' })
+    expect((await make()).body.error).toMatchObject({ code: 'conflict' })
+    await confirm()
+    expect((await make()).status).toBe(201)
+  })
+})
+
+describe('organizations of one person', () => {
+  const made = async (id: string) =>
+    Number(
+      (await server.context.pool.query('select count(*) from organizations where created_by = $1', [id]))
+        .rows[0].count,
+    )
+
+  test('are as many as one may make, however many are asked for at once', async () => {
+    const { at, id, confirm } = await stranger()
+    await confirm()
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => at.send('POST', '/organizations', { name: `O ${n}` })),
+    )
+    expect(answers.map(({ status }) => `${status}`).sort()).toEqual([
+      ...Array<string>(2).fill('201'),
+      ...Array<string>(6).fill('429'),
+    ])
+    const refused = answers.find(({ status }) => status === 429)
+    expect(refused?.body.error).toMatchObject({
+      code: 'quota_exceeded',
+      details: [{ path: 'organizations_per_person', message: 'the limit is 2' }],
+    })
+    expect(refused?.headers.get('retry-after')).toBe('86400')
+    expect(await made(id)).toBe(2)
+    // The personal one does not count, and leaving takes none away.
+    const { organizations } = (await at.send('GET', '/me')).body
+    expect(organizations).toHaveLength(3)
+    const own = organizations.find((each: { personal: boolean }) => !each.personal)
+    await server.context.pool.query('delete from memberships where organization_id = $1', [own.id])
+    const before = (await server.context.pool.query('select count(*) from organizations')).rows[0].count
+    expect((await at.send('POST', '/organizations', { name: 'One more' })).status).toBe(429)
+    expect((await server.context.pool.query('select count(*) from organizations')).rows[0].count).toBe(before)
+  })
+
+  test('asked for again with the same Idempotency-Key count once', async () => {
+    const { at, id, confirm } = await stranger()
+    await confirm()
+    const make = () => at.send('POST', '/organizations', { name: 'O' }, { 'idempotency-key': 'one' })
+    const [first, again] = [await make(), await make()]
+    expect(again.body).toEqual(first.body)
+    expect(await made(id)).toBe(1)
+  })
+})
+
+describe('the tools of the installation', () => {
+  const tools = async (key: string, query = '') => {
+    const { data } = (await server.call(key, 'GET', `/tools${query}`)).body
+    return Object.fromEntries(
+      data.map(
+        (tool: { name: string; connected: boolean; needs_connection: boolean; available: boolean }) => [
+          tool.name,
+          `${tool.needs_connection ? 'needs' : 'free'} ${tool.connected ? 'connected' : '-'} ${tool.available ? 'works' : '-'}`,
+        ],
+      ),
+    )
+  }
+  const memory = { memory_get: 'free connected works', memory_set: 'free connected works' }
+
+  test('are shown as the organization asked about has them', async () => {
+    const { users, organization_id: ours } = server.identities
+    const { id, owner } = await addOrganization(server.context)
+    const whole = { ...memory, file_read: 'needs connected works', mail_send: 'needs connected works' }
+    expect(await tools(users.member.api_key)).toEqual(whole)
+    expect(await tools(owner.key)).toEqual({ ...memory, file_read: 'needs - -', mail_send: 'needs - -' })
+    const one = await server.call(owner.key, 'GET', '/tools/mail_send')
+    expect(one.body).toMatchObject({
+      available: false,
+      unavailable_because: expect.stringContaining('npm run connect-installation'),
+    })
+    await setConnection(server.context, id, 'file_read', true)
+    expect(await tools(owner.key)).toEqual({
+      ...memory,
+      file_read: 'needs connected works',
+      mail_send: 'needs - -',
+    })
+    // Of somebody in both, each organization has its own.
+    await server.context.db
+      .insertInto('memberships')
+      .values({ organization_id: id, user_id: users.member.user_id, role: 'member' })
+      .execute()
+    expect((await tools(users.member.api_key, `?organization_id=${id}`))['mail_send']).toBe('needs - -')
+    expect(await tools(users.member.api_key, `?organization_id=${ours}`)).toEqual(whole)
+  })
+
+  test('a saved workflow says which of its steps would fail, and is saved', async () => {
+    const { owner } = await addOrganization(server.context)
+    const saved = await server.call(owner.key, 'POST', '/workflows', { name: 'w', definition: aDefinition })
+    expect(saved.status).toBe(201)
+    expect(saved.body.warnings.map((each: { path: string }) => each.path)).toEqual([
+      'steps.0.tool',
+      'steps.1.tool',
+    ])
+    const path = `/workflows/${saved.body.id}`
+    expect(
+      (await server.call(owner.key, 'PUT', path, { definition: aDefinition })).body.warnings,
+    ).toHaveLength(2)
+    expect((await server.call(owner.key, 'PUT', path, { name: 'v' })).body.warnings).toBeUndefined()
+    expect((await server.call(owner.key, 'GET', path)).body.warnings).toBeUndefined()
+    const here = await server.call(server.identities.users.member.api_key, 'POST', '/workflows', {
+      name: 'w',
+      definition: aDefinition,
+    })
+    expect(here.body.warnings).toBeUndefined()
+  })
+})
+
+test('limits are the operator’s to set where they say so, and the refusal names the command', async () => {
+  const { users, organization_id: id } = server.identities
+  const answer = await server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/quota`, {
+    memory_mb: 1,
+  })
+  expect([answer.status, answer.body.error.code]).toEqual([403, 'insufficient_role'])
+  expect(answer.body.error.message).toContain(`npm run set-plan -- ${id} PLAN`)
+  expect(
+    (await server.call(users.owner.api_key, 'GET', `/organizations/${id}/quota`)).body.overrides,
+  ).not.toHaveProperty('memory_mb')
+})
+
+describe('a step that a tool policy blocks', () => {
+  const block = async (body: object) => {
+    const { users, organization_id: id } = server.identities
+    const path = `/organizations/${id}/tool-policies`
+    await server.context.pool.query('delete from tool_policies')
+    expect((await server.call(users.owner.api_key, 'POST', path, body)).status).toBe(201)
+  }
+  const execute = async (who: 'member' | 'admin', definition: object = aDefinition) => {
+    const { api_key: key } = server.identities.users[who]
+    const { id } = (await server.call(key, 'POST', '/workflows', { name: 'w', definition })).body
+    return server.call(key, 'POST', `/workflows/${id}/execute?wait=0`, { inputs: { to: 'me' } })
+  }
+  const refused = (answer: { status: number; body: { error?: { code: string; message: string } } }) =>
+    answer.status === 403 && answer.body.error?.code === 'run_denied' && answer.body.error.message
+
+  test('refuses the run up front', async () => {
+    await block({ tool_name: 'mail_send', allowed: false })
+    const answer = await execute('member')
+    expect(refused(answer)).toBe(
+      'step `send` would be denied: tool blocked by the organization: nothing was started',
+    )
+    expect(answer.body.error.details).toMatchObject([{ path: 'steps.send' }])
+  })
+
+  test('for the role of who asks alone', async () => {
+    await block({ tool_name: 'mail_send', allowed: false, role: 'member' })
+    expect(refused(await execute('member'))).toContain('tool blocked for role member')
+    expect((await execute('admin')).status).toBe(202)
+  })
+
+  test('for a tool that may only read, and what no policy allows', async () => {
+    await block({ tool_name: 'mail_send', restrictions: { read_only: true } })
+    expect(refused(await execute('member'))).toContain('read-only')
+    await block({ tool_name: 'file_read', allowed: true })
+    const { users, organization_id: id } = server.identities
+    const settings = (value: string) =>
+      server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/governance`, {
+        default_tool_access: value,
+      })
+    await settings('deny')
+    expect(refused(await execute('member'))).toContain(
+      'step `send` would be denied: tool not allowed by any policy',
+    )
+    await settings('allow')
+  })
+
+  test('not where the step may be skipped: then the call is denied if it comes to it', async () => {
+    await block({ tool_name: 'mail_send', allowed: false })
+    const [read, send] = aDefinition.steps as [object, object]
+    const unknown = { ...send, when: { value: '{{read.output.size}}', operator: 'equals', compare: 1 } }
+    expect((await execute('member', { ...aDefinition, steps: [read, unknown] })).status).toBe(202)
+    const never = { ...send, when: { value: '{{input.to}}', operator: 'equals', compare: 'nobody' } }
+    expect((await execute('member', { ...aDefinition, steps: [read, never] })).status).toBe(202)
+  })
+})
