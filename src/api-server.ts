@@ -14,6 +14,7 @@ import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
 import { forgetEndedSignIns, recordAccountEvents } from './governance/people/account-events.ts'
 import { startRelay } from './governance/relay.ts'
+import { endCancelled } from './governance/runs/end-cancelled.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
 import { createMailer } from './mailer.ts'
@@ -54,6 +55,8 @@ checkInstallation(context).then(
       every(context, 'forgetting old keys and sign-ins', cleaningSeconds, () =>
         Promise.all([forgetOldKeys(context), forgetEndedSignIns(context)]),
       ),
+      // Also while no worker lives.
+      every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
       // What an answered request could not append itself, or a crash left behind.
       every(context, 'recording what happened to accounts', recordingSeconds, () =>
         recordAccountEvents(context),

@@ -13,6 +13,7 @@ import { checkInstallation } from './governance/installation.ts'
 import { createMotor } from './governance/motor.ts'
 import { reconcile } from './governance/reconcile.ts'
 import { startRelay } from './governance/relay.ts'
+import { endCancelled } from './governance/runs/end-cancelled.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
 import type { Log } from './log.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
@@ -63,6 +64,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     every(context, 'reconcile', config.reconcileSeconds, () =>
       reconcile(context, motor, attributes, config.reconcileSeconds),
     ),
+    every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
     every(context, 'prune', 600, () => prune(context)),
     every(context, 'retention', 600, () => removeOldData(context)),
     every(context, 'gathering what organizations keep', 2, () => gatherMoves(context)),

@@ -7,6 +7,7 @@ import type { ToolDeclaration } from '../catalog/tool.ts'
 import type { EffectState } from '../contract/status.ts'
 import { isConnectionError } from '../governance/database-errors.ts'
 import { DomainError } from '../governance/errors.ts'
+import { isTooLarge, mostHeapBytes, mostValues } from '../governance/json-cost.ts'
 import { decideAgain } from '../governance/runs/decide-again.ts'
 import { callOf, type StepOp, type StepVerdict } from '../governance/runs/effect.ts'
 import type { Frame } from '../governance/runs/frame.ts'
@@ -35,6 +36,7 @@ type Refused = Extract<StepVerdict, { go: false }>
 
 /** Most characters of an output's JSON; Temporal never sees it, Postgres and readers do. */
 const maxOutputLength = 32 * 1024 * 1024
+const tooLargeMessage = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
 /** What a step without `retry` gets. */
 const defaultRetry = { attempts: 3, backoff_seconds: 1 }
 /** How long an outcome that is known is tried to be saved before the attempt is given up. */
@@ -189,6 +191,7 @@ class Control {
     const output = JSON.stringify(result.output ?? null)
     if (output.length > maxOutputLength && !this.#isSent)
       return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)
+    if (!this.#isSent && isTooLarge(output)) return failed('output_too_large', tooLargeMessage)
     const labels = unionLabels(tool.outputLabels, result.labels ?? [])
     const { cost, commit } = result
     return { result: { state: 'completed', output, labels, call: callOf(op), cost }, commit }

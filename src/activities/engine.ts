@@ -1,3 +1,4 @@
+import { Context as Activity } from '@temporalio/activity'
 import type { Context } from '../context.ts'
 import type { EnterResult, ExpandResult, FinishInput } from '../contract/messages.ts'
 import { enterRun } from '../governance/runs/enter.ts'
@@ -12,12 +13,15 @@ export interface EngineActivities {
   finishRun(input: FinishInput): Promise<void>
 }
 
+/** Aborted when the activity is cancelled or its worker stops. */
+const signal = (): AbortSignal => Activity.current().cancellationSignal
+
 export function createEngineActivities(context: Context): EngineActivities {
   return {
     enterRun: (runId) => enterRun(context, runId),
-    expandStep: (runId, stepId) => expandStep(context, runId, stepId),
+    expandStep: (runId, stepId) => expandStep(context, runId, stepId, signal()),
     finishItems: (runId, stepId) => finishItems(context, runId, stepId),
-    finishRun: (input) => finishRun(context, input),
+    finishRun: (input) => finishRun(context, input, signal()),
   }
 }
 

@@ -5,7 +5,7 @@ import { failureTypes, type StepDone, type StepRef } from '../contract/messages.
 import type { Context } from '../context.ts'
 import { isConnectionError } from '../governance/database-errors.ts'
 import { DomainError } from '../governance/errors.ts'
-import { decideSteps, type StepOp } from '../governance/runs/effect.ts'
+import { decideSteps } from '../governance/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/unexpected.ts'
 import { readFixedRun, UnknownRun } from '../governance/runs/fixed-run.ts'
 import { UnsealError } from '../governance/sealing/format.ts'
@@ -14,7 +14,7 @@ import type { ToolDeclaration } from '../catalog/tool.ts'
 import { answer } from './answers.ts'
 import { runAttempt } from './attempt.ts'
 import { engineActivityNames } from './engine.ts'
-import { brokenCall, prepareCall } from './prepare.ts'
+import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
 
 /** How soon Temporal tries again when the database was away; it uses up none of a step's attempts. */
 const outageRetryDelay = '1s'
@@ -67,12 +67,16 @@ async function governed(
   const beat = setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
   try {
     const { frame, tool } = await admit(context, activity, input.args[0])
-    const op = await prepared(context, frame, tool)
-    const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
-    if (!verdict.go) return answer(verdict, activity)
-    return await runAttempt({ context, activity, frame, tool, op, verdict }, (call) =>
-      next({ ...input, args: [call] }),
-    )
+    const { value: op, permit } = await prepared(context, frame, tool, activity.cancellationSignal)
+    try {
+      const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
+      if (!verdict.go) return answer(verdict, activity)
+      return await runAttempt({ context, activity, frame, tool, op, verdict }, (call) =>
+        next({ ...input, args: [call] }),
+      )
+    } finally {
+      permit.release()
+    }
   } catch (error) {
     throw await toFailure(context, activity, error)
   } finally {
@@ -80,12 +84,17 @@ async function governed(
   }
 }
 
-/** Preparing asks nobody but for keys: what else throws here would throw at every attempt, so the call fails. */
-async function prepared(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
+/** What throws here, apart from an outage or a cancellation, would throw at every attempt, so the call fails. */
+async function prepared(
+  context: Context,
+  frame: Frame,
+  tool: ToolDeclaration,
+  signal: AbortSignal,
+): Promise<Prepared> {
   try {
-    return await prepareCall(context, frame, tool)
+    return await prepareCall(context, frame, tool, signal)
   } catch (error) {
-    if (isOutage(error)) throw error
+    if (isOutage(error) || signal.aborted) throw error
     const { runId, stepId } = frame.key
     // The text of any other error could hold a value.
     context.log.error(
@@ -96,7 +105,7 @@ async function prepared(context: Context, frame: Frame, tool: ToolDeclaration): 
       },
       'a call could not be prepared',
     )
-    return brokenCall(context, frame, tool)
+    return { value: await brokenCall(context, frame, tool), permit: { release: () => {} } }
   }
 }
 

@@ -7,9 +7,12 @@ import { toolNotAvailable } from '../governance/connections.ts'
 import type { StepOp } from '../governance/runs/effect.ts'
 import type { Frame } from '../governance/runs/frame.ts'
 import { itemsOf } from '../governance/runs/items.ts'
+import { load, mostParamText, type Loaded } from '../governance/runs/loading.ts'
+import { ResourceExhausted } from '../governance/runs/outputs.ts'
 import {
   effectiveParams,
   openParams,
+  readSealed,
   sealParams,
   type SealedParams,
 } from '../governance/runs/sealed-params.ts'
@@ -18,20 +21,63 @@ import { unionLabels, type Json, type JsonObject } from '../policy/types.ts'
 import { holds } from '../policy/when.ts'
 import { executors } from './tools/index.ts'
 
+/** A call that is ready to be decided, and the room in memory that it takes until it has ended. */
+export type Prepared = Loaded<StepOp>
+
 /**
  * Makes a call ready to be decided: `when` evaluated, templates resolved once and sealed. Later attempts open the same
- * bytes; the approval and every attempt use them. What cannot be called becomes the operation's `problem`.
+ * bytes; the approval and every attempt use them. What cannot be called becomes the operation's `problem`. Of a call that
+ * can only end nothing is read. The caller releases `permit`.
  */
-export async function prepareCall(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
-  if (frame.sealed !== null) {
-    const stored = await openParams(context.sealer, frame.key, frame.sealed)
-    return operation(context, frame, tool, stored, frame.sealed, true, null)
+export async function prepareCall(
+  context: Context,
+  frame: Frame,
+  tool: ToolDeclaration,
+  signal: AbortSignal,
+): Promise<Prepared> {
+  const { sealedBytes, stopped } = frame
+  if (stopped === 'over' || (stopped === 'frozen' && sealedBytes === null))
+    return free({ ...(await unread(context, frame, tool)), isUnread: true })
+  const make = async (scope: Scope): Promise<StepOp> =>
+    sealedBytes === null ? resolved(context, frame, tool, scope) : opened(context, frame, tool)
+  try {
+    const what = { ...frame, templates: templatesOf(frame) }
+    return await load(context, what, signal, make, (op) => copiesInUse * op.sealed.length)
+  } catch (error) {
+    if (!(error instanceof ResourceExhausted)) throw error
+    const problem = { code: 'resource_exhausted', message: error.message }
+    return free({ ...(await unread(context, frame, tool)), problem })
   }
+}
+
+/** The parameters of a call while it is made: opened, sealed, and as its tool has them. */
+const copiesInUse = 3
+
+const free = (value: StepOp): Prepared => ({ value, permit: { release: () => {} } })
+
+/** Everything of a call that is resolved together. */
+const templatesOf = ({ step }: Frame): Json => {
+  const { params, for_each, when } = step
+  return [params, for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
+}
+
+async function opened(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
+  const sealed = await readSealed(context, frame.key)
+  const stored = await openParams(context.sealer, frame.key, sealed)
+  return operation(context, frame, tool, stored, sealed, true, null)
+}
+
+async function resolved(
+  context: Context,
+  frame: Frame,
+  tool: ToolDeclaration,
+  named: Scope,
+): Promise<StepOp> {
   let wanted = true
   let problem: StepError | null = null
   let stored = nothing
   try {
-    const scope = scopeOf(frame)
+    const scope = scopeOf(frame, named)
     wanted = isWanted(frame, scope)
     if (wanted) stored = resolveParams(frame, scope)
   } catch (error) {
@@ -75,25 +121,22 @@ const nothing: SealedParams = { params: {}, paramLabels: [] }
 /** For a call that could not even be prepared; its outcome is `failed`. */
 export async function brokenCall(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
   const problem = { code: 'not_prepared', message: 'the parameters could not be prepared or opened' }
-  return operation(
-    context,
-    frame,
-    tool,
-    nothing,
-    await sealParams(context.sealer, frame.key, nothing),
-    true,
-    problem,
-  )
+  return { ...(await unread(context, frame, tool)), problem }
+}
+
+async function unread(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
+  const sealed = await sealParams(context.sealer, frame.key, nothing)
+  return operation(context, frame, tool, nothing, sealed, true, null)
 }
 
 /** `{{item}}` and `{{index}}` are this item's; what the list was built from comes along with each item. */
-function scopeOf(frame: Frame): Scope {
-  if (frame.key.itemIndex < 0) return frame.scope
-  const items = itemsOf(frame)
+function scopeOf(frame: Frame, named: Scope): Scope {
+  if (frame.key.itemIndex < 0) return named
+  const items = itemsOf(frame, named)
   if (frame.key.itemIndex >= items.length) throw new RangeError(`there is no item ${frame.key.itemIndex}`)
-  const { sources } = resolve(frame.step.for_each as Json, frame.scope)
+  const { sources } = resolve(frame.step.for_each as Json, named)
   return {
-    ...frame.scope,
+    ...named,
     item: items[frame.key.itemIndex],
     index: frame.key.itemIndex,
     itemSources: [...new Set([...sources.values()].flat())],
@@ -108,7 +151,7 @@ function isWanted(frame: Frame, scope: Scope): boolean {
 }
 
 function resolveParams(frame: Frame, scope: Scope): SealedParams {
-  const { value, sources } = resolve(frame.step.params, scope)
+  const { value, sources } = resolve(frame.step.params, scope, mostParamText)
   return {
     params: value as JsonObject,
     paramLabels: [...sources].map(([path, steps]) => [

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Context } from '../context.ts'
+import { pruneStarts } from './runs/load-starts.ts'
 
 /** Says that this process lives; `/health` looks for a worker's row of the last seconds. */
 export async function beat(context: Context, kind: 'api' | 'worker'): Promise<void> {
@@ -25,6 +26,7 @@ export async function prune(context: Context): Promise<void> {
             where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(
     context.db,
   )
+  await pruneStarts(context)
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(context.db)
 }
 

@@ -33,7 +33,7 @@ export async function readMemory(context: Context, organizationId: string, key: 
 }
 
 /** The value that a row of `memory` holds. Throws UnsealError. */
-export async function openMemory(
+async function openMemory(
   context: Pick<Context, 'sealer'>,
   organizationId: string,
   key: string,

@@ -138,8 +138,13 @@ function report(rule: CompiledRule): MatchedRule {
 }
 
 function frozen(why: string): Decided {
+  return plain('deny', 'organization frozen', explainFrozen(why))
+}
+
+/** One sentence on why a frozen organization denies a call. */
+export function explainFrozen(why: string): string {
   const because = why.trim() === '' ? '' : `: ${why.trim()}`
-  return plain('deny', 'organization frozen', `The organization is frozen, so every call is denied${because}`)
+  return `The organization is frozen, so every call is denied${because}`
 }
 
 function tooLarge(matches: readonly CompiledRule[], error: unknown): Decided {

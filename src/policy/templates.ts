@@ -1,5 +1,5 @@
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
-import { TextRoom } from './text-room.ts'
+import { mostResolvedText, TextRoom } from './text-room.ts'
 import type { Json, JsonObject } from './types.ts'
 
 export { references } from './template-syntax.ts'
@@ -39,12 +39,13 @@ export interface Resolved {
  * reference keeps the type of what it names; inside text, values become text: null the empty one, lists and objects
  * JSON. What is filled in is never scanned for templates again. Everything in the null of a step or item without an
  * output is null. Throws TemplateError for a path that an existing value does not have, a step without an output, a
- * malformed reference, and once more than `mostResolvedText` has been filled in (a value that is one whole reference is
+ * malformed reference, and once more than `mostText` characters have been filled in (a value that is one whole reference is
  * handed on as it is, at any size).
  */
-export function resolve(value: Json, scope: Scope): Resolved {
+export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
   const sources = new Map<string, readonly string[]>()
-  return { value: resolveAt(value, '', { scope, sources, room: new TextRoom() }), sources }
+  const room = new TextRoom(mostText)
+  return { value: resolveAt(value, '', { scope, sources, room, mostText }), sources }
 }
 
 /** How an input is named among the sources of a value; no step's id has a dot. */
@@ -54,6 +55,7 @@ interface Resolving {
   readonly scope: Scope
   readonly sources: Map<string, readonly string[]>
   readonly room: TextRoom
+  readonly mostText: number
 }
 
 function resolveAt(value: Json, path: string, resolving: Resolving): Json {
@@ -69,7 +71,7 @@ function resolveAt(value: Json, path: string, resolving: Resolving): Json {
   )
 }
 
-function resolveText(text: string, path: string, { scope, sources, room }: Resolving): Json {
+function resolveText(text: string, path: string, { scope, sources, room, mostText }: Resolving): Json {
   const parts = parseText(text)
   const from = new Set<string>()
   for (const part of parts) {
@@ -83,20 +85,20 @@ function resolveText(text: string, path: string, { scope, sources, room }: Resol
   const [only] = parts
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') {
     const value = lookUp(only, scope)
-    if (path !== '' && !room.takeValue(value)) throw tooLong()
+    if (path !== '' && !room.takeValue(value)) throw tooLong(mostText)
     return value
   }
   let resolved = ''
   for (const part of parts) {
     const piece = typeof part === 'string' ? part : asText(lookUp(part, scope))
-    if (!room.take(piece.length)) throw tooLong()
+    if (!room.take(piece.length)) throw tooLong(mostText)
     resolved += piece
   }
   return resolved
 }
 
-function tooLong(): TemplateError {
-  return new TemplateError('resolves to more than 32 MiB')
+function tooLong(most: number): TemplateError {
+  return new TemplateError(`resolves to more than ${most / 1024 / 1024} MiB`)
 }
 
 /** How a value reads inside text. */

@@ -1,7 +1,9 @@
 import type { Context } from '../../context.ts'
-import { openMemory } from '../../governance/memory.ts'
+import { isTooLarge, mostValues } from '../../governance/json-cost.ts'
 import { memoryPlace } from '../../governance/sealing/places.ts'
-import type { ToolServices } from './executor.ts'
+import { openKept } from '../../governance/sealing/sealer.ts'
+import type { Json } from '../../policy/types.ts'
+import { ToolError, type ToolServices } from './executor.ts'
 
 /** The outside world as this process is configured to reach it. */
 export function createToolServices(context: Pick<Context, 'config' | 'db' | 'sealer'>): ToolServices {
@@ -20,7 +22,12 @@ export function createToolServices(context: Pick<Context, 'config' | 'db' | 'sea
           .where('deleted_at', 'is', null)
           .executeTakeFirst()
         if (row === undefined) return null
-        return { value: await openMemory(context, organizationId, key, row), labels: row.labels }
+        const text = (await openKept(context.sealer, memoryPlace(organizationId, key), row)) ?? 'null'
+        if (isTooLarge(text))
+          throw new ToolError('output_too_large', `the value has more than ${mostValues} values`, {
+            retryable: false,
+          })
+        return { value: JSON.parse(text) as Json, labels: row.labels }
       },
       seal: (organizationId, key, text) => context.sealer.seal(memoryPlace(organizationId, key), text),
     },

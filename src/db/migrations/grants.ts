@@ -47,6 +47,8 @@ const changeable = [
   'agent_sessions',
   'tool_policies',
   'installation_connections',
+  'call_starts',
+  'default_task_queue',
 ]
 const deletable = [
   'run_events',
@@ -66,6 +68,7 @@ const deletable = [
   'password_guesses',
   'account_events',
   'tool_policies',
+  'call_starts',
   'storage_moves',
   'installation_connections',
 ]

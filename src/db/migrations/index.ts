@@ -4,6 +4,7 @@ import { cheaperAppends } from './0017-cheaper-appends.ts'
 import { audit } from './0002-audit.ts'
 import { installationConnections } from './0018-installation-connections.ts'
 import { identity } from './0001-identity.ts'
+import { loadsAndQueues } from './0019-loads-and-queues.ts'
 import { people } from './0009-people.ts'
 import { plumbing } from './0005-plumbing.ts'
 import { policy } from './0003-policy.ts'
@@ -35,6 +36,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0016-agent-reports', sql: agentReports },
   { name: '0017-cheaper-appends', sql: cheaperAppends },
   { name: '0018-installation-connections', sql: installationConnections },
+  { name: '0019-loads-and-queues', sql: loadsAndQueues },
   { name: '0020-lasting-labels', sql: lastingLabels },
   { name: '0021-second-factor', sql: secondFactor },
   { name: '0022-storage', sql: storage },

@@ -16,6 +16,8 @@ export interface OrganizationsTable {
   settings: JSONColumnType<Record<string, unknown>, string | undefined>
   /** Limits set by an owner, by name (governance/quotas/limits.ts). */
   quota_overrides: JSONColumnType<Record<string, number>, string | undefined>
+  /** Where its runs start, when it has workers of its own; else null (governance/task-queue.ts). */
+  task_queue: string | null
   /** Who has made it; null for a personal one, and for one that an operator has made. */
   created_by: Generated<string | null>
   created_at: Generated<Date>

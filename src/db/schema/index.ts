@@ -11,7 +11,9 @@ import type {
   UsersTable,
 } from './identity.ts'
 import type {
+  CallStartsTable,
   DataKeysTable,
+  DefaultTaskQueueTable,
   IdempotencyKeysTable,
   InstallationTable,
   MemoryTable,
@@ -67,4 +69,6 @@ export interface Database {
   agent_observations: AgentObservationsTable
   tool_policies: ToolPoliciesTable
   installation_connections: InstallationConnectionsTable
+  call_starts: CallStartsTable
+  default_task_queue: DefaultTaskQueueTable
 }

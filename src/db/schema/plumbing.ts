@@ -50,6 +50,21 @@ export interface MemoryUsageTable {
   bytes: number
 }
 
+/** Loads of calls that have begun and not come to an end (governance/runs/load-starts.ts). */
+export interface CallStartsTable {
+  run_id: string
+  step_id: string
+  item_index: number
+  starts: Generated<number>
+  started_at: Generated<Date>
+}
+
+/** One row, once an API process has started: where runs start of organizations without workers of their own. */
+export interface DefaultTaskQueueTable {
+  single: Generated<boolean>
+  queue: string
+}
+
 /** One row, in databases that were made before there were data keys: a known text, sealed with the installation's key. */
 export interface InstallationTable {
   singleton: Generated<boolean>

@@ -5,12 +5,14 @@ import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../identity.ts'
 import { hasRole } from '../scopes.ts'
+import { isIdle } from './end-cancelled.ts'
 import { endRun } from './finish.ts'
 import { runAs } from '../standing.ts'
 
 /**
  * Cancels a run (commit point `run.cancel`): from the commit on no new call starts, waiting approvals are withdrawn;
- * Temporal is told through the outbox. A member cancels own runs, an admin any (contract section 2). Cancelling twice
+ * Temporal is told through the outbox. A run with no call under way ends in the same transaction, whatever has become of
+ * its workers; any other one ends when its calls have, or soon after (end-cancelled.ts). A member cancels own runs, an admin any (contract section 2). Cancelling twice
  * changes nothing.
  */
 export async function cancelRun(
@@ -28,10 +30,11 @@ export async function cancelRun(
     if (run === undefined) throw notFound('run', runId)
     if (run.requested_by !== caller.userId && !hasRole((await now()).role, 'admin'))
       throw new DomainError('insufficient_role', 'cancelling the run of someone else needs the role `admin`')
+    // Marked all the same: asked again, the run may have ended meanwhile, which is no reason to refuse then.
+    const isDone = run.status === 'cancelled' || !runEnded(run.status)
+    if (run.cancel_requested_at !== null && isDone) return request.once?.markActed(tx.trx)
     if (runEnded(run.status))
       throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
-    // Marked all the same: asked again, the run may have ended meanwhile, which is no reason to refuse then.
-    if (run.cancel_requested_at !== null) return request.once?.markActed(tx.trx)
     await tx.trx
       .updateTable('runs')
       .set({
@@ -41,9 +44,10 @@ export async function cancelRun(
       })
       .where('id', '=', runId)
       .execute()
-    if (run.slot === 'queued') {
-      // It has no workflow that could end it.
+    if (run.slot === 'queued' || (await isIdle(tx, runId))) {
       tx.append(requested(caller, run))
+      // A queued one has no workflow to be told.
+      if (run.slot !== 'queued') tx.deliver('run.cancel', runId)
       await endRun(tx, run, 'cancelled', 'the run was cancelled')
       return request.once?.markActed(tx.trx)
     }

@@ -44,6 +44,8 @@ export interface StepOp {
   readonly tool: ToolDeclaration
   /** false: the step's `when` does not hold, nothing is decided and the outcome is `skipped`. */
   readonly wanted: boolean
+  /** Its parameters were not read, because its run was cancelled or its organization frozen: it can only end. */
+  readonly isUnread?: boolean
   /** Why it cannot be called at all (templates, parameters, no executor); the outcome is `failed`. */
   readonly problem: StepError | null
   /** Templates resolved and `me` an address: what the rules judge and the tool is called with, before defaults. */
@@ -116,6 +118,9 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
   if (run.cancel_requested_at !== null)
     return finish(tx, ledger, run, effect, op, 'cancelled', 'the run was cancelled')
+  if (op.isUnread === true && tx.policy.frozen === null)
+    throw new DomainError('unavailable', 'the organization is not frozen any more')
+  if (op.isUnread === true) return judge(tx, ledger, run, effect, op)
   if (!op.wanted) return finish(tx, ledger, run, effect, op, 'skipped', 'its `when` does not hold')
   if (effect.attempt >= maxAttempts)
     return finish(tx, ledger, run, effect, op, 'failed', `gave up after ${maxAttempts} attempts`)

@@ -5,13 +5,15 @@ import type { Context } from '../../context.ts'
 import type { FinishInput } from '../../contract/messages.ts'
 import { runEnded, type RunStatus } from '../../contract/status.ts'
 import type { RunsTable, RunStepsTable } from '../../db/schema/runs.ts'
-import { references, resolve } from '../../policy/templates.ts'
+import { references, resolve, type Scope } from '../../policy/templates.ts'
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { grantSlots } from '../quotas/slots.ts'
 import { forgetFixedRun, readFixedRun, type FixedRun } from './fixed-run.ts'
 import { runActor } from './ledger-moves.ts'
-import { forgetOutputs, readOutputs } from './outputs.ts'
+import { load } from './loading.ts'
+import { forgetOutputs, ResourceExhausted } from './outputs.ts'
+import { readStarts } from './load-starts.ts'
 import { resultPlace } from '../sealing/places.ts'
 import { readVersion } from './version-cache.ts'
 
@@ -19,10 +21,16 @@ type Run = Selectable<RunsTable>
 export type FinalStatus = FinishInput['status']
 
 /** Ends a run as its workflow saw it end (commit point `run.finish`); a run that has ended stays as it is. */
-export async function finishRun(context: Context, input: FinishInput): Promise<void> {
+export async function finishRun(
+  context: Context,
+  input: FinishInput,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<void> {
   const fixed = await readFixedRun(context, input.runId)
   const resolved =
-    input.status === 'completed' ? await resolveResult(context, fixed) : { result: null, problem: null }
+    input.status === 'completed' && !(await isOver(context, input.runId))
+      ? await resolveResult(context, fixed, signal)
+      : { result: null, problem: null }
   const result =
     resolved.result === null
       ? null
@@ -30,15 +38,25 @@ export async function finishRun(context: Context, input: FinishInput): Promise<v
   await context.combiner.run(fixed.organizationId, 'run.finish', async (tx) => {
     const { run, steps } = await readRun(tx, input.runId)
     if (run === undefined || runEnded(run.status)) return
-    if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps))) {
+    if (input.status === 'completed' && run.cancel_requested_at !== null)
+      await endRun(tx, run, 'cancelled', 'the run was cancelled')
+    else if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps))) {
       // Our own interpreter never gets here: somebody ran something else under the run's id.
-      const cancelled = run.cancel_requested_at !== null
-      const why = cancelled ? 'the run was cancelled' : 'the workflow ended before its steps had'
-      await endRun(tx, run, cancelled ? 'cancelled' : 'failed', why)
+      await endRun(tx, run, 'failed', 'the workflow ended before its steps had')
     } else if (resolved.problem !== null) await endRun(tx, run, 'failed', resolved.problem)
     else await endRun(tx, run, input.status, reasonOf(input, steps), result)
   })
   await forget(context, fixed)
+}
+
+/** Looked at before anything is loaded; whether it counts is asked again under the lock. */
+async function isOver(context: Context, runId: string): Promise<boolean> {
+  const row = await context.db
+    .selectFrom('runs')
+    .select(['finished_at', 'cancel_requested_at'])
+    .where('id', '=', runId)
+    .executeTakeFirst()
+  return row === undefined || row.finished_at !== null || row.cancel_requested_at !== null
 }
 
 /** Caches hold what runs under way need: one that has ended leaves nothing in this process. */
@@ -184,21 +202,40 @@ function endSteps(tx: ChainTx, runId: string) {
     .returning(['step_id', 'status', 'tool', 'started_at'])
 }
 
+interface Result {
+  readonly result: Json
+  readonly problem: string | null
+}
+
+/** In the place of a step: what the run's own `result` loads. */
+const ofResult = ''
+
 /** The definition's `result` with its templates resolved; a reference that finds nothing fails the run. */
-async function resolveResult(
-  context: Context,
-  run: FixedRun,
-): Promise<{ result: Json; problem: string | null }> {
+async function resolveResult(context: Context, run: FixedRun, signal: AbortSignal): Promise<Result> {
   const { definition } = await readVersion(context.db, run.workflowId, run.workflowVersion)
-  if (definition.result === undefined) return { result: null, problem: null }
-  const stepIds = references(definition.result as Json).flatMap((each) =>
-    each.kind === 'step' ? [each.stepId] : [],
-  )
-  const outputs = await readOutputs(context, run.id, [...new Set(stepIds)])
-  const scope = { inputs: run.inputs, ...run.builtins, step: (id: string) => outputs.get(id) }
+  const templates = definition.result as Json | undefined
+  if (templates === undefined) return { result: null, problem: null }
+  const failed = (error: unknown): Result => ({
+    result: null,
+    problem: `the \`result\` could not be resolved: ${(error as Error).message}`,
+  })
+  const resolved = (scope: Scope): Result => {
+    try {
+      return { result: resolve(templates, scope).value, problem: null }
+    } catch (error) {
+      return failed(error)
+    }
+  }
+  const stepIds = references(templates).flatMap((each) => (each.kind === 'step' ? [each.stepId] : []))
+  const key = { runId: run.id, stepId: ofResult, itemIndex: -1 }
+  const starts = await readStarts(context, key)
+  const what = { key, run, sources: [...new Set(stepIds)], templates, starts, sealedBytes: null }
   try {
-    return { result: resolve(definition.result, scope).value, problem: null }
+    const { value, permit } = await load(context, what, signal, resolved)
+    permit.release()
+    return value
   } catch (error) {
-    return { result: null, problem: `the \`result\` could not be resolved: ${(error as Error).message}` }
+    if (error instanceof ResourceExhausted) return failed(error)
+    throw error
   }
 }

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Context } from '../../context.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { builtins } from '../../policy/templates.ts'
@@ -16,7 +17,10 @@ export interface FixedRun {
   readonly requestedBy: string
   /** The requester's address when the run was accepted: what `me` stands for, however long the run takes. */
   readonly requesterEmail: string
-  readonly inputs: JsonObject
+  /** null: they are many, and read when a call needs them (outputs.ts). */
+  readonly inputs: JsonObject | null
+  /** Bytes of the inputs as PostgreSQL counts them. */
+  readonly inputOctets: number
   readonly inputLabels: ReadonlyMap<string, readonly LabelSource[]>
   /** `today`, `yesterday` and `now`, fixed at run start in the run's time zone (contract section 3). */
   readonly builtins: Builtins
@@ -30,16 +34,27 @@ export class UnknownRun extends Error {
   }
 }
 
-/** 64 MiB of them: some thousand with small inputs. Inputs of more than 16 MiB in memory are read again each time. */
-const cache = new Recent<FixedRun>(64 * 1024 * 1024)
+/** Inputs of more bytes are not kept with the run. */
+const mostKeptInputs = 64 * 1024
+
+/** 16 MiB of them: some thousand with small inputs. */
+const cache = new Recent<FixedRun>(16 * 1024 * 1024)
+
+interface KeptInputs {
+  readonly id: string
+  readonly inputs: string | null
+  readonly inputs_sealed: Buffer | null
+}
+
+/** The text of what a run was started with; `{}` once it was removed. Throws UnsealError. */
+export async function openInputsText({ sealer }: Pick<Context, 'sealer'>, run: KeptInputs): Promise<string> {
+  const kept = { sealed: run.inputs_sealed, plain: run.inputs }
+  return (await openKept(sealer, inputsPlace(run.id), kept)) ?? '{}'
+}
 
 /** What a run was started with; `{}` once it was removed. Throws UnsealError. */
-export async function openInputs(
-  { sealer }: Pick<Context, 'sealer'>,
-  run: { readonly id: string; readonly inputs: string | null; readonly inputs_sealed: Buffer | null },
-): Promise<JsonObject> {
-  const kept = { sealed: run.inputs_sealed, plain: run.inputs }
-  return JSON.parse((await openKept(sealer, inputsPlace(run.id), kept)) ?? '{}') as JsonObject
+export async function openInputs(context: Pick<Context, 'sealer'>, run: KeptInputs): Promise<JsonObject> {
+  return JSON.parse(await openInputsText(context, run)) as JsonObject
 }
 
 /** Cached: none of it changes. Throws UnknownRun. */
@@ -49,6 +64,7 @@ export async function readFixedRun(
 ): Promise<FixedRun> {
   const cached = cache.get(runId)
   if (cached !== undefined) return cached
+  const octets = sql<number>`coalesce(octet_length(inputs_sealed), octet_length(inputs), 0)`
   const row = await context.db
     .selectFrom('runs')
     .select([
@@ -58,11 +74,12 @@ export async function readFixedRun(
       'workflow_version',
       'requested_by',
       'requester_email',
-      'inputs',
       'input_labels',
-      'inputs_sealed',
       'time_zone',
       'created_at',
+      octets.as('octets'),
+      sql<string | null>`case when ${octets} <= ${mostKeptInputs} then inputs end`.as('inputs'),
+      sql<Buffer | null>`case when ${octets} <= ${mostKeptInputs} then inputs_sealed end`.as('inputs_sealed'),
     ])
     .where('id', '=', runId)
     .executeTakeFirst()
@@ -74,7 +91,8 @@ export async function readFixedRun(
     workflowVersion: row.workflow_version,
     requestedBy: row.requested_by,
     requesterEmail: row.requester_email,
-    inputs: await openInputs(context, row),
+    inputs: row.octets <= mostKeptInputs ? await openInputs(context, row) : null,
+    inputOctets: row.octets,
     inputLabels: new Map(Object.entries(row.input_labels)),
     builtins: builtins(row.created_at, row.time_zone),
   }

@@ -5,30 +5,33 @@ import { stepReferences, type WorkflowDefinition, type WorkflowStep } from '../.
 import { isOutcome, type EffectState, type StepStatus } from '../../contract/status.ts'
 import type { Context } from '../../context.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
-import type { Scope } from '../../policy/templates.ts'
 import { unionLabels, type Label } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readVersion } from './version-cache.ts'
 import { readFixedRun, type FixedRun } from './fixed-run.ts'
 import type { EffectKey } from './ledger.ts'
-import { readOutputs } from './outputs.ts'
 
-/** Everything one call is made of, read before any lock: what it names never changes once its dependencies ended. */
+/** What one call is made of, but for the values it names: those are loaded with it (loading.ts). */
 export interface Frame {
   readonly key: EffectKey
   readonly run: FixedRun
   readonly definition: WorkflowDefinition
   readonly step: WorkflowStep
   readonly tool: ToolDeclaration | undefined
-  readonly scope: Scope
+  /** Steps whose outputs its templates name. */
+  readonly sources: readonly string[]
   /** Labels of the call's inputs: of every step it depends on, and of every step and run input it references. */
   readonly labels: Label[]
   readonly labelSources: LabelSource[]
   readonly labelsOf: (stepId: string) => readonly Label[]
-  /** Sealed parameters of an earlier attempt; they are what every attempt uses. */
-  readonly sealed: Buffer | null
+  /** Bytes of the sealed parameters of an earlier attempt, which are what every attempt uses; null if there are none. */
+  readonly sealedBytes: number | null
   /** Items of a `for_each` step; null while it is not expanded. */
   readonly itemCount: number | null
+  /** Why nothing need be loaded for it: it has its outcome, or its run is cancelled or has ended; or a freeze denies it. */
+  readonly stopped: 'over' | 'frozen' | null
+  /** Loads of it that have begun and did not come to an end (load-starts.ts). */
+  readonly starts: number
 }
 
 /** A call that its dependencies do not allow yet: only a workflow that was not started by us asks for one. */
@@ -47,46 +50,51 @@ export async function readFrame(context: Context, key: EffectKey): Promise<Frame
   const ended = now.state !== null && isOutcome(now.state)
   const labels = ended ? new Map<string, Label[]>() : labelsOf(definition, dependsOn, now.dependencies ?? [])
   for (const [source, own] of ended ? [] : labelsOfInputs(run, step)) labels.set(source, own)
-  const wanted = ended ? [] : referenced(step).filter((id) => dependsOn.includes(id))
-  const outputs = await readOutputs(context, key.runId, wanted)
+  const sources = ended ? [] : referenced(step).filter((id) => dependsOn.includes(id))
   return {
     key,
     run,
     definition,
     step,
     tool: getTool(step.tool),
-    scope: {
-      inputs: run.inputs,
-      labelledInputs: run.inputLabels,
-      ...run.builtins,
-      step: (id) => outputs.get(id),
-    },
+    sources,
     labels: unionLabels(...labels.values()),
     labelSources: sourcesOf(labels),
     labelsOf: (id) => labels.get(id) ?? [],
-    sealed: now.params_sealed,
+    sealedBytes: now.sealed_bytes,
     itemCount: now.item_count,
+    stopped: ended || now.cancelled ? 'over' : now.frozen ? 'frozen' : null,
+    starts: now.starts,
   }
 }
 
 interface Now {
   state: EffectState | null
-  params_sealed: Buffer | null
+  sealed_bytes: number | null
+  cancelled: boolean
+  frozen: boolean
+  starts: number
   item_count: number | null
   dependencies: { step_id: string; labels: Label[]; status: StepStatus; ended: boolean }[] | null
 }
 
-/** What can have changed since the last call: the call's own row and the steps it waits for; one statement. */
+/**
+ * What can have changed since the last call: the call's own row, the steps it waits for, its run and its organization; one
+ * statement.
+ */
 async function readNow(context: Context, key: EffectKey, dependsOn: readonly string[]): Promise<Now> {
   const { rows } = await sql<Now>`
-    select e.state, e.params_sealed,
+    select e.state, octet_length(e.params_sealed) as sealed_bytes,
+      r.cancel_requested_at is not null or r.finished_at is not null as cancelled,
+      exists(select from chain_head h where h.organization_id = r.organization_id and h.frozen is not null) as frozen,
+      coalesce((select c.starts from call_starts c where c.run_id = r.id and c.step_id = ${key.stepId}
+                and c.item_index = ${key.itemIndex}), 0) as starts,
       (select o.item_count from run_steps o where o.run_id = ${key.runId} and o.step_id = ${key.stepId}) as item_count,
       (select json_agg(json_build_object('step_id', s.step_id, 'labels', s.labels, 'status', s.status, 'ended', s.finished_at is not null))
        from run_steps s where s.run_id = ${key.runId} and s.step_id = any(${dependsOn}::text[])) as dependencies
-    from (select 1) as one
-    left join effects e on e.run_id = ${key.runId} and e.step_id = ${key.stepId} and e.item_index = ${key.itemIndex}`.execute(
-    context.db,
-  )
+    from runs r
+    left join effects e on e.run_id = r.id and e.step_id = ${key.stepId} and e.item_index = ${key.itemIndex}
+    where r.id = ${key.runId}`.execute(context.db)
   return rows[0] as Now
 }
 

@@ -1,3 +1,4 @@
+import type { Context } from '../../context.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { fillInMe } from '../../policy/me.ts'
 import type { JsonObject, Label } from '../../policy/types.ts'
@@ -30,4 +31,17 @@ export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams)
 /** Throws when the bytes were changed, or sealed for another call. */
 export async function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer): Promise<SealedParams> {
   return JSON.parse(await sealer.open(paramsPlace(key), sealed)) as SealedParams
+}
+
+/** The sealed parameters that an earlier attempt has stored. */
+export async function readSealed(context: Pick<Context, 'db'>, key: EffectKey): Promise<Buffer> {
+  const { params_sealed: sealed } = await context.db
+    .selectFrom('effects')
+    .select('params_sealed')
+    .where('run_id', '=', key.runId)
+    .where('step_id', '=', key.stepId)
+    .where('item_index', '=', key.itemIndex)
+    .executeTakeFirstOrThrow()
+  if (sealed === null) throw new Error('the sealed parameters were removed')
+  return sealed
 }

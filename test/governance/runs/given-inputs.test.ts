@@ -22,7 +22,12 @@ useEngine((started) => (engine = started))
 /** Decides a call as the interceptor does, and ends it with this output. */
 async function done(runId: string, stepId: string, output: object | null, item = -1) {
   const frame = await readFrame(engine.context, { runId, stepId, itemIndex: item })
-  const op = await prepareCall(engine.context, frame, frame.tool as ToolDeclaration)
+  const { value: op } = await prepareCall(
+    engine.context,
+    frame,
+    frame.tool as ToolDeclaration,
+    new AbortController().signal,
+  )
   const verdict = await engine.decide(op)
   if (verdict.go && output !== null) {
     const result = { state: 'completed', output: outputOf(op.key, output as Json), labels: [...op.tool.outputLabels], call: callOf(op) } as const // prettier-ignore

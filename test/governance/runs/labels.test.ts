@@ -34,7 +34,8 @@ beforeAll(async () => {
 /** Prepares and decides a call as the interceptor does. */
 async function call(runId: string, stepId: string, item = -1): Promise<{ op: StepOp; verdict: StepVerdict }> {
   const frame = await readFrame(engine.context, { runId, stepId, itemIndex: item })
-  const op = await prepareCall(engine.context, frame, frame.tool as ToolDeclaration)
+  const tool = frame.tool as ToolDeclaration
+  const { value: op } = await prepareCall(engine.context, frame, tool, new AbortController().signal)
   return { op, verdict: await engine.decide(op) }
 }
 

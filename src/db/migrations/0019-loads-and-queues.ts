@@ -1,0 +1,20 @@
+/**
+ * Loads of calls that have begun (governance/runs/load-starts.ts), runs that are being cancelled, and the task queues that
+ * organizations have to themselves. `default_task_queue` has one row: where everybody else's runs start.
+ */
+export const loadsAndQueues = `
+create table call_starts (
+  run_id text not null references runs,
+  step_id text not null,
+  item_index integer not null,
+  starts integer not null default 1,
+  started_at timestamptz not null default clock_timestamp(),
+  primary key (run_id, step_id, item_index)
+);
+create index runs_cancelling on runs (cancel_requested_at) where cancel_requested_at is not null and finished_at is null;
+alter table organizations add column task_queue text;
+create table default_task_queue (
+  single boolean primary key default true check (single),
+  queue text not null
+);
+`

@@ -1,0 +1,138 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { afterEach, expect, test } from '@jest/globals'
+import { workflowDefinition } from '../../src/contract/definition.ts'
+import { createOrganization } from '../../src/governance/organizations.ts'
+import { acceptRun } from '../../src/governance/runs/accept.ts'
+import { createWorkflow } from '../../src/governance/workflows.ts'
+import type { Caller } from '../../src/governance/identity.ts'
+import { runOf } from '../governance/runs/engine-fixture.ts'
+import { until } from '../stack/until.ts'
+import { programEnv } from '../support/program-env.ts'
+import { useTestStack, type Stack } from './worker-fixture.ts'
+
+/*
+ * Runs that try to end every worker, beside a run of another organization. Workers are processes with a small heap; like
+ * the supervisor, the test starts one again that has ended.
+ */
+
+let stack: Stack
+useTestStack(
+  (started) => (stack = started),
+  { HEARTBEAT_TIMEOUT_SECONDS: '2', RECONCILE_SECONDS: '1' },
+  async () => {},
+)
+
+let fleet: Fleet | undefined
+afterEach(async () => fleet?.stop())
+
+/** One worker at a time, started again whenever it ends. */
+class Fleet {
+  deaths = 0
+  #child: ChildProcess | undefined
+  #stopped = false
+  #ended: Promise<unknown> = Promise.resolve()
+  readonly #program: readonly string[]
+  constructor(...program: readonly string[]) {
+    this.#program = program
+    this.#start()
+  }
+  #start(): void {
+    const child = spawn(process.execPath, this.#program, {
+      env: { ...programEnv(), ...stack.environment, APP_ENV: 'test', LOG_LEVEL: 'silent' },
+      stdio: 'ignore',
+    })
+    this.#child = child
+    this.#ended = new Promise((resolve) =>
+      child.once('exit', () => {
+        if (!this.#stopped) {
+          this.deaths += 1
+          this.#start()
+        }
+        resolve(undefined)
+      }),
+    )
+  }
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#child?.kill('SIGKILL')
+    await this.#ended
+  }
+}
+
+const small = ['--max-old-space-size=256', 'src/worker.ts']
+
+/** Somebody with an organization of their own. */
+async function neighbour(): Promise<Caller> {
+  const caller = stack.caller('approver')
+  const { id } = await createOrganization(stack.context, caller, 'Neighbour', null)
+  return { ...caller, organizationId: id, role: 'owner' }
+}
+
+async function start(caller: Caller, definition: object): Promise<string> {
+  const workflow = await createWorkflow(stack.context, caller, {
+    name: 'w',
+    description: '',
+    definition: workflowDefinition.parse(definition),
+  })
+  return (await acceptRun(stack.context, { caller, workflowId: workflow.id, inputs: {} })).runId
+}
+
+const plain = {
+  steps: [
+    { id: 'a', tool: 'memory_set', params: { key: 'k', value: [1, 2, 3] } },
+    { id: 'b', tool: 'memory_get', params: { key: 'k' }, depends_on: ['a'] },
+    {
+      id: 'c',
+      tool: 'memory_set',
+      for_each: '{{steps.b.output.value}}',
+      params: { key: 'k{{item}}', value: '{{steps.b.output.value}}' },
+    },
+  ],
+}
+const greedy = {
+  steps: [
+    { id: 's', tool: 'memory_get', params: { key: 'tiny' } },
+    {
+      id: 'each',
+      tool: 'memory_set',
+      for_each: Array.from({ length: 100 }, (_, index) => index),
+      params: { key: 'n{{item}}', value: '{{steps.s.output.value.0}}' },
+      on_error: 'continue',
+    },
+  ],
+}
+
+/** JSON of so many empty objects in a list: little text, much memory. */
+const tiny = (count: number): string => `[${Array.from({ length: count }, () => '{}').join(',')}]`
+
+async function remember(key: string, text: string): Promise<void> {
+  await stack.context.db
+    .insertInto('memory')
+    .values({
+      organization_id: stack.organizationId,
+      key,
+      value: text,
+      labels: [],
+      updated_by: stack.caller('member').userId,
+    })
+    .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet({ value: text }))
+    .execute()
+}
+
+async function ended(...runIds: string[]): Promise<string[]> {
+  for (const runId of runIds)
+    await until('it ends', async () => (await runOf(stack.context, runId)).finished_at !== null)
+  return Promise.all(runIds.map(async (runId) => (await runOf(stack.context, runId)).status))
+}
+
+test.each([
+  ['more values than an output may have', 320_000, 'failed'],
+  ['as many values as an output may have', 95_000, 'completed'],
+])('tiny values, read by 100 items: %s', async (_, count, expected) => {
+  await remember('tiny', tiny(count))
+  fleet = new Fleet(...small)
+  const runId = await start(stack.caller('member'), greedy)
+  const honest = await start(await neighbour(), plain)
+  expect(await ended(honest, runId)).toEqual(['completed', expected])
+  expect(fleet.deaths).toBe(0)
+})
