@@ -6,7 +6,7 @@ import { temporalCheck } from './api/temporal-check.ts'
 import { readTlsKeyPair } from './api/tls.ts'
 import { readConfig } from './config.ts'
 import { createContext } from './context.ts'
-import { failStart, orFail } from './fail.ts'
+import { endAtUncaught, failStart, orFail } from './fail.ts'
 import { checkAuditTriggers } from './governance/audit-triggers.ts'
 import { every } from './governance/housekeeping.ts'
 import { forgetOldKeys } from './governance/idempotency.ts'
@@ -31,6 +31,7 @@ const recordingSeconds = 10
 const config = orFail(() => readConfig())
 const tls = orFail(() => config.http.tls && readTlsKeyPair(config.http.tls))
 const context = createContext(config, 'api')
+endAtUncaught(context.log)
 const draining = new AbortController()
 const client = createTemporalClient(config.temporal)
 // What this process commits is told to Temporal at once; whatever it cannot tell, any relay does later.

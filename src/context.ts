@@ -42,7 +42,7 @@ export function createContext(
     url: config.database.url,
     appRole: config.database.appRole,
     applicationName: `countersign-${kind}`,
-    onError: (error) => log.warn({ err: error.message }, 'a database connection was lost'),
+    onError: (error) => log.warn({ err: error }, 'a database connection was lost'),
   })
   const db = createDatabase(pool, { prepare: config.database.prepare })
   const notifier = createNotifier({ config, pool, log })

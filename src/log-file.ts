@@ -52,10 +52,16 @@ export function forPeople(line: string): string | null {
   const entry = JSON.parse(line) as Entry
   if (entry.level < warn) return null
   const why = [entry.err, entry.failure].find((each) => each !== undefined)
-  const reason = typeof why === 'object' && why !== null ? (why as { message?: unknown }).message : why
+  const reason = typeof why === 'object' && why !== null ? reasonOf(why) : why
   const text = [entry.msg, reason].filter((each) => typeof each === 'string').join(': ')
   const time = new Date(entry.time).toTimeString().slice(0, 8)
   return `${time} ${entry.process ?? ''} ${entry.level >= error ? 'error' : 'warning'}: ${oneLine(text)}\n`
+}
+
+/** Of an error whose message may not be logged its name, and code if it has one. */
+function reasonOf({ message, name, code }: { message?: unknown; name?: unknown; code?: unknown }): unknown {
+  const words = [name, code].filter((each) => typeof each === 'string' || typeof each === 'number')
+  return message ?? words.join(' ')
 }
 
 const oneLine = (text: string): string => text.replaceAll(/\s*\n\s*/g, ' | ').replaceAll(/[\p{Cc}]/gu, ' ')

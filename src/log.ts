@@ -1,6 +1,8 @@
 import { pino, type Logger } from 'pino'
+import { isError, loggedError } from './log-error.ts'
 import { forPeople, logFile, type LineSink } from './log-file.ts'
 
+export { isError, wordsOf } from './log-error.ts'
 export type Log = Logger
 
 export interface LogOptions {
@@ -14,7 +16,8 @@ export interface LogOptions {
 
 /**
  * JSON lines on stderr, or, with a folder, in a file there and only warnings and errors, readable, on stderr. Stdout
- * belongs to `ready` and progress. Nothing that holds parameters is ever passed to it.
+ * belongs to `ready` and progress. Nothing that holds parameters is ever passed to it, but in errors: of these, under
+ * whatever name, only what `loggedError` lets through is written.
  */
 export function createLog({ level, process, processId, folder }: LogOptions): Log {
   return pino(
@@ -29,10 +32,32 @@ export function createLog({ level, process, processId, folder }: LogOptions): Lo
         '*.params',
         '*.inputs',
       ],
+      serializers: { err: (value: unknown) => loggedError(value) },
+      formatters: { log: reduced },
+      hooks: {
+        logMethod(args, method) {
+          const [first, ...rest] = args as unknown[]
+          const about = isError(first) ? { err: first } : first
+          // Without words of its own the line would get the error's message for them.
+          const isAlone = typeof Object(about).err === 'object' && typeof rest[0] !== 'string'
+          const words = isAlone ? ['an error', ...rest] : rest
+          const safe = words.map((each) => (isError(each) ? loggedError(each) : each))
+          Reflect.apply(method, this, [about, ...safe])
+        },
+      },
     },
     folder === null ? stderr() : split(logFile(folder, process), stderr()),
   )
 }
+
+/** Errors under other names than `err`, as its serializer has them. */
+const reduced = (entry: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(entry).map(([name, value]) => [
+      name,
+      name !== 'err' && isError(value) ? loggedError(value) : value,
+    ]),
+  )
 
 const stderr = () => pino.destination({ dest: 2, sync: true })
 

@@ -44,7 +44,7 @@ async function register(client: Client, log: Log): Promise<boolean> {
   } catch (error) {
     const wanted = Object.values(searchAttributes).map((name) => `${name} (${typeOf(name)})`)
     log.warn(
-      { err: (error as Error).message },
+      { err: error },
       `search attributes could not be registered, runs start without them: create ${wanted.join(', ')} in the namespace`,
     )
     return false

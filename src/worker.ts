@@ -4,7 +4,7 @@ import { createPolicyInterceptor } from './activities/policy-interceptor.ts'
 import { createToolActivities } from './activities/tool-activities.ts'
 import { readConfig, type Config } from './config.ts'
 import { createContext, createProcessLog, type Context } from './context.ts'
-import { failStart, orFail } from './fail.ts'
+import { endAtUncaught, failStart, orFail } from './fail.ts'
 import { expireDue } from './governance/approvals/expire.ts'
 import { beat, every, leave, prune } from './governance/housekeeping.ts'
 import { gatherMoves, recount } from './governance/quotas/storage-counters.ts'
@@ -15,7 +15,7 @@ import { reconcile } from './governance/reconcile.ts'
 import { startRelay } from './governance/relay.ts'
 import { endCancelled } from './governance/runs/end-cancelled.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
-import type { Log } from './log.ts'
+import { isError, wordsOf, type Log } from './log.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
 import { connectionOptions, createTemporalClient } from './temporal.ts'
 import { workflowBundlePath } from './workflow-bundle.ts'
@@ -93,29 +93,30 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
     try {
       return await NativeConnection.connect(connectionOptions(context.config.temporal))
     } catch (error) {
-      context.log.warn({ err: (error as Error).message }, 'Temporal cannot be reached yet, trying again')
+      context.log.warn({ err: error }, 'Temporal cannot be reached yet, trying again')
       await new Promise((resolve) => setTimeout(resolve, 1_000))
     }
   }
 }
 
-/** The SDK's warnings and errors, in our log. Of what it tells along only names and messages: no arguments. */
-function temporalLogger(log: Log): DefaultLogger {
+/** The SDK's warnings and errors, in our log: its words, the error as every error is logged, and no arguments. */
+export function temporalLogger(log: Log): DefaultLogger {
   return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
     const { error, workflowId, activityType } = meta as Record<string, unknown>
     const about = {
-      ...(error instanceof Error ? { err: error.message } : {}),
+      ...(isError(error) ? { err: error } : {}),
       ...(typeof workflowId === 'string' ? { workflow_id: workflowId } : {}),
       ...(typeof activityType === 'string' ? { activity: activityType } : {}),
     }
-    if (level === 'ERROR') log.error(about, `Temporal: ${message}`)
-    else log.warn(about, `Temporal: ${message}`)
+    if (level === 'ERROR') log.error(about, `Temporal: ${wordsOf(message)}`)
+    else log.warn(about, `Temporal: ${wordsOf(message)}`)
   })
 }
 
 async function main(): Promise<void> {
   const config = orFail(() => readConfig())
   const log = createProcessLog(config, 'worker')
+  endAtUncaught(log)
   Runtime.install({
     logger: temporalLogger(log),
     // Signals are ours: exitWithParent orders what stops when.

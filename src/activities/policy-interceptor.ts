@@ -8,7 +8,6 @@ import { DomainError } from '../governance/errors.ts'
 import { decideSteps } from '../governance/runs/effect.ts'
 import { countUnexpected } from '../governance/runs/unexpected.ts'
 import { readFixedRun, UnknownRun } from '../governance/runs/fixed-run.ts'
-import { UnsealError } from '../governance/sealing/format.ts'
 import { NotReady, readFrame, type Frame } from '../governance/runs/frame.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import { answer } from './answers.ts'
@@ -96,10 +95,9 @@ async function prepared(
   } catch (error) {
     if (isOutage(error) || signal.aborted) throw error
     const { runId, stepId } = frame.key
-    // The text of any other error could hold a value.
     context.log.error(
       {
-        err: error instanceof UnsealError ? error.message : (error as Error).name,
+        err: error,
         run_id: runId,
         step_id: stepId,
       },

@@ -73,12 +73,6 @@ const unknownRoute = (request: Request): ApiError =>
     `there is no \`${request.method} ${(request.originalUrl.split('?', 1)[0] ?? '').slice(0, 200)}\``,
   )
 
-/** What the log may hold of a failure: a database error's own fields tell rows, and those are never logged. */
-function inside(thrown: unknown): Record<string, unknown> {
-  if (!(thrown instanceof Error)) return { failure: typeof thrown }
-  return { failure: thrown.message, code: (thrown as { code?: unknown }).code, stack: thrown.stack }
-}
-
 function sendError(context: Context, thrown: unknown, request: Request, response: Response): void {
   // A path that cannot be decoded (`%E0%A4%A`).
   const error =
@@ -87,7 +81,7 @@ function sendError(context: Context, thrown: unknown, request: Request, response
       : toApiError(thrown)
   const id = String(response.getHeader('X-Request-Id'))
   if (error.code === 'internal')
-    context.log.error({ ...inside(thrown), request_id: id, method: request.method }, 'a request failed')
+    context.log.error({ err: thrown, request_id: id, method: request.method }, 'a request failed')
   if (response.headersSent) {
     response.destroy()
     return

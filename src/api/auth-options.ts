@@ -10,6 +10,7 @@ import { takeAccountMail } from '../governance/people/account-mails.ts'
 import { endHalfSignIns, proveAddress } from '../governance/people/address-proof.ts'
 import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
+import { isError, wordsOf } from '../log.ts'
 import type { Services } from './route.ts'
 import type { ServiceMail } from './service-mail.ts'
 import { requireConfirmedToSignIn, requireMaySignUp } from './sign-up-guards.ts'
@@ -75,7 +76,7 @@ export function authOptions(
   // Nobody waits for it: how long an answer takes must not tell whether there is such an account.
   const post = async (to: string, text: Omit<ServiceMail, 'to'>): Promise<void> => {
     send(to, text).catch((error: Error) =>
-      context.log.warn({ err: error.message }, 'a mail about an account was not sent'),
+      context.log.warn({ err: error }, 'a mail about an account was not sent'),
     )
   }
   return {
@@ -88,7 +89,15 @@ export function authOptions(
       ownOrigins(config, request === undefined ? null : new URL(request.url).origin),
     disabledPaths,
     telemetry: { enabled: false },
-    logger: { level: 'error', log: (_level, message) => context.log.warn(`sign-in: ${message}`) },
+    logger: {
+      level: 'error',
+      // It is typed as text, and the library passes errors as well.
+      log: (_level, message: unknown, ...more: unknown[]) => {
+        const err = [message, ...more].find(isError)
+        const words = typeof message === 'string' ? wordsOf(message) : 'something failed'
+        context.log.warn(err === undefined ? {} : { err }, `sign-in: ${words}`)
+      },
+    },
     // What nobody foresaw gets the form and the log line of every error.
     onAPIError: { throw: true },
     emailAndPassword: {

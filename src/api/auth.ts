@@ -113,7 +113,7 @@ function asWebRequest(config: Config, request: Request, body: unknown): globalTh
 }
 
 const recordLater = (context: Context) => (error: Error) =>
-  context.log.warn({ err: error.message }, 'what happened to an account is not in the audit log yet')
+  context.log.warn({ err: error }, 'what happened to an account is not in the audit log yet')
 
 /** Failures are not audited: anybody can cause them, and nobody's chain may grow by what a stranger does. */
 function noteFailure(

@@ -90,6 +90,6 @@ async function keepIfPossible(
   try {
     await claim.keep(answer)
   } catch (error) {
-    call.context.log.warn({ err: (error as Error).message }, 'the answer to an idempotent call was not kept')
+    call.context.log.warn({ err: error }, 'the answer to an idempotent call was not kept')
   }
 }

@@ -27,7 +27,7 @@ export async function checkAuditTriggers({ db, log }: Pick<Context, 'db' | 'log'
       )
     return weak
   } catch (error) {
-    log.warn({ err: (error as Error).message }, 'the triggers of the audit log could not be checked')
+    log.warn({ err: error }, 'the triggers of the audit log could not be checked')
     return []
   }
 }

@@ -42,7 +42,7 @@ export function every(
   let running: Promise<unknown> = Promise.resolve()
   const round = (): void => {
     running = work()
-      .catch((error: Error) => context.log.warn({ err: error.message, task: name }, 'a periodic task failed'))
+      .catch((error: Error) => context.log.warn({ err: error, task: name }, 'a periodic task failed'))
       .finally(() => {
         if (!stopped) timer = setTimeout(round, seconds * 1_000)
       })

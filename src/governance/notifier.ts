@@ -136,10 +136,7 @@ class PostgresNotifier implements Notifier {
         payloads,
       ])
     } catch (error) {
-      this.#options.log.debug(
-        { err: (error as Error).message },
-        'a notification was not sent; polling covers it',
-      )
+      this.#options.log.debug({ err: error }, 'a notification was not sent; polling covers it')
     }
   }
 
@@ -158,10 +155,7 @@ class PostgresNotifier implements Notifier {
         this.#wake(id)
       }
     } catch (error) {
-      this.#options.log.debug(
-        { err: (error as Error).message },
-        'the poll of waiting runs failed; it goes on',
-      )
+      this.#options.log.debug({ err: error }, 'the poll of waiting runs failed; it goes on')
     } finally {
       this.#polling = false
     }

@@ -55,7 +55,7 @@ export function startRelay(context: Context, motor: Motor, attributes: Attribute
       return
     }
     running = pass()
-      .catch((error: Error) => context.log.warn({ err: error.message }, 'the outbox could not be read'))
+      .catch((error: Error) => context.log.warn({ err: error }, 'the outbox could not be read'))
       .finally(() => {
         running = null
       })
@@ -94,7 +94,7 @@ async function deliver(
   } catch (error) {
     const message = (error as Error).message
     context.log.warn(
-      { err: message, kind: row.kind, run_id: row.run_id },
+      { err: error, kind: row.kind, run_id: row.run_id },
       'Temporal could not be told, trying again',
     )
     await postpone(context, row, message).catch(() => {}) // the lease runs out by itself

@@ -166,7 +166,9 @@ describe('a session without the factor that its person has', () => {
       ),
     )
     // What only the service itself may call has no path.
-    return Object.values(api).map(({ path = ':', options }) => ({
+    const all: { readonly path?: string; readonly options: { readonly method?: unknown } }[] =
+      Object.values(api)
+    return all.map(({ path = ':', options }) => ({
       path,
       method: [options.method].flat()[0] as string,
     }))

@@ -79,7 +79,7 @@ export const postClaudeCode = askRoute({
       // Its person has left: what waited was withdrawn.
       if (error instanceof DomainError && error.code === 'not_found') return ok(shown(first, 'cancelled'))
       // It is held: that it can no longer be waited for must not become an error that a client lets pass.
-      context.log.warn({ failure: (error as Error).message }, 'a held call can no longer be waited for')
+      context.log.warn({ err: error }, 'a held call can no longer be waited for')
       return ok(shown(first))
     }
   },

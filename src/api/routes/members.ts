@@ -113,7 +113,7 @@ const postInvitation = route({
           ...invitationMail(base, made.token, { organization: name, role: made.role, inviter: caller.email }),
         })
         .catch((error: Error) =>
-          context.log.warn({ err: error.message, invitation_id: made.id }, 'an invitation was not mailed'),
+          context.log.warn({ err: error, invitation_id: made.id }, 'an invitation was not mailed'),
         )
     return created({ ...made, link: `${base}${invitationPage}?token=${made.token}` })
   },
