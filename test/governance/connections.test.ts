@@ -16,8 +16,13 @@ import {
   startEngine,
   stepOf,
   type Engine,
+  type StepOp,
 } from './runs/engine-fixture.ts'
 import { auditOf } from './support.ts'
+
+/** As a worker of an installation that names its organizations would prepare it. */
+const namedOp = (runId: string): StepOp =>
+  opOf(runId, { installation: { installationTools: 'named', smtpUrl: 'smtp://127.0.0.1:1' } })
 
 const names = Object.keys(catalog)
 const server = 'smtp://127.0.0.1:1'
@@ -63,10 +68,10 @@ describe('a call of a run', () => {
   const gone = { go: false, state: 'failed', reason: expect.stringContaining('is not connected') }
 
   test('goes where its tool is connected, and fails where it is not, from the next decision on', async () => {
-    const op = opOf(await engine.run())
+    const op = namedOp(await engine.run())
     await go(engine, op)
     await connect(false)
-    const other = opOf(await engine.run())
+    const other = namedOp(await engine.run())
     expect(await engine.decide(other)).toMatchObject(gone)
     expect(await effectOf(engine.context, other)).toMatchObject({
       state: 'failed',
@@ -79,23 +84,22 @@ describe('a call of a run', () => {
     // Another attempt of the call that was allowed before: nothing of it has left.
     expect(await engine.decide(op)).toMatchObject(gone)
     await connect(true)
-    await go(engine, opOf(await engine.run()))
+    await go(engine, namedOp(await engine.run()))
   })
 
   test('fails in another process too, as soon as the connection is gone', async () => {
     const { decideSteps } = await import('../../src/governance/runs/effect.ts')
     const other = engine.another()
-    const decide = (op: ReturnType<typeof opOf>) =>
-      other.combiner.join(engine.organizationId, decideSteps, op)
-    expect(await decide(opOf(await engine.run()))).toMatchObject({ go: true })
-    const op = opOf(await engine.run())
+    const decide = (op: StepOp) => other.combiner.join(engine.organizationId, decideSteps, op)
+    expect(await decide(namedOp(await engine.run()))).toMatchObject({ go: true })
+    const op = namedOp(await engine.run())
     await connect(false)
     expect(await decide(op)).toMatchObject(gone)
   })
 
   test('that was held and approved fails, and its approval is not used', async () => {
     await engine.rules(holdRule())
-    const op = opOf(await engine.run())
+    const op = namedOp(await engine.run())
     await engine.vote(await hold(engine, op), 'admin')
     await connect(false)
     expect(await engine.decide(op)).toMatchObject(gone)
@@ -103,21 +107,21 @@ describe('a call of a run', () => {
   })
 
   test('that was allowed does not send any more', async () => {
-    const op = opOf(await engine.run())
+    const op = namedOp(await engine.run())
     const attempt = await go(engine, op)
     await connect(false)
     expect(await mark(engine.context, op, attempt)).toBe('changed')
   })
 
   test('that may have happened becomes unknown, never failed', async () => {
-    const op = opOf(await engine.run())
+    const op = namedOp(await engine.run())
     expect(await mark(engine.context, op, await go(engine, op))).toBe('yes')
     await connect(false)
     expect(await engine.decide(op)).toMatchObject({ go: false, state: 'unknown_outcome' })
   })
 
   test('is denied in a frozen organization, as every call is there', async () => {
-    const op = opOf(await engine.run())
+    const op = namedOp(await engine.run())
     await connect(false)
     await freeze(engine.context, engine.caller('owner'), 'looking', performance.now(), null)
     expect(await engine.decide(op)).toMatchObject({ state: 'denied' })

@@ -119,7 +119,7 @@ export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = 
     sealed: wrap(testKey, paramsPlace(key), Buffer.from(canonicalJson({ params, paramLabels: [] }))),
     labels: [],
     labelSources: [],
-    installation: { installationTools: 'named', smtpUrl: 'smtp://127.0.0.1:1' },
+    installation: { installationTools: 'all', smtpUrl: 'smtp://127.0.0.1:1' },
     mustBeConfirmed: true,
     approvalSeconds: 3600,
     ...rest,
