@@ -1,0 +1,33 @@
+import type pg from 'pg'
+
+/** How a text can stand in a database: as it is, as bytes in hex, and within base64 at each of its three alignments. */
+function formsOf(text: string): string[] {
+  const base64 = ['', 'x', 'xx'].map((before) => {
+    const encoded = Buffer.from(before + text).toString('base64')
+    // The first and last characters depend on the neighbours.
+    return encoded.slice(before === '' ? 0 : 4, -4)
+  })
+  return [text, Buffer.from(text).toString('hex'), ...base64]
+}
+
+/**
+ * Every column of every table of the database, as `table.column`, that holds one of these texts in some form. The columns
+ * come from the database itself, so that one that is added later is looked at too. For a superuser's connection.
+ */
+export async function columnsHolding(client: pg.Client, texts: readonly string[]): Promise<string[]> {
+  const patterns = texts.flatMap(formsOf).map((form) => `%${form.replace(/[\\%_]/g, '\\$&')}%`)
+  const { rows: tables } = await client.query<{ name: string }>(
+    `select table_name as name from information_schema.tables
+     where table_schema = 'public' and table_type = 'BASE TABLE' order by 1`,
+  )
+  const found: string[] = []
+  for (const { name } of tables) {
+    const { rows } = await client.query<{ key: string }>(
+      `select distinct v.key from ${client.escapeIdentifier(name)} t, jsonb_each_text(to_jsonb(t)) v
+       where v.value like any($1::text[]) order by 1`,
+      [patterns],
+    )
+    found.push(...rows.map(({ key }) => `${name}.${key}`))
+  }
+  return found
+}
