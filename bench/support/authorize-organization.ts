@@ -9,6 +9,8 @@ import { createOrganization, withClient, type BenchPostgres } from './postgres.t
 export const organizationId = newId('organization')
 export const rules = 1_000
 const userId = newId('user')
+/** The same for every server that is started on the database. */
+const encryptionKey = randomBytes(32).toString('base64')
 const profile = process.env['BENCH_PROFILE']
 
 export interface Ports {
@@ -75,7 +77,7 @@ export async function withServers(
   const env = {
     ...process.env,
     DATABASE_URL: postgres.appUrl,
-    DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    DATA_ENCRYPTION_KEY: encryptionKey,
     LOG_LEVEL: 'error',
   }
   const children: ChildProcess[] = Array.from({ length: processes }, () =>

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { randomBytes } from 'node:crypto'
 import { readConfig } from '../../../src/config.ts'
 import { createContext } from '../../../src/context.ts'
 import type { Caller } from '../../../src/governance/identity.ts'
@@ -18,7 +17,7 @@ const context = createContext(
   readConfig({
     APP_ENV: 'test',
     DATABASE_URL: url,
-    DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    DATA_ENCRYPTION_KEY: process.env['DATA_ENCRYPTION_KEY'],
     LOG_LEVEL: 'silent',
   }),
   'api',

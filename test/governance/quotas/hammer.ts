@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { testKey } from '../support.ts'
 
 export interface Hammer {
   readonly child: ChildProcess
@@ -13,7 +14,7 @@ export interface Hammer {
 export function startHammer(args: readonly string[]): Hammer {
   const program = fileURLToPath(new URL('./hammer-process.ts', import.meta.url))
   const child = spawn(process.execPath, [program, ...args], {
-    env: { ...process.env, NODE_OPTIONS: '' },
+    env: { ...process.env, NODE_OPTIONS: '', DATA_ENCRYPTION_KEY: testKey.toString('base64') },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const lines: string[] = []
