@@ -49,8 +49,10 @@ function parse(text: string): unknown {
   }
 }
 
-const field = (answer: Answer, name: string): string =>
-  String((answer.body as Record<string, unknown> | null)?.[name] ?? '')
+function field(answer: Answer, name: string): string {
+  const value = (answer.body as Record<string, unknown> | null)?.[name]
+  return typeof value === 'string' ? value : ''
+}
 
 const MiB = 1024 * 1024
 const organization = `/organizations/${order.organizationId}`
