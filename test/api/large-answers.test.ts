@@ -13,13 +13,13 @@ import { startTestServer, type TestServer } from './server.ts'
 let server: TestServer
 let path: string
 const key = () => server.identities.users.admin.api_key
-const decisions = 6_000
+const decisions = 3_000
 
 beforeAll(async () => {
   server = await startTestServer()
   const agent = new Agent(server, server.identities.users.member.api_key)
   const { session_run_id: run } = await agent.ask('Read', { file_path: 'a' })
-  // 48 MB of explanations.
+  // 24 MB of explanations.
   await server.context.pool.query(
     `insert into decisions (id, organization_id, run_id, seq, tool, side_effect, verdict, matched_rules, reason, explanation,
        labels, label_sources, policy_version, decided_at, session_id, requested_by, bytes)
@@ -47,7 +47,7 @@ describe('a receipt', () => {
     const seen: number[] = []
     let cursor = ''
     do {
-      const { body } = await server.call(key(), 'GET', `${path}?limit=2500${cursor}`)
+      const { body } = await server.call(key(), 'GET', `${path}?limit=1300${cursor}`)
       seen.push(...body.decisions.map(({ seq }: { seq: number }) => seq))
       cursor = body.next_cursor === null ? '' : `&cursor=${body.next_cursor}`
     } while (cursor !== '')
