@@ -38,6 +38,20 @@ export function objectInParts(fields: Readonly<Record<string, unknown>>): JsonPa
   })
 }
 
+/** An object whose fields are made one after the other. */
+export function entriesInParts(entries: () => AsyncIterable<readonly [string, unknown]>): JsonParts {
+  return new JsonParts(async function* () {
+    let before = '{'
+    for await (const [name, value] of entries()) {
+      yield `${before}${JSON.stringify(name)}:`
+      before = ','
+      if (value instanceof JsonParts) yield* value
+      else yield JSON.stringify(value)
+    }
+    yield before === '{' ? '{}' : '}'
+  })
+}
+
 /** A list of values that are made one after the other; each may itself come in parts. */
 export function listInParts(values: () => AsyncIterable<unknown>): JsonParts {
   return new JsonParts(async function* () {

@@ -11,7 +11,11 @@ import { startTestServer, type TestServer } from './server.ts'
 /* Answers of any size are sent as fast as they are read, and are never whole in memory. */
 
 let server: TestServer
+/** A receipt. */
 let path: string
+let runPath: string
+/** Parsing such answers takes long, and the server ends connections that are idle meanwhile. */
+const read = (of: string) => server.call(key(), 'GET', of, undefined, { connection: 'close' })
 const key = () => server.identities.users.admin.api_key
 const decisions = 3_000
 
@@ -29,12 +33,36 @@ beforeAll(async () => {
     [run, decisions],
   )
   path = `/runs/${run}/authorization`
+  runPath = `/runs/${await largeRun()}`
 })
+
+/** A run with 120 steps of which each shows 200 KB, and one, `list`, of 120 items with 200 KB each. */
+async function largeRun(): Promise<string> {
+  const { call, context } = server
+  const definition = { steps: [{ id: 'first', tool: 'memory_get', params: { key: 'k' } }] }
+  const workflow = await call(key(), 'POST', '/workflows', { name: 'w', definition })
+  const executed = await call(key(), 'POST', `/workflows/${workflow.body.id}/execute?wait=0`, {})
+  const { execution_id: id } = executed.body
+  await context.pool.query(
+    `insert into run_steps (run_id, step_id, position, tool, status, item_count, finished_at)
+     select $1, case n when 0 then 'list' else 's' || n end, n + 1, 'memory_get', 'completed',
+       case n when 0 then 120 end, now() from generate_series(0, 120) as n`,
+    [id],
+  )
+  await context.pool.query(
+    `insert into effects (run_id, organization_id, step_id, item_index, tool, state, finished_at, output)
+     select $1, $2, step_id, item_index, 'memory_get', 'completed', now(), '"' || repeat('y', 200000) || '"'
+     from (select 's' || n as step_id, -1 as item_index from generate_series(1, 120) as n
+           union all select 'list', n from generate_series(0, 119) as n) as e`,
+    [id, server.identities.organization_id],
+  )
+  return id
+}
 afterAll(() => server?.close())
 
 describe('a receipt', () => {
   test('is whole by default, and byte for byte what one text would be', async () => {
-    const { text, body, status } = await server.call(key(), 'GET', path)
+    const { text, body, status } = await read(path)
     expect(status).toBe(200)
     expect(text).toBe(JSON.stringify(body))
     expect(Object.keys(body)).not.toContain('next_cursor')
@@ -47,7 +75,7 @@ describe('a receipt', () => {
     const seen: number[] = []
     let cursor = ''
     do {
-      const { body } = await server.call(key(), 'GET', `${path}?limit=1300${cursor}`)
+      const { body } = await read(`${path}?limit=1300${cursor}`)
       seen.push(...body.decisions.map(({ seq }: { seq: number }) => seq))
       cursor = body.next_cursor === null ? '' : `&cursor=${body.next_cursor}`
     } while (cursor !== '')
@@ -57,29 +85,52 @@ describe('a receipt', () => {
   test.each(['cursor=1', 'cursor=bm8', 'limit=0', 'limit=10001', 'limit=x'])(
     'refuses `%s`',
     async (query) => {
-      expect((await server.call(key(), 'GET', `${path}?${query}`)).status).toBe(422)
+      expect((await read(`${path}?${query}`)).status).toBe(422)
     },
   )
 
   test('small, still says its length', async () => {
-    const { headers } = await server.call(key(), 'GET', `${path}?limit=2`)
+    const { headers } = await read(`${path}?limit=2`)
     expect(Number(headers.get('content-length'))).toBeGreaterThan(100)
   })
+})
 
-  test('is sent to many slow clients, and some that go, with a heap smaller than two of it', async () => {
+describe('a run', () => {
+  test('is byte for byte what one text would be, with the outputs of its steps', async () => {
+    const { text, body } = await read(runPath)
+    expect(text).toBe(JSON.stringify(body))
+    expect(body.steps).toHaveLength(122)
+    expect(Object.keys(body.outputs)).toHaveLength(121)
+    expect(body.outputs.list).toEqual({ truncated: true, size: 120 * 200_002 })
+    expect(body.outputs.s120).toBe('y'.repeat(200_000))
+  })
+
+  test('has outputs of steps that are whole', async () => {
+    const list = await read(`${runPath}/steps/list/output`)
+    expect(list.text).toBe(JSON.stringify(list.body))
+    expect(list.body.map((each: string) => each.length)).toEqual(Array.from({ length: 120 }, () => 200_000))
+    expect((await read(`${runPath}/steps/s7/output`)).body).toBe('y'.repeat(200_000))
+    expect((await read(`${runPath}/steps/first/output`)).text).toBe('null')
+  })
+})
+
+describe('answers of 24 MB each', () => {
+  test('are sent to many slow clients, and some that go, with a small heap and no connection held', async () => {
+    const paths = [path, runPath, `${runPath}/steps/list/output`]
     const process = await startServing()
     const serve = async (): Promise<void> => {
-      const slow = await Promise.all(Array.from({ length: 30 }, () => begin(process.base)))
-      const [gone, patient] = [slow.slice(0, 10), slow[10] as Socket]
-      for (const socket of gone) socket.destroy()
+      const slow = await Promise.all(
+        Array.from({ length: 30 }, (_, index) => begin(process.base, paths[index % 3] ?? '')),
+      )
+      for (const socket of slow.slice(0, 9)) socket.destroy()
       // Nobody keeps a connection of the database while nothing is read.
       const { rows } = await server.context.pool.query(
         "select count(*)::int as count from pg_stat_activity where state = 'idle in transaction' and datname = current_database()",
       )
       expect(rows[0].count).toBe(0)
-      const whole = await fetch(`${process.base}${path}`, { headers: { authorization: `Bearer ${key()}` } })
-      expect((await whole.text()).length).toBeGreaterThan(decisions * 8_000)
-      expect(await lengthOf(patient)).toBeGreaterThan(decisions * 8_000)
+      for (const socket of slow.slice(9, 12)) expect(await lengthOf(socket)).toBeGreaterThan(24_000_000)
+      const { status } = await fetch(`${process.base}/me`, { headers: { authorization: `Bearer ${key()}` } })
+      expect(status).toBe(200)
       for (const socket of slow) socket.destroy()
     }
     try {
@@ -111,8 +162,8 @@ async function startServing(): Promise<{
   return { child, base, ended }
 }
 
-/** Asks for the receipt and reads its beginning. */
-async function begin(base: string): Promise<Socket> {
+/** Asks for an answer and reads its beginning. */
+async function begin(base: string, path: string): Promise<Socket> {
   const socket = connect(Number(new URL(base).port), '127.0.0.1')
   socket.on('error', () => undefined)
   socket.write(

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { removeOldData } from '../../src/governance/retention.ts'
 import { finishRun } from '../../src/governance/runs/finish.ts'
-import { readRun, readStepOutput } from '../../src/governance/runs/read.ts'
+import { readStepOutput } from '../../src/governance/runs/read.ts'
+import { readRun } from './runs/whole-run.ts'
 import { readReceipt } from '../../src/governance/runs/receipt.ts'
 import { verify } from './chain-fixture.ts'
 import {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { cancelRun } from '../../src/governance/runs/cancel.ts'
-import { readRun } from '../../src/governance/runs/read.ts'
+import { readRun } from '../governance/runs/whole-run.ts'
 import { approvalsOf, denyRule, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'

@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { objectInParts } from '../../governance/json-parts.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { readStepOutput } from '../../governance/runs/read.ts'
+import { readOutputParts } from '../../governance/runs/output-parts.ts'
 import { readReceipt } from '../../governance/runs/receipt.ts'
 import { resolveStep } from '../../governance/runs/resolve.ts'
 import type { Json } from '../../policy/types.ts'
@@ -29,7 +30,7 @@ export const getStepOutput = route({
   tag: 'Runs',
   responses: { 200: anyJson },
   async handle({ context, caller, params }) {
-    return ok(await readStepOutput(context, caller.organizationId, params.id, params.step))
+    return ok(await readOutputParts(context, caller.organizationId, params.id, params.step))
   },
 })
 
@@ -56,6 +57,6 @@ export const postResolve = route({
         once,
       }),
     )
-    return ok(await runOf(context, caller, params.id))
+    return ok(objectInParts(await runOf(context, caller, params.id)))
   },
 })

@@ -4,11 +4,13 @@ import { runEnded } from '../../contract/status.ts'
 import { readSessionRun } from '../../governance/agents/run-record.ts'
 import { hashOf } from '../../governance/canonical.ts'
 import { notFound } from '../../governance/errors.ts'
+import { objectInParts } from '../../governance/json-parts.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import type { Caller } from '../../governance/identity.ts'
 import { acceptRun } from '../../governance/runs/accept.ts'
 import { cancelRun } from '../../governance/runs/cancel.ts'
-import { listRuns, readRun, type RunView } from '../../governance/runs/read.ts'
+import { listRuns } from '../../governance/runs/read.ts'
+import { readRunFields, type RunFields } from '../../governance/runs/run-parts.ts'
 import { labelSlug } from '../../policy/text.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
@@ -67,11 +69,11 @@ export const postExecute = route({
     const { runId } = await actOnce(once, () => acceptRun(context, request))
     await waitForEnd(context, runId, query.wait, signal)
     const view = await runOf(context, caller, runId)
-    return (runEnded(view.status) ? ok : accepted)(executionOf(view))
+    return (runEnded(view.status) ? ok : accepted)(objectInParts(executionOf(view)))
   },
 })
 
-function executionOf(view: RunView) {
+function executionOf(view: RunFields) {
   return {
     execution_id: view.id,
     status: view.status,
@@ -85,8 +87,8 @@ function executionOf(view: RunView) {
   }
 }
 
-export async function runOf(context: Context, caller: Caller, runId: string): Promise<RunView> {
-  const view = await readRun(context, caller.organizationId, runId)
+export async function runOf(context: Context, caller: Caller, runId: string): Promise<RunFields> {
+  const view = await readRunFields(context, caller.organizationId, runId)
   if (view === null) throw notFound('run', runId)
   return view
 }
@@ -122,10 +124,10 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
       async handle({ context, caller, params }) {
         const { organizationId } = caller
         const view =
-          (await readRun(context, organizationId, params.id)) ??
+          (await readRunFields(context, organizationId, params.id)) ??
           (await readSessionRun(context, organizationId, params.id))
         if (view === null) throw notFound('run', params.id)
-        return ok(view)
+        return ok(objectInParts(view))
       },
     }),
     route({
@@ -136,7 +138,7 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
       responses: { 200: run },
       async handle({ context, caller, params, once }) {
         await actOnce(once, () => cancelRun(context, { caller, runId: params.id, once }))
-        return ok(await runOf(context, caller, params.id))
+        return ok(objectInParts(await runOf(context, caller, params.id)))
       },
     }),
   ]

@@ -1,8 +1,11 @@
 import type { Context } from '../../context.ts'
+import type { JsonParts } from '../json-parts.ts'
 import type { RunView } from '../runs/read.ts'
+import { pendingInParts } from '../runs/run-parts.ts'
 
 /** A run's form for what is no run of a workflow. */
-export type SessionRunView = Omit<RunView, 'workflow_id' | 'workflow_version'> & {
+export type SessionRunView = Omit<RunView, 'workflow_id' | 'workflow_version' | 'waiting_for'> & {
+  readonly waiting_for: JsonParts
   readonly workflow_id: null
   readonly workflow_version: null
 }
@@ -15,24 +18,17 @@ const words = {
 
 /** The run record of an agent session (contract section 7), or null. What its calls were, the receipt tells. */
 export async function readSessionRun(
-  { db }: Context,
+  context: Context,
   organizationId: string,
   runId: string,
 ): Promise<SessionRunView | null> {
-  const session = await db
+  const session = await context.db
     .selectFrom('agent_sessions')
     .selectAll()
     .where('run_id', '=', runId)
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
   if (session === undefined) return null
-  const waiting = await db
-    .selectFrom('approvals')
-    .select(['id', 'tool', 'rule_name', 'created_at', 'expires_at'])
-    .where('session_id', '=', session.id)
-    .where('status', '=', 'pending')
-    .orderBy('id')
-    .execute()
   const { status, reason } = words[session.status]
   return {
     id: runId,
@@ -42,15 +38,7 @@ export async function readSessionRun(
     organization_id: organizationId,
     status,
     status_reason: reason,
-    waiting_for: waiting.map((approval) => ({
-      approval_id: approval.id,
-      step_id: null,
-      item_index: null,
-      tool: approval.tool,
-      rule_name: approval.rule_name,
-      since: approval.created_at.toISOString(),
-      expires_at: approval.expires_at?.toISOString() ?? null,
-    })),
+    waiting_for: pendingInParts(context, { column: 'session_id', value: session.id }),
     requested_by: session.user_id,
     inputs: {},
     input_labels: {},

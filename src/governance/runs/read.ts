@@ -72,60 +72,12 @@ const iso = (date: Date | null): string | null => date?.toISOString() ?? null
 const between = (from: Date | null, to: Date | null): number | null =>
   from === null || to === null ? null : to.getTime() - from.getTime()
 
-async function openResult({ sealer }: Context, run: Selectable<RunsTable>): Promise<Json> {
-  const kept = { sealed: run.result_sealed, plain: run.result }
-  return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as Json
-}
-
-/** A run of this organization, or null. */
-export async function readRun(
-  context: Context,
-  organizationId: string,
-  runId: string,
-): Promise<RunView | null> {
-  const run = await context.db
-    .selectFrom('runs')
-    .selectAll()
-    .where('id', '=', runId)
-    .where('organization_id', '=', organizationId)
-    .executeTakeFirst()
-  if (run === undefined) return null
-  const [steps, waits, approvals, outputs] = await Promise.all([
-    readSteps(context, runId),
-    readWaiting(context, runId),
-    readRunApprovals(context, runId),
-    readShownOutputs(context, runId),
-  ])
-  return {
-    ...head(run),
-    waiting_for: approvals.filter((each) => each.status === 'pending').map(waiting),
-    inputs: await openInputs(context, run),
-    input_labels: run.input_labels,
-    outputs: await outputsByStep(context, steps, outputs),
-    result: await openResult(context, run),
-    steps: steps.map((step) => ({
-      id: step.step_id,
-      tool: step.tool,
-      status: waitingStatus(step, waits),
-      unresolved_items: unresolvedItems(step, waits),
-      verdict: step.verdict,
-      attempts: step.attempts,
-      labels: step.labels,
-      started_at: iso(step.started_at),
-      finished_at: iso(step.finished_at),
-      duration_ms: between(step.started_at, step.finished_at),
-      error: step.error,
-      approval_ids: approvals.filter((each) => each.step_id === step.step_id).map((each) => each.id),
-    })),
-  }
-}
-
 export type RunHead = Omit<
   RunView,
   'waiting_for' | 'inputs' | 'input_labels' | 'outputs' | 'result' | 'steps'
 >
 
-function head(run: Selectable<RunsTable>): RunHead {
+export function head(run: Selectable<RunsTable>): RunHead {
   return {
     id: run.id,
     execution_id: run.id,
@@ -178,6 +130,27 @@ export async function readStepOutput(
   runId: string,
   stepId: string,
 ): Promise<Json> {
+  const step = await requireStep(context, organizationId, runId, stepId)
+  const rows = await context.db
+    .selectFrom('effects')
+    .select(['item_index', 'output as plain', 'output_sealed as sealed'])
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .orderBy('item_index')
+    .execute()
+  const values: Json[] = []
+  for (const row of rows)
+    values.push(await openOutput(context, { runId, stepId, itemIndex: row.item_index }, row))
+  return step.item_count === null ? (values[0] ?? null) : values
+}
+
+/** A step of a run whose outputs are kept. Throws `not_found`. */
+export async function requireStep(
+  context: Context,
+  organizationId: string,
+  runId: string,
+  stepId: string,
+): Promise<{ readonly item_count: number | null }> {
   const step = await context.db
     .selectFrom('run_steps as s')
     .innerJoin('runs as r', 'r.id', 's.run_id')
@@ -192,120 +165,27 @@ export async function readStepOutput(
       'not_found',
       `the data of run \`${runId}\` was removed at ${step.data_removed_at.toISOString()}: it had been kept for RETENTION_DAYS`,
     )
-  const rows = await context.db
-    .selectFrom('effects')
-    .select(['item_index', 'output as plain', 'output_sealed as sealed'])
-    .where('run_id', '=', runId)
-    .where('step_id', '=', stepId)
-    .orderBy('item_index')
-    .execute()
-  const values: Json[] = []
-  for (const row of rows)
-    values.push(await openOutput(context, { runId, stepId, itemIndex: row.item_index }, row))
-  return step.item_count === null ? (values[0] ?? null) : values
+  return step
 }
 
-interface WaitingCall {
-  readonly step_id: string
-  readonly item_index: number
-  readonly state: EffectState
-}
+/** Steps that are read at once; each can have 10,000 items that wait. */
+const mostSteps = 20
 
-/** The run's calls that wait for a person. */
-function readWaiting(context: Context, runId: string): Promise<WaitingCall[]> {
-  return context.db
-    .selectFrom('effects')
-    .select(['step_id', 'item_index', 'state'])
-    .where('run_id', '=', runId)
-    .where('state', 'in', ['held', 'unknown_outcome'])
-    .orderBy('item_index')
-    .execute()
-}
+export type Step = Selectable<RunStepsTable>
 
-/** A `for_each` step waits as long as one of its items does, whatever has become of the others since. */
-function waitingStatus(step: Selectable<RunStepsTable>, waits: readonly WaitingCall[]): StepStatus {
-  if (step.item_count === null || step.finished_at !== null) return step.status
-  const states = waits.filter((each) => each.step_id === step.step_id).map((each) => each.state)
-  if (states.includes('unknown_outcome')) return 'unknown_outcome'
-  return states.includes('held') ? 'held' : step.status
-}
-
-function unresolvedItems(step: Selectable<RunStepsTable>, waits: readonly WaitingCall[]): number[] {
-  return waits
-    .filter(
-      ({ step_id, item_index, state }) =>
-        step_id === step.step_id && item_index >= 0 && state === 'unknown_outcome',
-    )
-    .map((each) => each.item_index)
-}
-
-function readSteps(context: Context, runId: string) {
-  return context.db
-    .selectFrom('run_steps')
-    .selectAll()
-    .where('run_id', '=', runId)
-    .orderBy('position')
-    .execute()
-}
-
-function readRunApprovals(context: Context, runId: string) {
-  return context.db
-    .selectFrom('approvals')
-    .select(['id', 'status', 'step_id', 'item_index', 'tool', 'rule_name', 'created_at', 'expires_at'])
-    .where('run_id', '=', runId)
-    .orderBy('id')
-    .execute()
-}
-
-function waiting(approval: Awaited<ReturnType<typeof readRunApprovals>>[number]): WaitingView {
-  return {
-    approval_id: approval.id,
-    step_id: approval.step_id,
-    item_index: approval.item_index,
-    tool: approval.tool,
-    rule_name: approval.rule_name,
-    since: approval.created_at.toISOString(),
-    expires_at: iso(approval.expires_at),
+/** A run's steps, some at a time, in their order. */
+export async function* stepPages({ db }: Pick<Context, 'db'>, runId: string): AsyncGenerator<Step[]> {
+  for (let after = -1; ;) {
+    const steps = await db
+      .selectFrom('run_steps')
+      .selectAll()
+      .where('run_id', '=', runId)
+      .where('position', '>', after)
+      .orderBy('position')
+      .limit(mostSteps)
+      .execute()
+    if (steps.length > 0) yield steps
+    if (steps.length < mostSteps) return
+    after = steps.at(-1)?.position ?? after
   }
-}
-
-async function readShownOutputs(context: Context, runId: string) {
-  const { rows } = await sql<ShownOutput>`
-    select run_id as "runId", step_id as "stepId", item_index as "itemIndex", bytes, has_output,
-           case when is_shown then output end as plain, case when is_shown then output_sealed end as sealed
-    from (select *, value_bytes(output_sealed, output) as bytes,
-                 state = 'skipped' or num_nonnulls(output_sealed, output) > 0 as has_output,
-                 sum(value_bytes(output_sealed, output)) over (partition by step_id) <= ${shownOutputBytes} as is_shown
-          from effects where run_id = ${runId} and finished_at is not null) as e
-    order by step_id, item_index`.execute(context.db)
-  return rows
-}
-
-interface ShownOutput extends EffectKey, Kept {
-  readonly bytes: number
-  readonly has_output: boolean
-}
-
-async function outputsByStep(
-  context: Context,
-  steps: Awaited<ReturnType<typeof readSteps>>,
-  rows: readonly ShownOutput[],
-): Promise<Record<string, Json>> {
-  const outputs: [string, Json][] = []
-  for (const step of steps) {
-    const own = rows.filter((row) => row.stepId === step.step_id)
-    // A step that ended badly has no output; an item that did keeps its place as null, as templates see it.
-    if (own.length === 0 || (step.item_count === null && own[0]?.has_output === false)) continue
-    const size = own.reduce((sum, row) => sum + row.bytes, 0)
-    const values: Json[] = []
-    for (const row of own) values.push(await openOutput(context, row, row))
-    const value: Json =
-      size > shownOutputBytes
-        ? { truncated: true, size }
-        : step.item_count === null
-          ? (values[0] ?? null)
-          : values
-    outputs.push([step.step_id, value])
-  }
-  return Object.fromEntries(outputs)
 }

@@ -3,7 +3,7 @@ import { finishRun } from '../../../src/governance/runs/finish.ts'
 import { cancelRun } from '../../../src/governance/runs/cancel.ts'
 import { markSent, recordWithWrite, type MayAct } from '../../../src/governance/runs/outcome.ts'
 import { resolveStep } from '../../../src/governance/runs/resolve.ts'
-import { readRun } from '../../../src/governance/runs/read.ts'
+import { readRun } from './whole-run.ts'
 import {
   basisOf,
   effectOf,

@@ -8,7 +8,7 @@ import { acceptRun, type AcceptRequest } from '../../../src/governance/runs/acce
 import { openInputs } from '../../../src/governance/runs/fixed-run.ts'
 import { readFrame } from '../../../src/governance/runs/frame.ts'
 import { expandStep } from '../../../src/governance/runs/items.ts'
-import { readRun } from '../../../src/governance/runs/read.ts'
+import { readRun } from './whole-run.ts'
 import { readReceipt, type ReceiptView } from '../../../src/governance/runs/receipt.ts'
 import { createWorkflow } from '../../../src/governance/workflows.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
