@@ -26,8 +26,13 @@ export async function readOutputParts(
 
 const firstOf = (values: () => AsyncIterable<JsonParts>): JsonParts =>
   new JsonParts(async function* () {
-    for await (const value of values()) return yield* value
-    yield 'null'
+    let isThere = false
+    for await (const value of values()) {
+      isThere = true
+      yield* value
+      break
+    }
+    if (!isThere) yield 'null'
   })
 
 const textAs = (text: string | null): JsonParts =>
