@@ -5,11 +5,12 @@ import {
   forget,
   identityOfSession,
   recall,
+  roleIn,
   type Caller,
   type Identity,
 } from '../governance/identity.ts'
 import { requireFactor } from '../governance/people/second-factor.ts'
-import { covers, scopesOfRole, type Scope } from '../governance/scopes.ts'
+import { covers, hasRole, scopesOfRole, type Scope } from '../governance/scopes.ts'
 import { JsonParts } from '../governance/json-parts.ts'
 import { requireRole, requireScope } from '../governance/standing.ts'
 import { turn } from '../governance/turns.ts'
@@ -57,7 +58,7 @@ export async function dispatch(
     return
   }
   const identity = await known(context, services.auth, request)
-  await countRequest(context, response, identity, access.scope)
+  await count(context, access, identity, request, response)
   requireScope(identity.scopes, access.scope)
   const params = pathParams(request)
   const query = readQuery(request)
@@ -104,6 +105,26 @@ export async function dispatch(
   const answer = await answerOnce(route, call, request, rawBody)
   if (answer.body instanceof JsonParts) await sendParts(response, answer.status, answer.body, call)
   else sendAnswer(response, answer)
+}
+
+/**
+ * Counts the request for the sender's organization. A change of the quota by somebody who may make it counts apart, so that an
+ * owner who has set a limit too low can raise it again; by anybody else it is a request like any other.
+ */
+async function count(
+  context: Context,
+  { scope, role }: Guarded,
+  { charged, user, scopes }: Identity,
+  request: Request,
+  response: Response,
+): Promise<void> {
+  const id = String(request.params['id'])
+  if (scope === 'quota:write' && covers(scopes, scope) && !id.includes('\u0000')) {
+    const present = await roleIn(context.db, user.id, id)
+    if (present !== null && hasRole(present, role))
+      return countRequest(context, response, { holderId: id, limits: charged.limits }, 'quota')
+  }
+  return countRequest(context, response, charged, scope === 'agents:authorize' ? 'reports' : 'requests')
 }
 
 /** No body at all stands for an empty object; `null` does not. */

@@ -1,24 +1,29 @@
 import type { IncomingMessage } from 'node:http'
 import { turn } from '../governance/turns.ts'
+import { deepestJson, inspectJson } from '../contract/json.ts'
+import { headlineWithField, shownPath } from '../policy/issues.ts'
 import { ApiError } from './errors.ts'
-import { flawOf, hasMoreValues, type JsonFlaw } from './json-text.ts'
+import { flawOf, hasMoreNames, sizeOf, type JsonFlaw } from './json-text.ts'
 
 export const defaultBodyLimit = 1024 * 1024
-const maxDepth = 64
+/** Values of a body, on every route: each takes its time, in which the process answers nobody (docs/decisions/0066). */
+export const mostValues = 100_000
+/** Different names of fields in a body: an object of so many is read ten times as slowly as a list (docs/decisions/0066). */
+export const mostNames = 10_000
+/** Chunks, or what the network makes of a body. */
+const mostPieces = 10_000
 /** Reading more bytes than this takes long enough to wait for a turn. */
 const smallBody = 64 * 1024
-/** Keys with which an object could be taken for something else by code that is not careful. */
-const unsafeKeys = new Set(['__proto__', 'constructor', 'prototype'])
 
 /**
  * The request's JSON body, or undefined when there is none. Never trusts a declared length.
- * Errors: 415 for any other content type or encoding, 413 over `limit` bytes, 400 for more than `mostValues` values and for
- * what cannot be read as JSON in UTF-8 or holds what could not be stored or told apart later (see `checkJson`).
+ * Errors: 415 for any other content type or encoding, 413 over `limit` bytes, 400 for more than `most` values and for
+ * what cannot be read as JSON in UTF-8 or holds what could not be stored or told apart later (see `parseJson`).
  */
 export async function readJsonBody(
   request: IncomingMessage,
   limit = defaultBodyLimit,
-  mostValues = Infinity,
+  most = mostValues,
 ): Promise<unknown> {
   const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = request.headers
   if (encoding !== undefined && encoding !== 'identity')
@@ -32,11 +37,14 @@ export async function readJsonBody(
   if (!isJsonType(type))
     throw new ApiError('unsupported_media_type', 'send the body as `content-type: application/json`')
   if (bytes.length > smallBody) await turn()
-  return parseJson(bytes, mostValues)
+  return parseJson(bytes, most)
 }
 
-/** Reads bytes as JSON. Throws 400 `bad_request`. */
-export function parseJson(bytes: Uint8Array, mostValues = Infinity): unknown {
+/**
+ * Reads bytes as JSON. Throws 400 `bad_request`; values, levels and names are counted before anything is made of them, so that
+ * a body that is refused costs little.
+ */
+export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   let text: string
   let value: unknown
   try {
@@ -44,73 +52,70 @@ export function parseJson(bytes: Uint8Array, mostValues = Infinity): unknown {
   } catch {
     throw notJson()
   }
-  if (hasMoreValues(text, mostValues))
-    throw new ApiError('bad_request', `the body has more than ${mostValues} values: send fewer`)
+  const size = sizeOf(text, most, deepestJson)
+  if (size.values > most) throw tooMany(most, 'values')
+  if (size.depth > deepestJson)
+    throw new ApiError('bad_request', `the body is nested deeper than ${deepestJson} levels: make it flatter`)
+  if (size.fields > mostNames && hasMoreNames(text, mostNames)) throw tooMany(mostNames, 'different names')
   try {
     value = JSON.parse(text)
   } catch {
     throw notJson()
   }
-  checkJson(value, [])
-  const flaw = flawOf(text)
-  if (flaw !== null) throw badValue(flaw.path, wordsOf(flaw))
+  const { issues, fields } = inspectJson(value, { most: 1 })
+  const [issue] = issues
+  if (issue !== undefined) throw badValue(issue.path, headlineWithField('the body cannot be kept', [issue]))
+  // An object keeps one field of each name: fewer fields than were written means that some name is there twice.
+  const flaw = fields === size.fields && !size.hasLongNumbers ? null : flawOf(text)
+  if (flaw !== null) throw badValue(shownPath(flaw.path), wordsOf(flaw))
   return value
 }
+
+const tooMany = (most: number, what: string): ApiError =>
+  new ApiError('bad_request', `the body has more than ${most} ${what}: send fewer`)
 
 const notJson = (): ApiError => new ApiError('bad_request', 'the body is not JSON in UTF-8')
 
 function wordsOf({ kind, path }: JsonFlaw): string {
-  const place = `\`${path.join('.').slice(0, 200)}\``
+  const place = `\`${shownPath(path).slice(0, 200)}\``
   if (kind === 'repeated') return `${place} is there more than once: give it once`
   return `${path.length === 0 ? 'a number' : place} is a whole number beyond ±${Number.MAX_SAFE_INTEGER}, which readers round differently: give it as a text`
 }
 
-/** `path` is one stack for the whole walk: a body of a million numbers makes no million paths. */
-function checkJson(value: unknown, path: (string | number)[]): void {
-  if (typeof value === 'string') {
-    if (!isStorable(value)) throw badValue(path, 'must not contain NUL characters or broken surrogate pairs')
-    return
-  }
-  // `1e999` is read as infinity, which JSON cannot give back.
-  if (typeof value === 'number' && !Number.isFinite(value))
-    throw badValue(path, 'a number is too large to be kept')
-  if (typeof value !== 'object' || value === null) return
-  if (path.length >= maxDepth)
-    throw new ApiError('bad_request', `the body is nested deeper than ${maxDepth} levels: make it flatter`)
-  for (const [key, item] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
-    path.push(key)
-    if (typeof key === 'string') checkKey(key, path)
-    checkJson(item, path)
-    path.pop()
-  }
+function badValue(path: string, message: string): ApiError {
+  return new ApiError('bad_request', message, [{ path, message }])
 }
 
-function checkKey(key: string, path: readonly (string | number)[]): void {
-  if (!isStorable(key))
-    throw badValue([], 'a field’s name must not contain NUL characters or broken surrogate pairs')
-  if (unsafeKeys.has(key)) throw badValue(path, `a field cannot be called \`${key}\`: rename it`)
-}
-
-const isStorable = (text: string): boolean => !text.includes('\u0000') && text.isWellFormed()
-
-function badValue(path: readonly (string | number)[], message: string): ApiError {
-  return new ApiError('bad_request', message, [{ path: path.join('.'), message }])
-}
-
-async function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
+/**
+ * The bytes as they come, in at most 10,000 pieces: a megabyte in chunks of one byte takes the parser of HTTP three seconds. They
+ * are listened for one by one, as a loop over the stream would see several as one.
+ */
+function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
+  const pieces: Buffer[] = []
   let length = 0
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      length += chunk.length
-      if (length > limit) throw tooLarge(limit)
-      chunks.push(chunk)
+  return new Promise((resolve, reject) => {
+    const cutOff = (): void => reject(new ApiError('bad_request', 'the body ended before it was complete'))
+    if (request.destroyed && !request.readableEnded) {
+      cutOff()
+      return
     }
-  } catch (error) {
-    if (error instanceof ApiError) throw error
-    throw new ApiError('bad_request', 'the body ended before it was complete')
-  }
-  return Buffer.concat(chunks)
+    request.on('data', (piece: Buffer) => {
+      length += piece.length
+      pieces.push(piece)
+      if (length > limit) reject(tooLarge(limit))
+      else if (pieces.length > mostPieces)
+        reject(
+          new ApiError('too_large', `the body comes in more than ${mostPieces} pieces: send larger ones`),
+        )
+      else return
+      // What still comes is thrown away.
+      request.removeAllListeners('data').resume()
+      pieces.length = 0
+    })
+    request.once('end', () => resolve(Buffer.concat(pieces)))
+    request.once('error', cutOff)
+    request.once('close', cutOff)
+  })
 }
 
 /** `application/json`, alone or with `charset=utf-8`. */

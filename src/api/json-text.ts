@@ -68,20 +68,57 @@ export function flawOf(text: string): JsonFlaw | null {
   return null
 }
 
+/** What a JSON text holds, counted before anything is made of it. */
+export interface JsonSize {
+  /** Lists, objects and what commas part; an empty list or object counts as one more, what might be in it. */
+  readonly values: number
+  readonly fields: number
+  /** Of lists and objects, one in the other. */
+  readonly depth: number
+  /** Whether some number has so many signs that it may be rounded. */
+  readonly hasLongNumbers: boolean
+}
+
 /**
- * Whether a text that may be JSON has more values than `most`, for a hundredth of what reading it would take: lists and
- * objects, and what commas part. Of a text that is no JSON it says anything.
+ * The size of a text that may be JSON, in a small part of the time that reading it takes. It stops counting once there are
+ * more values or levels than these. For a text that is no JSON the answer says nothing.
  */
-export function hasMoreValues(text: string, most: number): boolean {
-  // A value takes a sign and a comma at the least.
-  if (text.length < 2 * most) return false
-  let values = 1
-  for (let place = 0; place < text.length && values <= most; place += 1) {
+export function sizeOf(text: string, mostValues: number, deepest: number): JsonSize {
+  let [values, fields, level, depth, digits] = [1, 0, 0, 0, 0]
+  let hasLongNumbers = false
+  for (let place = 0; place < text.length && values <= mostValues && depth <= deepest; place += 1) {
     const sign = text.charCodeAt(place)
+    if (isDigit(sign)) {
+      digits += 1
+      if (digits >= shortestInexact) hasLongNumbers = true
+      continue
+    }
+    digits = 0
     if (sign === quote) place = endOfString(text, place) - 1
-    else if (sign === 0x2c || sign === 0x5b || sign === 0x7b) values += 1
+    else if (sign === 0x2c) values += 1
+    else if (sign === 0x3a) fields += 1
+    else if (sign === 0x5b || sign === 0x7b) {
+      values += 1
+      level += 1
+      if (level > depth) depth = level
+    } else if (sign === 0x5d || sign === 0x7d) level -= 1
   }
-  return values > most
+  return { values, fields, depth, hasLongNumbers }
+}
+
+/** Whether the fields of this JSON text have more than `most` different names; two spellings of a name count as two. */
+export function hasMoreNames(text: string, most: number): boolean {
+  const names = new Set<string>()
+  let [start, end] = [0, 0]
+  for (let place = 0; place < text.length && names.size <= most; place += 1) {
+    const sign = text.charCodeAt(place)
+    if (sign === quote) {
+      start = place
+      end = endOfString(text, place)
+      place = end - 1
+    } else if (sign === 0x3a) names.add(text.slice(start + 1, end - 1))
+  }
+  return names.size > most
 }
 
 /** What a key says, escapes read: `"\\u0061"` is `a`. */

@@ -1,7 +1,7 @@
 import type { Response } from 'express'
 import type { Context } from '../context.ts'
-import type { Identity } from '../governance/identity.ts'
-import type { Scope } from '../governance/scopes.ts'
+import type { Charged } from '../governance/identity.ts'
+import type { Kind } from '../governance/rates/rates.ts'
 import { ApiError } from './errors.ts'
 
 const spans = {
@@ -9,29 +9,32 @@ const spans = {
   requests_per_day: 'a day',
   authorize_per_minute: 'a minute',
   agent_reports_per_minute: 'a minute',
+  quota_changes_per_minute: 'a minute',
 } as const
+const words = {
+  requests: 'requests',
+  reports: 'reports',
+  quota: 'changes of its quota',
+} as const satisfies Partial<Record<Kind, string>>
 
 /**
- * Counts a request of the sender's organization, and says in `X-RateLimit-*` how many are left (specification, "Limits").
- * Throws `rate_limited`. What agents send has buckets of its own; their questions are refused by a decision: not here.
+ * Counts a request of an organization, and says in `X-RateLimit-*` how many are left. Throws `rate_limited`. What agents
+ * send and an owner's changes of the quota have buckets of their own; agents' questions are refused by a decision: not here.
  */
 export async function countRequest(
   context: Context,
   response: Response,
-  identity: Identity,
-  scope: Scope | null,
+  charged: Charged,
+  kind: keyof typeof words,
 ): Promise<void> {
-  const { charged } = identity
-  const kind = scope === 'agents:authorize' ? 'reports' : 'requests'
   const taken = await context.rates.take(charged.holderId, charged.limits, kind)
   response.setHeader('X-RateLimit-Limit', String(taken.limit))
   response.setHeader('X-RateLimit-Remaining', String(taken.remaining))
   response.setHeader('X-RateLimit-Reset', String(taken.resetAt))
-  // An owner who has set a limit too low must be able to raise it again.
-  if (taken.allowed || scope === 'quota:write') return
+  if (taken.allowed) return
   throw new ApiError(
     'rate_limited',
-    `the organization is at its limit of ${taken.limit} ${kind} ${spans[taken.bucket]}: try again later`,
+    `the organization is at its limit of ${taken.limit} ${words[kind]} ${spans[taken.bucket]}: try again later`,
     [
       {
         path: kind === 'reports' ? 'authorize_per_minute' : taken.bucket,

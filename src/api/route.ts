@@ -89,7 +89,7 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   readonly body?: B
   /** Bytes; without it the usual limit. */
   readonly bodyLimit?: number
-  /** Most values of a body; without it any number. */
+  /** Most values of a body; without it 100,000. */
   readonly bodyValues?: number
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
@@ -121,7 +121,7 @@ export type Route = Described & {
   readonly query?: z.ZodObject
   readonly body?: z.ZodType
   readonly bodyLimit?: number
-  /** Most values of a body; without it any number. */
+  /** Most values of a body; without it 100,000. */
   readonly bodyValues?: number
   ask?(question: Question, request: Request): Promise<Answer>
   handle?(call: Call): Promise<Answer>

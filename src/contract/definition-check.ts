@@ -1,6 +1,12 @@
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import { ruleDomain } from '../policy/hosts.ts'
-import { type Reference, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
+import {
+  type Reference,
+  hasMoreReferences,
+  isTemplate,
+  references,
+  reservedWords,
+} from '../policy/template-syntax.ts'
 import { catalogueNames, nearestNames } from '../policy/tool-names.ts'
 import type { Json } from '../policy/types.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
@@ -15,10 +21,14 @@ export interface ToolCatalog {
 
 const name = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
 const mostSteps = 1000
+/** A definition of a thousand mistakes needs no thousand lines. */
+const mostIssues = 100
+/** Each is looked up when the workflow is saved, when a run of it is planned and in each step. */
+const mostReferences = 10_000
 
 /**
  * Everything that is wrong with a definition of the right shape, each issue naming its step (contract section 3); an
- * empty list means it can be saved. Linear in the definition's size.
+ * empty list means it can be saved; at most 100 of them. Linear in the definition's size.
  */
 export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCatalog): Issue[] {
   const malformed = jsonIssues(definition)
@@ -26,13 +36,16 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
   if (definition.steps.length > mostSteps) {
     return [{ path: 'steps', message: `a workflow has at most 1,000 steps, not ${definition.steps.length}` }]
   }
+  if (hasMoreReferences([definition.steps, definition.result ?? {}] as unknown as Json, mostReferences))
+    return [{ path: 'steps', message: 'a workflow has at most 10,000 templates' }]
   const known = { inputs: definition.inputs ?? {}, steps: new Set(definition.steps.map((step) => step.id)) }
   const issues = [...checkInputDeclarations(known.inputs), ...checkIds(definition.steps)]
-  definition.steps.forEach((step, index) => {
+  for (const [index, step] of definition.steps.entries()) {
+    if (issues.length >= mostIssues) return issues.slice(0, mostIssues)
     const add = (place: string, message: string) =>
       issues.push({ path: `steps.${index}.${place}`, message: `step \`${step.id}\`: ${message}` })
     checkStep(step, catalog, known, add)
-  })
+  }
   for (const [key, value] of Object.entries(definition.result ?? {})) {
     for (const reference of references(value)) {
       const message = problemOf(reference, known, false)
@@ -44,7 +57,7 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
     const steps = [...cycle, cycle[0] ?? ''].map((id) => `\`${id}\``).join(' → ')
     issues.push({ path: 'steps', message: `steps wait for each other in a circle: ${steps}` })
   }
-  return issues
+  return issues.slice(0, mostIssues)
 }
 
 interface Known {

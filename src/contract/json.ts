@@ -1,4 +1,4 @@
-import type { FieldIssue } from '../policy/issues.ts'
+import { shownPath, type FieldIssue } from '../policy/issues.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 
 export type Issue = FieldIssue
@@ -17,40 +17,100 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** Characters that the name of a field may have. */
+export const longestKey = 1_000
+
 /**
  * What keeps a value from being plain JSON that can be stored: nesting over 64 levels, NUL characters, broken
- * surrogate pairs, numbers JSON does not have, forbidden keys. At most ten issues; never recurses past the bound.
+ * surrogate pairs, numbers JSON does not have, forbidden names and those over 1,000 characters. At most ten issues.
  */
 export function jsonIssues(value: unknown, path = ''): Issue[] {
-  const issues: Issue[] = []
-  visit(value, path, 0, issues)
-  return issues
+  return inspectJson(value, { path }).issues
+}
+
+/**
+ * The same with the number of fields that all objects of the value have together. `most`: issues after which it stops. It takes
+ * time in proportion to the value and never recurses past the bound: the way to a value is one list for the whole walk, of
+ * which a path is made for an issue alone.
+ */
+export function inspectJson(
+  value: unknown,
+  { path = '', most = 10 }: { path?: string; most?: number } = {},
+): { issues: Issue[]; fields: number } {
+  const walk: Walk = {
+    way: path === '' ? [] : [path],
+    start: path === '' ? 0 : 1,
+    most,
+    issues: [],
+    fields: 0,
+  }
+  visit(value, walk)
+  return { issues: walk.issues, fields: walk.fields }
 }
 
 export function joinPath(...parts: readonly (string | number)[]): string {
   return parts.filter((part) => part !== '').join('.')
 }
 
-function visit(value: unknown, path: string, depth: number, issues: Issue[]): void {
-  if (issues.length >= 10) return
-  if (depth > deepestJson) {
-    issues.push({ path, message: `is nested more than ${deepestJson} levels deep` })
-  } else if (typeof value === 'string') {
+interface Walk {
+  readonly way: (string | number)[]
+  /** Length of the way to where the walk began. */
+  readonly start: number
+  readonly most: number
+  readonly issues: Issue[]
+  fields: number
+}
+
+function report({ way, issues }: Walk, message: string): void {
+  issues.push({ path: shownPath(way), message })
+}
+
+function visit(value: unknown, walk: Walk): void {
+  if (walk.issues.length >= walk.most) return
+  if (typeof value === 'string') {
     const problem = textProblem(value)
-    if (problem !== null) issues.push({ path, message: problem })
+    if (problem !== null) report(walk, problem)
   } else if (typeof value === 'number') {
-    if (!Number.isFinite(value)) issues.push({ path, message: 'must be a finite number' })
-  } else if (Array.isArray(value)) {
-    value.forEach((each, index) => visit(each, joinPath(path, index), depth + 1, issues))
-  } else if (isObject(value)) {
-    for (const [key, each] of Object.entries(value)) {
-      const problem = isForbiddenName(key) ? `\`${key}\` cannot be used as a name` : textProblem(key)
-      if (problem !== null) issues.push({ path: joinPath(path, key), message: problem })
-      visit(each, joinPath(path, key), depth + 1, issues)
+    if (!Number.isFinite(value)) report(walk, 'must be a finite number')
+  } else if (typeof value === 'object' && value !== null) {
+    visitAll(value, walk)
+  } else if (value !== null && typeof value !== 'boolean') report(walk, `must be JSON, not ${typeof value}`)
+}
+
+function visitAll(value: object, walk: Walk): void {
+  const { way, start, issues, most } = walk
+  const depth = way.length - start
+  if (depth >= deepestJson) return report(walk, `is nested more than ${deepestJson} levels deep`)
+  const at = way.length
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length && issues.length < most; index += 1) {
+      way[at] = index
+      visit(value[index], walk)
     }
-  } else if (value !== null && typeof value !== 'boolean') {
-    issues.push({ path, message: `must be JSON, not ${typeof value}` })
+  } else {
+    for (const [key, each] of Object.entries(value)) {
+      if (issues.length >= most) break
+      walk.fields += 1
+      // Such a name is not shown: nothing could keep the message.
+      const bad = textProblem(key)
+      if (bad !== null) {
+        way.length = at
+        report(walk, `a field’s name ${bad}`)
+      }
+      way[at] = key
+      const problem = nameProblem(key)
+      if (problem !== null) report(walk, problem)
+      visit(each, walk)
+    }
   }
+  way.length = at
+}
+
+function nameProblem(key: string): string | null {
+  if (isForbiddenName(key)) return `\`${key}\` cannot be used as a name`
+  if (key.length > longestKey)
+    return `has a name of more than ${longestKey.toLocaleString('en-US')} characters: shorten it`
+  return null
 }
 
 function textProblem(text: string): string | null {

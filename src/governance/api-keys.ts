@@ -104,7 +104,7 @@ export async function listApiKeys(
     )
     .where('organization_id', '=', caller.organizationId)
     .$if(!hasRole(caller.role, 'owner'), (own) => own.where('user_id', '=', caller.userId))
-  return viewPage(await readPage(query, 'id', page, (row) => row.id), (row) =>
+  return viewPage(await readPage(context.db, query, 'id', page, (row) => row.id), (row) =>
     viewOf(row, row.now, row.required),
   )
 }

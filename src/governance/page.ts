@@ -1,4 +1,6 @@
-import { sql, type SelectQueryBuilder } from 'kysely'
+import { sql, type Kysely, type SelectQueryBuilder } from 'kysely'
+import type { Database } from '../db/schema/index.ts'
+import { readBounded } from './bounded-read.ts'
 import { DomainError } from './errors.ts'
 
 /** What part of a list is asked for (contract section 1, "Lists"). */
@@ -27,6 +29,7 @@ export function readCursor(cursor: string | null): string | null {
  * row has there.
  */
 export async function readPage<DB, TB extends keyof DB, Row>(
+  db: Kysely<Database>,
   query: SelectQueryBuilder<DB, TB, Row>,
   column: string,
   page: PageRequest,
@@ -35,10 +38,8 @@ export async function readPage<DB, TB extends keyof DB, Row>(
   const after = readCursor(page.cursor)
   const by = sql.ref<string>(column)
   const rest = after === null ? query : query.where(by, '<', after)
-  const rows = await rest
-    .orderBy(by, 'desc')
-    .limit(page.limit + 1)
-    .execute()
+  const whole = rest.orderBy(by, 'desc').limit(page.limit + 1)
+  const { rows } = await readBounded(db, (trx) => trx.executeQuery(whole))
   return pageOf(rows, page.limit, place, (row) => row)
 }
 

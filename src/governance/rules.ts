@@ -73,7 +73,7 @@ export async function listRules(
     .selectFrom(ruleKinds[kind].table)
     .selectAll()
     .where('organization_id', '=', organizationId)
-  return viewPage(await readPage(query, 'id', page, (row) => row.id), viewOf)
+  return viewPage(await readPage(context.db, query, 'id', page, (row) => row.id), viewOf)
 }
 
 export async function readRule(

@@ -17,18 +17,54 @@ const workerFile = new URL(
  */
 const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 
-let running: Promise<unknown> = Promise.resolve()
+/** A verification that has not begun yet, for everybody of the organization who has asked meanwhile. */
+interface Waiting {
+  readonly request: VerifyRequest
+  readonly answer: PromiseWithResolvers<Verification>
+}
+
+/** By database and organization: none has more than one. */
+const waiting = new Map<string, Waiting>()
+/** When each chain had its turn last, while somebody waits. */
+const served = new Map<string, number>()
+let isRunning = false
+let turns = 0
 
 /**
- * Recomputes an organization's chain from its stored bytes and reports the first entry that does not hold
- * (specification, "What the service does", 5; contract section 8). Runs in a worker thread with a connection of its
- * own, one at a time in a process: further calls wait. Appends go on meanwhile and are not looked at. A tampered chain
- * is an answer, never an error. Fails with `not_found` for an unknown organization, `unavailable` without a database.
+ * Recomputes an organization's chain from its stored bytes and reports the first entry that does not hold. Runs in a worker
+ * thread with a connection of its own, one at a time in a process; of the organizations that wait the one comes next whose turn
+ * was the longest ago, and all who wait for the same chain share one answer (docs/decisions/0067). Appends go on meanwhile and are
+ * not looked at. A tampered chain is an answer, never an error. Fails with `not_found` for an unknown organization, `unavailable`
+ * without a database.
  */
 export function verifyChain(request: VerifyRequest): Promise<Verification> {
-  const result = running.then(() => inWorker(request))
-  running = result.catch(() => undefined)
-  return result
+  const chain = `${request.databaseUrl} ${request.organizationId}`
+  const known = waiting.get(chain)
+  if (known !== undefined) return known.answer.promise
+  const answer = Promise.withResolvers<Verification>()
+  waiting.set(chain, { request, answer })
+  if (!isRunning) void runAll()
+  return answer.promise
+}
+
+async function runAll(): Promise<void> {
+  isRunning = true
+  for (let next = takeNext(); next !== undefined; next = takeNext())
+    await inWorker(next.request).then(next.answer.resolve, next.answer.reject)
+  served.clear()
+  isRunning = false
+}
+
+/** Takes whose turn it is; a map has its keys in the order in which they asked. */
+function takeNext(): Waiting | undefined {
+  const lastOf = (chain: string): number => served.get(chain) ?? 0
+  const [first, ...others] = waiting.keys()
+  if (first === undefined) return undefined
+  const chain = others.reduce((next, each) => (lastOf(each) < lastOf(next) ? each : next), first)
+  const next = waiting.get(chain)
+  waiting.delete(chain)
+  served.set(chain, (turns += 1))
+  return next
 }
 
 /** `file` is another one in tests only. */

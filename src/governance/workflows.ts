@@ -102,7 +102,7 @@ export async function listWorkflows(
     .selectAll()
     .where('organization_id', '=', organizationId)
     .where('deleted_at', 'is', null)
-  return viewPage(await readPage(query, 'id', page, (row) => row.id), summaryOf)
+  return viewPage(await readPage(context.db, query, 'id', page, (row) => row.id), summaryOf)
 }
 
 export async function readWorkflow(context: Context, id: string): Promise<WorkflowView> {
@@ -245,7 +245,7 @@ function record(
 
 /** Unknown tools, references, cycles and the like (contract section 3). */
 export function requireSound(definition: WorkflowDefinition): void {
-  const issues = checkDefinition(definition, { get: getTool }).slice(0, 100)
+  const issues = checkDefinition(definition, { get: getTool })
   if (issues.length === 0) return
   throw new DomainError(
     'validation_error',

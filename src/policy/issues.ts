@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { boundReading } from './bounded-reading.ts'
 import { wordsFor } from './issue-words.ts'
 
 /** One thing wrong with what a caller sent; `path` is dotted, e.g. `steps.2.params.to`. */
@@ -19,9 +20,12 @@ const mostIssues = 100
  * part of the value.
  */
 export function readAs<T>(schema: z.ZodType<T>, value: unknown, { quotes = true } = {}): ReadAs<T> {
+  boundReading(schema)
   const parsed = schema.safeParse(value, { error: wordsFor(quotes) })
   if (parsed.success) return { ok: true, value: parsed.data }
-  return { ok: false, issues: issuesOf(parsed.error.issues, []).slice(0, mostIssues) }
+  // Of two issues on one field one may say nothing new.
+  const first = parsed.error.issues.slice(0, 2 * mostIssues)
+  return { ok: false, issues: issuesOf(first, []).slice(0, mostIssues) }
 }
 
 /** What an error says in one line: the first issue, and how many there are beside it. */
@@ -51,10 +55,12 @@ const unknownField = 'unknown field'
 function issuesOf(issues: readonly z.core.$ZodIssue[], prefix: readonly PropertyKey[]): FieldIssue[] {
   // A value of the wrong type has no length either: one message about it is enough.
   const mistyped = new Set(
-    issues.flatMap((issue) => (issue.code === 'invalid_type' ? [textOf(issue.path)] : [])),
+    issues.flatMap((issue) => (issue.code === 'invalid_type' ? [shownPath(issue.path)] : [])),
   )
   return issues
-    .filter((issue) => issue.code === 'invalid_type' || !isSize(issue) || !mistyped.has(textOf(issue.path)))
+    .filter(
+      (issue) => issue.code === 'invalid_type' || !isSize(issue) || !mistyped.has(shownPath(issue.path)),
+    )
     .flatMap((issue) => issuesOfOne(issue, prefix))
 }
 
@@ -63,12 +69,14 @@ const isSize = ({ code }: z.core.$ZodIssue): boolean => code === 'too_small' || 
 function issuesOfOne(issue: z.core.$ZodIssue, prefix: readonly PropertyKey[]): FieldIssue[] {
   const path = [...prefix, ...issue.path]
   if (issue.code === 'unrecognized_keys')
-    return issue.keys.map((key) => ({ path: textOf([...path, key]), message: unknownField }))
+    return issue.keys
+      .slice(0, mostIssues)
+      .map((key) => ({ path: shownPath([...path, key]), message: unknownField }))
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const branch = closestBranch(issue.errors)
     if (branch !== null) return issuesOf(branch, path)
   }
-  return [{ path: textOf(path), message: issue.message }]
+  return [{ path: shownPath(path), message: cut(issue.message, longestMessage) }]
 }
 
 /** Of a union's branches the one that got furthest into the value, or that at least has its type: the one meant. */
@@ -86,4 +94,13 @@ function closestBranch(
 const isOfAnotherKind = ({ code, path }: z.core.$ZodIssue): boolean =>
   path.length === 0 && (code === 'invalid_type' || code === 'invalid_value' || code === 'invalid_union')
 
-const textOf = (path: readonly PropertyKey[]): string => path.map(String).join('.')
+/** Characters that a name has in a path, a path as a whole and a message, before they are cut. */
+const [longestName, longestPath, longestMessage] = [100, 1_000, 1_000]
+
+/** A dotted path as an issue names it: names, and the whole of it, are cut where they are long. */
+export function shownPath(way: readonly PropertyKey[]): string {
+  return cut(way.map((part) => cut(String(part), longestName)).join('.'), longestPath)
+}
+
+const cut = (text: string, most: number): string =>
+  text.length <= most ? text : `${text.slice(0, most).toWellFormed()}…`

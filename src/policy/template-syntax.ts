@@ -66,6 +66,19 @@ export function references(value: Json): Reference[] {
   return found
 }
 
+/** Whether the texts of a value open more references than `most`; counts no further. */
+export function hasMoreReferences(value: Json, most: number): boolean {
+  let found = 0
+  const visit = (each: Json): void => {
+    if (found > most) return
+    if (typeof each === 'string')
+      for (let at = each.indexOf('{{'); at >= 0 && found <= most; at = each.indexOf('{{', at + 2)) found += 1
+    else if (typeof each === 'object' && each !== null) for (const child of Object.values(each)) visit(child)
+  }
+  visit(value)
+  return found > most
+}
+
 const first = /^[^\s.[\]{}"']+/
 const next = /\.([^\s.[\]{}"']+)|\[(\d+)\]|\["([^"]*)"\]|\['([^']*)'\]/y
 

@@ -1,8 +1,8 @@
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { parseJson, readJsonBody } from '../../src/api/json-body.ts'
-import { flawOf, hasMoreValues } from '../../src/api/json-text.ts'
+import { mostNames, mostValues, parseJson, readJsonBody } from '../../src/api/json-body.ts'
+import { flawOf, sizeOf } from '../../src/api/json-text.ts'
 import { listen } from './server.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8')
@@ -102,12 +102,18 @@ describe('parseJson', () => {
     const list = (count: number): string =>
       `[${Array.from({ length: count - 1 }, () => '"a,\\",[{"').join()}]`
     expect(parseJson(bytes(list(1_000)), 1_000)).toHaveLength(999)
-    for (const text of [list(1_001), `{"a":${list(1_000)}}`, '[[],'.repeat(500), '{'.repeat(2_001)])
+    for (const text of [
+      list(1_001),
+      `{"a":${list(1_000)}}`,
+      `[${'[],'.repeat(501)}`,
+      `{${'{},'.repeat(1_001)}`,
+    ])
       expect(() => parseJson(bytes(text), 1_000)).toThrow(
         expect.objectContaining({ code: 'bad_request', message: expect.stringContaining('1000 values') }),
       )
+    const exceeds = (text: string, most: number) => sizeOf(text, most, 64).values > most
     for (const text of ['"', `"${'\\'.repeat(5_000)}`, `"${','.repeat(5_000)}`])
-      expect(hasMoreValues(text, 1_000)).toBe(false)
+      expect(exceeds(text, 1_000)).toBe(false)
     const counted = fc.jsonValue({ maxDepth: 4 }).map((value) => {
       let values = -1
       JSON.stringify({ value }, (_key, each: unknown) => ((values += 1), each))
@@ -116,8 +122,37 @@ describe('parseJson', () => {
     fc.assert(
       fc.property(counted, ({ text, values }) => {
         // An empty list or object counts as one more, what might be in it.
-        expect(hasMoreValues(text, values - 1)).toBe(values > 0)
-        expect(hasMoreValues(text, 2 * values)).toBe(false)
+        expect(exceeds(text, values - 1)).toBe(values > 0)
+        expect(exceeds(text, 2 * values)).toBe(false)
+      }),
+    )
+  })
+
+  test('100,000 values are read and one more is not, on every route', () => {
+    const zeros = (count: number) => bytes(`[${Array.from({ length: count }, () => '0').join()}]`)
+    expect(parseJson(zeros(mostValues - 1))).toHaveLength(99_999)
+    expect(() => parseJson(zeros(mostValues))).toThrow('the body has more than 100000 values: send fewer')
+  })
+
+  test('10,000 different names are read, also many times over, and one more is not', () => {
+    const named = (count: number) =>
+      JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, 0])))
+    expect(parseJson(bytes(`[${named(mostNames)},${named(mostNames)}]`))).toHaveLength(2)
+    for (const text of [named(mostNames + 1), `[${named(mostNames)},{"another":0}]`])
+      expect(() => parseJson(bytes(text))).toThrow('the body has more than 10000 different names: send fewer')
+  })
+
+  test('a name has at most 1,000 characters, and a longer one is not shown in whole', () => {
+    expect(parseJson(bytes(`{"${'k'.repeat(1_000)}":0}`))).toBeDefined()
+    expect(() => parseJson(bytes(`{"a":[{"${'k'.repeat(1_001)}":0}]}`))).toThrow(
+      expect.objectContaining({
+        code: 'bad_request',
+        details: [
+          {
+            path: `a.0.${'k'.repeat(100)}…`,
+            message: expect.stringContaining('has a name of more than 1,000 characters: shorten it'),
+          },
+        ],
       }),
     )
   })
@@ -166,7 +201,7 @@ describe('readJsonBody', () => {
   let base: string
   const limit = 1000
   const server = createServer((request: IncomingMessage, response) => {
-    readJsonBody(request, limit).then(
+    readJsonBody(request, request.url === '/large' ? 10 * limit + limit : limit).then(
       (value) => response.end(JSON.stringify({ value })),
       (error: { code: string }) => response.end(JSON.stringify({ code: error.code })),
     )
@@ -209,6 +244,24 @@ describe('readJsonBody', () => {
   test('no body is none, whatever its type says', async () => {
     expect(await send(undefined, {})).toEqual({})
     expect(await send(undefined, { 'content-type': 'text/plain' })).toEqual({})
+  })
+
+  test('a body in chunks is read, in 10,000 of them at the most', async () => {
+    const sendChunks = (count: number): Promise<unknown> =>
+      new Promise((resolve, reject) => {
+        const headers = { 'content-type': 'application/json' }
+        const request = httpRequest(`${base}/large`, { method: 'POST', headers }, (response) => {
+          let text = ''
+          response.on('data', (chunk: Buffer) => (text += chunk.toString()))
+          response.on('end', () => resolve(JSON.parse(text)))
+        })
+        request.on('error', reject)
+        request.write('1')
+        for (let sent = 1; sent < count; sent += 1) request.write(' ')
+        request.end()
+      })
+    expect(await sendChunks(10_000)).toEqual({ value: 1 })
+    expect(await sendChunks(10_001)).toEqual({ code: 'too_large' })
   })
 
   test('a body of exactly the limit is read, one byte more is not, declared or not', async () => {

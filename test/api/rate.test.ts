@@ -86,3 +86,42 @@ test('who was removed uses up nothing of the organization with a key that was ma
   expect(before - after).toBe(1)
   expect(await limitOf(nowhere.key)).toBe('60')
 })
+
+test('an owner’s changes of the quota are counted apart and refused beyond 30 a minute; anybody else’s are requests', async () => {
+  const { context } = server
+  const { id, owner } = await addOrganization(context)
+  const admin = await addPerson(context, id, 'admin')
+  const { secret: narrow } = await addKey(context, id, owner.userId, ['organizations:*'])
+  const set = (overrides: object) =>
+    context.pool.query('update organizations set quota_overrides = $1 where id = $2', [overrides, id])
+  const patch = (key: string, body: unknown = {}) =>
+    server.call(key, 'PATCH', `/organizations/${id}/quota`, body)
+  // Nobody has any request left but to change that.
+  await set({ requests_per_day: 1 })
+  await server.call(owner.key, 'GET', '/me')
+  for (const key of [admin.key, narrow, owner.key])
+    expect((await server.call(key, 'GET', '/me')).status).toBe(429)
+  for (const key of [admin.key, narrow]) {
+    const refused = await patch(key, { requests_per_day: 5_000 })
+    expect([refused.status, refused.body.error.details[0].path]).toEqual([429, 'requests_per_day'])
+  }
+  const raised = await patch(owner.key, { requests_per_day: 5_000 })
+  expect([raised.status, raised.headers.get('x-ratelimit-limit')]).toEqual([200, '30'])
+  // With requests left they hear what they lack, and each is counted like any other.
+  const left = async () =>
+    Number((await server.call(owner.key, 'GET', '/me')).headers.get('x-ratelimit-remaining'))
+  const before = await left()
+  expect((await patch(admin.key)).body.error.code).toBe('insufficient_role')
+  expect((await patch(narrow)).body.error.code).toBe('missing_scope')
+  for (let nth = 0; nth < 5; nth += 1) expect((await patch(owner.key)).status).toBe(200)
+  expect(before - (await left())).toBe(3)
+  // Not twice as many fit when a minute ends in between.
+  const answers = []
+  for (let nth = 0; nth < 65; nth += 1) answers.push(await patch(owner.key))
+  const refused = answers.find(({ status }) => status === 429)
+  expect(refused?.body.error).toMatchObject({
+    code: 'rate_limited',
+    details: [{ path: 'quota_changes_per_minute', message: 'the limit is 30' }],
+  })
+  expect(Number(refused?.headers.get('retry-after'))).toBeLessThanOrEqual(60)
+})

@@ -224,6 +224,8 @@ const forgeries: readonly (readonly [
   [
     'text that is no JSON, in columns that are no longer generated',
     async (f) => {
+      // It reads the text too.
+      await f.client.query('drop index audit_events_person')
       for (const column of ['organization_id', 'seq', 'event_type'])
         await f.client.query(`alter table audit_events alter column ${column} drop expression`)
       await f.write(5, 'not {"json', sha256('not {"json'))

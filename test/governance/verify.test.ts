@@ -109,3 +109,20 @@ test('calls made together run one after another and all answer', async () => {
     answers.map(() => ({ valid: true, entries: 50 })),
   )
 })
+
+test('fifty calls of one organization keep another waiting for one of them at the most, and share what they wait for', async () => {
+  const other = 'org_01J00000000000000000000001'
+  await createOrganization(database.adminUrl, other)
+  await appendEntries(database.appUrl, 2_000)
+  await appendEntries(database.appUrl, 1, other)
+  const ended: string[] = []
+  const first = verify(database.appUrl).finally(() => ended.push('first'))
+  const many = Array.from({ length: 49 }, () => verify(database.appUrl).finally(() => ended.push('again')))
+  const theirs = verify(database.appUrl, other).finally(() => ended.push('theirs'))
+  const [, , ...again] = await Promise.all([first, theirs, ...many])
+  expect(ended.slice(0, 3)).toEqual(['first', 'theirs', 'again'])
+  // One look at the chain, begun after all of them had asked, answers them all.
+  expect(new Set(again).size).toBe(1)
+  expect(again[0]).toMatchObject({ valid: true, entries: 2_000 })
+  expect(again[0]).not.toBe(await first)
+})

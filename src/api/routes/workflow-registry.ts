@@ -51,8 +51,9 @@ const tags = z
   .max(20, 'a template has at most 20 tags')
   .superRefine((list, context) => {
     const folded = list.map((each) => each.trim().toLowerCase())
+    const seen = new Set<string>()
     folded.forEach((each, index) => {
-      if (folded.indexOf(each) === index) return
+      if (seen.size < seen.add(each).size) return
       const message = `the tag \`${list[index]}\` is there already: name each tag once`
       context.addIssue({ code: 'custom', message, path: [index] })
     })

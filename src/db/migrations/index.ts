@@ -3,6 +3,7 @@ import { agents } from './0013-agents.ts'
 import { cheaperAppends } from './0017-cheaper-appends.ts'
 import { audit } from './0002-audit.ts'
 import { installationConnections } from './0018-installation-connections.ts'
+import { auditByPerson } from './0025-audit-by-person.ts'
 import { identity } from './0001-identity.ts'
 import { loadsAndQueues } from './0019-loads-and-queues.ts'
 import { people } from './0009-people.ts'
@@ -41,4 +42,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0021-second-factor', sql: secondFactor },
   { name: '0022-storage', sql: storage },
   { name: '0023-sealing', sql: sealing },
+  { name: '0025-audit-by-person', sql: auditByPerson },
 ]

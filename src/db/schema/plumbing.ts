@@ -39,7 +39,12 @@ export interface ProcessHeartbeatsTable {
 /** Requests of the window that began at `started_at`, handed out to processes in blocks. */
 export interface RequestWindowsTable {
   organization_id: string
-  bucket: 'requests_per_minute' | 'requests_per_day' | 'authorize_per_minute' | 'agent_reports_per_minute'
+  bucket:
+    | 'requests_per_minute'
+    | 'requests_per_day'
+    | 'authorize_per_minute'
+    | 'agent_reports_per_minute'
+    | 'quota_changes_per_minute'
   started_at: Date
   taken: number
 }

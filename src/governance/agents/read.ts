@@ -44,7 +44,7 @@ export async function listSessions(
     const wanted = filters[name]
     if (wanted !== undefined) query = query.where(name, '=', wanted)
   }
-  return viewPage(await readPage(query, 'id', page, (row) => row.id), viewOf)
+  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), viewOf)
 }
 
 /** Throws `not_found` for a session of another organization. */

@@ -80,7 +80,7 @@ export async function listApprovals(
         ? query.where(sql<boolean>`false`)
         : query.where('approver', 'in', able).where('requested_by', '<>', viewer.userId)
   }
-  const rows = await readPage(query, 'id', page, (row) => row.id)
+  const rows = await readPage(context.db, query, 'id', page, (row) => row.id)
   const votes = await readVotes(
     context,
     rows.data.map((row) => row.id),

@@ -97,7 +97,9 @@ export async function listInvitations(
     .selectAll()
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', caller.organizationId)
-  return viewPage(await readPage(query, 'id', page, (row) => row.id), (row) => viewOf(row, row.now))
+  return viewPage(await readPage(context.db, query, 'id', page, (row) => row.id), (row) =>
+    viewOf(row, row.now),
+  )
 }
 
 /** Takes an open invitation back. One that was accepted is `conflict`: remove the member instead. */

@@ -28,7 +28,7 @@ export async function listMembers(
     .innerJoin('users as u', 'u.id', 'm.user_id')
     .select(['u.id', 'u.email', 'u.name', 'm.role', 'u.two_factor_enabled', 'm.created_at'])
     .where('m.organization_id', '=', caller.organizationId)
-  return viewPage(await readPage(query, 'u.id', page, (row) => row.id), (row) => ({
+  return viewPage(await readPage(context.db, query, 'u.id', page, (row) => row.id), (row) => ({
     user_id: row.id,
     email: row.email,
     name: row.name,

@@ -10,6 +10,7 @@ const units: Readonly<Record<Bucket, 'minute' | 'day'>> = {
   requests_per_day: 'day',
   authorize_per_minute: 'minute',
   agent_reports_per_minute: 'minute',
+  quota_changes_per_minute: 'minute',
 }
 /**
  * A block is this part of what is left, so that blocks grow small towards the end and little lies idle in a process. A

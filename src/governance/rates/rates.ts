@@ -3,7 +3,7 @@ import type { Database } from '../../db/schema/index.ts'
 import type { Limits } from '../quotas/limits.ts'
 import { giveBack, leaseBlock, type Bucket } from './lease.ts'
 
-type Kind = 'requests' | 'authorize' | 'reports'
+export type Kind = 'requests' | 'authorize' | 'reports' | 'quota'
 
 /** What one request met. */
 export interface Taken {
@@ -28,7 +28,8 @@ export interface Taken {
 export interface Rates {
   /**
    * Counts one request. `authorize`, what agents ask, has a bucket of its own (contract section 7), and so have `reports`,
-   * what they send beside it, with the same limit; a refused request counts nowhere.
+   * what they send beside it, with the same limit. An owner's changes of the `quota` have one of 30 a minute that no setting
+   * changes: whoever has set a limit too low can raise it. A refused request counts nowhere.
    */
   take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
   /** Gives back what nobody has used: a process that stops costs nobody any requests. */
@@ -50,9 +51,13 @@ const buckets: Readonly<Record<Kind, readonly Bucket[]>> = {
   requests: ['requests_per_minute', 'requests_per_day'],
   authorize: ['authorize_per_minute'],
   reports: ['agent_reports_per_minute'],
+  quota: ['quota_changes_per_minute'],
 }
-const limitOf = (limits: Limits, bucket: Bucket): number =>
-  limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
+const quotaChangesPerMinute = 30
+function limitOf(limits: Limits, bucket: Bucket): number {
+  if (bucket === 'quota_changes_per_minute') return quotaChangesPerMinute
+  return limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
+}
 /** Beyond so many, blocks of windows that are over are forgotten. */
 const keptBlocks = 10_000
 

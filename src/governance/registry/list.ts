@@ -1,4 +1,5 @@
 import type { Context } from '../../context.ts'
+import { readBounded } from '../bounded-read.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 import { templateView, type TemplateView } from './entry.ts'
 
@@ -10,7 +11,7 @@ export async function listTemplates(
   page: PageRequest,
 ): Promise<Page<TemplateView>> {
   const after = placeIn(readCursor(page.cursor))
-  const rows = await context.db
+  const query = context.db
     .selectFrom('registry_entries')
     .selectAll()
     .where('organization_id', '=', organizationId)
@@ -18,7 +19,7 @@ export async function listTemplates(
     .$if(after !== null, (query) => query.where('place', '<', after as number))
     .orderBy('place', 'desc')
     .limit(page.limit + 1)
-    .execute()
+  const { rows } = await readBounded(context.db, (trx) => trx.executeQuery(query))
   return pageOf(rows, page.limit, (row) => String(row.place), templateView)
 }
 

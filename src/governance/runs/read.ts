@@ -116,7 +116,7 @@ export async function listRuns(
   if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
   if (filters.since !== undefined) query = query.where('created_at', '>=', filters.since)
   if (filters.until !== undefined) query = query.where('created_at', '<', filters.until)
-  return viewPage(await readPage(query, 'id', page, (row) => row.id), head)
+  return viewPage(await readPage(context.db, query, 'id', page, (row) => row.id), head)
 }
 
 /** The whole output of a step, or of one item: what the templates of later steps see. */

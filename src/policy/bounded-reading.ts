@@ -1,0 +1,71 @@
+import type { z } from 'zod'
+
+/** Issues of one list after which its other entries are not looked at. */
+const mostIssues = 100
+
+type Parse = z.core.$ZodTypeInternals['parse']
+
+const prepared = new WeakSet<z.core.$ZodType>()
+
+/**
+ * Makes a schema, and all that it is made of, read no more of a value than it must (docs/decisions/0066). A list ends at its
+ * hundredth issue: left alone, zod makes an issue of each bad entry, 100,000 of which took half a second, and where they did not
+ * fit on the stack the request failed with a 500. Of a text that is too long nothing else is asked: looking for a tool's name
+ * that is like a megabyte took as long. Changes the schema itself, once, wherever it is used.
+ */
+export function boundReading(schema: z.core.$ZodType): void {
+  if (prepared.has(schema)) return
+  prepared.add(schema)
+  for (const part of partsOf(schema)) boundReading(part)
+  const { _zod: internals } = schema
+  const { checks = [] } = internals.def
+  if (internals.def.type === 'string')
+    for (const { _zod } of checks) if (isLongest(_zod.def)) Object.assign(_zod.def, { abort: true })
+  if (internals.def.type !== 'array') return
+  const { element } = internals.def as z.core.$ZodArrayDef
+  const longest = Math.min(...checks.map(({ _zod }) => (isLongest(_zod.def) ? _zod.def.maximum : Infinity)))
+  // zod puts a list's parser in place of another after its first use: ours stays in front of whichever it is.
+  let { parse } = internals
+  const ours = parseOf(element, (payload, context) => parse(payload, context), longest)
+  const inFront = { get: () => ours, set: (other: Parse) => (parse = other), configurable: true }
+  // A schema without checks runs its parser itself.
+  const runsParser = internals.run === parse
+  Object.defineProperty(internals, 'parse', inFront)
+  if (runsParser) Object.defineProperty(internals, 'run', inFront)
+}
+
+const isLongest = (def: z.core.$ZodCheckDef): def is z.core.$ZodCheckMaxLengthDef =>
+  def.check === 'max_length'
+
+function parseOf({ _zod: entry }: z.core.$ZodType, parse: Parse, longest: number): Parse {
+  return (payload, context) => {
+    const given: unknown = payload.value
+    const isOneIssue = !Array.isArray(given) || given.length > longest
+    if (isOneIssue || given.length <= mostIssues) return parse(payload, context)
+    const read: unknown[] = []
+    for (const [index, value] of given.entries()) {
+      const result = entry.run({ value, issues: [] }, context)
+      if (result instanceof Promise)
+        throw new TypeError('what callers send is not read by asynchronous schemas')
+      read.push(result.value)
+      for (const issue of result.issues)
+        payload.issues.push({ ...issue, path: [index, ...(issue.path ?? [])] })
+      if (payload.issues.length >= mostIssues) break
+    }
+    payload.value = read
+    return payload
+  }
+}
+
+/** The schemas that a schema is made of. */
+function partsOf({ _zod }: z.core.$ZodType): z.core.$ZodType[] {
+  const def = _zod.def as {
+    readonly shape?: Readonly<Record<string, z.core.$ZodType>>
+    readonly options?: readonly z.core.$ZodType[]
+  } & Partial<
+    Record<'innerType' | 'in' | 'out' | 'element' | 'keyType' | 'valueType' | 'catchall', z.core.$ZodType>
+  >
+  const { innerType, in: from, out, element, keyType, valueType, catchall } = def
+  const parts = [innerType, from, out, element, keyType, valueType, catchall, ...(def.options ?? [])]
+  return [...parts.filter((part) => part !== undefined), ...Object.values(def.shape ?? {})]
+}

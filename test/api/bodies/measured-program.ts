@@ -1,0 +1,49 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { v8Flags } from '../../../src/stack/node-child.ts'
+import { programEnv } from '../../support/program-env.ts'
+
+/** A program of ours as a process of its own that tells its processor time. */
+export interface MeasuredProgram {
+  readonly url: string
+  /** Processor time of the process so far, in milliseconds; `clean` first collects what earlier requests have left. */
+  cpu(how?: 'cpu' | 'clean'): Promise<number>
+  end(): Promise<void>
+}
+
+const reporter = new URL('./report-cpu.ts', import.meta.url).href
+const files = {
+  api: fileURLToPath(new URL('../../../src/api-server.ts', import.meta.url)),
+  worker: fileURLToPath(new URL('../../../src/worker.ts', import.meta.url)),
+}
+
+/** Starts the program as `npm start` does, on a free port; resolves once it is ready. */
+export async function startMeasured(
+  kind: keyof typeof files,
+  env: NodeJS.ProcessEnv,
+): Promise<MeasuredProgram> {
+  const child = fork(files[kind], [], {
+    env: { ...programEnv(), ...env, PORT: '0' },
+    execArgv: ['--import', reporter, ...v8Flags[kind]],
+  })
+  const exited = once(child, 'exit')
+  const ended = exited.then(([how]) => {
+    throw new Error(`the ${kind} process ended (${String(how)})`)
+  })
+  ended.catch(() => undefined)
+  const said = async <T>(): Promise<T> => (await Promise.race([once(child, 'message'), ended]))[0] as T
+  const ready = await said<{ port?: number }>()
+  return {
+    url: `http://127.0.0.1:${ready.port ?? 0}`,
+    async cpu(how = 'cpu') {
+      const answer = said<{ cpu: number }>()
+      child.send(how)
+      return (await answer).cpu / 1_000
+    },
+    async end() {
+      child.kill('SIGTERM')
+      await exited
+    },
+  }
+}

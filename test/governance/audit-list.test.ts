@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Kysely, PostgresDialect, sql, type CompiledQuery } from 'kysely'
+import type { Context } from '../../src/context.ts'
+import type { Database } from '../../src/db/schema/index.ts'
+import { listAudit, type AuditFilters } from '../../src/governance/audit-list.ts'
+import { readBounded } from '../../src/governance/bounded-read.ts'
+import { asAdmin } from '../support/postgres.ts'
+import { testContext, type TestContext } from './support.ts'
+
+const organizationId = 'org_a'
+const entries = 20_000
+const started = Date.parse('2026-01-01T00:00:00.000Z')
+/** Entry `seq` was appended `seq` seconds after the start. */
+const at = (seq: number) => new Date(started + seq * 1_000)
+const typeOf = (seq: number) => (seq % 100 === 0 ? 'rule.created' : 'agent.decision')
+const personOf = (seq: number) => (seq % 5_000 === 0 ? 'usr_rare' : `usr_${seq % 7}`)
+
+let running: TestContext
+let context: Context
+const statements: CompiledQuery[] = []
+
+beforeAll(async () => {
+  running = await testContext()
+  await asAdmin(running.adminUrl, async (client) => {
+    for (const id of [organizationId, 'org_b']) {
+      await client.query('insert into organizations (id, name) values ($1, $1)', [id])
+      // Entries whose text is as long as an agent's decision; what only the listing reads is as the service writes it.
+      await client.query(
+        `insert into audit_events (canonical, hash)
+         select jsonb_build_object('organization_id', $1::text, 'seq', n, 'id', 'evt_' || n,
+             'event_type', case when n % 100 = 0 then 'rule.created' else 'agent.decision' end,
+             'user_id', case when n % 5000 = 0 then 'usr_rare' else 'usr_' || n % 7 end,
+             'timestamp', to_char(timestamptz '2026-01-01Z' + n * interval '1 s', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+             'metadata', jsonb_build_object('text', repeat('x', 500)))::text, repeat('0', 64)
+         from generate_series(1, $2) as n`,
+        [id, id === organizationId ? entries : 100],
+      )
+    }
+    await client.query('vacuum analyze audit_events')
+  })
+  // The same database with a record of what is asked of it.
+  const db = new Kysely<Database>({
+    dialect: new PostgresDialect({ pool: running.context.pool }),
+    log: ({ query }) => {
+      statements.push(query)
+    },
+  })
+  context = { ...running.context, db }
+})
+afterAll(() => running?.close())
+
+const all = Array.from({ length: entries }, (_, index) => entries - index)
+const listed = async (filters: AuditFilters, page = 1, perPage = 50) => {
+  const { events, total } = await listAudit(context, organizationId, filters, page, perPage)
+  return { seqs: events.map((event) => event['seq']), total }
+}
+const expected = ({ eventType, userId, since, until }: AuditFilters, page: number, perPage: number) => {
+  const matching = all.filter(
+    (seq) =>
+      (eventType === undefined || typeOf(seq) === eventType) &&
+      (userId === undefined || personOf(seq) === userId) &&
+      (since === undefined || at(seq) >= since) &&
+      (until === undefined || at(seq) < until),
+  )
+  return { seqs: matching.slice((page - 1) * perPage, page * perPage), total: matching.length }
+}
+
+const types = [undefined, 'agent.decision', 'rule.created', 'nothing.such']
+const people = [undefined, 'usr_3', 'usr_rare', 'usr_nobody']
+const times: AuditFilters[] = [
+  {},
+  { since: at(19_990) },
+  { until: at(12) },
+  { since: at(7_001), until: at(9_000) },
+  { since: at(9_000), until: at(7_000) },
+  { since: new Date(started - 1_000), until: new Date(started + 10 ** 9) },
+  { since: new Date(at(500).getTime() + 1), until: new Date(at(700).getTime() + 999) },
+]
+const cases = types.flatMap((eventType) =>
+  people.flatMap((userId) => times.map((stretch): AuditFilters => ({ eventType, userId, ...stretch }))),
+)
+
+describe('the audit listing', () => {
+  test('answers exactly what matches, whatever the filters', async () => {
+    expect(await listed({}, 1_000_000, 200)).toEqual({ seqs: [], total: entries })
+    for (const filters of cases)
+      for (const [page, perPage] of [
+        [1, 50],
+        [3, 7],
+      ] as const)
+        expect({ filters, ...(await listed(filters, page, perPage)) }).toEqual({
+          filters,
+          ...expected(filters, page, perPage),
+        })
+  })
+
+  test('reads the text of no entry that it does not show: every filter is found by an index', async () => {
+    const plansOf = async (filters: AuditFilters): Promise<string[]> => {
+      statements.length = 0
+      await listed(filters)
+      const asked = statements.filter((each) => each.sql.includes('from audit_events'))
+      return readBounded(running.context.db, async (trx) => {
+        const plans: string[] = []
+        await sql`select set_config('random_page_cost', '0.01', true)`.execute(trx)
+        for (const { sql: text, parameters } of asked) {
+          const filled = text.replaceAll(/\$(\d+)/g, (_, n: string) => literal(parameters[Number(n) - 1]))
+          const { rows } = await sql<Record<string, string>>`explain (costs off) ${sql.raw(filled)}`.execute(
+            trx,
+          )
+          plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
+        }
+        return plans
+      })
+    }
+    // Within a few hundred entries the planner may well read each.
+    const wide = cases.filter(({ since, until }) => expected({ since, until }, 1, 1).total > 1_000)
+    for (const filters of wide)
+      for (const plan of await plansOf(filters)) {
+        expect(plan).not.toMatch(/Seq Scan on audit_events|Bitmap/)
+        // A condition that no index answers is a filter, and reads the text of each entry that it turns away.
+        expect(plan.split('\n').filter((line) => /Filter: .*canonical/.test(line))).toEqual([])
+      }
+  })
+
+  test('a statement that takes too long is ended, and says what to do', async () => {
+    const slow = readBounded(running.context.db, (trx) => sql`select pg_sleep(60)`.execute(trx), 20)
+    await expect(slow).rejects.toMatchObject({
+      code: 'unavailable',
+      message: 'the list takes too long to read: ask for less of it',
+    })
+  })
+})
+
+const literal = (value: unknown): string =>
+  typeof value === 'number' ? String(value) : `'${String(value).replaceAll("'", "''")}'`
