@@ -15,6 +15,7 @@ import { createMotor } from './governance/motor.ts'
 import { forgetEndedSignIns, recordAccountEvents } from './governance/people/account-events.ts'
 import { startRelay } from './governance/relay.ts'
 import { endCancelled } from './governance/runs/end-cancelled.ts'
+import { keepDefaultQueue } from './governance/task-queue.ts'
 import { hasSearchAttributes } from './search-attributes.ts'
 import { exitWithParent, signalReady } from './stack/parent.ts'
 import { createMailer } from './mailer.ts'
@@ -27,6 +28,8 @@ import { createTemporalClient } from './temporal.ts'
 
 const cleaningSeconds = 3_600
 const recordingSeconds = 10
+/** It changes with the configuration of the API processes alone; again, for a database that was away. */
+const keepingSeconds = 60
 
 const config = orFail(() => readConfig())
 const tls = orFail(() => config.http.tls && readTlsKeyPair(config.http.tls))
@@ -35,9 +38,7 @@ endAtUncaught(context.log)
 const draining = new AbortController()
 const client = createTemporalClient(config.temporal)
 // What this process commits is told to Temporal at once; whatever it cannot tell, any relay does later.
-const relay = startRelay(context, createMotor(client, config.temporal), () =>
-  hasSearchAttributes(client, context.log),
-)
+const relay = startRelay(context, createMotor(client), () => hasSearchAttributes(client, context.log))
 const server = createHttpServer(
   createApp(context, {
     temporal: temporalCheck(client.connection),
@@ -56,6 +57,7 @@ checkInstallation(context).then(
       every(context, 'forgetting old keys and sign-ins', cleaningSeconds, () =>
         Promise.all([forgetOldKeys(context), forgetEndedSignIns(context)]),
       ),
+      every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
       // Also while no worker lives.
       every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
       // What an answered request could not append itself, or a crash left behind.

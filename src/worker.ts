@@ -56,7 +56,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     shutdownGraceTime: '10s',
     shutdownForceTime: '18s',
   })
-  const motor = createMotor(client, config.temporal)
+  const motor = createMotor(client)
   const relay = startRelay(context, motor, attributes)
   const tasks = [
     every(context, 'heartbeat', 5, () => beat(context, 'worker')),

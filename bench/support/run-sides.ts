@@ -85,7 +85,7 @@ export async function withSides(
     }),
   ])
   const running = workers.map((worker) => worker.run())
-  const relay = startRelay(context, starts.watch(createMotor(client, config.temporal)), () =>
+  const relay = startRelay(context, starts.watch(createMotor(client)), () =>
     hasSearchAttributes(client, context.log),
   )
   try {

@@ -5,11 +5,11 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client'
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common'
-import type { Config } from '../config.ts'
 import { searchAttributes, wakeSignal, workflowType, type RunInput, type Wake } from '../contract/messages.ts'
 
 export interface StartRequest {
   readonly input: RunInput
+  readonly taskQueue: string
   readonly organizationId: string
   readonly workflowId: string
   readonly version: number
@@ -42,7 +42,7 @@ const states: Readonly<Record<string, MotorState>> = {
   CONTINUED_AS_NEW: 'running',
 }
 
-export function createMotor(client: Client, config: Config['temporal']): Motor {
+export function createMotor(client: Client): Motor {
   // An unreachable Temporal must not hold up who stops: the outbox has the row, and another try comes.
   const soon = <T>(work: () => Promise<T>): Promise<T> =>
     client.connection.withDeadline(Date.now() + deadlineMilliseconds, work)
@@ -62,7 +62,7 @@ export function createMotor(client: Client, config: Config['temporal']): Motor {
           client.workflow.start(workflowType, {
             workflowId: request.input.runId,
             workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
-            taskQueue: config.taskQueue,
+            taskQueue: request.taskQueue,
             args: [request.input],
             staticSummary: `run of ${request.workflowId} version ${request.version}`,
             ...(request.input.searchAttributes ? { typedSearchAttributes: attributesOf(request) } : {}),

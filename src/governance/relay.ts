@@ -4,6 +4,7 @@ import { interpreterVersion } from '../contract/messages.ts'
 import { atCommitPoint } from './commit-points.ts'
 import type { Motor } from './motor.ts'
 import { skeletonOf } from './runs/skeleton.ts'
+import { queueOf } from './task-queue.ts'
 import { readVersion } from './runs/version-cache.ts'
 
 /**
@@ -139,6 +140,7 @@ export async function startRun(
   if (run === undefined || run.finished_at !== null || run.slot === 'queued') return
   const version = await readVersion(context.db, run.workflow_id, run.workflow_version)
   await motor.start({
+    taskQueue: await queueOf(context, run.organization_id),
     organizationId: run.organization_id,
     workflowId: run.workflow_id,
     version: run.workflow_version,

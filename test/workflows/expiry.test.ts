@@ -45,12 +45,7 @@ const startWorker = () =>
     interceptors: { activity: [createPolicyInterceptor(engine.context)] },
   })
 const startInTime = (runId: string) =>
-  startRun(
-    engine.context,
-    createMotor(temporal.client, engine.context.config.temporal),
-    async () => false,
-    runId,
-  )
+  startRun(engine.context, createMotor(temporal.client), async () => false, runId)
 
 test.each([
   [

@@ -3,9 +3,11 @@ import { afterEach, expect, test } from '@jest/globals'
 import { workflowDefinition } from '../../src/contract/definition.ts'
 import { createOrganization } from '../../src/governance/organizations.ts'
 import { acceptRun } from '../../src/governance/runs/accept.ts'
+import { cancelRun } from '../../src/governance/runs/cancel.ts'
 import { createWorkflow } from '../../src/governance/workflows.ts'
 import type { Caller } from '../../src/governance/identity.ts'
-import { runOf } from '../governance/runs/engine-fixture.ts'
+import { go, opOf, outcomeOf, runOf, stepOf, toolOf } from '../governance/runs/engine-fixture.ts'
+import { deadlyText } from '../support/deadly-text.ts'
 import { until } from '../stack/until.ts'
 import { programEnv } from '../support/program-env.ts'
 import { useTestStack, type Stack } from './worker-fixture.ts'
@@ -135,4 +137,47 @@ test.each([
   const honest = await start(await neighbour(), plain)
   expect(await ended(honest, runId)).toEqual(['completed', expected])
   expect(fleet.deaths).toBe(0)
+})
+
+const dying = ['--import', './test/support/dying-worker.ts', 'src/worker.ts']
+
+/** A run whose second step loads a value that ends the worker. Its first step has ended before any such worker lives. */
+async function deadly(): Promise<string> {
+  const runId = await start(stack.caller('member'), {
+    steps: [
+      { id: 's', tool: 'memory_get', params: { key: 'none' } },
+      {
+        id: 't',
+        tool: 'memory_set',
+        params: { key: 't', value: '{{steps.s.output.key}}' },
+        depends_on: ['s'],
+      },
+    ],
+  })
+  const op = opOf(runId, { tool: toolOf('free') })
+  await stack.record(outcomeOf(op, await go(stack, op), 'completed'))
+  const output = JSON.stringify({ key: deadlyText, more: 'x'.repeat(300_000) })
+  await stack.context.db
+    .updateTable('effects')
+    .set({ output, output_sealed: null })
+    .where('run_id', '=', runId)
+    .execute()
+  return runId
+}
+
+test('a call that has ended three workers fails, and a run of another organization goes on', async () => {
+  const runId = await deadly()
+  const honest = await start(await neighbour(), plain)
+  fleet = new Fleet(...dying)
+  expect(await ended(honest, runId)).toEqual(['completed', 'failed'])
+  expect((await stepOf(stack.context, runId, 't')).error).toMatchObject({ code: 'resource_exhausted' })
+  expect(fleet.deaths).toBe(3)
+})
+
+test('a run that is cancelled while its workers die ends at once', async () => {
+  const runId = await deadly()
+  fleet = new Fleet(...dying)
+  await until('a worker has died of it', () => (fleet?.deaths ?? 0) > 0)
+  await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+  expect(await runOf(stack.context, runId)).toMatchObject({ status: 'cancelled' })
 })

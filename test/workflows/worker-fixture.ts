@@ -65,7 +65,7 @@ async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = 
   const engine = await startEngine(environment)
   const { context } = engine
   const client = createTemporalClient(context.config.temporal)
-  const motor = createMotor(client, context.config.temporal)
+  const motor = createMotor(client)
   const attributes = () => hasSearchAttributes(client, context.log)
   const relay = startRelay(context, motor, attributes)
   const workers = new Set<RunningWorker>()

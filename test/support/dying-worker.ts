@@ -1,0 +1,13 @@
+import { deadlyText } from './deadly-text.ts'
+
+/*
+ * Loaded before a worker's program (`--import`): the process dies as soon as it reads a large value with a certain text, as
+ * one does that runs out of memory.
+ */
+
+const parse = JSON.parse
+JSON.parse = (text: string, reviver?: Parameters<typeof parse>[1]): unknown => {
+  const isDeadly = typeof text === 'string' && text.length > 100_000 && text.includes(deadlyText)
+  if (isDeadly) process.kill(process.pid, 'SIGKILL')
+  return parse(text, reviver) as unknown
+}
