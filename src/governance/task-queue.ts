@@ -81,7 +81,7 @@ export async function setQueue(
       actor: { type: 'system', id: 'set-queue' },
       metadata: { from: before.task_queue, to: queue },
     })
-    return { organization_id: organizationId, task_queue: queue, runs_in_flight: Number(count) }
+    return { organization_id: organizationId, task_queue: queue, runs_in_flight: count }
   })
 }
 
@@ -90,6 +90,7 @@ async function requirePollers(client: Client, queue: string): Promise<void> {
     const { pollers } = await client.workflowService.describeTaskQueue({
       namespace: client.options.namespace,
       taskQueue: { name: queue },
+      // oxlint-disable-next-line typescript/no-unsafe-enum-assignment -- the enum is in a package that only tests have
       taskQueueType,
     })
     if ((pollers?.length ?? 0) === 0)

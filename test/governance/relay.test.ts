@@ -6,7 +6,7 @@ import { acceptRun } from '../../src/governance/runs/accept.ts'
 import { cancelRun } from '../../src/governance/runs/cancel.ts'
 import { finishRun } from '../../src/governance/runs/finish.ts'
 import { until } from '../stack/until.ts'
-import { startEngine, type Engine } from './runs/engine-fixture.ts'
+import { go, opOf, startEngine, type Engine } from './runs/engine-fixture.ts'
 
 let engine: Engine
 let relays: Relay[]
@@ -100,6 +100,8 @@ describe('the relay', () => {
   test('keeps a wake or cancellation for a workflow that is still to be started; drops it once the run has ended', async () => {
     const { motor, told } = fakeMotor((kind) => kind === 'start')
     const runId = await engine.run()
+    // With a call under way, so that the cancellation alone does not end the run.
+    await go(engine, opOf(runId))
     await cancelRun(engine.context, { caller: engine.caller('member'), runId })
     relay(motor)
     await until('told twice', () => told.filter((each) => each === `cancel ${runId}`).length >= 2)

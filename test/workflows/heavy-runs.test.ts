@@ -139,7 +139,7 @@ test.each([
   expect(fleet.deaths).toBe(0)
 })
 
-const dying = ['--import', './test/support/dying-worker.ts', 'src/worker.ts']
+const dying = ['--import', new URL('../support/dying-worker.ts', import.meta.url).href, 'src/worker.ts']
 
 /** A run whose second step loads a value that ends the worker. Its first step has ended before any such worker lives. */
 async function deadly(): Promise<string> {
