@@ -73,7 +73,8 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
     vote: (approvalId, name, decision = 'approve') =>
       vote(context, { caller: caller(name), approvalId, decision, comment: '' }),
     async rules(...bodies) {
-      const rows = await context.db.selectFrom('rules').select('id').execute()
+      const own = context.db.selectFrom('rules').where('organization_id', '=', organizationId)
+      const rows = await own.select('id').execute()
       for (const { id } of rows) await deleteRule(context, 'rule', caller('admin'), id)
       for (const body of bodies) await createRule(context, 'rule', caller('admin'), ruleInput.parse(body))
     },

@@ -1,0 +1,167 @@
+import { createApp } from '../../../src/api/app.ts'
+import { createHttpServer } from '../../../src/api/http-server.ts'
+import { newId } from '../../../src/contract/ids.ts'
+import type { FakeReads, Stack } from '../../workflows/worker-fixture.ts'
+import { addOrganization, addPerson, unthrottled } from '../fixtures.ts'
+import { listen } from '../server.ts'
+
+/** The API over a stack with a worker. */
+export interface Api {
+  readonly base: string
+  readonly stack: Stack
+  readonly reads: FakeReads
+  /** Addresses that the service itself has sent a mail to. */
+  readonly mailed: readonly string[]
+  close(): Promise<void>
+}
+
+export async function startApi(stack: Stack): Promise<Omit<Api, 'reads'>> {
+  const { context } = stack
+  const mailed: string[] = []
+  const server = createHttpServer(
+    createApp(context, {
+      temporal: () => Promise.resolve(true),
+      draining: new AbortController().signal,
+      mail: (mail) => {
+        mailed.push(mail.to)
+        return Promise.resolve()
+      },
+    }),
+  )
+  const base = await listen(server)
+  return {
+    base,
+    stack,
+    mailed,
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+export interface Reply {
+  readonly status: number
+  // Tests read answers as the untyped JSON that a caller sees.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any
+}
+
+type Who = 'owner' | 'admin' | 'member'
+interface Person {
+  readonly userId: string
+  readonly key: string
+}
+
+/** A new organization with people of three roles, so that no setting meets another test's. */
+export class World {
+  readonly api: Api
+  readonly id: string
+  readonly people: Readonly<Record<Who, Person>>
+  readonly path: string
+
+  private constructor(api: Api, id: string, people: Record<Who, Person>) {
+    this.api = api
+    this.id = id
+    this.people = people
+    this.path = `/organizations/${id}`
+  }
+
+  static async make(api: Api): Promise<World> {
+    const { context } = api.stack
+    const { id, owner } = await addOrganization(context)
+    await context.db
+      .updateTable('organizations')
+      .set({ quota_overrides: unthrottled })
+      .where('id', '=', id)
+      .execute()
+    const admin = await addPerson(context, id, 'admin')
+    return new World(api, id, { owner, admin, member: await addPerson(context, id, 'member') })
+  }
+
+  /** Sends a request as one of the people, or with a key or cookie of its own. */
+  async send(
+    who: Who | { key?: string; cookie?: string },
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<Reply> {
+    const given = typeof who === 'string' ? { key: this.people[who].key } : who
+    const answer = await fetch(`${this.api.base}${path}`, {
+      method,
+      headers: {
+        ...('key' in given ? { authorization: `Bearer ${given.key}` } : {}),
+        ...('cookie' in given ? { cookie: given.cookie ?? '', origin: this.api.base } : {}),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = await answer.text()
+    return { status: answer.status, body: text === '' ? null : JSON.parse(text) }
+  }
+
+  /** The same; fails on a refusal. */
+  async ok(who: Who, method: string, path: string, body?: unknown): Promise<Reply['body']> {
+    const reply = await this.send(who, method, path, body)
+    if (reply.status >= 300)
+      throw new Error(`${method} ${path}: ${reply.status} ${JSON.stringify(reply.body)}`)
+    return reply.body
+  }
+
+  settings(patch: object): Promise<Reply['body']> {
+    return this.ok('owner', 'PATCH', `${this.path}/governance`, patch)
+  }
+
+  /** Saves a workflow; with `PUT` in the place of another one. */
+  async workflow(definition: object, way = 'POST', more: object = {}): Promise<string> {
+    if (way === 'POST')
+      return (await this.ok('member', 'POST', '/workflows', { name: 'w', definition, ...more })).id
+    const { id } = await this.ok('member', 'POST', '/workflows', { name: 'old', definition: nothing })
+    await this.ok('member', 'PUT', `/workflows/${id}`, { definition, ...more })
+    return id
+  }
+
+  execute(id: string, body: object = {}, wait = 60, who: Who = 'member'): Promise<Reply> {
+    return this.send(who, 'POST', `/workflows/${id}/execute?wait=${wait}`, body)
+  }
+
+  /** Saves a workflow and runs it to its end; answers the run. */
+  async run(definition: object, way = 'POST', body: object = {}): Promise<Reply['body']> {
+    const reply = await this.execute(await this.workflow(definition, way), body)
+    if (reply.status >= 300) return reply
+    return this.ok('member', 'GET', `/runs/${reply.body.execution_id}`)
+  }
+
+  /** Asks about an agent's call; answers the decision. */
+  async ask(
+    tool: string,
+    input: object = {},
+    session = this.id,
+    who: Who = 'member',
+  ): Promise<Reply['body']> {
+    const question = {
+      agent: { name: 'a', kind: 'hook' },
+      session_id: session,
+      tool_name: tool,
+      tool_input: input,
+    }
+    return this.ok(who, 'POST', '/authorize', { ...question, tool_use_id: newId('event') })
+  }
+}
+
+const nothing = { steps: [{ id: 'old', tool: 'memory_get', params: { key: 'old' } }] }
+
+/** Two values of a field, and what comes of each. */
+export interface Proof<V = unknown> {
+  readonly values: readonly [V, V]
+  readonly seen: readonly [unknown, unknown]
+  /** Sets the value by a method of the route, and answers what can be seen of it. */
+  readonly observe: (world: World, value: V, way: string) => Promise<unknown>
+}
+export type Proofs = Readonly<Record<string, Proof>>
+
+export const proof = <V>(
+  values: readonly [V, V],
+  seen: readonly [unknown, unknown],
+  observe: Proof<V>['observe'],
+): Proof => ({ values, seen, observe: observe as Proof['observe'] })
