@@ -69,6 +69,9 @@ describe('over `storage_mb` every route', () => {
         expect(answer.body.error).toMatchObject({ code: 'quota_exceeded', details: [{ path: 'storage_mb' }] })
         expect(answer.status).toBe(429)
         expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+      } else if (key === 'POST /api-keys/{id}/confirm') {
+        // Only a session may, and this is a key.
+        expect(answer.status).toBe(403)
       } else expect([key, answer.status, answer.text]).toEqual([key, status, answer.text])
     } finally {
       await keeps(place.organizationId, -2e12)
