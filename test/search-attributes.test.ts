@@ -49,7 +49,9 @@ test('they are registered where they are missing', async () => {
 test('one of another type: runs go without, and the log says what to create', async () => {
   const client = await clientWith('wrong', { CountersignWaitingOn: keyword })
   const warnings: string[] = []
-  const log = { warn: ({ err }: { err: string }, text: string) => warnings.push(err, text) } as unknown as Log
+  const log = {
+    warn: ({ err }: { err: Error }, text: string) => warnings.push(err.message, text),
+  } as unknown as Log
   expect(await hasSearchAttributes(client, log)).toBe(false)
   expect(warnings.join(' ')).toMatch(
     /^CountersignWaitingOn: of another type .*CountersignWaitingOn \(KeywordList\)/,

@@ -182,7 +182,9 @@ describe('bad paths and queries', () => {
     ])
   })
 
-  test.each(erring.map((route) => [route.key]))('parameters that it does not take: %s', async (key) => {
+  // A key is refused by a route for sessions with a factor before its parameters are looked at.
+  const forKeys = erring.filter(({ key }) => !('factor' in accessOf(key)))
+  test.each(forKeys.map((route) => [route.key]))('parameters that it does not take: %s', async (key) => {
     const { method } = splitKey(key)
     const known = Object.keys(queryOf(routeOf(key)).shape)
     const body = method === 'GET' || method === 'DELETE' ? undefined : {}

@@ -117,7 +117,8 @@ async function start(route: ActingKey, prepared?: Request) {
   return { request, key, send, before: await changes() }
 }
 
-const routes = (Object.keys(access) as RouteKey[]).filter(acts)
+// Keys cannot send what takes a session with a second factor.
+const routes = (Object.keys(access) as RouteKey[]).filter(acts).filter((key) => !('factor' in access[key]))
 
 describe('a process that dies between the commit and the answer', () => {
   test.each(routes)('%s: asked again, it is answered and not done again', async (route) => {

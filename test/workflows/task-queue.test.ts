@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { expect, test } from '@jest/globals'
 import { createContext } from '../../src/context.ts'
 import { keepDefaultQueue, queueOf, setQueue } from '../../src/governance/task-queue.ts'
+import { until } from '../stack/until.ts'
 import { auditOf } from '../governance/support.ts'
 import { read, useTestStack, type Stack } from './worker-fixture.ts'
 
@@ -17,6 +18,11 @@ test('an organization gets workers of its own: new runs start there, and afterwa
   await expect(setQueue(context, client, organizationId, own)).rejects.toMatchObject({ code: 'conflict' })
   const before = await stack.run({ steps: [read('a', 'wait')] })
   const worker = await stack.startWorker({ temporal: { ...context.config.temporal, taskQueue: own } })
+  // The server learns of a worker's pollers a moment after it has started.
+  await until('the worker polls', () =>
+    setQueue(context, client, organizationId, own).then(Boolean, () => false),
+  )
+  await setQueue(context, client, organizationId, null)
   const view = await setQueue(context, client, organizationId, own)
   expect(view).toEqual({ organization_id: organizationId, task_queue: own, runs_in_flight: 1 })
   expect(await auditOf(context, organizationId, 1)).toMatchObject([

@@ -17,7 +17,7 @@ export const getReceipt = route({
   description:
     'Whole without `limit` and `cursor`; with one of them so many decisions, and `next_cursor` for those that follow.',
   tag: 'Runs',
-  query: z.object({ limit: wholeNumber(1, 10_000).optional(), cursor: filter.optional() }),
+  query: z.object({ limit: wholeNumber(1, 200).optional(), cursor: filter.optional() }),
   responses: { 200: receipt },
   async handle({ context, caller, params, query: { limit, cursor = null } }) {
     return ok(await readReceipt(context, caller.organizationId, params.id, { limit, cursor }))

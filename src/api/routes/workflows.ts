@@ -29,11 +29,14 @@ const workflow = z
 
 const name = textField(200)
 const description = textField(2000, 0)
+/** Most values of a body with a definition: each is read again when it is checked, hashed, planned and run. */
+const bodyValues = 40_000
 
 export const postWorkflow = route({
   key: 'POST /workflows',
   summary: 'Save a workflow and deploy its first version',
   tag: 'Workflows',
+  bodyValues,
   body: z.strictObject({
     organization_id: z.string().optional(),
     name,
@@ -72,6 +75,7 @@ export const putWorkflow = route({
   key: 'PUT /workflows/{id}',
   summary: 'Change a workflow; a definition deploys a new version',
   tag: 'Workflows',
+  bodyValues,
   body: z.strictObject({
     name: name.optional(),
     description: description.optional(),

@@ -51,7 +51,8 @@ const recordNow = (context: Context, organizationId: string, op: OutcomeOp) =>
   context.combiner.join(organizationId, recordOutcomes, op)
 
 export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<Engine> {
-  const test = await testContext(overrides)
+  // No mail leaves: tools' bodies are played. Without a server `mail_send` would not be available.
+  const test = await testContext({ SMTP_URL: 'smtp://127.0.0.1:9', ...overrides })
   const { context } = test
   const { identities, caller } = await withPeople(context)
   const organizationId = identities.organization_id

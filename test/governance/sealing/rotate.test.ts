@@ -206,6 +206,9 @@ describe('npm run rotate-key', () => {
 test('the installation’s key is changed by wrapping the data keys again; then the old one is not needed', async () => {
   const { config } = engine.context
   const { read, runId } = await world('wrapped')
+  // This process has read the newest data key.
+  await rotate()
+  await read()
   await asOlderVersionsLeft('wrapped', runId)
   const before = await read()
   const key = randomBytes(32)
