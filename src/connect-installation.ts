@@ -1,8 +1,6 @@
 import { parseArgs } from 'node:util'
-import { readConfig } from './config.ts'
-import { createContext } from './context.ts'
 import { setConnection } from './governance/connections.ts'
-import { toolEnvironment } from './tool-environment.ts'
+import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run connect-installation -- ORGANIZATION TOOL [--remove]`: lets an organization use the installation's folder
@@ -15,24 +13,13 @@ if (asked === null) {
   process.stderr.write(usage)
   process.exit(2)
 }
-// Standard output is the answer alone.
-const say = (line: string): void => void process.stderr.write(`${line}\n`)
-try {
-  const context = createContext(readConfig(toolEnvironment(process.env, say)), 'tool')
-  try {
-    const answer = await setConnection(context, asked.organizationId, asked.tool, asked.wanted)
-    if (context.config.tools.installationTools === 'all')
-      say(
-        'INSTALLATION_TOOLS is `all` here: where the service has that too, every organization has these tools',
-      )
-    process.stdout.write(`${JSON.stringify(answer, null, 2)}\n`)
-  } finally {
-    await context.close()
-  }
-} catch (error) {
-  process.stderr.write(`error: ${(error as Error).message}\n`)
-  process.exitCode = 1
-}
+await runOperatorProgram(async (context, say) => {
+  const answer = await setConnection(context, asked.organizationId, asked.tool, asked.wanted)
+  say(
+    'where the service runs with INSTALLATION_TOOLS=all, every organization has these tools, whatever is said here',
+  )
+  return answer
+})
 
 function readArguments(): { organizationId: string; tool: string; wanted: boolean } | null {
   try {

@@ -1,8 +1,6 @@
 import { parseArgs } from 'node:util'
-import { readConfig } from './config.ts'
-import { createContext } from './context.ts'
 import { rotateKey } from './governance/sealing/rotate.ts'
-import { toolEnvironment } from './tool-environment.ts'
+import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run rotate-key`: makes a new data key and seals every value with it, while everything runs (docs/encryption.md).
@@ -35,21 +33,12 @@ if (options === null) {
   process.stderr.write(usage)
   process.exit(2)
 }
-// Standard output is the answer alone.
-const say = (line: string): void => void process.stderr.write(`${line}\n`)
-try {
-  const context = createContext(readConfig(toolEnvironment(process.env, say)), 'tool')
-  try {
-    const rotation = await rotateKey(context, { ...options, say })
-    process.stdout.write(`${JSON.stringify(rotation, null, 2)}\n`)
-    if (rotation.unreadable.length > 0) {
-      say(`error: no key opens ${rotation.unreadable.length} values, and no key was retired`)
-      process.exitCode = 1
-    }
-  } finally {
-    await context.close()
-  }
-} catch (error) {
-  process.stderr.write(`error: ${(error as Error).message}\n`)
-  process.exitCode = 1
-}
+await runOperatorProgram(async (context, say) => {
+  const rotation = await rotateKey(context, { ...options, say })
+  if (rotation.unreadable.length > 0) {
+    say(`error: no key opens ${rotation.unreadable.length} values, and no key was retired`)
+    process.exitCode = 1
+  } else if (options.installationKey && rotation.wrapped === 0 && rotation.sealed === 0)
+    say('nothing to do: the data keys are wrapped with this DATA_ENCRYPTION_KEY already')
+  return rotation
+})

@@ -1,9 +1,7 @@
-import { readConfig } from './config.ts'
-import { createContext } from './context.ts'
 import { quotaPatch, type QuotaPatch } from './governance/quotas/limits.ts'
 import { setPlan } from './governance/quotas/quota.ts'
 import { headlineWithField, readAs } from './policy/issues.ts'
-import { toolEnvironment } from './tool-environment.ts'
+import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run set-plan -- ORGANIZATION PLAN [LIMIT=NUMBER ...]`: moves an organization to the plan `free`, `pro` or
@@ -19,20 +17,7 @@ if (organizationId === undefined || plan === undefined || typeof overrides === '
   )
   process.exit(2)
 }
-// Standard output is the answer alone.
-const say = (line: string): void => void process.stderr.write(`${line}\n`)
-try {
-  const context = createContext(readConfig(toolEnvironment(process.env, say)), 'tool')
-  try {
-    const quota = await setPlan(context, organizationId, plan, overrides)
-    process.stdout.write(`${JSON.stringify(quota, null, 2)}\n`)
-  } finally {
-    await context.close()
-  }
-} catch (error) {
-  process.stderr.write(`error: ${(error as Error).message}\n`)
-  process.exitCode = 1
-}
+await runOperatorProgram((context) => setPlan(context, organizationId, plan, overrides))
 
 /** The overrides, or what is wrong with them. */
 function overridesOf(texts: readonly string[]): QuotaPatch | string {

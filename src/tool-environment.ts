@@ -3,11 +3,15 @@ import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { loadSecrets } from './stack/secrets.ts'
 
-const addresses = z.object({ database_url: z.url() })
+const addresses = z.object({
+  database_url: z.url(),
+  temporal_address: z.string().min(1).optional(),
+  temporal_namespace: z.string().min(1).optional(),
+})
 
 /**
  * What a program that an operator calls works with: the environment as it is where that names a database, else, beside
- * `npm start`, the database and keys of the data folder (`DATA_DIR`, default `.data`). `say` gets a line on which database
+ * `npm start`, the database, Temporal server and keys of the data folder (`DATA_DIR`, default `.data`). `say` gets a line on which database
  * that is, without its password. Without either the environment stays as it is, and says itself what is missing. Throws
  * where the folder's files cannot be read.
  */
@@ -16,21 +20,26 @@ export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => v
   const dataDir = resolve(env['DATA_DIR'] || '.data')
   const path = join(dataDir, 'bootstrap.json')
   if (!existsSync(path)) return env
-  const url = databaseUrl(path)
-  const { host, pathname } = new URL(url)
+  const known = readAddresses(path)
+  const { host, pathname } = new URL(known.database_url)
   say(`the database of \`${dataDir}\`: ${host}${pathname}, which answers while \`npm start\` runs`)
   const secrets = loadSecrets(dataDir)
   return {
     ...env,
-    DATABASE_URL: url,
+    DATABASE_URL: known.database_url,
+    ...given('TEMPORAL_ADDRESS', env['TEMPORAL_ADDRESS'] || known.temporal_address),
+    ...given('TEMPORAL_NAMESPACE', env['TEMPORAL_NAMESPACE'] || known.temporal_namespace),
     DATA_ENCRYPTION_KEY: env['DATA_ENCRYPTION_KEY'] || secrets.data_encryption_key,
     SESSION_SECRET_KEY: env['SESSION_SECRET_KEY'] || secrets.session_secret_key,
   }
 }
 
-function databaseUrl(path: string): string {
+const given = (name: string, value: string | undefined): NodeJS.ProcessEnv =>
+  value === undefined ? {} : { [name]: value }
+
+function readAddresses(path: string): z.infer<typeof addresses> {
   try {
-    return addresses.parse(JSON.parse(readFileSync(path, 'utf8'))).database_url
+    return addresses.parse(JSON.parse(readFileSync(path, 'utf8')))
   } catch (error) {
     throw new Error(`\`${path}\` names no database: start the stack again, or set DATABASE_URL`, {
       cause: error,

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,17 +9,20 @@ import { readQuota } from '../src/governance/quotas/quota.ts'
 import { loadSecrets } from '../src/stack/secrets.ts'
 import { toolEnvironment } from '../src/tool-environment.ts'
 import { testContext, withPeople } from './governance/support.ts'
+import { programEnv } from './support/program-env.ts'
 import { temporaryFolder } from './stack/temporary-folder.ts'
 
 const url = 'postgresql://countersign_app:hidden@127.0.0.1:5439/countersign'
 
+const temporal = { temporal_address: '127.0.0.1:7999', temporal_namespace: 'default' }
+
 function dataFolder(databaseUrl = url): string {
   const folder = temporaryFolder()
-  writeFileSync(join(folder, 'bootstrap.json'), JSON.stringify({ database_url: databaseUrl }))
+  writeFileSync(join(folder, 'bootstrap.json'), JSON.stringify({ database_url: databaseUrl, ...temporal }))
   return folder
 }
 
-test('beside a stack, its database and keys are used, and said without the password', () => {
+test('beside a stack, its database, Temporal server and keys are used, and said without the password', () => {
   const folder = dataFolder()
   const secrets = loadSecrets(folder)
   const said: string[] = []
@@ -28,6 +32,8 @@ test('beside a stack, its database and keys are used, and said without the passw
   expect(env).toEqual({
     DATA_DIR: folder,
     DATABASE_URL: url,
+    TEMPORAL_ADDRESS: temporal.temporal_address,
+    TEMPORAL_NAMESPACE: temporal.temporal_namespace,
     DATA_ENCRYPTION_KEY: secrets.data_encryption_key,
     SESSION_SECRET_KEY: secrets.session_secret_key,
     LOG_LEVEL: 'error',
@@ -38,6 +44,11 @@ test('beside a stack, its database and keys are used, and said without the passw
   expect(toolEnvironment({ DATA_DIR: folder, DATA_ENCRYPTION_KEY: 'mine' }, () => undefined)).toMatchObject({
     DATA_ENCRYPTION_KEY: 'mine',
   })
+  expect(toolEnvironment({ DATA_DIR: folder, TEMPORAL_ADDRESS: 'mine:7233' }, () => undefined)).toMatchObject(
+    {
+      TEMPORAL_ADDRESS: 'mine:7233',
+    },
+  )
 })
 
 test.each([
@@ -54,6 +65,34 @@ test.each([
 test('a bootstrap.json that cannot be read is named', () => {
   const folder = dataFolder('nowhere')
   expect(() => toolEnvironment({ DATA_DIR: folder }, () => undefined)).toThrow(`${folder}/bootstrap.json`)
+})
+
+const commands: readonly (readonly [string, readonly string[]])[] = [
+  ['set-plan', ['org_1', 'pro']],
+  ['set-queue', ['org_1', 'acme']],
+  ['rotate-key', []],
+  ['connect-installation', ['org_1', 'file_read']],
+  ['create-owner', ['you@example.com']],
+]
+
+test.each(commands)('`npm run %s` without the database says in one line what to do', async (name, args) => {
+  const program = fileURLToPath(new URL(`../src/${name}.ts`, import.meta.url))
+  const call = (env: NodeJS.ProcessEnv) =>
+    promisify(execFile)(process.execPath, [program, ...args], { env: { ...programEnv(), ...env } })
+  // Nothing listens on port 1.
+  const nowhere = url.replace('5439', '1')
+  await expect(call({ DATA_DIR: dataFolder(nowhere) })).rejects.toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(
+      /^the database of .*\nerror: the database cannot be reached: is `npm start` running\?\n$/,
+    ),
+  })
+  const key = randomBytes(32).toString('base64')
+  await expect(call({ DATABASE_URL: nowhere, DATA_ENCRYPTION_KEY: key })).rejects.toMatchObject({
+    code: 1,
+    stderr: 'error: the database cannot be reached: check DATABASE_URL\n',
+  })
 })
 
 test('`npm run set-plan` moves an organization of the stack that runs there, and sets its limits', async () => {

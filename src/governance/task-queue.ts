@@ -42,7 +42,8 @@ export interface QueueView {
 
 /**
  * Runs of the organization that start from now on go to this queue, or with null to the one that all share (commit point
- * `org.change`). Throws `not_found`, and `conflict` for a queue that no worker polls: its runs would stand still.
+ * `org.change`). Throws `not_found`, `conflict` for a queue that no worker polls, because its runs would stand
+ * still, and `unavailable` if Temporal cannot be asked about workers.
  */
 export async function setQueue(
   context: Context,
@@ -50,13 +51,13 @@ export async function setQueue(
   organizationId: string,
   queue: string | null,
 ): Promise<QueueView> {
-  if (queue !== null) await requirePollers(client, queue)
   const known = await context.db
     .selectFrom('organizations')
     .select('id')
     .where('id', '=', organizationId)
     .executeTakeFirst()
   if (known === undefined) throw notFound('organization', organizationId)
+  if (queue !== null) await requirePollers(context, client, queue)
   return context.combiner.run(organizationId, 'org.change', async (tx) => {
     const before = await tx.trx
       .selectFrom('organizations')
@@ -85,7 +86,15 @@ export async function setQueue(
   })
 }
 
-async function requirePollers(client: Client, queue: string): Promise<void> {
+async function requirePollers({ config }: Context, client: Client, queue: string): Promise<void> {
+  try {
+    await client.connection.ensureConnected()
+  } catch {
+    throw new DomainError(
+      'unavailable',
+      `Temporal cannot be reached at \`${config.temporal.address}\`: check that it runs, and TEMPORAL_ADDRESS`,
+    )
+  }
   for (const [what, taskQueueType] of Object.entries(kinds)) {
     const { pollers } = await client.workflowService.describeTaskQueue({
       namespace: client.options.namespace,

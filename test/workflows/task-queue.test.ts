@@ -1,9 +1,16 @@
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { expect, test } from '@jest/globals'
 import { createContext } from '../../src/context.ts'
 import { keepDefaultQueue, queueOf, setQueue } from '../../src/governance/task-queue.ts'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { auditOf } from '../governance/support.ts'
+import { programEnv } from '../support/program-env.ts'
 import { read, useTestStack, type Stack } from './worker-fixture.ts'
 
 let stack: Stack
@@ -53,4 +60,47 @@ test('an organization that there is not has no queue', async () => {
   await expect(setQueue(stack.context, stack.client, 'org_none', null)).rejects.toMatchObject({
     code: 'not_found',
   })
+})
+
+/** `npm run set-queue` beside a stack with this database and Temporal server. */
+function setQueueBeside(temporalAddress: string, ...args: string[]) {
+  const { config } = stack.context
+  const folder = temporaryFolder()
+  const addresses = {
+    database_url: config.database.url,
+    temporal_address: temporalAddress,
+    temporal_namespace: config.temporal.namespace,
+  }
+  writeFileSync(join(folder, 'bootstrap.json'), JSON.stringify(addresses))
+  const program = fileURLToPath(new URL('../../src/set-queue.ts', import.meta.url))
+  return promisify(execFile)(process.execPath, [program, ...args], {
+    env: { ...programEnv(), DATA_DIR: folder },
+  })
+}
+
+test('`npm run set-queue` asks the Temporal server of the stack in the data folder', async () => {
+  const { context, organizationId } = stack
+  const { address, taskQueue } = context.config.temporal
+  const { stdout } = await setQueueBeside(address, organizationId, taskQueue)
+  expect(JSON.parse(stdout)).toMatchObject({ organization_id: organizationId, task_queue: taskQueue })
+  await expect(setQueueBeside(address, organizationId, 'nobody')).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('error: no worker polls the task queue `nobody`'),
+  })
+  await setQueueBeside(address, organizationId, '--default')
+})
+
+test('without Temporal a queue is refused with its address; an organization that there is not comes first', async () => {
+  // Nothing listens on port 1.
+  const nowhere = '127.0.0.1:1'
+  await expect(setQueueBeside(nowhere, 'org_none', 'acme')).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('error: no organization `org_none`'),
+  })
+  await expect(setQueueBeside(nowhere, stack.organizationId, 'acme')).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`error: Temporal cannot be reached at \`${nowhere}\``),
+  })
+  // Taking the queue back asks nothing of Temporal.
+  await setQueueBeside(nowhere, stack.organizationId, '--default')
 })
