@@ -54,6 +54,20 @@ export function wrapped(installationKey: Buffer, { id, key }: DataKey): { id: st
   return { id, wrapped: wrap(installationKey, placeOf(id), key) }
 }
 
+/** Whether what `data_keys` holds of a key opens with this installation key. */
+export function isWrappedWith(
+  installationKey: Buffer,
+  row: { readonly id: string; readonly wrapped: Buffer },
+): boolean {
+  try {
+    unwrap(installationKey, placeOf(row.id), row.wrapped)
+    return true
+  } catch (error) {
+    if (error instanceof UnsealError) return false
+    throw error
+  }
+}
+
 /** Opened with the first of the installation's keys that does. Throws UnsealError. */
 function unwrapAny(keys: readonly Buffer[], place: string, sealed: Buffer): Buffer {
   let problem: unknown

@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts'
 import { DomainError } from '../errors.ts'
 import { sealedColumns } from './columns.ts'
 import { UnsealError, type DataKey } from './format.ts'
-import { createKeyring, makeKey, wrapped, type Keyring } from './keyring.ts'
+import { createKeyring, isWrappedWith, makeKey, wrapped, type Keyring } from './keyring.ts'
 import { resealColumn } from './reseal.ts'
 import { sealerOf } from './sealer.ts'
 
@@ -27,7 +27,7 @@ export interface Rotation {
   readonly retired: readonly string[]
   /** Values that were sealed anew. */
   readonly sealed: number
-  /** Data keys that were wrapped with DATA_ENCRYPTION_KEY. */
+  /** Data keys that were wrapped with another key, and now are with DATA_ENCRYPTION_KEY. */
   readonly wrapped: number
   /** Values that no key opens, by row. They stay as they are, and no key is retired. */
   readonly unreadable: readonly string[]
@@ -36,7 +36,7 @@ export interface Rotation {
 /**
  * Gives the database a new data key, seals every value with it, and then marks the older ones as retired. It may be killed
  * at any moment: the next call goes on where it was. Nothing stops meanwhile: processes open what any key sealed, and seal
- * with the new one within seconds (`leaseMilliseconds`). Throws `conflict` while another call is under way, WrongKey, and an error
+ * with the new one within seconds (`leaseMilliseconds`). Throws `conflict` while another call is under way and where there is no other installation key to change to, WrongKey, and an error
  * for data keys that none of the installation's keys opens.
  */
 export async function rotateKey(context: Context, options: RotationOptions): Promise<Rotation> {
@@ -60,7 +60,8 @@ export async function rotateKey(context: Context, options: RotationOptions): Pro
     const retired = unreadable.length === 0 ? await retire(context, generation) : []
     return { data_key: id, retired, sealed, wrapped: count, unreadable }
   } finally {
-    // Closed, so that the lock goes with it.
+    // The server ends a closed session a moment later, and a call that follows at once must not meet its lock.
+    await client.query('select pg_advisory_unlock($1)', [rotationLock]).catch(() => undefined)
     client.release(true)
   }
 }
@@ -91,8 +92,13 @@ async function startRotation(context: Context, { say }: RotationOptions): Promis
   say(`made data key ${(await newestKey(context)).id}`)
 }
 
-/** One transaction: data keys are all wrapped with one installation key, or all with the other. */
+/**
+ * One transaction: data keys are all wrapped with one installation key, or all with the other. Returns how many were wrapped
+ * with another key. Throws `conflict` if none was and no other key is named: the command was called without the new key.
+ * With an old key named it is a repeated call, after a success or a kill, and 0 is the right answer.
+ */
 async function wrapAgain(client: pg.PoolClient, context: Context): Promise<number> {
+  const [newKey, ...oldKeys] = context.config.encryptionKeys
   const keyring = createKeyring({
     db: context.db,
     installationKeys: context.config.encryptionKeys,
@@ -100,13 +106,22 @@ async function wrapAgain(client: pg.PoolClient, context: Context): Promise<numbe
   })
   await client.query('begin')
   try {
-    const { rows } = await client.query<{ id: string }>('select id from data_keys for update')
-    for (const { id } of rows) {
-      const row = wrapped(context.config.encryptionKeys[0], await find(keyring, id))
+    const { rows } = await client.query<{ id: string; wrapped: Buffer }>(
+      'select id, wrapped from data_keys for update',
+    )
+    const others = rows.filter((row) => !isWrappedWith(newKey, row))
+    if (others.length === 0 && !oldKeys.some((key) => !key.equals(newKey)))
+      throw new DomainError(
+        'conflict',
+        'the data keys are wrapped with this DATA_ENCRYPTION_KEY already: set the new one as DATA_ENCRYPTION_KEY and the ' +
+          'old one as DATA_ENCRYPTION_KEY_OLD',
+      )
+    for (const { id } of others) {
+      const row = wrapped(newKey, await find(keyring, id))
       await client.query('update data_keys set wrapped = $2 where id = $1', [id, row.wrapped])
     }
     await client.query('commit')
-    return rows.length
+    return others.length
   } catch (error) {
     await client.query('rollback')
     throw error

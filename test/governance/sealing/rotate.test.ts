@@ -215,12 +215,22 @@ test('the installation’s key is changed by wrapping the data keys again; then 
   const withKeys = (...encryptionKeys: [Buffer, ...Buffer[]]): Context =>
     createContext({ ...config, encryptionKeys }, 'tool')
   const [both, alone, strange] = [withKeys(key, testKey), withKeys(key), withKeys(randomBytes(32), key)]
+  const twice = withKeys(testKey, testKey)
   try {
     await expect(alone.sealer.check()).rejects.toThrow('DATA_ENCRYPTION_KEY_OLD')
     await expect(rotate(alone, true)).rejects.toThrow('DATA_ENCRYPTION_KEY_OLD')
     const keys = (await engine.context.db.selectFrom('data_keys').select('id').execute()).length
+    // Nothing to change to: the key in use is the only one that is named, however often.
+    for (const same of [engine.context, twice])
+      await expect(rotate(same, true)).rejects.toMatchObject({
+        code: 'conflict',
+        message: expect.stringContaining('set the new one as DATA_ENCRYPTION_KEY'),
+      })
     const rotation = await rotate(both, true)
     expect(rotation).toMatchObject({ wrapped: keys, unreadable: [] })
+    // Called again, after a success or a kill, it does no harm.
+    expect(await rotate(both, true)).toMatchObject({ wrapped: 0, sealed: 0, unreadable: [] })
+    await expect(rotate(alone, true)).rejects.toMatchObject({ code: 'conflict' })
     // What older versions sealed with the installation's key itself needs it no more either.
     expect(Object.keys(await named())).toEqual([rotation.data_key])
     await alone.sealer.check()
@@ -230,7 +240,7 @@ test('the installation’s key is changed by wrapping the data keys again; then 
     // One that does not fit changes nothing.
     await strange.sealer.check()
   } finally {
-    await Promise.all([both, alone, strange].map((context) => context.close()))
+    await Promise.all([both, alone, strange, twice].map((context) => context.close()))
   }
 })
 
