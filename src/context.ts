@@ -7,6 +7,7 @@ import type { Database } from './db/schema/index.ts'
 import { createCombiner, type Combiner } from './governance/combiner.ts'
 import { createNotifier, type Notifier } from './governance/notifier.ts'
 import { createRates, type Rates } from './governance/rates/rates.ts'
+import { createShares, type Shares } from './governance/shares.ts'
 import { createSealer, type Sealer } from './governance/sealing/sealer.ts'
 import { createLog, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
@@ -21,6 +22,7 @@ export interface Context {
   readonly notifier: Notifier
   readonly sealer: Sealer
   readonly rates: Rates
+  readonly shares: Shares
   readonly metrics: Metrics
   /** When this process last met an audit log that holds what the service did not write; `performance.now()`. */
   auditAlarmAt: number | null
@@ -61,6 +63,7 @@ export function createContext(
     notifier,
     sealer: createSealer({ db, installationKeys: config.encryptionKeys, log }),
     rates: createRates(db),
+    shares: createShares(),
     metrics: createMetrics(kind),
     combiner: createCombiner({
       pipeline: createPipeline(pool, { prepare: config.database.prepare }),

@@ -139,7 +139,9 @@ async function runs(workflowId: string): Promise<void> {
   )
   await new Promise((resolve) => setTimeout(resolve, 2_000))
   await send('cancel', 'POST', `/runs/${id}/cancel`, {})
-  for (const stream of streams) stream.then(({ body }) => body.destroy()).catch(() => undefined)
+  for (const stream of streams) {
+    stream.then(({ body }) => body.on('error', () => undefined).destroy()).catch(() => undefined)
+  }
 }
 
 async function prepare(): Promise<string> {

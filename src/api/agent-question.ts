@@ -2,7 +2,9 @@ import { headlineWithField, readAs } from '../policy/issues.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { authorize, denyUnreadable, rateLimited } from '../governance/agents/ask.ts'
 import { keyEnded } from '../governance/agents/authorize.ts'
-import type { AgentDecision } from '../governance/agents/unrecorded.ts'
+import { unrecorded, type AgentDecision } from '../governance/agents/unrecorded.ts'
+import { DomainError } from '../governance/errors.ts'
+import { createEntry, type Entry } from '../governance/shares.ts'
 import { ApiError } from './errors.ts'
 import type { Question } from './route.ts'
 import { authorizeBody } from './schemas/agents.ts'
@@ -18,16 +20,22 @@ export const mostAgentValues = 20_000
  */
 export async function decideQuestion(
   question: Pick<Question, 'context' | 'asker' | 'confirm'>,
-  read: () => Promise<unknown>,
+  read: Read,
 ): Promise<AgentDecision> {
-  const answer = await decide(question, read)
+  const { context, asker } = question
+  const entry = createEntry(context.shares, asker.identity.charged.holderId)
+  const answer = await decide(question, entry, read).finally(() => entry.leave())
   question.context.metrics.agentDecision(answer.decision)
   return answer
 }
 
+/** Reads the question's body; `admit` is waited for between receiving and parsing it. */
+type Read = (admit: (size: 'small' | 'large') => Promise<void>) => Promise<unknown>
+
 async function decide(
   { context, asker, confirm }: Pick<Question, 'context' | 'asker' | 'confirm'>,
-  read: () => Promise<unknown>,
+  entry: Entry,
+  read: Read,
 ): Promise<AgentDecision> {
   const { charged } = asker.identity
   const taken = await context.rates.take(charged.holderId, charged.limits, 'authorize')
@@ -37,10 +45,14 @@ async function decide(
   }
   let body: unknown
   try {
-    body = await read()
+    body = await read((size) => entry.admit(size === 'large' ? size : 'question'))
+    // What was read before is worked on all the same.
+    await entry.admit('question')
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error
+    const isCrowded = error instanceof DomainError && error.code === 'rate_limited'
+    if (!isCrowded && !(error instanceof ApiError)) throw error
     await confirm()
+    if (isCrowded) return unrecorded('rate limited', error.message)
     return denyUnreadable(context, asker, error.message)
   }
   const request = readAs(authorizeBody, body)

@@ -12,6 +12,7 @@ import {
 import { requireFactor } from '../governance/people/second-factor.ts'
 import { covers, hasRole, scopesOfRole, type Scope } from '../governance/scopes.ts'
 import { JsonParts } from '../governance/json-parts.ts'
+import { createEntry, type Entry } from '../governance/shares.ts'
 import { requireRole, requireScope } from '../governance/standing.ts'
 import { turn } from '../governance/turns.ts'
 import { acts, accessOf, splitKey, type Access } from './access.ts'
@@ -60,10 +61,34 @@ export async function dispatch(
   const identity = await known(context, services.auth, request)
   await count(context, access, identity, request, response)
   requireScope(identity.scopes, access.scope)
+  const entry = createEntry(context.shares, identity.charged.holderId)
+  try {
+    await answer({ route, access, context, services, identity, entry }, request, response)
+  } finally {
+    entry.leave()
+  }
+}
+
+interface Counted {
+  readonly route: Exclude<Route, { ask: unknown } | { open: unknown }>
+  readonly access: Guarded
+  readonly context: Context
+  readonly services: Mounted
+  readonly identity: Identity
+  readonly entry: Entry
+}
+
+/** What follows once a request is counted: it waits for its organization's share, then for its handler. */
+async function answer(
+  { route, access, context, services, identity, entry }: Counted,
+  request: Request,
+  response: Response,
+): Promise<void> {
   const params = pathParams(request)
   const query = readQuery(request)
   const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
-  const rawBody = takesBody ? await bodyOf(request, route) : undefined
+  const rawBody = takesBody ? await bodyOf(request, route, entry) : undefined
+  await entry.admit('small')
   const naming = {
     params,
     organizationId: organizationNamed(query, rawBody) ?? identity.wanted ?? identity.organizationId,
@@ -96,15 +121,18 @@ export async function dispatch(
       }
     },
   }
+  // What waits for a person or a run, or sends as slowly as its reader takes it, is no work.
+  if (route.stream !== undefined || 'wait' in queryOf(route).shape) entry.leave()
   if (route.stream !== undefined) {
     // HEAD asks whether there is a stream, and must not open one.
     if (request.method === 'HEAD') sendAnswer(response, { status: 200, body: undefined })
     else await route.stream(call, request, response)
     return
   }
-  const answer = await answerOnce(route, call, request, rawBody)
-  if (answer.body instanceof JsonParts) await sendParts(response, answer.status, answer.body, call)
-  else sendAnswer(response, answer)
+  const answered = await answerOnce(route, call, request, rawBody)
+  entry.leave()
+  if (answered.body instanceof JsonParts) await sendParts(response, answered.status, answered.body, call)
+  else sendAnswer(response, answered)
 }
 
 /**
@@ -128,8 +156,8 @@ async function count(
 }
 
 /** No body at all stands for an empty object; `null` does not. */
-async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route): Promise<unknown> {
-  const body = await readJsonBody(request, bodyLimit, bodyValues)
+async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route, entry: Entry): Promise<unknown> {
+  const body = await readJsonBody(request, bodyLimit, bodyValues, (size) => entry.admit(size))
   return body === undefined ? {} : body
 }
 

@@ -18,12 +18,14 @@ const smallBody = 64 * 1024
 /**
  * The request's JSON body, or undefined when there is none. Never trusts a declared length.
  * Errors: 415 for any other content type or encoding, 413 over `limit` bytes, 400 for more than `most` values and for
- * what cannot be read as JSON in UTF-8 or holds what could not be stored or told apart later (see `parseJson`).
+ * what cannot be read as JSON in UTF-8 or holds what could not be stored or told apart later (see `parseJson`). `admit` is
+ * waited for once all bytes are there, so that a slow connection holds up no other request.
  */
 export async function readJsonBody(
   request: IncomingMessage,
   limit = defaultBodyLimit,
   most = mostValues,
+  admit: (size: 'small' | 'large') => Promise<void> = async () => {},
 ): Promise<unknown> {
   const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = request.headers
   if (encoding !== undefined && encoding !== 'identity')
@@ -33,10 +35,12 @@ export async function readJsonBody(
     )
   if (Number(length) > limit) throw tooLarge(limit)
   const bytes = await readBytes(request, limit)
+  const isLarge = bytes.length > smallBody
+  await admit(isLarge ? 'large' : 'small')
   if (bytes.length === 0) return undefined
   if (!isJsonType(type))
     throw new ApiError('unsupported_media_type', 'send the body as `content-type: application/json`')
-  if (bytes.length > smallBody) await turn()
+  if (isLarge) await turn()
   return parseJson(bytes, most)
 }
 

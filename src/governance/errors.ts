@@ -18,6 +18,7 @@ export type DomainErrorCode =
   | 'bad_transition'
   | 'validation_error'
   | 'quota_exceeded'
+  | 'rate_limited'
   | 'unavailable'
 
 export interface ErrorDetail {

@@ -23,7 +23,11 @@ const postAuthorize = askRoute({
   body: authorizeBody,
   responses: { 200: agentDecision },
   async ask(question, request) {
-    return ok(await decideQuestion(question, () => readJsonBody(request, agentBodyLimit, mostAgentValues)))
+    return ok(
+      await decideQuestion(question, (admit) =>
+        readJsonBody(request, agentBodyLimit, mostAgentValues, admit),
+      ),
+    )
   },
 })
 

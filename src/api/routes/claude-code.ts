@@ -59,10 +59,10 @@ export const postClaudeCode = askRoute({
     const { context, asker } = question
     let body: unknown
     let wait = 0
-    const first = await decideQuestion(question, async () => {
+    const first = await decideQuestion(question, async (admit) => {
       // In here: what is wrong with the query is a denial too, never an error that a client lets pass.
       wait = readWait(readQuery(request)['wait'])
-      body = await readJsonBody(request, agentBodyLimit, mostAgentValues)
+      body = await readJsonBody(request, agentBodyLimit, mostAgentValues, admit)
       return questionOf(body)
     })
     const { decision, approval_id } = first
