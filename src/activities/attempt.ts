@@ -17,6 +17,7 @@ import { outputPlace } from '../governance/sealing/places.ts'
 import { sealText } from '../governance/sealing/sealer.ts'
 import { unionLabels } from '../policy/types.ts'
 import { answer } from './answers.ts'
+import { raceWithLimit, throughOutages } from './patience.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
 import { OutcomeUnknown, ToolError, type ToolResult } from './tools/executor.ts'
 import { createToolServices } from './tools/services.ts'
@@ -39,8 +40,6 @@ const maxOutputLength = 32 * 1024 * 1024
 const tooLargeMessage = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
 /** What a step without `retry` gets. */
 const defaultRetry = { attempts: 3, backoff_seconds: 1 }
-/** How long an outcome that is known is tried to be saved before the attempt is given up. */
-const saveOutcomeMilliseconds = 45_000
 
 /** Runs the body of a decided call and records what became of it. */
 export async function runAttempt(
@@ -246,21 +245,6 @@ function isShutdown(activity: ActivityContext): boolean {
   return !(reason instanceof Error) || reason.message !== 'CANCELLED'
 }
 
-/** How long a body may go on after its limit, to end in its own words; longer where bytes have left. */
-const graceMilliseconds = { unsent: 2_000, sent: 45_000 }
-
-/** A body that ignores its signal does not hold the attempt for ever. */
-function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: () => boolean): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    const onLimit = (): void => {
-      const grace = isSent() ? graceMilliseconds.sent : graceMilliseconds.unsent
-      setTimeout(() => reject(limit.reason as Error), grace).unref()
-    }
-    limit.addEventListener('abort', onLimit, { once: true })
-    body.then(resolve, reject).finally(() => limit.removeEventListener('abort', onLimit))
-  })
-}
-
 /** The outcome is known: an outage of the database must not turn it into an unknown one without a fight. */
 function save(
   control: Control,
@@ -279,21 +263,6 @@ async function sealed({ context, op }: Attempt, result: Ended['result']): Promis
   return {
     ...result,
     output: await throughOutages(() => sealText(context.sealer, outputPlace(op.key), output)),
-  }
-}
-
-/** Tries again while the database is away, for as long as an outcome is tried to be saved. */
-async function throughOutages<T>(work: () => Promise<T>): Promise<T> {
-  const deadline = Date.now() + saveOutcomeMilliseconds
-  for (;;) {
-    try {
-      return await work()
-    } catch (error) {
-      const isAway =
-        isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
-      if (!isAway || Date.now() > deadline) throw error
-      await new Promise((resolve) => setTimeout(resolve, 250))
-    }
   }
 }
 

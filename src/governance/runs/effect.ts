@@ -8,6 +8,7 @@ import type { ChainTx } from '../chain-tx.ts'
 import { toolNotAvailable, toolStanding, type Installation } from '../connections.ts'
 import { DomainError } from '../errors.ts'
 import { addressNotConfirmed } from '../people/address-proof.ts'
+import { addEffect } from './add-effect.ts'
 import { releaseHold, useApproval, withdrawApproval } from './approval-use.ts'
 import {
   effectId,
@@ -17,7 +18,7 @@ import {
   type Ledger,
   type RunState,
 } from './ledger.ts'
-import { fitsInto, lacksRoom, outOfRoom, sourceBytes, takeRoom, waitForRoom, type NoRoom } from './room.ts'
+import { fitsInto, lacksRoom, outOfRoom, waitForRoom, type NoRoom } from './room.ts'
 import { recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 
 /**
@@ -271,33 +272,4 @@ function finish(
     outputLabels: op.labels,
   })
   return { go: false, state: outcome, reason }
-}
-
-function addEffect(tx: ChainTx, ledger: Ledger, run: RunState, op: StepOp, fits: boolean): EffectRecord {
-  if (fits) takeRoom(ledger, run, op.sealed.length + sourceBytes(op.labelSources))
-  if (fits) tx.expects({ bytes: op.sealed.length })
-  return ledger.addEffect({
-    run_id: op.key.runId,
-    step_id: op.key.stepId,
-    item_index: op.key.itemIndex,
-    tool: op.tool.name,
-    // Nothing decided yet; every path from here gives it a state before the transaction ends.
-    state: 'retry',
-    attempt: 0,
-    failures: 0,
-    resolved_outcome: null,
-    params_hash: op.paramsHash,
-    labels: op.labels,
-    label_sources: op.labelSources,
-    decision_id: null,
-    approval_id: null,
-    output_labels: [],
-    error: null,
-    intent_at: null,
-    sent_at: null,
-    finished_at: null,
-    duration_ms: null,
-    wants_slot: false,
-    sealed: fits ? op.sealed : null,
-  })
 }
