@@ -10,10 +10,12 @@ export type Size =
   | 'small'
   /** With a body that takes long to read. */
   | 'large'
+  /** One look of an open stream at what is new. */
+  | 'look'
 
-const alone: Readonly<Record<Size, number>> = { question: 512, small: 64, large: 2 }
+const alone: Readonly<Record<Size, number>> = { question: 512, small: 64, large: 2, look: 32 }
 /** While another organization is served, too. */
-const shared: Readonly<Record<Size, number>> = { question: 64, small: 6, large: 1 }
+const shared: Readonly<Record<Size, number>> = { question: 64, small: 6, large: 1, look: 2 }
 /** An organization counts as being served for this long after its last request, milliseconds. */
 const rememberedMilliseconds = 10_000
 /** Requests of one organization and size that wait; the next one is refused. */
@@ -22,6 +24,21 @@ const mostWaiting = 1_000
 interface Lane {
   working: number
   readonly waiting: (() => void)[]
+}
+
+/** Runs `work` in a place of its own. Throws as `enter` does. */
+export async function withShare<T>(
+  shares: Shares,
+  organizationId: string,
+  size: Size,
+  work: () => Promise<T>,
+): Promise<T> {
+  const leave = await shares.enter(organizationId, size)
+  try {
+    return await work()
+  } finally {
+    leave()
+  }
 }
 
 /** One request's place in its organization's share. */

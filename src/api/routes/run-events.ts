@@ -5,6 +5,7 @@ import { streamRoute } from '../route.ts'
 import { eventText, openStream } from '../sse.ts'
 import { subscribeTo } from '../wait.ts'
 import { readRunEvents } from '../../governance/run-events.ts'
+import { withShare } from '../../governance/shares.ts'
 
 export const getRunEvents = streamRoute({
   key: 'GET /runs/{id}/events',
@@ -17,10 +18,13 @@ export const getRunEvents = streamRoute({
   responses: { 200: null },
   async stream(call, request, response) {
     const { context, params, query, services } = call
+    // Hundreds of streams of one organization that wake together do not fill the line for the database.
+    const share = <T>(work: () => Promise<T>): Promise<T> =>
+      withShare(context.shares, call.identity.charged.holderId, 'look', work)
     const stream = openStream(response, {
       pingMilliseconds: services.pingMilliseconds ?? 15_000,
       // A key that was revoked, or a person who left, hears no more.
-      stillAllowed: call.stillAllowed,
+      stillAllowed: () => share(call.stillAllowed),
       signal: call.signal,
     })
     const wakeUps = subscribeTo(context, params.id, stream.signal)
@@ -28,7 +32,7 @@ export const getRunEvents = streamRoute({
       let last = Math.max(query.after ?? 0, lastEventId(request.headers['last-event-id']))
       do {
         for (;;) {
-          const { status, eventSeq, events } = await readRunEvents(context, params.id, last)
+          const { status, eventSeq, events } = await share(() => readRunEvents(context, params.id, last))
           // All at once: each write asks whether they may still be read.
           const text = events.map((event) => eventText(event.seq, event.type, event)).join('')
           if (text !== '') await stream.write(text)
