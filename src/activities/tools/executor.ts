@@ -1,7 +1,5 @@
-import type { Transaction } from 'kysely'
-import type { Database } from '../../db/schema/index.ts'
-import type { Limits } from '../../governance/quotas/limits.ts'
 import type { Exceeded } from '../../governance/quotas/run-quota.ts'
+import type { OwnWrite } from '../../governance/runs/outcome.ts'
 import type { Json, Label } from '../../policy/types.ts'
 
 /** One decided call, as the policy interceptor hands it to a tool's body. */
@@ -49,7 +47,7 @@ export interface ToolResult {
   readonly labels?: readonly Label[]
   /** For `transactional` tools: the write itself, run inside the transaction that commits the outcome; or what
    * it would exceed, and then nothing is written. */
-  readonly commit?: (trx: Transaction<Database>, limits: Limits) => Promise<Exceeded | null>
+  readonly commit?: (write: OwnWrite) => Promise<Exceeded | null>
   /** Currency units that the call has cost; counted for the organization's month. */
   readonly cost?: number
 }

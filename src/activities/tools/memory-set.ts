@@ -1,38 +1,72 @@
-import { sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
+import type { Database } from '../../db/schema/index.ts'
+import { sha256 } from '../../governance/canonical.ts'
 import { memoryOver } from '../../governance/quotas/memory-room.ts'
-import { unionLabels } from '../../policy/types.ts'
+import { hasRole } from '../../governance/scopes.ts'
+import { unionLabels, type Label } from '../../policy/types.ts'
 import type { Executor } from './executor.ts'
 import type { ToolParams } from './params.ts'
 
 /**
- * Writes nothing itself: `commit` replaces value and labels in the transaction that also commits the outcome, so a
- * crash before it leaves neither and a repeated attempt writes once. The labels are those the call was decided on:
- * whoever reads the value gets them back. They replace those of the value before, which this one was not made of
- * (docs/decisions/0071). The last writer wins.
+ * Writes nothing itself: `commit` replaces the value in the transaction that also commits the outcome, so a crash before it
+ * leaves nothing and a repeated attempt writes once. The value gets the labels that the call was decided on. Those that the
+ * key has already stay, also those of a deleted value, unless an admin started the run (docs/decisions/0071). The last writer
+ * wins.
  */
 export const setMemory: Executor<ToolParams<'memory_set'>> = async (call, context) => {
   const { organizationId } = call
   const { key } = call.params
   const text = JSON.stringify(call.params.value)
-  const row = {
-    value: null,
-    value_sealed: await context.tools.memory.seal(organizationId, key, text),
-    labels: unionLabels(call.labels),
-    updated_at: sql<Date>`now()`,
-    updated_by: call.requester.userId,
-    deleted_at: null,
-  }
+  const sealed = await context.tools.memory.seal(organizationId, key, text)
+  const own = unionLabels(call.labels)
   return {
     output: { key },
-    commit: async (trx, limits) => {
-      const over = await memoryOver(trx, organizationId, { key, text, labels: row.labels }, limits.memory_mb)
+    commit: async ({ trx, limits, role, append }) => {
+      const before = await labelsOf(trx, organizationId, key)
+      const isAdmin = role !== null && hasRole(role, 'admin')
+      const labels = isAdmin ? own : unionLabels(before, own)
+      const over = await memoryOver(trx, organizationId, { key, text, labels }, limits.memory_mb)
       if (over !== null) return over
+      const row = {
+        value: null,
+        value_sealed: sealed,
+        labels,
+        updated_at: sql<Date>`now()`,
+        updated_by: call.requester.userId,
+        deleted_at: null,
+      }
       await trx
         .insertInto('memory')
         .values({ organization_id: organizationId, key, ...row })
         .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
         .execute()
+      if (!isSame(labels, before))
+        append({
+          eventType: 'memory.set',
+          action: 'set',
+          status: 'success',
+          metadata: { key, value_hash: sha256(text), labels, labels_before: before },
+        })
       return null
     },
   }
 }
+
+/** Also those that a deleted value has left. */
+async function labelsOf(
+  trx: Transaction<Database>,
+  organizationId: string,
+  key: string,
+): Promise<readonly Label[]> {
+  const row = await trx
+    .selectFrom('memory')
+    .select('labels')
+    .where('organization_id', '=', organizationId)
+    .where('key', '=', key)
+    .executeTakeFirst()
+  return row?.labels ?? []
+}
+
+/** Of two lists without repeats. */
+const isSame = (one: readonly Label[], other: readonly Label[]): boolean =>
+  one.length === other.length && one.every((label) => other.includes(label))

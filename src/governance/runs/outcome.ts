@@ -4,7 +4,8 @@ import type { Database } from '../../db/schema/index.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { isOutcome, type EffectState } from '../../contract/status.ts'
 import { addedLabels, type Call } from '../../policy/decide.ts'
-import { unionLabels, type Label } from '../../policy/types.ts'
+import { unionLabels, type Label, type Role } from '../../policy/types.ts'
+import type { AuditDraft } from '../audit.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import { atCommitPoint } from '../commit-points.ts'
 import {
@@ -49,6 +50,16 @@ export interface OutcomeOp {
 /** Records outcomes; commit point `effect.outcome`. Answers the state that stands afterwards. */
 export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
+/** What a tool's own write may use: the transaction that commits the outcome, under the organization's lock. */
+export interface OwnWrite {
+  readonly trx: Transaction<Database>
+  readonly limits: Limits
+  /** The present role of the person who started the run; null for who is no member any more. */
+  readonly role: Role | null
+  /** Adds an entry about the run to the audit log, in the same transaction. */
+  append(entry: Omit<AuditDraft, 'actor' | 'workflowId' | 'runId'>): void
+}
+
 /**
  * The same with a write of the tool's own in the same transaction (`transactional` tools). A superseded attempt writes
  * nothing. A write that a quota refuses writes nothing either, and the call has failed. `changed`: nothing was written or
@@ -59,20 +70,31 @@ export function recordWithWrite(
   organizationId: string,
   op: OutcomeOp,
   basis: Basis,
-  write: (trx: Transaction<Database>, limits: Limits) => Promise<Exceeded | null>,
+  write: (own: OwnWrite) => Promise<Exceeded | null>,
 ): Promise<EffectState | 'changed'> {
   return context.combiner.run(organizationId, 'effect.outcome', async (tx) => {
     const ledger = await loadLedger(tx, [op.key])
     const effect = ledger.effects.get(effectId(op.key))
     const acts = effect !== undefined && isCurrent(effect, op)
     if (acts && !isSame(tx, ledger, op.key, basis)) return 'changed'
-    const over = acts ? await write(tx.trx, tx.policy.limits) : null
+    const over = acts ? await write(ownWrite(tx, ledger, op.key)) : null
     if (over !== null)
       tx.append(exceededEntry(over, effect?.tool ?? '', runActor({ id: op.key.runId }), op.key))
     const state = applyOutcome(tx, ledger, over === null ? op : { ...op, result: refusedBy(over) })
     ledger.write(tx)
     return state
   })
+}
+
+function ownWrite(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OwnWrite {
+  const run = ledger.runs.get(runId)
+  const workflowId = run?.workflow_id ?? null
+  return {
+    trx: tx.trx,
+    limits: tx.policy.limits,
+    role: ledger.roles.get(run?.requested_by ?? '') ?? null,
+    append: (entry) => tx.append({ ...entry, actor: runActor({ id: runId }), workflowId, runId }),
+  }
 }
 
 /** The same question that `markSent` asks, under the chain lock. */

@@ -1,10 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Kysely } from 'kysely'
 import { getMemory } from '../../../src/activities/tools/memory-get.ts'
 import { setMemory } from '../../../src/activities/tools/memory-set.ts'
 import { createDatabase, createPool } from '../../../src/db/connect.ts'
 import { planLimits } from '../../../src/governance/quotas/limits.ts'
 import type { ToolCall } from '../../../src/activities/tools/executor.ts'
+import { sha256 } from '../../../src/governance/canonical.ts'
+import type { OwnWrite } from '../../../src/governance/runs/outcome.ts'
 import type { Database } from '../../../src/db/schema/index.ts'
 import type { Json } from '../../../src/policy/types.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
@@ -64,10 +66,19 @@ describe('memory_set', () => {
 
   const set = (value: Json, over: Partial<Omit<ToolCall<never>, 'params'>> = {}) =>
     setMemory(toolCall({ key: 'k', value: value as never }, over), toolContext())
-  const commit = async (...args: Parameters<typeof set>) => {
+  const entries: unknown[] = []
+  beforeEach(() => void (entries.length = 0))
+  const own = (trx: OwnWrite['trx'], role: OwnWrite['role'] = 'member'): OwnWrite => ({
+    trx,
+    role,
+    limits: planLimits.free,
+    append: (entry) => void entries.push(entry),
+  })
+  const commitAs = async (role: OwnWrite['role'], ...args: Parameters<typeof set>) => {
     const result = await set(...args)
-    await db.transaction().execute((trx) => result.commit!(trx, planLimits.free))
+    await db.transaction().execute((trx) => result.commit!(own(trx, role)))
   }
+  const commit = (...args: Parameters<typeof set>) => commitAs('member', ...args)
   const rows = (organization = 'org_1') =>
     db
       .selectFrom('memory')
@@ -83,14 +94,14 @@ describe('memory_set', () => {
     expect(result.output).toEqual({ key: 'k' })
     expect(await rows()).toEqual([])
     const rolledBack = db.transaction().execute(async (trx) => {
-      await result.commit!(trx, planLimits.free)
+      await result.commit!(own(trx))
       throw new Error('roll back')
     })
     await expect(rolledBack).rejects.toThrow('roll back')
     expect(await rows()).toEqual([])
   })
 
-  test('keeps value, labels and who wrote; the next write replaces all of them', async () => {
+  test('keeps value, labels and who wrote; the next write of an admin’s run replaces all of them', async () => {
     await commit({ a: ['ü', null, 1.5] }, { labels: ['pii', 'internal', 'pii'] })
     const [first] = await rows()
     expect(first).toMatchObject({ key: 'k', labels: ['internal', 'pii'], updated_by: 'usr_1' })
@@ -99,12 +110,51 @@ describe('memory_set', () => {
       .updateTable('memory')
       .set({ updated_at: new Date(0) })
       .execute()
-    await commit(null, { labels: [], requester: { userId: 'usr_2' } })
+    await commitAs('admin', null, { labels: [], requester: { userId: 'usr_2' } })
     const after = await rows()
     expect(after).toHaveLength(1)
     expect(textOf(after[0])).toBeNull()
     expect(after[0]).toMatchObject({ labels: [], updated_by: 'usr_2' })
     expect(after[0]!.updated_at.getTime()).toBeGreaterThan(0)
+  })
+
+  test.each(['viewer', 'member', null] as const)(
+    'a run of a %s adds labels to those of the key, and takes none away',
+    async (role) => {
+      await commitAs('owner', 'secret', { labels: ['pii'] })
+      await commitAs(role, 'nothing', { labels: [] })
+      expect((await rows())[0]?.labels).toEqual(['pii'])
+      await commitAs(role, 'more', { labels: ['confidential'] })
+      expect((await rows())[0]?.labels).toEqual(['confidential', 'pii'])
+      // As after `DELETE /memory/{key}`.
+      await db.updateTable('memory').set({ value_sealed: null, deleted_at: new Date() }).execute()
+      await commitAs(role, 'again', { labels: ['internal'] })
+      expect((await rows())[0]?.labels).toEqual(['confidential', 'internal', 'pii'])
+    },
+  )
+
+  test.each(['admin', 'owner'] as const)('a run of an %s takes labels away', async (role) => {
+    await commit('secret', { labels: ['pii'] })
+    await commitAs(role, 'clean', { labels: ['internal'] })
+    expect((await rows())[0]?.labels).toEqual(['internal'])
+  })
+
+  test('a change of labels is an audit entry with both states; a change of the value alone is none', async () => {
+    await commitAs('owner', 'x', { labels: [] })
+    entries.length = 0
+    await commit('x', { labels: ['pii'] })
+    expect(entries).toEqual([
+      {
+        eventType: 'memory.set',
+        action: 'set',
+        status: 'success',
+        metadata: { key: 'k', value_hash: sha256('"x"'), labels: ['pii'], labels_before: [] },
+      },
+    ])
+    await commit('y', { labels: [] })
+    expect(entries).toHaveLength(1)
+    await commitAs('admin', 'y', { labels: [] })
+    expect(entries[1]).toMatchObject({ metadata: { labels: [], labels_before: ['pii'] } })
   })
 
   test('each organization has its own keys; committing twice keeps one row', async () => {

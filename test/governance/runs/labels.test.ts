@@ -8,9 +8,19 @@ import type { StepVerdict } from '../../../src/governance/runs/effect.ts'
 import { labelRuleInput } from '../../../src/policy/rule.ts'
 import { callOf } from '../../../src/governance/runs/effect.ts'
 import type { Json } from '../../../src/policy/types.ts'
+import { setMemory } from '../../../src/activities/tools/memory-set.ts'
+import { deleteMemory, setMemory as keepValue } from '../../../src/governance/memory.ts'
+import { recordWithWrite } from '../../../src/governance/runs/outcome.ts'
+import { toolCall, toolContext } from '../../activities/tools/call.ts'
+import { auditOf } from '../support.ts'
 import {
+  basisOf,
   effectOf,
   eventsOf,
+  go,
+  oneStep,
+  opOf,
+  outcomeOf,
   outputOf,
   runOf,
   useEngine,
@@ -199,5 +209,46 @@ describe('parameters', () => {
     expect(verdict).toMatchObject({ go: false, state: 'failed' })
     expect(await stepOf(engine.context, runId, 'b')).toMatchObject({ error: { code }, verdict: null })
     expect(await runOf(engine.context, runId)).toMatchObject({ nodes_failed: 1, decision_seq: 1 })
+  })
+})
+
+describe('what a run keeps in the memory', () => {
+  const keep = async (by: 'member' | 'admin', labels: string[]) => {
+    const { organizationId, context } = engine
+    const op = opOf(await engine.run(oneStep, {}, by))
+    const attempt = await go(engine, op)
+    const params = { key: 'washed', value: 'harmless' }
+    const requester = { userId: engine.caller(by).userId }
+    const { commit } = await setMemory(toolCall(params, { organizationId, requester, labels }), toolContext())
+    const outcome = outcomeOf(op, attempt, 'completed')
+    const basis = await basisOf(context, op)
+    expect(await recordWithWrite(context, organizationId, outcome, basis, commit!)).toBe('completed')
+    return op.key.runId
+  }
+  const kept = async () => {
+    const rows = engine.context.db.selectFrom('memory').select('labels').where('key', '=', 'washed')
+    return (await rows.executeTakeFirst())?.labels
+  }
+
+  test('has the labels of the key too, also of a deleted one; an admin’s run takes them away, audited', async () => {
+    const { context, organizationId } = engine
+    const member = engine.caller('member')
+    await keepValue(context, member, { key: 'washed', value: 'secret', labels: ['pii'] })
+    await keep('member', [])
+    expect(await kept()).toEqual(['pii'])
+    await deleteMemory(context, member, 'washed')
+    await keep('member', ['internal'])
+    expect(await kept()).toEqual(['internal', 'pii'])
+    const runId = await keep('admin', ['internal'])
+    expect(await kept()).toEqual(['internal'])
+    const entries = await auditOf(context, organizationId, 2)
+    expect(entries).toMatchObject([
+      {
+        event_type: 'memory.set',
+        run_id: runId,
+        metadata: { key: 'washed', labels: ['internal'], labels_before: ['internal', 'pii'] },
+      },
+      { event_type: 'tool_call.completed' },
+    ])
   })
 })
