@@ -26,6 +26,8 @@ function overridesOf(texts: readonly string[]): QuotaPatch | string {
     const [, name, value] = /^(\w+)=(\d{1,15}|plan)$/.exec(text) ?? []
     if (name === undefined || value === undefined)
       return `\`${text}\` is no override: write e.g. \`memory_mb=1024\`, or \`memory_mb=plan\` for what the plan gives`
+    if (named.some(([other]) => other === name))
+      return `\`${name}\` is given more than once: name each limit once`
     named.push([name, value === 'plan' ? null : Number(value)])
   }
   const read = readAs(quotaPatch, Object.fromEntries(named))

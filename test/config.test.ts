@@ -148,23 +148,28 @@ describe('readConfig', () => {
     const proxies = (hosts: string) =>
       readConfig({ ...least, TRUSTED_PROXY_HOSTS: hosts }).http.trustedProxies
     expect(proxies('')).toEqual([])
-    expect(proxies('10.0.0.7, 10.1.0.0/16,fd00::/8,::1')).toEqual([
+    expect(proxies('10.0.0.7, 10.1.0.0/16,10.0.0.0/8,fd00::/16,::1,::ffff:10.0.0.0/104')).toEqual([
       '10.0.0.7',
       '10.1.0.0/16',
-      'fd00::/8',
+      '10.0.0.0/8',
+      'fd00::/16',
       '::1',
+      '::ffff:10.0.0.0/104',
     ])
-    for (const wrong of [
-      '*',
-      'proxy.internal',
+    for (const wrong of ['*', 'proxy.internal', '10.0.0.0/33', '10.0.0', '10.0.0.7/', '10.0.0.7 10.0.0.8'])
+      expect(() => proxies(`10.0.0.7,${wrong}`)).toThrow(/TRUSTED_PROXY_HOSTS is wrong: .* is no address/)
+    for (const wide of [
       '0.0.0.0/0',
       '::/0',
-      '10.0.0.0/33',
-      '10.0.0',
-      '10.0.0.7/',
-      '10.0.0.7 10.0.0.8',
+      '0.0.0.0/1',
+      '128.0.0.0/7',
+      '8000::/1',
+      'fd00::/15',
+      '::/16',
+      '::ffff:0:0/96',
+      '::ffff:8.0.0.0/103',
     ])
-      expect(() => proxies(`10.0.0.7,${wrong}`)).toThrow(/TRUSTED_PROXY_HOSTS is wrong: .* is no address/)
+      expect(() => proxies(`10.0.0.7,${wide}`)).toThrow(`\`${wide}\` trusts too many addresses`)
   })
 
   test('recommends naming the proxies where TLS is left to one, in staging and production', () => {

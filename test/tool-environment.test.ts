@@ -121,6 +121,7 @@ test('`npm run set-plan` moves an organization of the stack that runs there, and
       [['free', 'memory_mb=0'], 2, 'memory_mb'],
       [['free', 'memory_mb'], 2, 'is no override'],
       [['free', 'memory=1'], 2, 'memory'],
+      [['free', 'storage_mb=1', 'storage_mb=2'], 2, '`storage_mb` is given more than once'],
       [['gold'], 1, 'gold'],
       [[], 2, 'usage'],
     ] as const)

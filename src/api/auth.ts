@@ -2,6 +2,7 @@ import type { Request, Response } from 'express'
 import { betterAuth } from 'better-auth'
 import { publicBase, type Config } from '../config.ts'
 import type { Context } from '../context.ts'
+import { isDuplicate } from '../governance/database-errors.ts'
 import { recordAccountEvents } from '../governance/people/account-events.ts'
 import { authOptions, addressHeader, ownOrigins, sessionCookie } from './auth-options.ts'
 import { addressOf, schemeOf } from './client-address.ts'
@@ -35,6 +36,7 @@ const passed = [
   'sec-fetch-site',
   'user-agent',
 ]
+const answered = new Set(['GET', 'HEAD', 'POST', 'OPTIONS'])
 const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 export function createAuth(context: Context, mail: Services['mail']): Auth {
@@ -62,11 +64,13 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
       return session
     },
     async answer(request, response) {
+      if (!answered.has(request.method))
+        throw new ApiError('not_found', `nothing below \`/api/auth/\` answers \`${request.method}\``)
       const body = safe.has(request.method) ? undefined : await readJsonBody(request, bodyLimit)
       const passedOn = asWebRequest(context.config, request, body)
       const userOf = async () => (await signedIn(request))?.userId ?? null
       const { answer, cookies } = await guarded(context, request, body, userOf, () =>
-        library.handler(passedOn),
+        library.handler(passedOn).catch(raced),
       )
       // They have shown that the account's mail is theirs: no stranger's guesses hold them up.
       const reset = resets.get(passedOn)
@@ -76,6 +80,15 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
       await send(response, answer, cookies)
     },
   }
+}
+
+/** The library looks first and inserts then: of two requests at once the second finds the row of the first. */
+function raced(error: unknown): never {
+  if (!isDuplicate(error)) throw error
+  throw new ApiError(
+    'conflict',
+    'another request has done the same at this moment: look at what it did, and try again if need be',
+  )
 }
 
 /** A browser says where a request comes from, and another site cannot make it say ours. */
@@ -104,12 +117,19 @@ function asWebRequest(config: Config, request: Request, body: unknown): globalTh
   // Of the body only what was read goes on, and it is JSON whatever it was called.
   headers.delete('content-type')
   if (body !== undefined) headers.set('content-type', 'application/json')
-  const base = ownOrigin(request) ?? new URL(publicBase(config)).origin
-  return new globalThis.Request(new URL(request.originalUrl, base), {
+  return new globalThis.Request(addressAsked(config, request), {
     method: request.method,
     headers,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
+}
+
+/** Our own scheme and host with the path and query that were asked for: another host, as proxies are sent one, does not count. */
+function addressAsked(config: Config, request: Request): string {
+  const base = ownOrigin(request) ?? new URL(publicBase(config)).origin
+  const address = base + request.originalUrl.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
+  if (!URL.canParse(address)) throw new ApiError('bad_request', 'the address of the request cannot be read')
+  return address
 }
 
 const recordLater = (context: Context) => (error: Error) =>

@@ -1,5 +1,5 @@
 import type { Request } from 'express'
-import { hashOf } from '../governance/canonical.ts'
+import { hashOf, sha256 } from '../governance/canonical.ts'
 import { mostKeptLength, openKey, type Claim } from '../governance/idempotency.ts'
 import { JsonParts } from '../governance/json-parts.ts'
 import { accessOf } from './access.ts'
@@ -14,6 +14,17 @@ const isAboutCaller = (route: Route): boolean => {
   const access = accessOf(route.key)
   return !access.public && access.subject === 'nothing'
 }
+
+/**
+ * The route and what its path names. It is part of an index, whose rows have a largest size, and a client chooses how long a
+ * part of its path is: a long text goes in as its hash.
+ */
+function routeText({ key }: Route, { params }: Call): string {
+  const text = `${key} ${JSON.stringify(params)}`
+  return text.length > longestRoute ? `${key} sha256:${sha256(text)}` : text
+}
+
+const longestRoute = 200
 
 /** What is not final: the same call may well end otherwise a moment later. */
 const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
@@ -38,7 +49,7 @@ export async function answerOnce(
     // Keys begin with `key_`; all sessions of a person can do the same.
     apiKeyId: caller.keyId ?? 'session',
     // Of the route, not of the text that was sent: prefix, closing slash and percent-encoding make no other call.
-    route: `${route.key} ${JSON.stringify(call.params)}`,
+    route: routeText(route, call),
     key,
     bodyHash: hashOf(sent),
   })

@@ -27,5 +27,10 @@ export function isAborted(error: unknown): boolean {
 
 /** SQLSTATE of a unique violation on this constraint. */
 export function violates(error: unknown, constraint: string): boolean {
-  return error instanceof pg.DatabaseError && error.code === '23505' && error.constraint === constraint
+  return isDuplicate(error) && (error as pg.DatabaseError).constraint === constraint
+}
+
+/** Whether a unique constraint was violated, whichever it is. */
+export function isDuplicate(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && error.code === '23505'
 }

@@ -1,3 +1,5 @@
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { newId } from '../../src/contract/ids.ts'
 import { Browser, totp } from './browser.ts'
@@ -124,4 +126,39 @@ test('no token of a path is logged', async () => {
   }
   expect(JSON.stringify(lines)).not.toContain('SECRETTOKEN')
   expect(JSON.stringify(lines)).toContain('/api/auth/sign-in/email')
+})
+
+describe('what no browser sends', () => {
+  /** The status of one request, sent as it is written here. */
+  async function statusOf(line: string): Promise<number> {
+    const { port } = new URL(server.base)
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.write(`${line} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\n\r\n`)
+    return Number((await text(socket)).split(' ', 2)[1])
+  }
+
+  test.each([
+    ['TRACE /api/auth/get-session', 404],
+    ['PUT /api/auth/get-session', 404],
+    ['DELETE /api/auth/sign-out', 404],
+    ['GET http://a:99999/api/auth/get-session', 200],
+    ['GET http://[/api/auth/get-session', 404],
+    ['GET http://elsewhere.example/api/auth/get-session', 200],
+    ['GET /api/auth/get-session', 200],
+  ])('%s is %i', async (line, status) => {
+    expect(await statusOf(line)).toBe(status)
+  })
+})
+
+test('of two requests at once that begin a second factor none fails', async () => {
+  for (let each = 0; each < 5; each += 1) {
+    const { at } = await person()
+    await server.context.pool.query('delete from auth_rate_limits')
+    const answers = await Promise.all(
+      Array.from({ length: 2 }, () => at.auth('two-factor/enable', { password })),
+    )
+    const statuses = answers.map(({ status }) => status)
+    expect(statuses).toContain(200)
+    for (const status of statuses) expect([200, 409]).toContain(status)
+  }
 })

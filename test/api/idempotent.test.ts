@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { access, splitKey } from '../../src/api/access.ts'
 import { addKey, aDefinition } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
@@ -145,5 +147,24 @@ describe('Idempotency-Key', () => {
     expect([failed.status, failed.body.error.code]).toEqual([500, 'internal'])
     expect(failed.text).not.toContain('broken')
     expect((await post('/workflows', workflow(), headers)).status).toBe(201)
+  })
+
+  const named = Object.keys(access).filter((each) => each.startsWith('POST ') && each.includes('{'))
+  const long = randomBytes(3_000).toString('hex')
+  const pathOf = (route: string, name: string) =>
+    splitKey(route as keyof typeof access).path.replaceAll(/\{\w+\}/g, name)
+
+  test.each(named)('%s takes a name in its path as long as a request can have', async (route) => {
+    const answer = await post(pathOf(route, long), {}, fresh())
+    expect([answer.status < 500, answer.text]).toEqual([true, answer.text])
+  })
+
+  test('two long paths are two calls, and the same one again is one', async () => {
+    const headers = fresh()
+    const cancel = (name: string) => post(`/authorize/approvals/${name}/cancel`, {}, headers)
+    const replayed = async (name: string) => (await cancel(name)).headers.get('idempotent-replayed')
+    expect(await replayed(`${long}a`)).toBeNull()
+    expect(await replayed(`${long}b`)).toBeNull()
+    expect(await replayed(`${long}a`)).toBe('true')
   })
 })

@@ -22,7 +22,7 @@ let api: Server
 let port: number
 let proxies: Server[]
 beforeAll(async () => {
-  server = await startTestServer({ env: { TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/8` } })
+  server = await startTestServer({ env: { TRUSTED_PROXY_HOSTS: `${trusted}, 127.0.0.4/32, fd00::/16` } })
   const draining = new AbortController().signal
   const services = { temporal: async () => true, draining, mail: async () => {} }
   api = createServer(createApp(server.context, services))
