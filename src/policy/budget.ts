@@ -1,7 +1,7 @@
-/** Comparisons one evaluation may make; a call that needs more is denied (bounded time is part of the decision). */
+/** Comparisons, and looks at rules and labels, that one evaluation may make; a call that needs more is denied (bounded time is part of the decision). */
 export const comparisonBudget = 200_000
 
-/** Comparisons the analysis of a whole plan may make; what is left undecided then is left to the run's decisions. */
+/** The same for the analysis of a whole plan; what is left undecided then is left to the run's decisions. */
 export const planBudget = 1_000_000
 
 export class BudgetExceeded extends Error {
@@ -25,6 +25,15 @@ export class Budget {
   spend(comparisons: number): void {
     this.#left -= comparisons
     if (this.#left < 0) throw new BudgetExceeded('the call is too large to evaluate')
+  }
+  /** Whether nothing more can be paid for. */
+  get isUsedUp(): boolean {
+    return this.#left < 0
+  }
+  /** Spends as `spend` does; false where that throws. */
+  affords(comparisons: number): boolean {
+    this.#left -= comparisons
+    return this.#left >= 0
   }
   /** Long text costs as much as the many short ones it could be. */
   spendOnText(text: string | number | boolean): void {

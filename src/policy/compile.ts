@@ -1,4 +1,10 @@
-import { type CompiledCondition, type Conditions, compileCondition } from './evaluate.ts'
+import {
+  type CompiledCondition,
+  type Conditions,
+  type LabelConditions,
+  compileCondition,
+  compileLabels,
+} from './evaluate.ts'
 import { describeConditions } from './explain.ts'
 import { matchesGlob } from './glob.ts'
 import type { StoredLabelRule, StoredRule } from './rule.ts'
@@ -75,7 +81,7 @@ function compileRule(rule: StoredRule): CompiledRule {
     approvalsNeeded: rule.approvals_needed ?? 1,
     expiresAfterSeconds: rule.expires_after_seconds ?? null,
     isRestrictive,
-    labels: rule.labels,
+    labels: readLabels(rule.labels),
     params: compileConditions(rule.params, isRestrictive),
     covers: (tool, sideEffect, source) =>
       unlessBroken(
@@ -94,7 +100,7 @@ function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule {
     addLabels: rule.add_labels,
     // A label restricts what may follow, so the quantifier of restrictive rules applies.
     isRestrictive: true,
-    labels: rule.labels,
+    labels: readLabels(rule.labels),
     params: compileConditions(rule.params, true),
     covers: (tool) => unlessBroken(true, () => coversTool(tool)),
   }
@@ -109,6 +115,15 @@ function compileConditions(params: StoredRule['params'], isRestrictive: boolean)
     const compiled = params?.map((condition) => compileCondition(condition, isRestrictive)) ?? []
     const cost = (condition: CompiledCondition) => (condition.matcher === null ? 0 : 1)
     return compiled.sort((a, b) => cost(a) - cost(b))
+  } catch {
+    return null
+  }
+}
+
+/** null if they cannot be read, as for conditions on parameters. */
+function readLabels(labels: StoredRule['labels']): LabelConditions | null | undefined {
+  try {
+    return compileLabels(labels)
   } catch {
     return null
   }

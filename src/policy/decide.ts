@@ -113,7 +113,14 @@ function subjectOf(call: Call): Subject {
     call.paramLabels === undefined
       ? null
       : new Map([...call.paramLabels].map(([path, labels]) => [path, known(labels)] as const))
-  return { params: call.params, labels: known(call.labels), origins, budget: new Budget(), found: new Map() }
+  return {
+    params: call.params,
+    labels: known(call.labels),
+    origins,
+    budget: new Budget(),
+    byLabels: new Map(),
+    found: new Map(),
+  }
 }
 
 function known(labels: readonly Label[]): LabelSets {
@@ -149,7 +156,8 @@ export function explainFrozen(why: string): string {
 
 function tooLarge(matches: readonly CompiledRule[], error: unknown): Decided {
   if (!(error instanceof BudgetExceeded)) throw error
-  const explanation = 'The call has more values than the rules can compare in bounded time, so it is denied.'
+  const explanation =
+    'The call has more values or labels than the rules can compare in bounded time, so it is denied.'
   return { ...plain('deny', 'call too large to evaluate', explanation), matchedRules: matches.map(report) }
 }
 

@@ -1,8 +1,9 @@
 import { Budget, BudgetExceeded, planBudget } from './budget.ts'
 import type { Builtins } from './builtins.ts'
 import type { CompiledPolicy } from './compile.ts'
-import { type Conditions, type LabelSets, type Origins, type Subject, evaluate } from './evaluate.ts'
+import { type Conditions, type LabelSets, type Subject, evaluate, isUnconditional } from './evaluate.ts'
 import { type Case, type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
+import { known, originsOf, unite } from './plan-labels.ts'
 import { inputSource } from './templates.ts'
 import { TextRoom } from './text-room.ts'
 import type { Blocked } from './tool-access.ts'
@@ -93,8 +94,8 @@ export interface PlanAnalysis {
  * Analyses a whole plan before it runs, three-valued: parameter parts are known, unknown or known by a prefix, labels
  * flow along the graph as definite and possible sets, and every rule matches, does not, or may. Law: whatever the
  * unknown parts turn out to be, each step's verdict lies between its definite and its possible one (for calls within
- * the comparison budget). All steps share one budget; once it is used up, rules that compare values may match, so the
- * run's own decisions decide; text beyond `mostResolvedText` is unknown. `blocks` says why a tool is denied wherever its step
+ * the comparison budget). All steps share one budget; once it is used up, rules with conditions may match, so the run's
+ * own decisions decide; text beyond `mostResolvedText` is unknown. `blocks` says why a tool is denied wherever its step
  * runs. Steps are answered in the plan's order. Never throws.
  */
 export function analyzePlan(
@@ -112,13 +113,14 @@ export function analyzePlan(
   const analyses = new Map<string, StepAnalysis>()
   for (const step of inOrder(plan.steps)) {
     const sources = [...step.dependsOn, ...labelledInputsOf(step, plan.inputLabels)]
-    const labels = unite(sources.map((id) => outputs.get(id) ?? anything))
-    const origins = originsOf(sourcesOf(step, plan.inputLabels), outputs)
+    const labels = unite(sources, outputs, budget)
+    const origins = originsOf(sourcesOf(step, plan.inputLabels), outputs, budget)
     const planned: Planned = { step, plan, labels, origins, skipped, budget, room }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
-    analyses.set(step.id, analyzeStep(policy, planned, cases, blocks(step.tool, step.sideEffect)))
-    outputs.set(step.id, outputLabels(policy, planned, cases))
+    const calls = callsOf(planned, cases)
+    analyses.set(step.id, analyzeStep(policy, planned, calls, blocks(step.tool, step.sideEffect)))
+    outputs.set(step.id, outputLabels(policy, planned, calls))
   }
   const steps = plan.steps.flatMap((step) => analyses.get(step.id) ?? [])
   const denied = steps.find((step) => step.definiteVerdict === 'deny')
@@ -147,19 +149,42 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
   }
 }
 
+/** One call that a step makes, or may make, ready for the rules. */
+interface PlannedCall {
+  readonly occurs: Case['occurs']
+  readonly subject: Subject
+}
+
 function analyzeStep(
   policy: CompiledPolicy,
-  planned: Planned,
-  cases: readonly Case[],
+  { step, labels }: Planned,
+  calls: readonly PlannedCall[],
   blocked: Blocked | null,
 ): StepAnalysis {
-  const { step, labels } = planned
-  const decided = cases.map((each) => decideCase(policy, planned, each, blocked))
   let definite: Verdict = 'allow'
   let possible: Verdict = 'allow'
-  for (const [index, found] of decided.entries()) {
-    possible = stricter(possible, found.possible)
-    if (cases[index]?.occurs === yes) definite = stricter(definite, found.definite)
+  const rules: PlannedRule[] = []
+  if (policy.frozen !== null || blocked !== null) {
+    if (calls.length > 0) possible = 'deny'
+    if (calls.some((call) => call.occurs === yes)) definite = 'deny'
+  } else {
+    for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
+      if (rule.isShadow) continue
+      const outcome = outcomeOf(rule, calls)
+      // The call itself may turn out too large, which denies it.
+      if (outcome.isCut) possible = 'deny'
+      if (outcome.matches === no) continue
+      const effect = rule.verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : rule.verdict
+      possible = stricter(possible, effect)
+      if (isDefinite(outcome)) definite = stricter(definite, effect)
+      rules.push({
+        ruleId: rule.id,
+        name: rule.name,
+        verdict: rule.verdict,
+        certainty: isDefinite(outcome) ? 'definite' : 'possible',
+        because: rule.because + condition(outcome.matches, outcome.occurs),
+      })
+    }
   }
   return {
     stepId: step.id,
@@ -169,47 +194,9 @@ function analyzeStep(
     certainty: definite === possible ? 'definite' : 'possible',
     definiteVerdict: definite,
     labels: { definite: [...labels.definite].sort(), possible: [...labels.possible].sort() },
-    rules: onceEach(decided.map(({ rules }) => rules)),
+    rules,
     blocked,
   }
-}
-
-/** Each rule once, as definite as some case makes it. */
-function onceEach(lists: readonly (readonly PlannedRule[])[]): readonly PlannedRule[] {
-  if (lists.length === 1) return lists[0] ?? []
-  const reached = new Map<string, PlannedRule>()
-  for (const rule of lists.flat()) {
-    if (reached.get(rule.ruleId)?.certainty !== 'definite') reached.set(rule.ruleId, rule)
-  }
-  return [...reached.values()]
-}
-
-function decideCase(policy: CompiledPolicy, planned: Planned, each: Case, blocked: Blocked | null) {
-  const { step } = planned
-  const rules: PlannedRule[] = []
-  if (policy.frozen !== null || blocked !== null)
-    return { definite: 'deny' as const, possible: 'deny' as const, rules }
-  let definite: Verdict = 'allow'
-  let possible: Verdict = 'allow'
-  const subject = subjectOf(planned, each)
-  for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
-    if (rule.isShadow) continue
-    const matches = outcomeOf(rule, subject)
-    // The call itself may turn out too large, which denies it.
-    if (matches === null) possible = 'deny'
-    if (matches === no) continue
-    const effect = rule.verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : rule.verdict
-    possible = stricter(possible, effect)
-    if (matches === yes) definite = stricter(definite, effect)
-    rules.push({
-      ruleId: rule.id,
-      name: rule.name,
-      verdict: rule.verdict,
-      certainty: matches === yes && each.occurs === yes ? 'definite' : 'possible',
-      because: rule.because + condition(matches ?? maybe, each.occurs),
-    })
-  }
-  return { definite, possible, rules }
 }
 
 function condition(matches: Tri, occurs: Tri): string {
@@ -217,64 +204,76 @@ function condition(matches: Tri, occurs: Tri): string {
   return occurs === maybe ? ', if the step runs at all' : ''
 }
 
-function originsOf(sources: ReturnType<typeof sourcesOf>, outputs: ReadonlyMap<string, LabelSets>): Origins {
-  return new Map(
-    [...sources].map(([path, ids]) => [path, unite(ids.map((id) => outputs.get(id) ?? anything))] as const),
-  )
-}
-
-function subjectOf(planned: Planned, each: Case): Subject {
-  const { labels, origins, budget } = planned
-  return { params: each.params, labels, origins, budget, found: new Map() }
+/** A step's calls have the same labels, and differ in their parameters. */
+function callsOf({ labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
+  const byLabels: Subject['byLabels'] = new Map()
+  return cases.map(({ occurs, params }) => ({
+    occurs,
+    subject: { params, labels, origins, budget, byLabels, found: new Map() },
+  }))
 }
 
 /**
  * Labels of what a step hands on. A step that may be skipped, run for no item, or fail with `on_error: continue` may
  * hand on nothing, so none of them is definite.
  */
-function outputLabels(policy: CompiledPolicy, planned: Planned, cases: readonly Case[]): LabelSets {
-  const { step, labels } = planned
-  if (cases.length === 0) return { definite: new Set(), possible: labels.possible, isOpen: labels.isOpen }
+function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly PlannedCall[]): LabelSets {
+  const { step, labels, budget } = planned
+  if (calls.length === 0) return { definite: new Set(), possible: labels.possible, isOpen: labels.isOpen }
   const definite = new Set([...labels.definite, ...step.outputLabels])
   const possible = new Set([...labels.possible, ...step.outputLabels])
-  for (const each of cases) {
-    const subject = subjectOf(planned, each)
-    for (const rule of policy.labelRulesFor(step.tool)) {
-      const matches = outcomeOf(rule, subject) ?? maybe
-      if (matches === no) continue
-      for (const label of rule.addLabels) {
-        possible.add(label)
-        if (matches === yes && each.occurs === yes) definite.add(label)
-      }
+  let isOpen = labels.isOpen || step.bringsOwnLabels === true
+  for (const rule of policy.labelRulesFor(step.tool)) {
+    const outcome = outcomeOf(rule, calls)
+    if (outcome.matches === no) continue
+    if (!budget.affords(rule.addLabels.length)) {
+      isOpen = true
+      break
+    }
+    for (const label of rule.addLabels) {
+      possible.add(label)
+      if (isDefinite(outcome)) definite.add(label)
     }
   }
-  const isCertain = cases.some((each) => each.occurs === yes) && step.onError !== 'continue'
-  const isOpen = labels.isOpen || step.bringsOwnLabels === true
+  const isCertain = calls.some((call) => call.occurs === yes) && step.onError !== 'continue'
   return { definite: isCertain ? definite : new Set(), possible, isOpen }
 }
 
-/** Whether a rule matches; null once the budget is used up: a rule that needs no comparison is decided all the same. */
-function outcomeOf(rule: Conditions, subject: Subject): Tri | null {
+/** What a rule says of a step: that of the call which it meets most certainly. */
+interface Outcome {
+  readonly matches: Tri
+  readonly occurs: Case['occurs']
+  /** The budget did not last for all calls. */
+  readonly isCut: boolean
+}
+
+function isDefinite({ matches, occurs }: Outcome): boolean {
+  return matches === yes && occurs === yes
+}
+
+/** A rule that needs no comparison is decided once for all calls, also without budget. */
+function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outcome {
+  let best: Outcome = { matches: no, occurs: maybe, isCut: false }
+  const sameForAll = rule.params?.length === 0
+  const certain = sameForAll ? calls.find((call) => call.occurs === yes) : undefined
+  for (const { subject, occurs } of certain === undefined ? calls : [certain]) {
+    const matches = matchesWithin(rule, subject)
+    if (matches === null)
+      return isDefinite(best) ? { ...best, isCut: true } : { matches: maybe, occurs, isCut: true }
+    if (matches !== no && !isDefinite(best)) best = { matches, occurs, isCut: false }
+    if (sameForAll) break
+  }
+  return best
+}
+
+/** null once the budget is used up. Asked before the look: an error for each rule and step would cost more than the rule. */
+function matchesWithin(rule: Conditions, subject: Subject): Tri | null {
+  if (subject.budget.isUsedUp && !isUnconditional(rule)) return null
   try {
     return evaluate(rule, subject)
   } catch (error) {
     if (!(error instanceof BudgetExceeded)) throw error
     return null
-  }
-}
-
-function known(labels: readonly Label[]): LabelSets {
-  const set = new Set(labels)
-  return { definite: set, possible: set, isOpen: false }
-}
-
-const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
-
-function unite(sets: readonly LabelSets[]): LabelSets {
-  return {
-    definite: new Set(sets.flatMap((set) => [...set.definite])),
-    possible: new Set(sets.flatMap((set) => [...set.possible])),
-    isOpen: sets.some((set) => set.isOpen),
   }
 }
 

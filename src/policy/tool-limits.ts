@@ -45,6 +45,7 @@ export function compileLimits(tool: string, restrictions: Restrictions): LimitCh
       labels: noLabels,
       origins: new Map(),
       budget: new Budget(),
+      byLabels: new Map(),
       found: new Map(),
     }
     for (const { param, conditions } of outside) {

@@ -1,0 +1,36 @@
+import type { Budget } from './budget.ts'
+import type { LabelSets, Origins } from './evaluate.ts'
+import type { Label } from './types.ts'
+
+export function known(labels: readonly Label[]): LabelSets {
+  const set = new Set(labels)
+  return { definite: set, possible: set, isOpen: false }
+}
+
+/** What is said of labels when nothing is known. */
+const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
+
+/** The labels of values made of several sources. Each label that is copied is paid for; beyond the budget any are possible. */
+export function unite(
+  ids: readonly string[],
+  outputs: ReadonlyMap<string, LabelSets>,
+  budget: Budget,
+): LabelSets {
+  const sets = ids.map((id) => outputs.get(id) ?? anything)
+  const size = sets.reduce((sum, set) => sum + set.definite.size + set.possible.size, 0)
+  if (size > 0 && !budget.affords(size)) return anything
+  return {
+    definite: new Set(sets.flatMap((set) => [...set.definite])),
+    possible: new Set(sets.flatMap((set) => [...set.possible])),
+    isOpen: sets.some((set) => set.isOpen),
+  }
+}
+
+/** By a parameter's dotted path, from the sources of each. */
+export function originsOf(
+  sources: ReadonlyMap<string, readonly string[]>,
+  outputs: ReadonlyMap<string, LabelSets>,
+  budget: Budget,
+): Origins {
+  return new Map([...sources].map(([path, ids]) => [path, unite(ids, outputs, budget)] as const))
+}
