@@ -3,7 +3,8 @@ import type { Context } from '../context.ts'
 import type { EnterResult, ExpandResult, FinishInput } from '../contract/messages.ts'
 import { enterRun } from '../governance/runs/enter.ts'
 import { finishRun } from '../governance/runs/finish.ts'
-import { expandStep, finishItems } from '../governance/runs/items.ts'
+import { finishItems } from '../governance/runs/finish-items.ts'
+import { expandStep } from '../governance/runs/items.ts'
 
 /** What the interpreter asks of Postgres besides tool calls; local activities, each idempotent by its rows. */
 export interface EngineActivities {

@@ -17,7 +17,7 @@ import {
   type SealedParams,
 } from '../governance/runs/sealed-params.ts'
 import { resolve, type Scope } from '../policy/templates.ts'
-import { unionLabels, type Json, type JsonObject } from '../policy/types.ts'
+import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../policy/types.ts'
 import { holds } from '../policy/when.ts'
 import { executors } from './tools/index.ts'
 
@@ -38,6 +38,8 @@ export async function prepareCall(
   const { sealedBytes, stopped } = frame
   if (stopped === 'over' || (stopped === 'frozen' && sealedBytes === null))
     return free({ ...(await unread(context, frame, tool)), isUnread: true })
+  if (frame.labels.length > mostLabels)
+    return free({ ...(await unread(context, frame, tool)), problem: tooMany })
   const make = async (scope: Scope): Promise<StepOp> =>
     sealedBytes === null ? resolved(context, frame, tool, scope) : opened(context, frame, tool)
   try {
@@ -48,6 +50,11 @@ export async function prepareCall(
     const problem = { code: 'resource_exhausted', message: error.message }
     return free({ ...(await unread(context, frame, tool)), problem })
   }
+}
+
+const tooMany: StepError = {
+  code: 'resource_exhausted',
+  message: tooManyLabels('the inputs of the call carry'),
 }
 
 /** The parameters of a call while it is made: opened, sealed, and as its tool has them. */

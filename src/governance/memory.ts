@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { unionLabels, type Json, type Label, type Role } from '../policy/types.ts'
+import { mostLabels, tooManyLabels, unionLabels, type Json, type Label, type Role } from '../policy/types.ts'
 import { sha256 } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
 import { DomainError, notFound } from './errors.ts'
@@ -55,6 +55,10 @@ export async function setMemory(
 ): Promise<MemoryView> {
   const text = JSON.stringify(entry.value)
   const { key } = entry
+  if (entry.labels !== null && new Set(entry.labels).size > mostLabels) {
+    const message = tooManyLabels('`labels` has')
+    throw new DomainError('validation_error', message, [{ path: 'labels', message }])
+  }
   const sealed = await context.sealer.seal(memoryPlace(caller.organizationId, key), text)
   const labelsBefore = async (tx: ChainTx) => (await keptUnder(tx, key))?.labels ?? []
   return growAs(context, caller, 'org.change', {
@@ -67,7 +71,8 @@ export async function setMemory(
     async work(tx, now) {
       const before = await labelsBefore(tx)
       const labels = entry.labels === null ? before : unionLabels(entry.labels)
-      const lost = before.filter((label) => !labels.includes(label))
+      const staying = new Set(labels)
+      const lost = before.filter((label) => !staying.has(label))
       if (lost.length > 0) requireRemover((await now()).role, lost)
       const row = {
         value: null,

@@ -11,6 +11,7 @@ import { DomainError, notFound } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
+import { refuseManyLabels } from './label-room.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
 import { growAs, rulesOver } from './quotas/storage.ts'
 import { runAs } from './standing.ts'
@@ -44,6 +45,7 @@ export async function createRule(
     'created',
     body.name,
     async (tx) => {
+      await refuseManyLabels(tx, id, null, body)
       await tx.trx
         .insertInto(table)
         .values({
@@ -101,7 +103,7 @@ export async function replaceRule(
   body: AnyBody,
 ): Promise<RuleView> {
   return change(context, kind, caller, 'updated', body.name, async (tx) => {
-    await lockBody(tx, kind, id)
+    await refuseManyLabels(tx, id, await lockBody(tx, kind, id), body)
     await writeBody(tx, kind, id, body)
     return { id, body }
   })
@@ -116,11 +118,13 @@ export async function patchRule(
   patch: AnyPatch,
 ): Promise<RuleView> {
   return change(context, kind, caller, 'updated', patch.name ?? '', async (tx) => {
-    const merged = readAs<AnyBody>(ruleKinds[kind].input, applyPatch(await lockBody(tx, kind, id), patch))
+    const before = await lockBody(tx, kind, id)
+    const merged = readAs<AnyBody>(ruleKinds[kind].input, applyPatch(before, patch))
     if (!merged.ok) {
       const message = headlineWithField('the rule would not be valid', merged.issues)
       throw new DomainError('validation_error', message, merged.issues)
     }
+    await refuseManyLabels(tx, id, before, merged.value)
     await writeBody(tx, kind, id, merged.value)
     return { id, body: merged.value }
   })

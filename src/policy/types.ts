@@ -32,5 +32,24 @@ export function stricter(a: Verdict, b: Verdict): Verdict {
 
 /** Sorted union without repeats, so that label sets compare and hash the same everywhere. */
 export function unionLabels(...sets: readonly (readonly Label[])[]): Label[] {
-  return [...new Set(sets.flat())].sort()
+  const all = new Set<Label>()
+  for (const set of sets) for (const label of set) all.add(label)
+  return [...all].sort()
+}
+
+/**
+ * How many labels a call, a session, a run's inputs and a key of the memory may carry, and how many an organization's label rules may
+ * add together. Nothing is decided on more: what carries more is refused.
+ */
+export const mostLabels = 1_000
+const mostWords = mostLabels.toLocaleString('en-US')
+
+export const tooManyLabels = (what: string): string => `${what} more than ${mostWords} labels`
+
+/**
+ * One label above the limit is enough to know that a call is refused: of a longer list the rest is not kept. Whatever is made from the
+ * answer is over the limit, too.
+ */
+export function cutLabels(labels: Label[]): Label[] {
+  return labels.length > mostLabels ? labels.slice(0, mostLabels + 1) : labels
 }

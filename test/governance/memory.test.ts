@@ -24,6 +24,14 @@ describe('memory', () => {
     expect(await readMemory(context, member.organizationId, 'k')).toEqual(set)
   })
 
+  test('a key has 1,000 labels at most', async () => {
+    const { context } = running
+    const labels = Array.from({ length: 1_000 }, (_, index) => `label-${index}`)
+    expect((await setMemory(context, member, { key: 'full', value: 1, labels })).labels).toHaveLength(1_000)
+    const more = setMemory(context, member, { key: 'full', value: 1, labels: [...labels, 'more'] })
+    await expect(more).rejects.toMatchObject({ code: 'validation_error', details: [{ path: 'labels' }] })
+  })
+
   test('replaces the value, and keeps the labels', async () => {
     const { context } = running
     await setMemory(context, member, { key: 'k', value: 1, labels: ['internal', 'pii'] })

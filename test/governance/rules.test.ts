@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { ruleInput } from '../../src/policy/rule.ts'
+import { labelRuleInput, ruleInput } from '../../src/policy/rule.ts'
 import {
   createRule,
   deleteRule,
@@ -154,5 +154,44 @@ describe('rule templates', () => {
       expect(body.status).toBe('inactive')
     }
     expect(new Set(ruleTemplates.map(({ body }) => body.name)).size).toBe(ruleTemplates.length)
+  })
+})
+
+describe('labels that label rules add', () => {
+  const rule = (start: number, extra: object = {}) =>
+    labelRuleInput.parse({
+      name: `labels ${(counter += 1)}`,
+      tools: ['file_read'],
+      add_labels: Array.from({ length: 100 }, (_, index) => `label-${start + index}`),
+      ...extra,
+    })
+  const save = (start: number, extra: object = {}) =>
+    createRule(running.context, 'label_rule', admin, rule(start, extra))
+  const tooMany = { code: 'validation_error', details: [{ path: 'add_labels' }] }
+
+  test('are 1,000 together, whichever way a rule is saved', async () => {
+    const { context } = running
+    for (const { id } of (
+      await listRules(context, 'label_rule', admin.organizationId, { limit: 100, cursor: null })
+    ).data)
+      await deleteRule(context, 'label_rule', admin, id)
+    const first = await save(0)
+    for (let start = 100; start < 1_000; start += 100) await save(start)
+    await expect(save(1_000)).rejects.toMatchObject(tooMany)
+    await expect(save(950)).rejects.toThrow('would add 1050 labels together, at most 1000')
+    await save(500)
+    const idle = await save(1_000, { status: 'inactive' })
+    await expect(patchRule(context, 'label_rule', admin, idle.id, { status: 'active' })).rejects.toMatchObject(tooMany) // prettier-ignore
+    await expect(replaceRule(context, 'label_rule', admin, idle.id, rule(1_000))).rejects.toMatchObject(tooMany) // prettier-ignore
+    await replaceRule(context, 'label_rule', admin, first.id, rule(1_000))
+    await expect(patchRule(context, 'label_rule', admin, idle.id, { status: 'active' })).resolves.toMatchObject({ status: 'active' }) // prettier-ignore
+    // Saved by an earlier version.
+    await context.pool.query(
+      `update label_rules set body = jsonb_set(body, '{add_labels}', (body->'add_labels') - 0 - 0 || '["more", "and-more"]') where id = $1`,
+      [first.id],
+    )
+    await patchRule(context, 'label_rule', admin, first.id, { name: 'renamed' })
+    await expect(save(2_000)).rejects.toMatchObject(tooMany)
+    await deleteRule(context, 'label_rule', admin, first.id)
   })
 })

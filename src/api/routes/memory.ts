@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { maxMemoryValueLength, memoryKey } from '../../catalog/memory-key.ts'
 import { deleteMemory, readMemory, setMemory } from '../../governance/memory.ts'
 import { labelSlug } from '../../policy/text.ts'
+import { mostLabels } from '../../policy/types.ts'
 import type { Json } from '../../policy/types.ts'
 import { organizationQuery } from '../query.ts'
 import { noContent, ok, route } from '../route.ts'
@@ -40,7 +41,7 @@ export const putMemory = route({
     'Everybody may add labels; taking one away needs an admin. The labels of a deleted value stay with its key.',
   tag: 'Memory',
   query: organizationQuery,
-  body: z.strictObject({ value, labels: z.array(labelSlug).max(100).optional() }),
+  body: z.strictObject({ value, labels: z.array(labelSlug).max(mostLabels).optional() }),
   responses: { 200: memory },
   async handle({ context, caller, params, body }) {
     const entry = { key: keyOf(params), value: body.value as Json, labels: body.labels ?? null }

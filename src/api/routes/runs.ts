@@ -12,6 +12,7 @@ import { cancelRun } from '../../governance/runs/cancel.ts'
 import { listRuns } from '../../governance/runs/read.ts'
 import { readRunFields, type RunFields } from '../../governance/runs/run-parts.ts'
 import { labelSlug } from '../../policy/text.ts'
+import { mostLabels, tooManyLabels } from '../../policy/types.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
 import { accepted, ok, route, type Route } from '../route.ts'
@@ -21,15 +22,9 @@ import { waitForEnd } from '../wait.ts'
 
 const tag = 'Runs'
 
-/** Labels of all inputs together: each is named in every decision that the input takes part in. */
-const mostInputLabels = 1_000
-
 const inputLabels = z
   .record(z.string(), z.array(labelSlug).max(100))
-  .refine(
-    (all) => Object.values(all).flat().length <= mostInputLabels,
-    `has more than ${mostInputLabels.toLocaleString('en-US')} labels`,
-  )
+  .refine((all) => Object.values(all).flat().length <= mostLabels, tooManyLabels('has'))
   .describe('labels that inputs carry into every step that refers to them, by the name of the input')
 
 export const postExecute = route({

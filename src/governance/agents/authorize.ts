@@ -1,6 +1,6 @@
 import { newId } from '../../contract/ids.ts'
 import { addedLabels, decide, refused, type Call, type Decided } from '../../policy/decide.ts'
-import { unionLabels, type Label } from '../../policy/types.ts'
+import { mostLabels, tooManyLabels, unionLabels, type Label } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { BatchKind } from '../combiner.ts'
 import { addressNotConfirmed } from '../people/address-proof.ts'
@@ -10,7 +10,7 @@ import { useHeldCall, withdrawHeld } from './held-call.ts'
 import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
 import type { AuthorizeOp, Judged, Question } from './question.ts'
 import { storageOver } from '../quotas/storage.ts'
-import { addLabels, goOn, openSession } from './sessions.ts'
+import { addLabels, goOn, openSession, wouldHaveTooMany } from './sessions.ts'
 import { withoutRoom, type AgentDecision } from './unrecorded.ts'
 import { priorOf, sharedCall, stillStands } from './same-call.ts'
 
@@ -50,11 +50,16 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     if (shared !== null && labels.length > 0)
       addLabels(openSession(tx, ledger, { ...op.key, agent: op.agent }), labels, op.call.tool)
   }
+  const hasNoRoomFor = (labels: readonly Label[]): boolean =>
+    [session, asking].some((each) => wouldHaveTooMany(each.labels, labels))
   if (refusal === null && answered !== null && stillStands(tx, answered, op)) {
+    if (answered.verdict !== 'allow') return answerAgain(session, answered)
     // Its adapter may have said meanwhile that it reads more.
-    if (answered.verdict === 'allow')
-      carry(classifyIn(op.call, answered.labels, tx.policy.settings).outputLabels)
-    return answerAgain(session, answered)
+    const more = classifyIn(op.call, answered.labels, tx.policy.settings).outputLabels
+    if (!hasNoRoomFor(more)) {
+      carry(more)
+      return answerAgain(session, answered)
+    }
   }
 
   const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
@@ -70,13 +75,22 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     labels,
   }
   const question: Question = { op, session, earlier, sideEffect, labels }
-  const decided = refusal ?? blockedBy(tx, ledger, question) ?? decide(tx.policy.compiled, call)
+  const byRules = refusal ?? blockedBy(tx, ledger, question) ?? decide(tx.policy.compiled, call)
+  const brings =
+    byRules.verdict === 'deny' ? [] : unionLabels(outputLabels, addedLabels(tx.policy.compiled, call))
+  const isTooMany = labels.length > mostLabels || hasNoRoomFor(brings)
+  const decided = byRules.verdict !== 'deny' && isTooMany ? tooMany : byRules
   const judged = explained(judge(tx, ledger, question, decided), words)
   const answer = record(tx, ledger, question, judged)
   // When it is allowed, not when it is seen to finish: calls run side by side, and none may slip between.
-  if (judged.verdict === 'allow') carry(unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)))
+  if (judged.verdict === 'allow') carry(brings)
   return answer
 }
+
+const tooMany = refused(
+  'too many labels',
+  `${tooManyLabels('With this call the session would carry')}: start a new session.`,
+)
 
 /** Why this person or session may not ask at all, whatever the call. */
 function refusalOf(

@@ -20,7 +20,10 @@ import { roomWords } from './unrecorded.ts'
 export function useHeldCall(tx: ChainTx, ledger: AgentLedger, question: Question, decided: Decided): Judged {
   const { op, session, labels } = question
   const hold = (former?: ApprovalRecord): Judged => holdCall(tx, ledger, question, decided, former)
-  const isShown = (given: ApprovalRecord): boolean => labels.every((label) => given.labels.includes(label))
+  const isShown = (given: ApprovalRecord): boolean => {
+    const shown = new Set(given.labels)
+    return labels.every((label) => shown.has(label))
+  }
   const through = alreadyThrough(ledger, question)
   if (through !== null && isShown(through) && suffices(tx, decided, through, ledger.roles))
     return letThrough(decided, through)

@@ -1,6 +1,6 @@
 import { newId } from '../../contract/ids.ts'
 import type { Label } from '../../policy/types.ts'
-import { unionLabels } from '../../policy/types.ts'
+import { mostLabels, unionLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../chain-tx.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
 
@@ -58,15 +58,26 @@ export function goOn(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): 
   return session
 }
 
-/** Lets labels join the session, with the tool that brought them: every later call carries them. */
+/**
+ * Lets labels join the session, with the tool that brought them: every later call carries them. A session with more than
+ * `mostLabels` stays as it is: all its calls are denied.
+ */
 export function addLabels(session: SessionRecord, labels: readonly Label[], tool: string): void {
-  if (labels.length === 0) return
+  if (labels.length === 0 || session.labels.length > mostLabels) return
+  const sources = new Map(session.label_sources.map(({ label, from }) => [label, from]))
+  const added = new Set(labels)
   session.labels = unionLabels(session.labels, labels)
   session.label_sources = session.labels.map((label) => {
-    const from = session.label_sources.find((source) => source.label === label)?.from ?? []
-    const isNews = labels.includes(label) && !from.includes(tool) && from.length < mostSources
+    const from = sources.get(label) ?? []
+    const isNews = added.has(label) && !from.includes(tool) && from.length < mostSources
     return { label, from: isNews ? [...from, tool] : from }
   })
+}
+
+/** Whether a session of these labels would carry more than it may once others join. */
+export function wouldHaveTooMany(labels: readonly Label[], added: readonly Label[]): boolean {
+  if (labels.length + added.length <= mostLabels) return false
+  return unionLabels(labels, added).length > mostLabels
 }
 
 /** Enough to tell where a label came from; tools' names are free text and need not all be kept. */

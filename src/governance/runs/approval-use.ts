@@ -50,7 +50,8 @@ export function useApproval(
   const ended = endedBy(tx, ledger, run, approval, mine)
   if (ended !== null) return ended
   if (approval.params_hash !== op.paramsHash) return hold()
-  if (op.labels.some((label) => !approval.labels.includes(label))) return hold()
+  const shown = new Set(approval.labels)
+  if (op.labels.some((label) => !shown.has(label))) return hold()
   if (approval.status === 'pending')
     return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
   if (!suffices(tx, decided, approval, ledger.roles)) return hold()

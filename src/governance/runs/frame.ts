@@ -5,7 +5,7 @@ import { stepReferences, type WorkflowDefinition, type WorkflowStep } from '../.
 import { isOutcome, type EffectState, type StepStatus } from '../../contract/status.ts'
 import type { Context } from '../../context.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
-import { unionLabels, type Label } from '../../policy/types.ts'
+import { cutLabels, unionLabels, type Label } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readVersion } from './version-cache.ts'
 import { readFixedRun, type FixedRun } from './fixed-run.ts'
@@ -20,7 +20,10 @@ export interface Frame {
   readonly tool: ToolDeclaration | undefined
   /** Steps whose outputs its templates name. */
   readonly sources: readonly string[]
-  /** Labels of the call's inputs: of every step it depends on, and of every step and run input it references. */
+  /**
+   * Labels of the call's inputs: of every step it depends on, and of every step and run input it references. Cut (`cutLabels`): with
+   * more than `mostLabels` the call fails.
+   */
   readonly labels: Label[]
   readonly labelSources: LabelSource[]
   readonly labelsOf: (stepId: string) => readonly Label[]
@@ -58,7 +61,7 @@ export async function readFrame(context: Context, key: EffectKey): Promise<Frame
     step,
     tool: getTool(step.tool),
     sources,
-    labels: unionLabels(...labels.values()),
+    labels: cutLabels(unionLabels(...labels.values())),
     labelSources: sourcesOf(labels),
     labelsOf: (id) => labels.get(id) ?? [],
     sealedBytes: now.sealed_bytes,
@@ -112,14 +115,18 @@ function labelsOf(
 
 /** By source: the labels of every input that the step refers to, which a referred run's step may have brought. */
 function labelsOfInputs(run: FixedRun, step: WorkflowStep): Map<string, Label[]> {
-  const labels = new Map<string, Label[]>()
+  const labels = new Map<string, Set<Label>>()
   const names = stepReferences(step).flatMap(({ reference }) =>
     reference.kind === 'input' ? [reference.name] : [],
   )
   for (const { label, from } of [...new Set(names)].flatMap((name) => run.inputLabels.get(name) ?? [])) {
-    for (const source of from) labels.set(source, unionLabels(labels.get(source) ?? [], [label]))
+    for (const source of from) {
+      const own = labels.get(source)
+      if (own === undefined) labels.set(source, new Set([label]))
+      else own.add(label)
+    }
   }
-  return labels
+  return new Map([...labels].map(([source, own]) => [source, [...own].sort()]))
 }
 
 /** By the frozen version, whatever the workflow says: a step that ends badly lets nothing after it run. */
@@ -135,11 +142,10 @@ function stopsTheRun(
 }
 
 function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[] {
-  const all = unionLabels(...labels.values())
-  return all.map((label) => ({
-    label,
-    from: [...labels].filter(([, own]) => own.includes(label)).map(([stepId]) => stepId),
-  }))
+  const all = cutLabels(unionLabels(...labels.values()))
+  const from = new Map<Label, string[]>(all.map((label) => [label, []]))
+  for (const [source, own] of labels) for (const label of new Set(own)) from.get(label)?.push(source)
+  return all.map((label) => ({ label, from: from.get(label) ?? [] }))
 }
 
 function referenced(step: WorkflowStep): string[] {

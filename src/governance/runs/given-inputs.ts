@@ -6,7 +6,14 @@ import type { InputLabels } from '../../db/schema/runs.ts'
 import { headline } from '../../policy/issues.ts'
 import { parseText } from '../../policy/template-syntax.ts'
 import { TemplateError, descend, inputSource } from '../../policy/templates.ts'
-import { unionLabels, type Json, type JsonObject, type Label } from '../../policy/types.ts'
+import {
+  mostLabels,
+  tooManyLabels,
+  unionLabels,
+  type Json,
+  type JsonObject,
+  type Label,
+} from '../../policy/types.ts'
 import { DomainError } from '../errors.ts'
 import type { Caller } from '../identity.ts'
 import { covers } from '../scopes.ts'
@@ -72,11 +79,13 @@ export async function givenInputs(
   const checked = checkInputs(definition, { ...request.inputs, ...Object.fromEntries(values) })
   if (!('inputs' in checked)) refuse(checked)
   const { inputs } = checked as { inputs: JsonObject }
+  const labels = labelsOf(inputLabels, referred)
+  refuse(moreThanCarried(labels))
   const asGiven = references.map(({ name }) => [name, request.inputs[name] ?? null] as const)
   return {
     inputs,
     given: { ...inputs, ...Object.fromEntries(asGiven) },
-    labels: labelsOf(inputLabels, referred),
+    labels,
     refersToRuns: references.length > 0,
   }
 }
@@ -223,11 +232,18 @@ function labelsOf(
   const labelled = [...names].map((name) => {
     const reference = referred.get(name)
     const labels = unionLabels(declared[name] ?? [], reference?.labels ?? [])
+    const referredLabels = new Set(reference?.labels)
     const sources = labels.map((label) => ({
       label,
-      from: [inputSource(name), ...(reference?.labels.includes(label) === true ? [reference.from] : [])],
+      from: [inputSource(name), ...(referredLabels.has(label) && reference ? [reference.from] : [])],
     }))
     return [name, sources] as const
   })
   return Object.fromEntries(labelled.filter(([, sources]) => sources.length > 0))
+}
+
+/** All inputs of a run together carry no more labels than a call may. */
+function moreThanCarried(labels: InputLabels): Issue[] {
+  const all = new Set(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
+  return all.size > mostLabels ? [{ path: 'inputs', message: tooManyLabels('the inputs carry') }] : []
 }

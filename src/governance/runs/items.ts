@@ -1,8 +1,8 @@
 import type { Context } from '../../context.ts'
-import { badOutcomeOf, isBadOutcome, isOutcome, runEnded, type Outcome } from '../../contract/status.ts'
+import { runEnded } from '../../contract/status.ts'
 import type { ExpandResult } from '../../contract/messages.ts'
 import { resolve, type Scope } from '../../policy/templates.ts'
-import { unionLabels, type Json } from '../../policy/types.ts'
+import { mostLabels, tooManyLabels, type Json } from '../../policy/types.ts'
 import { explainFrozen } from '../../policy/decide.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import { DomainError } from '../errors.ts'
@@ -116,6 +116,8 @@ async function countItems(context: Context, frame: Frame, signal: AbortSignal): 
       return none('template_unresolved', problem)
     }
   }
+  if (frame.labels.length > mostLabels)
+    return none('resource_exhausted', new Error(tooManyLabels('the inputs of the step carry')))
   try {
     const { value, permit } = await load(context, what, signal, count)
     permit.release()
@@ -126,60 +128,7 @@ async function countItems(context: Context, frame: Frame, signal: AbortSignal): 
   }
 }
 
-/** Ends a `for_each` step whose items have ended: its labels are theirs together (commit point `step.finish`). */
-export async function finishItems(context: Context, runId: string, stepId: string): Promise<void> {
-  const run = await context.db
-    .selectFrom('runs')
-    .select(['organization_id', 'workflow_id'])
-    .where('id', '=', runId)
-    .executeTakeFirstOrThrow()
-  const frame = await readFrame(context, { runId, stepId, itemIndex: -1 })
-  await context.combiner.run(run.organization_id, 'step.finish', async (tx) => {
-    const step = await readStep({ db: tx.trx }, runId, stepId)
-    if (step.finished_at !== null) return
-    const items = await tx.trx
-      .selectFrom('effects')
-      .select(['state', 'output_labels', 'error'])
-      .where('run_id', '=', runId)
-      .where('step_id', '=', stepId)
-      .orderBy('item_index')
-      .execute()
-    const states = items.map((item) => item.state).filter(isOutcome)
-    const status = stepOutcome(states, step.item_count ?? 0, frame.step.on_error === 'continue')
-    const error = items.find((item) => item.state === status)?.error ?? null
-    await tx.trx
-      .updateTable('run_steps')
-      .set({
-        status,
-        finished_at: tx.now,
-        labels: unionLabels(frame.labels, ...items.map((item) => item.output_labels)),
-        error: error === null ? null : JSON.stringify(error),
-      })
-      .where('run_id', '=', runId)
-      .where('step_id', '=', stepId)
-      .execute()
-    tx.event(runId, `step.${status}`, { step_id: stepId, tool: step.tool, items: items.length })
-    tx.append({
-      eventType: `step.${status}`,
-      action: step.tool,
-      status,
-      actor: runActor({ id: runId }),
-      workflowId: run.workflow_id,
-      runId,
-      metadata: { step_id: stepId, items: items.length },
-    })
-  })
-}
-
-/** The step's word for its items: of bad ones badOutcomeOf's, `skipped` when all were, else `completed`. */
-function stepOutcome(states: readonly Outcome[], count: number, continueOnError: boolean): Outcome {
-  const bad = badOutcomeOf(states.filter(isBadOutcome), continueOnError)
-  if (bad !== null) return bad
-  if (states.length < count) return 'cancelled'
-  return count > 0 && states.every((state) => state === 'skipped') ? 'skipped' : 'completed'
-}
-
-async function readStep(context: Pick<Context, 'db'>, runId: string, stepId: string) {
+export async function readStep(context: Pick<Context, 'db'>, runId: string, stepId: string) {
   return context.db
     .selectFrom('run_steps')
     .select(['item_count', 'status', 'finished_at', 'tool'])

@@ -237,6 +237,17 @@ describe('labels of inputs', () => {
     expect((await done(runId, 'm', null)).verdict).toMatchObject({ go: false, state: 'denied' })
   })
 
+  test('are 1,000 of all inputs together at most, those of outputs included', async () => {
+    const definition = { ...text, steps: [set('s', 1)] }
+    const labels = Array.from({ length: 1_000 }, (_, index) => `label-${index}`)
+    const more = accept(definition, { x: fromRun(), y: 'b' }, { inputLabels: { y: labels } })
+    await expect(more).rejects.toMatchObject({
+      code: 'validation_error',
+      details: [{ path: 'inputs', message: 'the inputs carry more than 1,000 labels' }],
+    })
+    await accept(definition, { x: fromRun(), y: 'b' }, { inputLabels: { y: labels.slice(1) } })
+  })
+
   test('of an input that the workflow does not have are refused', async () => {
     const inputLabels = { z: ['pii'] }
     await expect(

@@ -2,7 +2,8 @@ import { beforeAll, describe, expect, test } from '@jest/globals'
 import { prepareCall } from '../../../src/activities/prepare.ts'
 import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
 import { createRule } from '../../../src/governance/rules.ts'
-import { finishItems, expandStep } from '../../../src/governance/runs/items.ts'
+import { finishItems } from '../../../src/governance/runs/finish-items.ts'
+import { expandStep } from '../../../src/governance/runs/items.ts'
 import { readFrame } from '../../../src/governance/runs/frame.ts'
 import type { StepVerdict } from '../../../src/governance/runs/effect.ts'
 import { labelRuleInput } from '../../../src/policy/rule.ts'
@@ -179,6 +180,100 @@ describe('labels', () => {
     expect(after.params).toEqual({ key: 'k', value: [{ text: 'a' }, { text: 'b' }] })
     const events = await eventsOf(engine.context, runId)
     expect(events.filter((type) => type === 'step.completed')).toHaveLength(5)
+  })
+})
+
+/** `count` different labels, sorted. */
+const manyLabels = (count: number, start = 0): string[] =>
+  Array.from({ length: count }, (_, index) => `l${String(start + index).padStart(6, '0')}`)
+const setItemLabels = (runId: string, item: number, labels: string[]) =>
+  engine.context.db
+    .updateTable('effects')
+    .set({ output_labels: labels })
+    .where('run_id', '=', runId)
+    .where('item_index', '=', item)
+    .execute()
+
+describe('more labels than a call may carry', () => {
+  const definition = {
+    steps: [
+      read('list', 'l'),
+      read('each', '{{item}}', { for_each: '{{list.output.paths}}' }),
+      set('after', '{{each.output}}'),
+    ],
+  }
+  async function twoItems(labels: readonly [string[], string[]]): Promise<string> {
+    const runId = await engine.run(definition)
+    await done(runId, 'list', { paths: ['a.md', 'b.md'] })
+    await expandStep(engine.context, runId, 'each')
+    for (const item of [0, 1]) {
+      await done(runId, 'each', { text: 'a' }, item)
+      await setItemLabels(runId, item, labels[item as 0 | 1])
+    }
+    await finishItems(engine.context, runId, 'each')
+    return runId
+  }
+
+  test('a step of items keeps exactly as many as fit, and the next call goes on', async () => {
+    const runId = await twoItems([manyLabels(999), [...manyLabels(5), 'internal']])
+    expect((await stepOf(engine.context, runId, 'each')).labels).toEqual(['internal', ...manyLabels(999)])
+    const { op, verdict } = await call(runId, 'after')
+    expect(op.labels).toHaveLength(1_000)
+    expect(verdict).toMatchObject({ go: true })
+  })
+
+  test('of a step of items are cut one above the limit, and the call that uses it fails', async () => {
+    const runId = await twoItems([manyLabels(9_000), manyLabels(9_000, 5_000)])
+    const step = await stepOf(engine.context, runId, 'each')
+    expect(step.status).toBe('completed')
+    expect(step.labels).toHaveLength(1_001)
+    const { op, verdict } = await call(runId, 'after')
+    expect(verdict).toMatchObject({ go: false, state: 'failed' })
+    const effect = await effectOf(engine.context, op)
+    expect(effect?.error).toEqual({
+      code: 'resource_exhausted',
+      message: 'the inputs of the call carry more than 1,000 labels',
+    })
+    expect((await stepOf(engine.context, runId, 'after')).labels).toHaveLength(1_001)
+  })
+
+  test('a list that carries them has no items', async () => {
+    const runId = await engine.run(definition)
+    await done(runId, 'list', { paths: ['a.md'] })
+    await engine.context.db.updateTable('run_steps').set({ labels: manyLabels(5_000) }).where('run_id', '=', runId).where('step_id', '=', 'list').execute() // prettier-ignore
+    expect(await expandStep(engine.context, runId, 'each')).toEqual({ ended: 'failed' })
+    const step = await stepOf(engine.context, runId, 'each')
+    expect(step.error).toMatchObject({ code: 'resource_exhausted' })
+    expect(step.labels).toHaveLength(1_001)
+  })
+})
+
+describe('a step of items ends', () => {
+  test.each([
+    ['stop', ['completed', 'failed', 'denied'], 'failed', 'error 1'],
+    ['stop', ['cancelled', 'denied', 'failed'], 'denied', 'error 1'],
+    ['continue', ['failed', 'cancelled', 'completed'], 'cancelled', 'error 1'],
+    ['continue', ['completed', 'completed', 'rejected'], 'rejected', 'error 2'],
+    ['stop', ['skipped', 'skipped', 'skipped'], 'skipped', 'error 0'],
+    ['stop', ['skipped', 'completed', 'skipped'], 'completed', 'error 1'],
+    ['stop', ['completed', 'completed'], 'cancelled', null],
+  ])('with `%s` and items %j as %s', async (on_error, states, status, message) => {
+    const runId = await engine.run({
+      steps: [read('list', 'l'), read('each', '{{item}}', { for_each: '{{list.output.paths}}', ...(on_error === 'continue' ? { on_error } : {}) })], // prettier-ignore
+    })
+    await done(runId, 'list', { paths: ['a', 'b', 'c'] })
+    await expandStep(engine.context, runId, 'each')
+    for (const [item, state] of states.entries()) {
+      await done(runId, 'each', { text: 'a' }, item)
+      await engine.context.pool.query(
+        'update effects set state = $1, error = $2 where run_id = $3 and item_index = $4',
+        [state, JSON.stringify({ code: 'e', message: `error ${item}` }), runId, item],
+      )
+    }
+    await finishItems(engine.context, runId, 'each')
+    const step = await stepOf(engine.context, runId, 'each')
+    expect(step.status).toBe(status)
+    expect(step.error?.message ?? null).toBe(message)
   })
 })
 
