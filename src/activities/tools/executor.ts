@@ -1,3 +1,4 @@
+import type { StepError } from '../../db/schema/runs.ts'
 import type { Exceeded } from '../../governance/quotas/run-quota.ts'
 import type { OwnWrite } from '../../governance/runs/outcome.ts'
 import type { Json, Label } from '../../policy/types.ts'
@@ -47,7 +48,7 @@ export interface ToolResult {
   readonly labels?: readonly Label[]
   /** For `transactional` tools: the write itself, run inside the transaction that commits the outcome; or what
    * it would exceed, and then nothing is written. */
-  readonly commit?: (write: OwnWrite) => Promise<Exceeded | null>
+  readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | null>
   /** Currency units that the call has cost; counted for the organization's month. */
   readonly cost?: number
 }

@@ -3,7 +3,7 @@ import type { Database } from '../../db/schema/index.ts'
 import { sha256 } from '../../governance/canonical.ts'
 import { memoryOver } from '../../governance/quotas/memory-room.ts'
 import { hasRole } from '../../governance/scopes.ts'
-import { unionLabels, type Label } from '../../policy/types.ts'
+import { mostLabels, tooManyLabels, unionLabels, type Label } from '../../policy/types.ts'
 import type { Executor } from './executor.ts'
 import type { ToolParams } from './params.ts'
 
@@ -25,6 +25,7 @@ export const setMemory: Executor<ToolParams<'memory_set'>> = async (call, contex
       const before = await labelsOf(trx, organizationId, key)
       const isAdmin = role !== null && hasRole(role, 'admin')
       const labels = isAdmin ? own : unionLabels(before, own)
+      if (labels.length > Math.max(mostLabels, before.length)) return tooMany
       const over = await memoryOver(trx, organizationId, { key, text, labels }, limits.memory_mb)
       if (over !== null) return over
       const row = {
@@ -52,6 +53,8 @@ export const setMemory: Executor<ToolParams<'memory_set'>> = async (call, contex
   }
 }
 
+const tooMany = { code: 'resource_exhausted', message: tooManyLabels('the key would have') }
+
 /** Also those that a deleted value has left. */
 async function labelsOf(
   trx: Transaction<Database>,
@@ -69,4 +72,4 @@ async function labelsOf(
 
 /** Of two lists without repeats. */
 const isSame = (one: readonly Label[], other: readonly Label[]): boolean =>
-  one.length === other.length && one.every((label) => other.includes(label))
+  one.length === other.length && unionLabels(one, other).length === one.length

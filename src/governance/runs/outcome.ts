@@ -62,7 +62,7 @@ export interface OwnWrite {
 
 /**
  * The same with a write of the tool's own in the same transaction (`transactional` tools). A superseded attempt writes
- * nothing. A write that a quota refuses writes nothing either, and the call has failed. `changed`: nothing was written or
+ * nothing. A write that a quota or an error of its own refuses writes nothing either, and the call has failed. `changed`: nothing was written or
  * recorded, and the call must be decided again first; see MayAct.
  */
 export function recordWithWrite(
@@ -70,7 +70,7 @@ export function recordWithWrite(
   organizationId: string,
   op: OutcomeOp,
   basis: Basis,
-  write: (own: OwnWrite) => Promise<Exceeded | null>,
+  write: (own: OwnWrite) => Promise<Exceeded | StepError | null>,
 ): Promise<EffectState | 'changed'> {
   return context.combiner.run(organizationId, 'effect.outcome', async (tx) => {
     const ledger = await loadLedger(tx, [op.key])
@@ -78,7 +78,7 @@ export function recordWithWrite(
     const acts = effect !== undefined && isCurrent(effect, op)
     if (acts && !isSame(tx, ledger, op.key, basis)) return 'changed'
     const over = acts ? await write(ownWrite(tx, ledger, op.key)) : null
-    if (over !== null)
+    if (over !== null && 'limit' in over)
       tx.append(exceededEntry(over, effect?.tool ?? '', runActor({ id: op.key.runId }), op.key))
     const state = applyOutcome(tx, ledger, over === null ? op : { ...op, result: refusedBy(over) })
     ledger.write(tx)
@@ -104,8 +104,8 @@ function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis)
   return frozen === null && version === basis.policyVersion && role === basis.role
 }
 
-function refusedBy(over: Exceeded): OutcomeOp['result'] {
-  const { code, message } = quotaExceeded(over)
+function refusedBy(over: Exceeded | StepError): OutcomeOp['result'] {
+  const { code, message } = 'limit' in over ? quotaExceeded(over) : over
   return { state: 'failed', error: { code, message } }
 }
 

@@ -101,6 +101,24 @@ describe('memory_set', () => {
     expect(await rows()).toEqual([])
   })
 
+  test('gives no key more than 1,000 labels, and keeps the value before then', async () => {
+    const labels = Array.from({ length: 1_000 }, (_, index) => `l${index}`)
+    const write = async (value: Json, more: string[]) => {
+      const result = await set(value, { labels: more, organizationId: 'org_2' })
+      return db.transaction().execute((trx) => result.commit!(own(trx)))
+    }
+    expect(await write('first', labels)).toBeNull()
+    expect(await write('second', ['more'])).toEqual({
+      code: 'resource_exhausted',
+      message: 'the key would have more than 1,000 labels',
+    })
+    const [row] = await rows('org_2')
+    expect(textOf(row)).toBe('first')
+    expect(row?.labels).toHaveLength(1_000)
+    expect(await write('third', ['l1'])).toBeNull()
+    await db.deleteFrom('memory').where('organization_id', '=', 'org_2').execute()
+  })
+
   test('keeps value, labels and who wrote; the next write of an admin’s run replaces all of them', async () => {
     await commit({ a: ['ü', null, 1.5] }, { labels: ['pii', 'internal', 'pii'] })
     const [first] = await rows()
