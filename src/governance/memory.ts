@@ -4,7 +4,7 @@ import { sha256 } from './canonical.ts'
 import type { ChainTx } from './chain-tx.ts'
 import { DomainError, notFound } from './errors.ts'
 import { actorOf, type Caller } from './identity.ts'
-import { memoryOver } from './quotas/memory-room.ts'
+import { memoryGrowth, memoryOver } from './quotas/memory-room.ts'
 import { growAs } from './quotas/storage.ts'
 import { hasRole } from './scopes.ts'
 import { memoryPlace } from './sealing/places.ts'
@@ -61,13 +61,12 @@ export async function setMemory(
   }
   const sealed = await context.sealer.seal(memoryPlace(caller.organizationId, key), text)
   const labelsBefore = async (tx: ChainTx) => (await keptUnder(tx, key))?.labels ?? []
+  const asKept = async (tx: ChainTx) => ({ key, text, labels: entry.labels ?? (await labelsBefore(tx)) })
   return growAs(context, caller, 'org.change', {
     action: 'set',
-    bytes: text.length,
-    async room(tx) {
-      const labels = entry.labels ?? (await labelsBefore(tx))
-      return memoryOver(tx.trx, caller.organizationId, { key, text, labels }, tx.policy.limits.memory_mb)
-    },
+    bytes: async (tx) => memoryGrowth(tx.trx, caller.organizationId, await asKept(tx)),
+    room: async (tx) =>
+      memoryOver(tx.trx, caller.organizationId, await asKept(tx), tx.policy.limits.memory_mb),
     async work(tx, now) {
       const before = await labelsBefore(tx)
       const labels = entry.labels === null ? before : unionLabels(entry.labels)

@@ -13,7 +13,7 @@ import { actorOf, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { refuseManyLabels } from './label-room.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
-import { growAs, rulesOver } from './quotas/storage.ts'
+import { growAs, rulesOver, type Growth } from './quotas/storage.ts'
 import { runAs } from './standing.ts'
 
 /** A rule or label rule as answered: its body and what the service adds. */
@@ -60,6 +60,7 @@ export async function createRule(
         .execute()
       return { id, body }
     },
+    { room: rulesOver },
     once,
   )
 }
@@ -102,11 +103,7 @@ export async function replaceRule(
   id: string,
   body: AnyBody,
 ): Promise<RuleView> {
-  return change(context, kind, caller, 'updated', body.name, async (tx) => {
-    await refuseManyLabels(tx, id, await lockBody(tx, kind, id), body)
-    await writeBody(tx, kind, id, body)
-    return { id, body }
-  })
+  return update(context, kind, caller, id, body.name, () => body)
 }
 
 /** Changes single fields; null takes an optional one away. `validation_error` when no valid rule would remain. */
@@ -117,18 +114,38 @@ export async function patchRule(
   id: string,
   patch: AnyPatch,
 ): Promise<RuleView> {
-  return change(context, kind, caller, 'updated', patch.name ?? '', async (tx) => {
-    const before = await lockBody(tx, kind, id)
+  return update(context, kind, caller, id, patch.name ?? '', (before) => {
     const merged = readAs<AnyBody>(ruleKinds[kind].input, applyPatch(before, patch))
-    if (!merged.ok) {
-      const message = headlineWithField('the rule would not be valid', merged.issues)
-      throw new DomainError('validation_error', message, merged.issues)
-    }
-    await refuseManyLabels(tx, id, before, merged.value)
-    await writeBody(tx, kind, id, merged.value)
-    return { id, body: merged.value }
+    if (merged.ok) return merged.value
+    const message = headlineWithField('the rule would not be valid', merged.issues)
+    throw new DomainError('validation_error', message, merged.issues)
   })
 }
+
+/** A body that is no larger than the one before has room over `storage_mb` too. */
+function update(
+  context: Context,
+  kind: RuleKindName,
+  caller: Caller,
+  id: string,
+  name: string,
+  bodyAfter: (before: AnyBody) => AnyBody,
+): Promise<RuleView> {
+  const work = async (tx: ChainTx) => {
+    const before = await lockBody(tx, kind, id)
+    const body = bodyAfter(before)
+    await refuseManyLabels(tx, id, before, body)
+    await writeBody(tx, kind, id, body)
+    return { id, body }
+  }
+  const bytes = async (tx: ChainTx) => {
+    const before = await lockBody(tx, kind, id)
+    return sizeOf(bodyAfter(before)) - sizeOf(before)
+  }
+  return change(context, kind, caller, 'updated', name, work, { bytes })
+}
+
+const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify(body))
 
 export async function deleteRule(
   context: Context,
@@ -153,13 +170,14 @@ async function change(
   verb: 'created' | 'updated',
   name: string,
   work: (tx: ChainTx) => Promise<{ id: string; body: AnyBody }>,
+  limits: Pick<Growth<RuleView>, 'bytes' | 'room'>,
   once: Once | null = null,
 ): Promise<RuleView> {
   const { table, noun, word, nameConstraint } = ruleKinds[kind]
   try {
     return await growAs(context, caller, 'org.change', {
       action: verb.slice(0, -1),
-      ...(verb === 'created' ? { room: rulesOver } : {}),
+      ...limits,
       async work(tx) {
         const { id, body } = await work(tx)
         tx.policyChanged()

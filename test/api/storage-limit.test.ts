@@ -34,6 +34,7 @@ describe('over `storage_mb` every route', () => {
     place = await addPlace(server, id, owner)
   })
 
+  // Rules and memory values are replaced by others of the same size here: only larger ones are refused, see below.
   const growing: readonly GuardedKey[] = [
     'POST /organizations/{id}/invitations',
     'POST /api-keys',
@@ -44,13 +45,8 @@ describe('over `storage_mb` every route', () => {
     'POST /workflow-registry/{id}/use',
     'POST /workflows/{id}/execute',
     'POST /organizations/{id}/rules',
-    'PUT /organizations/{id}/rules/{rule}',
-    'PATCH /organizations/{id}/rules/{rule}',
     'POST /organizations/{id}/label-rules',
-    'PUT /organizations/{id}/label-rules/{rule}',
-    'PATCH /organizations/{id}/label-rules/{rule}',
     'POST /organizations/{id}/tool-policies',
-    'PUT /memory/{key}',
     // Of a session that is not known yet; an agent's question is a denial.
     'POST /authorize/observe',
   ]
@@ -141,6 +137,46 @@ describe('an organization with little room', () => {
     expect(audit.body.events[0].metadata).toMatchObject({ limit: 'storage_mb', value: 1 })
     await limit({ storage_mb: 10 })
     expect((await agent.ask('Read', { file_path: 'b' })).decision).toBe('allow')
+  })
+
+  test('over `storage_mb` a memory value and a rule can be made smaller and not larger', async () => {
+    await start()
+    const send = (method: string, path: string, body: unknown) =>
+      server.call(world.owner.key, method, path, body)
+    const named = `organization_id=${world.organizationId}`
+    const memory = (value: string, labels?: string[]) => send('PUT', `/memory/k?${named}`, { value, labels })
+    const base = `/organizations/${world.organizationId}`
+    const rule = { name: 'long', verdict: 'deny', tools: ['Bash', 'Read'] }
+    const label = { name: 'long', tools: ['Bash', 'Read'], add_labels: ['pii'] }
+    expect((await memory('x'.repeat(1_000), ['pii'])).status).toBe(200)
+    const paths = []
+    for (const [kind, body] of [
+      ['rules', rule],
+      ['label-rules', label],
+    ] as const)
+      paths.push([`${base}/${kind}/${(await send('POST', `${base}/${kind}`, body)).body.id}`, body] as const)
+    await keeps(world.organizationId, 2e12)
+    try {
+      expect((await memory('x'.repeat(1_001))).status).toBe(429)
+      expect((await memory('x'.repeat(1_000), ['internal', 'pii'])).status).toBe(429)
+      expect((await memory('y'.repeat(1_000))).status).toBe(200)
+      expect((await memory('x'.repeat(980), ['internal', 'pii'])).status).toBe(200)
+      expect((await memory('x')).status).toBe(200)
+      for (const [path, body] of paths) {
+        const statuses = []
+        for (const [method, change] of [
+          ['PATCH', { tools: ['Bash', 'Read', 'Write'] }],
+          ['PUT', { ...body, name: 'longer' }],
+          ['PATCH', { name: 'gnol' }],
+          ['PUT', { ...body, tools: ['Bash'] }],
+          ['PATCH', { name: 'l' }],
+        ] as const)
+          statuses.push((await send(method, path, change)).status)
+        expect([path, statuses]).toEqual([path, [429, 429, 200, 200, 200]])
+      }
+    } finally {
+      await keeps(world.organizationId, -2e12)
+    }
   })
 
   test('denies a call over `pending_approvals`, exactly, and holds one more once one is decided on', async () => {

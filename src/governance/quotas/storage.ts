@@ -17,6 +17,10 @@ export function storageOver(tx: ChainTx, more = 0): Exceeded | null {
   return tx.storedBytes + more <= value * 1024 ** 2 ? null : { limit: 'storage_mb', value, retryAfter }
 }
 
+/** The same for what takes the place of something else, and is larger by `more` bytes. */
+const storageOverBy = (tx: ChainTx, more: number): Exceeded | null =>
+  more <= 0 ? null : storageOver(tx, more)
+
 /** Whether one more pending approval would take the organization over `pending_approvals`; null if there is room. */
 export function approvalsOver(tx: ChainTx): Exceeded | null {
   const value = tx.policy.limits.pending_approvals
@@ -35,8 +39,11 @@ export async function rulesOver(tx: ChainTx): Promise<Exceeded | null> {
 export interface Growth<R> {
   /** Of the audit entry that stays of a refusal, e.g. `create`. */
   readonly action: string
-  /** Characters that it is about to keep. */
-  readonly bytes?: number
+  /**
+   * Characters that it is about to keep. Of what takes the place of something else: how many more than that; 0 or fewer have
+   * room over the limit too.
+   */
+  readonly bytes?: number | ((tx: ChainTx) => Promise<number>)
   /** Further limits of what is done. */
   readonly room?: (tx: ChainTx) => Promise<Exceeded | null>
   readonly work: (tx: ChainTx, now: () => Promise<PresentCaller>) => Promise<R>
@@ -53,7 +60,8 @@ export async function growAs<R>(
   { action, bytes = 0, room, work }: Growth<R>,
 ): Promise<R> {
   const ended = await runAs(context, caller, point, async (tx, now) => {
-    const over = storageOver(tx, bytes) ?? (await room?.(tx)) ?? null
+    const grown = typeof bytes === 'number' ? storageOver(tx, bytes) : storageOverBy(tx, await bytes(tx))
+    const over = grown ?? (await room?.(tx)) ?? null
     if (over === null) return { result: await work(tx, now) }
     tx.append(exceededEntry(over, action, actorOf(caller)))
     return { over }
