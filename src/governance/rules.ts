@@ -13,6 +13,7 @@ import { actorOf, type Caller } from './identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from './page.ts'
 import { refuseManyLabels } from './label-room.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
+import { refuseLargeRules } from './quotas/rule-size.ts'
 import { growAs, rulesOver, type Growth } from './quotas/storage.ts'
 import { runAs } from './standing.ts'
 
@@ -27,7 +28,8 @@ export type RuleView = AnyBody & {
 
 /**
  * Saves a rule; it holds from the next decision on, in every process (specification, "Rules and label rules").
- * `body` has been validated. Throws `conflict` when the organization has one of that name.
+ * `body` has been validated. Throws `conflict` when the organization has one of that name,
+ * `validation_error` when its rules would hold more than they may together.
  */
 export async function createRule(
   context: Context,
@@ -58,6 +60,7 @@ export async function createRule(
           updated_at: tx.now,
         })
         .execute()
+      await refuseLargeRules(tx, null, body)
       return { id, body }
     },
     { room: rulesOver },
@@ -136,6 +139,7 @@ function update(
     const body = bodyAfter(before)
     await refuseManyLabels(tx, id, before, body)
     await writeBody(tx, kind, id, body)
+    await refuseLargeRules(tx, before, body)
     return { id, body }
   }
   const bytes = async (tx: ChainTx) => {
