@@ -63,7 +63,7 @@ export const counted: readonly CountedTable[] = [
  * only ever added, many times a second. A session is no larger than the decisions made in it. A decision is counted with what
  * is noted later of its call.
  */
-const countedByWriter = `
+const countedByWriter = (sessionBytes: string): string => `
   select coalesce(sum(octet_length(canonical) + 192), 0) as bytes, 0 as pending
     from audit_events where organization_id = organization
   union all
@@ -73,14 +73,17 @@ const countedByWriter = `
                                         union all
                                         select run_id from agent_sessions where organization_id = organization)
   union all
-  select count(*) * 2048, 0 from agent_sessions where organization_id = organization`
+  select ${sessionBytes}, 0 from agent_sessions where organization_id = organization`
 
-/** The function that counts an organization's rows anew, without the word `create` before it. */
-export function recountFunction(tables: readonly CountedTable[]): string {
+/**
+ * The function that counts an organization's rows anew, without the word `create` before it. `sessionBytes` is SQL for the sum over its
+ * agents' sessions.
+ */
+export function recountFunction(tables: readonly CountedTable[], sessionBytes = 'count(*) * 2048'): string {
   return `function recount_storage(organization text, out bytes bigint, out pending bigint)
 language sql stable as $$
   select sum(s.bytes)::bigint, sum(s.pending)::bigint from (
-  ${[countedByWriter, ...tables.map(recountOf)].join('\n  union all\n')}
+  ${[countedByWriter(sessionBytes), ...tables.map(recountOf)].join('\n  union all\n')}
   ) as s
 $$;`
 }

@@ -16,7 +16,9 @@ const recounted: readonly CountedTable[] = [
   },
   { name: 'memory', bytes: '256 + memory_bytes(t.key, t.value_sealed, t.value, t.labels)' },
 ]
-const nowCounted = counted.map((table) => recounted.find(({ name }) => name === table.name) ?? table)
+export const countedSealed = counted.map(
+  (table) => recounted.find(({ name }) => name === table.name) ?? table,
+)
 
 /**
  * Data keys, and sealed forms of inputs, results, outputs and memory values (governance/sealing). A row of an older
@@ -80,6 +82,6 @@ begin
 end $$;
 
 ${recounted.map(countRows).join('\n')}
-create or replace ${recountFunction(nowCounted)}
+create or replace ${recountFunction(countedSealed)}
 drop function memory_bytes(text, text, text[]);
 `

@@ -19,6 +19,7 @@ import { lastingLabels } from './0020-lasting-labels.ts'
 import { secondFactor } from './0021-second-factor.ts'
 import { storage } from './0022-storage.ts'
 import { sealing } from './0023-sealing.ts'
+import { countedLabels } from './0026-counted-labels.ts'
 
 /** In order; forward only; a released one is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -43,4 +44,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0022-storage', sql: storage },
   { name: '0023-sealing', sql: sealing },
   { name: '0025-audit-by-person', sql: auditByPerson },
+  { name: '0026-counted-labels', sql: countedLabels },
 ]

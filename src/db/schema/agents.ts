@@ -19,6 +19,8 @@ export interface AgentSessionsTable {
   status: SessionStatus
   labels: Generated<string[]>
   label_sources: ColumnType<LabelSource[], string | undefined, string>
+  /** Bytes of labels and sources as they count towards `storage_mb`. */
+  label_bytes: Generated<number>
   decision_seq: Generated<number>
   allowed: Generated<number>
   held: Generated<number>

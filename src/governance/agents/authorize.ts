@@ -46,9 +46,9 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   const answered = priorOf(ledger, session, op)
   // What comes back passes both adapters' sessions: the gateway asks in its own, too, without the hook.
   const carry = (labels: readonly Label[]): void => {
-    addLabels(session, labels, op.call.tool)
+    addLabels(tx, session, labels, op.call.tool)
     if (shared !== null && labels.length > 0)
-      addLabels(openSession(tx, ledger, { ...op.key, agent: op.agent }), labels, op.call.tool)
+      addLabels(tx, openSession(tx, ledger, { ...op.key, agent: op.agent }), labels, op.call.tool)
   }
   const hasNoRoomFor = (labels: readonly Label[]): boolean =>
     [session, asking].some((each) => wouldHaveTooMany(each.labels, labels))

@@ -143,7 +143,7 @@ async function raise(
     const { tool_name: tool, tool_input: given } = finished
     const params = read.params ?? given
     const call = { source: 'agents', tool, sideEffect, params, labels: session.labels } as const
-    addLabels(session, unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)), tool)
+    addLabels(tx, session, unionLabels(outputLabels, addedLabels(tx.policy.compiled, call)), tool)
     ledger.write(tx)
     await sql`update agent_sessions set unapproved = unapproved + 1 where id = ${session.id}`.execute(tx.trx)
     if (over === null)

@@ -33,6 +33,7 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): 
       status: 'live',
       labels: [],
       label_sources: [],
+      label_bytes: 0,
       decision_seq: 0,
       allowed: 0,
       held: 0,
@@ -44,7 +45,7 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): 
   )
 }
 
-/** What a session counts for: it is no larger than the decisions made in it (migration 0022). */
+/** What a session counts for beside its labels. */
 const sessionBytes = 2_048
 
 /** Something is asked in the session: it is live, unless it was revoked. */
@@ -62,7 +63,12 @@ export function goOn(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): 
  * Lets labels join the session, with the tool that brought them: every later call carries them. A session with more than
  * `mostLabels` stays as it is: all its calls are denied.
  */
-export function addLabels(session: SessionRecord, labels: readonly Label[], tool: string): void {
+export function addLabels(
+  tx: Pick<ChainTx, 'stores'>,
+  session: SessionRecord,
+  labels: readonly Label[],
+  tool: string,
+): void {
   if (labels.length === 0 || session.labels.length > mostLabels) return
   const sources = new Map(session.label_sources.map(({ label, from }) => [label, from]))
   const added = new Set(labels)
@@ -72,6 +78,9 @@ export function addLabels(session: SessionRecord, labels: readonly Label[], tool
     const isNews = added.has(label) && !from.includes(tool) && from.length < mostSources
     return { label, from: isNews ? [...from, tool] : from }
   })
+  const bytes = Buffer.byteLength(JSON.stringify([session.labels, session.label_sources]))
+  tx.stores(bytes - session.label_bytes)
+  session.label_bytes = bytes
 }
 
 /** Whether a session of these labels would carry more than it may once others join. */

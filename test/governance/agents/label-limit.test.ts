@@ -84,10 +84,13 @@ describe('labels of an agent session', () => {
     const additions = fc.array(fc.tuple(fc.array(label), fc.constantFrom('Read', 'Bash')))
     fc.assert(
       fc.property(additions, (all) => {
-        const session = { labels: [], label_sources: [] } as unknown as SessionRecord
-        for (const [labels, tool] of all) addLabels(session, labels, tool)
+        const session = { labels: [], label_sources: [], label_bytes: 0 } as unknown as SessionRecord
+        let stored = 0
+        for (const [labels, tool] of all)
+          addLabels({ stores: (bytes) => (stored += bytes) }, session, labels, tool)
         const names = [...new Set(all.flatMap(([labels]) => labels))].sort()
         expect(session.labels).toEqual(names)
+        expect(session.label_bytes).toBe(stored)
         const broughtBy = (name: string) =>
           all.filter(([labels]) => labels.includes(name)).map(([, tool]) => tool)
         expect(session.label_sources).toEqual(

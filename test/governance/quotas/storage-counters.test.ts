@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { countedWithLabels } from '../../../src/db/migrations/0026-counted-labels.ts'
 import { migrations } from '../../../src/db/migrations/index.ts'
 import { authorize } from '../../../src/governance/agents/ask.ts'
+import { createRule } from '../../../src/governance/rules.ts'
+import { labelRuleInput } from '../../../src/policy/rule.ts'
 import { openKey } from '../../../src/governance/idempotency.ts'
 import { authenticate } from '../../../src/governance/identity.ts'
 import { deleteMemory, setMemory } from '../../../src/governance/memory.ts'
@@ -66,6 +69,15 @@ const acts: Readonly<Record<string, (size: number) => Promise<unknown>>> = {
     const output = outputOf(op.key, 'é'.repeat(size))
     await engine.record(outcomeOf(op, verdict.attempt, { state: 'completed', output, labels: [], call }))
     await finishRun(engine.context, { runId: op.key.runId, status: 'completed' })
+  },
+  async label(size) {
+    const add_labels = [`label-${size % 10}-${'x'.repeat(size % 40)}`]
+    const body = labelRuleInput.parse({
+      name: `labels ${size}`,
+      tools: ['memory_get', 'Bash', 'Read'],
+      add_labels,
+    })
+    await createRule(engine.context, 'label_rule', engine.caller('admin'), body).catch(() => undefined)
   },
   hold: () => engine.rules(holdRule(), { name: 'ask', verdict: 'require_approval', tools: ['Bash'] }),
   release: () => engine.rules(),
@@ -186,4 +198,39 @@ describe('the counters of what an organization keeps', () => {
     expect(await drift()).toEqual(nothing)
     expect(await stored()).toBeGreaterThan(0)
   })
+})
+
+/** Names, ids, hashes, words of a list and what has a limit of a few hundred characters: in the allowance for the row. */
+const bounded =
+  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|last4|digest)$/
+
+test('every column that can grow is in the count of its table', async () => {
+  const { rows } = await engine.context.pool.query<{ table: string; column: string }>(
+    `select table_name as table, column_name as column from information_schema.columns
+     where table_name = any($1) and table_schema = 'public' and data_type in ('text', 'ARRAY', 'jsonb', 'bytea')`,
+    [countedWithLabels.map(({ name }) => name)],
+  )
+  const formulas = new Map(countedWithLabels.map(({ name, bytes }) => [name, bytes]))
+  const uncounted = rows.filter(
+    ({ table, column }) =>
+      !bounded.test(column) && !new RegExp(`t\\.${column}\\b`).test(formulas.get(table) ?? ''),
+  )
+  expect(rows.length).toBeGreaterThan(50)
+  expect(uncounted).toEqual([])
+})
+
+test('labels count', async () => {
+  const op = opOf(await engine.run(), { labels: ['a'.repeat(60), 'b'.repeat(60)] })
+  const bytes = async () =>
+    (
+      await engine.context.pool.query<{ bytes: string }>(`select bytes from recount_storage($1)`, [
+        engine.organizationId,
+      ])
+    ).rows[0]?.bytes
+  await engine.rules()
+  await engine.decide(op)
+  const before = Number(await bytes())
+  await engine.context.pool.query(`update effects set labels = '{}' where run_id = $1`, [op.key.runId])
+  expect(before - Number(await bytes())).toBe(121)
+  expect(await drift()).toEqual(nothing)
 })

@@ -1,0 +1,36 @@
+import { countedSealed } from './0023-sealing.ts'
+import { recountFunction } from './0022-storage.ts'
+import { countRows, type CountedTable } from './count-rows.ts'
+
+const bytesOf = (column: string): string => `coalesce(octet_length(array_to_string(t.${column}, ' ')), 0)`
+
+/** Labels that rows of these tables hold, which were not counted before. */
+const labelsOf: Readonly<Record<string, readonly string[]>> = {
+  effects: ['labels', 'output_labels'],
+  run_steps: ['labels'],
+  approvals: ['labels'],
+}
+const recounted: readonly CountedTable[] = countedSealed.flatMap((table) => {
+  const columns = labelsOf[table.name]
+  return columns === undefined
+    ? []
+    : [{ ...table, bytes: [table.bytes, ...columns.map(bytesOf)].join(' + ') }]
+})
+
+/** What is counted by triggers from this version on. */
+export const countedWithLabels = countedSealed.map(
+  (table) => recounted.find(({ name }) => name === table.name) ?? table,
+)
+
+/**
+ * Labels count towards `storage_mb`. Those of a session are counted by who writes them (governance/agents/sessions.ts), with their
+ * sources. The counters are mended by the next count of all rows, which is due at once.
+ */
+export const countedLabels = `
+-- As they were counted: labels and their sources.
+alter table agent_sessions add column label_bytes integer not null default 0;
+
+${recounted.map(countRows).join('\n')}
+create or replace ${recountFunction(countedWithLabels, 'coalesce(sum(2048 + label_bytes), 0)')}
+update chain_head set storage_counted_at = '-infinity';
+`
