@@ -1,11 +1,10 @@
-import { sql, type Kysely } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import type { Context } from '../context.ts'
 import { newId } from '../contract/ids.ts'
 import type { Plan } from '../db/schema/identity.ts'
 import type { Database } from '../db/schema/index.ts'
 import type { Role } from '../policy/types.ts'
 import type { Actor } from './audit.ts'
-import type { ChainTx } from './chain-tx.ts'
 import { DomainError } from './errors.ts'
 import type { Once } from './idempotency.ts'
 import { actorOf, type Caller, type Sender } from './identity.ts'
@@ -31,11 +30,7 @@ export async function createOrganization(
   name: string,
   once: Once | null = null,
 ): Promise<OrganizationView> {
-  const most = context.config.people.organizationsPerPerson
-  // Asked again under the lock; before it so that who is over the limit leaves no rows.
-  await requireFewer(context.db, caller.userId, most)
-  const id = newId('organization')
-  await insert(context, { id, name, personalOf: null })
+  const id = await reserve(context, caller.userId, name)
   return fill(context, id, {
     name,
     personal: false,
@@ -52,7 +47,8 @@ export async function createPersonalOrganization(
   user: { readonly id: string; readonly name: string; readonly email: string },
 ): Promise<void> {
   const name = user.name.trim() || (user.email.split('@', 1)[0] as string)
-  const id = await insert(context, { id: newId('organization'), name, personalOf: user.id })
+  const row = { id: newId('organization'), name, personalOf: user.id, createdBy: null }
+  const id = await context.db.transaction().execute((trx) => insertRow(trx, row))
   const actor: Actor = { type: 'user', id: user.id }
   await fill(context, id, { name, personal: true, userId: user.id, sender: null, actor, once: null })
 }
@@ -69,18 +65,32 @@ export async function healPersonalOrganization(context: Context, userId: string)
   if (user !== undefined && user.organization_id === null) await createPersonalOrganization(context, user)
 }
 
-/** Judged with the person's row locked, so that of two requests at once the second sees what the first has made. */
-async function requireMayMake({ config }: Context, tx: ChainTx, userId: string): Promise<void> {
-  // First: of two that had only shared the row, neither could go on.
-  await sql`select from users where id = ${userId} for no key update`.execute(tx.trx)
-  if (config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
-  await requireFewer(tx.trx, userId, config.people.organizationsPerPerson)
-  await tx.trx
-    .updateTable('organizations')
-    .set({ created_by: userId })
-    .where('id', '=', tx.organizationId)
-    .execute()
+/**
+ * A row for an organization of this person, judged and inserted in one transaction: requests over the limit leave no row. One
+ * that an earlier request has left without a member is taken again, so that a crash costs nobody a part of the limit.
+ */
+async function reserve({ db, config }: Context, userId: string, name: string): Promise<string> {
+  const { mustBeConfirmed, organizationsPerPerson: most } = config.people
+  return db.transaction().execute(async (trx) => {
+    // First: of two that had only shared the row, neither could go on. The second sees what the first has made.
+    await sql`select from users where id = ${userId} for no key update`.execute(trx)
+    if (mustBeConfirmed) await requireProvenAddress({ trx }, userId)
+    const { rows } = await sql<{ id: string }>`
+      update organizations set name = ${name}, created_at = clock_timestamp()
+      where id = (select o.id from organizations o join chain_head h on h.organization_id = o.id
+                  where o.created_by = ${userId} and h.seq = 0
+                    and o.created_at < clock_timestamp() - ${unusedAfter}
+                    and not exists (select from memberships m where m.organization_id = o.id)
+                  limit 1)
+      returning id`.execute(trx)
+    if (rows[0] !== undefined) return rows[0].id
+    await requireFewer(trx, userId, most)
+    return insertRow(trx, { id: newId('organization'), name, personalOf: null, createdBy: userId })
+  })
 }
+
+/** A request is over by then. */
+const unusedAfter = sql`interval '1 hour'`
 
 /** Those that a person has made count for ever, also once they have left: else making and leaving would go on and on. */
 async function requireFewer(db: Kysely<Database>, userId: string, most: number | null): Promise<void> {
@@ -102,29 +112,35 @@ async function requireFewer(db: Kysely<Database>, userId: string, most: number |
 /** Only an operator can raise the limit, so that to ask again soon is useless. */
 const secondsUntilAsked = 24 * 3600
 
+interface NewRow {
+  readonly id: string
+  readonly name: string
+  readonly personalOf: string | null
+  readonly createdBy: string | null
+}
+
 /** Without members nobody can see it, so that a crash right after it leaves nothing but an unused row. */
-async function insert(
-  context: Context,
-  { id, name, personalOf }: { id: string; name: string; personalOf: string | null },
+async function insertRow(
+  trx: Transaction<Database>,
+  { id, name, personalOf, createdBy }: NewRow,
 ): Promise<string> {
-  return context.db.transaction().execute(async (trx) => {
-    await trx
-      .insertInto('organizations')
-      .values({ id, name, personal: personalOf !== null, personal_of: personalOf, settings: '{}' })
-      .onConflict((conflict) => conflict.column('personal_of').doNothing())
-      .execute()
-    const { id: found } = await trx
-      .selectFrom('organizations')
-      .select('id')
-      .where((eb) => (personalOf === null ? eb('id', '=', id) : eb('personal_of', '=', personalOf)))
-      .executeTakeFirstOrThrow()
-    await trx
-      .insertInto('chain_head')
-      .values({ organization_id: found, frozen: null })
-      .onConflict((conflict) => conflict.column('organization_id').doNothing())
-      .execute()
-    return found
-  })
+  const personal = personalOf !== null
+  await trx
+    .insertInto('organizations')
+    .values({ id, name, personal, personal_of: personalOf, created_by: createdBy, settings: '{}' })
+    .onConflict((conflict) => conflict.column('personal_of').doNothing())
+    .execute()
+  const { id: found } = await trx
+    .selectFrom('organizations')
+    .select('id')
+    .where((eb) => (personalOf === null ? eb('id', '=', id) : eb('personal_of', '=', personalOf)))
+    .executeTakeFirstOrThrow()
+  await trx
+    .insertInto('chain_head')
+    .values({ organization_id: found, frozen: null })
+    .onConflict((conflict) => conflict.column('organization_id').doNothing())
+    .execute()
+  return found
 }
 
 async function fill(
@@ -149,7 +165,7 @@ async function fill(
 ): Promise<OrganizationView> {
   return context.combiner.run(id, 'org.change', async (tx) => {
     if (sender !== null) await requireStillValid(context, tx, sender)
-    if (!personal) await requireMayMake(context, tx, userId)
+    if (!personal && context.config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
     const { numInsertedOrUpdatedRows } = await tx.trx
       .insertInto('memberships')
       .values({ organization_id: id, user_id: userId, role: 'owner' })

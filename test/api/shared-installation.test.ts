@@ -40,6 +40,9 @@ const ask = (sessionId: string) => ({
   tool_input: { file_path: '/tmp/x' },
 })
 
+const allOrganizations = async (): Promise<number> =>
+  Number((await server.context.pool.query('select count(*) from organizations')).rows[0].count)
+
 describe('a person whose address is not confirmed', () => {
   test('starts no run, is told what to do, and leaves an audit entry and no run', async () => {
     const { at, confirm } = await stranger()
@@ -98,22 +101,44 @@ describe('a person whose address is not confirmed', () => {
   test('makes no organization', async () => {
     const { at, confirm } = await stranger()
     const make = () => at.send('POST', '/organizations', { name: 'Eve' })
+    const before = await allOrganizations()
     expect((await make()).body.error).toMatchObject({ code: 'conflict' })
+    expect(await allOrganizations()).toBe(before)
     await confirm()
     expect((await make()).status).toBe(201)
   })
 })
 
 describe('organizations of one person', () => {
+  test('count no row that a crash has left: the next request takes it', async () => {
+    const { at, id, confirm } = await stranger()
+    await confirm()
+    const { combiner } = server.context
+    const make = (name: string) => at.send('POST', '/organizations', { name })
+    Object.assign(server.context, { combiner: { run: () => Promise.reject(new Error('died')) } })
+    const failed = await make('Lost').finally(() => Object.assign(server.context, { combiner }))
+    expect(failed.status).toBe(500)
+    expect(await made(id)).toBe(1)
+    const later = `update organizations set created_at = now() - interval '2 hours' where created_by = $1`
+    await server.context.pool.query(later, [id])
+    const found = await make('Found')
+    expect([found.status, found.body.name]).toEqual([201, 'Found'])
+    expect(await made(id)).toBe(1)
+    await server.context.pool.query(later, [id])
+    expect((await make('Second')).status).toBe(201)
+    expect((await make('Third')).status).toBe(429)
+  })
+
   const made = async (id: string) =>
     Number(
       (await server.context.pool.query('select count(*) from organizations where created_by = $1', [id]))
         .rows[0].count,
     )
 
-  test('are as many as one may make, however many are asked for at once', async () => {
+  test('are as many as one may make, however many are asked for at once; a refusal leaves no row', async () => {
     const { at, id, confirm } = await stranger()
     await confirm()
+    const had = await allOrganizations()
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, n) => at.send('POST', '/organizations', { name: `O ${n}` })),
     )
@@ -128,6 +153,7 @@ describe('organizations of one person', () => {
     })
     expect(refused?.headers.get('retry-after')).toBe('86400')
     expect(await made(id)).toBe(2)
+    expect(await allOrganizations()).toBe(had + 2)
     // The personal one does not count, and leaving takes none away.
     const { organizations } = (await at.send('GET', '/me')).body
     expect(organizations).toHaveLength(3)

@@ -52,7 +52,7 @@ export async function endHalfSignIns(db: Kysely<Database>, userId: string): Prom
  * `conflict` for a person whose address is not confirmed. Under the chain's lock and with the row kept as it is: what
  * this lets through cannot commit after a proof that would have ended it.
  */
-export async function requireProvenAddress(tx: ChainTx, userId: string): Promise<void> {
+export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: string): Promise<void> {
   const row = await tx.trx
     .selectFrom('users')
     .select('email_verified')
