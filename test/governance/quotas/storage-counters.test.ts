@@ -71,7 +71,7 @@ const acts: Readonly<Record<string, (size: number) => Promise<unknown>>> = {
     await finishRun(engine.context, { runId: op.key.runId, status: 'completed' })
   },
   async label(size) {
-    const add_labels = [`label-${size % 10}-${'x'.repeat(size % 40)}`]
+    const add_labels = [`label-${size % 10}-x${'x'.repeat(size % 40)}`]
     const body = labelRuleInput.parse({
       name: `labels ${size}`,
       tools: ['memory_get', 'Bash', 'Read'],
