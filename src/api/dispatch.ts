@@ -21,6 +21,11 @@ import { addressOf } from './client-address.ts'
 import { ApiError, statusOf, toApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
 import { readJsonBody } from './json-body.ts'
+import {
+  organizationNamed,
+  requireOneOrganization,
+  requireSubjectsOrganization,
+} from './organization-named.ts'
 import { queryOf, readQuery } from './query.ts'
 import { countRequest } from './rate.ts'
 import type { Call, Mounted, Route } from './route.ts'
@@ -245,40 +250,6 @@ async function standIn(
     needs: { scope, role, factor },
     ip: addressOf(request),
   }
-}
-
-/** `organization_id` of the query, else of the body. */
-function organizationNamed(query: Record<string, string>, body: unknown): string | null {
-  return query['organization_id'] ?? organizationOfBody(body)
-}
-
-/** Which of two organizations is meant is not for us to guess: what is made would be in the wrong one. */
-function requireOneOrganization(query: Record<string, string>, body: unknown): void {
-  const [inQuery, inBody] = [query['organization_id'], organizationOfBody(body)]
-  if (inQuery === undefined || inBody === null || inQuery === inBody) return
-  const message = 'the body names another organization than the query: name one'
-  throw new ApiError('validation_error', message, [
-    {
-      path: 'organization_id',
-      message: `\`${inBody.slice(0, 100)}\` in the body, \`${inQuery.slice(0, 100)}\` in the query`,
-    },
-  ])
-}
-
-/** Nor is it where the path says it: what was asked for there would happen here. */
-function requireSubjectsOrganization(query: Record<string, string>, body: unknown, caller: Caller): void {
-  const named = organizationNamed(query, body)
-  if (named === null || named === caller.organizationId) return
-  const message =
-    'what the path names belongs to another organization than `organization_id` says: leave it out'
-  throw new ApiError('validation_error', message, [{ path: 'organization_id', message }])
-}
-
-/** Of another type than text it is left to validation to refuse. */
-function organizationOfBody(body: unknown): string | null {
-  if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'organization_id')) return null
-  const named = (body as { organization_id: unknown }).organization_id
-  return typeof named === 'string' ? named : null
 }
 
 /** Parameters that no id can equal, and that Postgres could not even compare, name nothing. */
