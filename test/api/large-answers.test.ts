@@ -82,12 +82,9 @@ describe('a receipt', () => {
     expect(seen).toEqual(Array.from({ length: decisions }, (_, index) => index + 1))
   })
 
-  test.each(['cursor=1', 'cursor=bm8', 'limit=0', 'limit=201', 'limit=x'])(
-    'refuses `%s`',
-    async (query) => {
-      expect((await read(`${path}?${query}`)).status).toBe(422)
-    },
-  )
+  test.each(['cursor=1', 'cursor=bm8', 'limit=0', 'limit=201', 'limit=x'])('refuses `%s`', async (query) => {
+    expect((await read(`${path}?${query}`)).status).toBe(422)
+  })
 
   test('small, still says its length', async () => {
     const { headers } = await read(`${path}?limit=2`)
