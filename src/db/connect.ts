@@ -11,42 +11,45 @@ export interface ConnectOptions {
   readonly appRole?: string
   readonly max?: number
   readonly applicationName?: string
+  /** Transactions are read-only until a statement asks for another mode. */
+  readonly readOnly?: boolean
   readonly onError?: (error: Error) => void
 }
 
 /**
- * What every statement relies on. A role can change its own defaults for all later connections; what a connection asks
- * for itself comes before them.
+ * Settings that every statement relies on. A role can change its defaults for later connections, but options of the
+ * connection take precedence.
  */
-const ownSettings = '-c search_path=public -c default_transaction_read_only=off -c statement_timeout=0'
+const ownSettings = ({ readOnly = false }: ConnectOptions): string =>
+  `-c search_path=public -c default_transaction_read_only=${readOnly ? 'on' : 'off'} -c statement_timeout=0`
 
-/** A commit that is answered must be there after a crash; stricter settings than `on` are the operator's. */
+/** An answered commit must survive a crash. An operator's stricter settings are kept. */
 const durableCommits = `select set_config('synchronous_commit', 'on', false)
   where current_setting('synchronous_commit') = 'off'`
 
-/** Pool of the application's role: whatever role the URL logs in as, every session runs as `appRole`. */
+/** A pool for the application's role. Whatever role the URL logs in with, every session runs as `appRole`. */
 export function createPool(options: ConnectOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: options.url,
     max: options.max ?? 20,
     application_name: options.applicationName ?? 'countersign',
-    options: `-c role=${options.appRole ?? 'countersign_app'} ${ownSettings}`,
+    options: `-c role=${options.appRole ?? 'countersign_app'} ${ownSettings(options)}`,
     connectionTimeoutMillis: 5_000,
     idleTimeoutMillis: 60_000,
     keepAlive: true,
-    // Nothing waits unless it is waited for; see pipelined.ts.
+    // Statements are sent without waiting for earlier answers; see pipelined.ts.
     pipeline: true,
   })
-  // Without a handler an idle connection that a stopping Postgres closes would end the process.
+  // Without a handler, an idle connection closed by a stopping PostgreSQL would end the process.
   pool.on('error', (error) => options.onError?.(error))
-  // Its answer is waited for by nobody: what is sent after it runs after it.
+  // Not awaited: statements sent later run after it.
   pool.on('connect', (client) => void client.query(durableCommits).catch(() => undefined))
-  // A connection in use emits it too; its query fails with the same error, which is where it is dealt with.
+  // A connection in use emits this too. Its query fails with the same error and handles it.
   pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }
 
-/** Kysely over this pool. Whoever made the pool ends it. */
+/** Kysely over this pool. The caller that created the pool must end it. */
 export function createDatabase(pool: pg.Pool, options: { prepare?: boolean } = {}): Kysely<Database> {
   const source = preparing(pool, options) as unknown as PostgresPool
   return new Kysely<Database>({ dialect: new PostgresDialect({ pool: source }) })

@@ -9,16 +9,16 @@ const migrationLock = 7_236_001
 export interface MigrateOptions {
   /** Connection of the role that owns the tables (or may create them). */
   readonly url: string
-  /** Role the service runs as; created NOLOGIN when absent and the owner may create roles. */
+  /** Role of the running service. Created as NOLOGIN if it does not exist and the owner may create roles. */
   readonly appRole?: string
   readonly log?: (line: string) => void
 }
 
 /**
- * Brings the database to this version and sets the application role's rights. Safe to call from many processes at
- * once and on an up-to-date database. Each migration commits alone with its row in `schema_migrations`, which keeps the
- * checksum of what was run. Throws, having changed nothing, where a migration of that name ran with another text, or
- * where this version does not know it.
+ * Migrates the database to this version and sets the application role's rights. Many processes may call it at once,
+ * also on an up-to-date database. Each migration commits alone with its row in `schema_migrations`, which stores a
+ * checksum. Throws, without any change, if a migration of the same name ran with another text, or if this version
+ * does not know it.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = new pg.Client({ connectionString: options.url, application_name: 'countersign-migrate' })
@@ -58,9 +58,9 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   }
 }
 
-/** Checksum by name; null where the row is of the time before there were any. */
+/** Checksums by name; null for rows written before checksums existed. */
 async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string | null>> {
-  // The column is read as JSON, because the table of that time has none.
+  // Read as JSON, because the oldest tables lack the column.
   const { rows } = await client.query<{ name: string; checksum: string | null }>(
     "select name, to_jsonb(m)->>'checksum' as checksum from schema_migrations as m order by name",
   )
@@ -68,8 +68,8 @@ async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, str
 }
 
 /**
- * A database keeps the tables that it was made with: one whose text has changed since would fail later, at the first
- * statement that meets a table or column that is not there.
+ * A database keeps the tables it was created with. If a migration's text has changed since, a statement would fail
+ * later on a missing table or column.
  */
 function requireSameTexts(done: ReadonlyMap<string, string | null>): void {
   for (const { name, sql } of migrations) {
@@ -92,10 +92,10 @@ async function grantTo(client: pg.Client, appRole: string): Promise<void> {
   const { rowCount } = await client.query('select 1 from pg_roles where rolname = $1', [appRole])
   if (rowCount === 0) {
     await client.query(`create role ${role} nologin`).catch((error: pg.DatabaseError) => {
-      if (error.code === '42710' || error.code === '23505') return // created by another database's migration just now
+      if (error.code === '42710' || error.code === '23505') return // another database's migration created it just now
       throw error
     })
-    // Lets one connection string serve both: the service then does SET ROLE to the application's role.
+    // One connection string can then serve both: the service does SET ROLE to the application's role.
     await client.query(`grant ${role} to current_user`)
   }
   await inTransaction(client, async () => {

@@ -3,17 +3,17 @@ import type pg from 'pg'
 import { preparing, type PreparingClient, type PreparingPool } from './prepared.ts'
 import type { Database } from './schema/index.ts'
 
-/** A statement as Kysely builds it: SQL text with values, or one of its builders. */
+/** A statement built with Kysely: SQL text with values, or a query builder. */
 export type Statement<T> = RawBuilder<T> | { compile(): CompiledQuery<T> }
 
-/** Opens transactions whose statements need not wait for each other's answers. */
+/** Opens transactions that send statements without waiting for earlier answers. */
 export interface Pipeline {
   open(): Promise<PipelinedTransaction>
 }
 
 /**
- * Over a pool whose connections have `pipeline` on: what is sent before an answer came is sent all the same, and the
- * server works it off in order, each statement with a snapshot of its own.
+ * For a pool whose connections have `pipeline` on: statements are sent at once, and the server runs them in order,
+ * each with its own snapshot.
  */
 export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {}): Pipeline {
   const source = preparing(pool, options)
@@ -21,15 +21,15 @@ export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {
 }
 
 /**
- * A transaction on a connection of its own. A statement that fails makes those after it fail and the COMMIT a ROLLBACK:
- * so the writes and the COMMIT can be sent together, and what is sent along with BEGIN must be a read.
+ * A transaction on its own connection. After a failed statement, the following ones fail and COMMIT becomes ROLLBACK.
+ * So the writes and COMMIT can be sent together, and the statement sent with BEGIN must be a read.
  */
 export class PipelinedTransaction {
   readonly #client: PreparingClient
   readonly #sent: Promise<unknown>[] = []
   #begun = false
   #failure: unknown = null
-  /** For statements whose answers are waited for one by one. They see, and come after, what was sent before. */
+  /** For statements that are awaited one by one. They run after everything sent before. */
   readonly db: Transaction<Database>
 
   constructor(client: PreparingClient) {
@@ -37,12 +37,12 @@ export class PipelinedTransaction {
     this.db = builderOf(client)
   }
 
-  /** What failed first of what was sent; everything after it fails with words of no use. */
+  /** The first failure. Later errors only say that the transaction has failed. */
   get failure(): unknown {
     return this.#failure
   }
 
-  /** Sends a statement at once; answers its rows. The first one takes BEGIN along. */
+  /** Sends a statement at once and returns its rows. The first one also sends BEGIN. */
   send<T>(statement: Statement<T>): Promise<readonly T[]> {
     if (!this.#begun) void this.#post('begin')
     this.#begun = true
@@ -52,7 +52,7 @@ export class PipelinedTransaction {
     return rows
   }
 
-  /** Sends COMMIT behind everything that was sent; throws the first failure of what was sent, else COMMIT's own. */
+  /** Sends COMMIT after everything else. Throws the first failure of any statement, else that of COMMIT. */
   async commit(): Promise<void> {
     const committed = this.#post('commit')
     for (const each of this.#sent) await each
@@ -60,7 +60,7 @@ export class PipelinedTransaction {
       throw new Error('the transaction was rolled back at its commit')
   }
 
-  /** Gives the connection back, with nothing of the transaction left on it. */
+  /** Returns the connection with no transaction left on it. */
   async end(how: 'committed' | 'rollback'): Promise<void> {
     if (how === 'committed') return this.#client.release()
     try {
@@ -74,7 +74,7 @@ export class PipelinedTransaction {
   #post(text: string, values?: readonly unknown[]): Promise<pg.QueryResult> {
     this.#client.gather()
     const answer = this.#client.query(text, values)
-    // Whoever waits for it is told; a failure that nobody waits for yet is no unhandled one.
+    // Callers that await the answer get the error. Until then it must not count as an unhandled rejection.
     answer.catch((error: unknown) => (this.#failure ??= error))
     this.#sent.push(answer)
     return answer
@@ -83,7 +83,9 @@ export class PipelinedTransaction {
 
 const builders = new WeakMap<PreparingClient, Transaction<Database>>()
 
-/** Kysely over this one connection. What it runs is inside of the transaction, whatever Kysely knows of it. */
+/**
+ * Kysely over this one connection. Everything it runs is inside the transaction, although Kysely does not know that.
+ */
 function builderOf(client: PreparingClient): Transaction<Database> {
   const known = builders.get(client)
   if (known !== undefined) return known

@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 
-/** Texts seen this often become named statements: Postgres then parses and plans them once per connection. */
+/** Texts seen more often become named statements, which PostgreSQL parses and plans once per connection. */
 const seenBefore = 2
-/** Most texts that get a name; the rest (lists of changing length) stay unnamed. */
+/** Maximum number of named texts. Others, such as lists of changing length, stay unnamed. */
 const maxNames = 300
-/** A longer text is a list, of another length the next time: it is not worth being remembered. */
+/** A longer text is a list whose length changes the next time, so it is not remembered. */
 const longestText = 16_000
 
 /**
- * A pool for Kysely whose repeated statements are prepared. Set DATABASE_PREPARED_STATEMENTS=false behind a pooler that
- * cannot carry them (PgBouncer before 1.21 in transaction mode).
+ * A pool for Kysely whose repeated statements are prepared. Set DATABASE_PREPARED_STATEMENTS=false behind a pooler
+ * that does not support them (PgBouncer before 1.21 in transaction mode).
  */
 export function preparing(pool: pg.Pool, options: { prepare?: boolean } = {}): PreparingPool {
   const names = new Map<string, string>()
@@ -48,7 +48,7 @@ export interface PreparingPool {
   connect(): Promise<PreparingClient>
 }
 
-/** What Kysely's dialect uses of a client. */
+/** The part of a client that Kysely's dialect uses. */
 export class PreparingClient {
   readonly #client: pg.PoolClient
   readonly #nameOf: (text: string) => string | undefined
@@ -64,13 +64,13 @@ export class PreparingClient {
     try {
       return await this.#client.query({ text, values: [...values], ...(name === undefined ? {} : { name }) })
     } catch (error) {
-      // A migration changed what a prepared statement returns: this connection's plans are of no use any more.
+      // A migration changed the result of a prepared statement, so this connection's plans are useless.
       if (name !== undefined && (error as { code?: unknown }).code === '0A000') this.#isStale = true
       throw error
     }
   }
 
-  /** Statements sent until this turn of the event loop is over leave in one write: a system call each costs more. */
+  /** Statements sent in this turn of the event loop leave in one write, which saves system calls. */
   gather(): void {
     const { stream } = (this.#client as unknown as { connection: { stream: Socket } }).connection
     if (stream.writableCorked > 0) return

@@ -1,7 +1,7 @@
 /**
- * The audit chain. An entry is its canonical bytes; every other column is generated from them, so that an edited
- * column cannot disagree with a hashed one. The application's role holds only SELECT and INSERT (see grants), and
- * the triggers refuse everyone else, replication roles included (ENABLE ALWAYS).
+ * The audit chain. An entry is its canonical bytes. Every other column is generated from them, so that an edited
+ * column cannot disagree with a hashed one. The application's role has only SELECT and INSERT (see grants), and the
+ * triggers refuse all others, including replication roles (ENABLE ALWAYS).
  */
 export const audit = `
 create table chain_head (

@@ -1,4 +1,4 @@
-/** Rules as saved, in saved order (`position`): among equals the one saved first decides (contract section 5). */
+/** Rules in the order they were saved (`position`): among equally strict rules the one saved first decides. */
 export const policy = `
 create table rules (
   id text primary key,

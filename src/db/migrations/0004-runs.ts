@@ -1,6 +1,6 @@
 /**
- * Workflows, frozen versions, runs, effects, decisions, approvals. Inputs, outputs and definitions are JSON kept as
- * text: exact bytes in, exact bytes out, and NUL characters in a document's text survive as \\u0000.
+ * Workflows, frozen versions, runs, effects, decisions, approvals. Inputs, outputs and definitions are stored as JSON
+ * text: the bytes stay exact, and NUL characters in a document's text survive as \\u0000.
  */
 export const runs = `
 create table workflows (

@@ -1,4 +1,4 @@
-/** What carries work between Postgres and Temporal, and between processes. */
+/** Tables that pass work between PostgreSQL and Temporal, and between processes. */
 export const plumbing = `
 create table outbox (
   id bigint primary key generated always as identity,

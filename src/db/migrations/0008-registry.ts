@@ -1,6 +1,6 @@
 /**
- * Templates: one row for each workflow that was ever approved as one. Its states only move forward, and the checks hold
- * the row to the state that it names. A version tells which rollback made it.
+ * Templates: one row for each workflow that was ever approved as one. Its state only moves forward, and the checks
+ * keep the row consistent with its state. A version records the rollback that created it.
  */
 export const registry = `
 create table registry_entries (

@@ -1,6 +1,6 @@
 /**
- * People who sign in: what the sign-in library keeps (its column names, in snake case, are mapped in
- * src/api/auth-options.ts), invitations, and what happened to an account until it is in the audit log.
+ * People who sign in: tables of the sign-in library (src/api/auth-options.ts maps their column names), invitations,
+ * and account events until they are in the audit log.
  */
 export const people = `
 alter table users

@@ -1,6 +1,6 @@
 /**
- * Quotas (contract section 8). Slots are a column of the run that holds them, so that they are counted from rows; requests
- * are counted in blocks, one row per organization and window; memory by a trigger, in the transaction that writes it.
+ * Quotas. A slot is a column of the run that holds it, so slots are counted from rows. Requests are counted in
+ * blocks, one row per organization and window. Memory is counted by a trigger, in the transaction that writes it.
  */
 export const quotas = `
 alter table organizations add column quota_overrides jsonb not null default '{}';

@@ -1,4 +1,4 @@
-/** Wrong passwords, as a level that sinks with time (governance/people/guesses.ts). Keys are hashes, of strangers' words too. */
+/** Wrong passwords, as a level that decreases with time. Keys are hashes, because strangers choose the text. */
 export const passwordGuesses = `
 create table password_guesses (
   key text primary key,

@@ -1,6 +1,6 @@
 /**
- * Agents (contract section 7): a session per person and the client's session id, its decisions beside those of runs, what
- * was seen to finish, and tool policies. `decisions.session_id` and `approvals.session_id` are ids of agent_sessions.
+ * Agents: a session per person and client session id, its decisions (in the same table as those of runs), reports of
+ * finished calls, and tool policies. `decisions.session_id` and `approvals.session_id` are ids of agent_sessions.
  */
 export const agents = `
 create table agent_sessions (

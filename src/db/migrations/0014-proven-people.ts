@@ -1,6 +1,6 @@
 /**
- * What a proof of the address ends is audited like all that happens to accounts. Calls about the caller alone belong to no
- * organization (src/api/idempotent.ts).
+ * Proving an address ends keys and sessions; this is audited like all account events. Calls about the caller alone
+ * belong to no organization (src/api/idempotent.ts).
  */
 export const provenPeople = `
 alter table account_events add column api_key_id text;

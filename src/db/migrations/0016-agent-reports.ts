@@ -1,4 +1,4 @@
-/** What agents send beside their questions is counted too (src/api/rate.ts). */
+/** Agents' reports have a request bucket of their own (src/api/rate.ts). */
 export const agentReports = `
 alter table request_windows
   drop constraint request_windows_bucket_check,

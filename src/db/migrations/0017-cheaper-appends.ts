@@ -1,8 +1,8 @@
 /**
- * What an entry and a decision cost under the chain lock, with the same guarantees (docs/decisions/0060). `hash` is checked
- * without a regular expression. `json` finds a field without building the whole value; `event_type` stays `jsonb`, which
- * refuses an entry that could not be listed later. Whoever writes a decision holds the row of `chain_head`, which refers to
- * the organization already.
+ * Makes entries and decisions cheaper under the chain lock, with the same guarantees (docs/performance.md#turns-and-cheaper-appends). `hash` is
+ * checked without a regular expression. `json` finds a field without building the whole value. `event_type` stays
+ * `jsonb`, which refuses an entry that could not be listed later. The writer of a decision holds the row of
+ * `chain_head`, which already refers to the organization.
  */
 export const cheaperAppends = `
 alter table audit_events

@@ -1,10 +1,9 @@
 /**
- * Which organizations may use what belongs to the installation: its folder of files and its mail server. Of a database
- * that holds organizations already, those that an operator has made (the first start, or `create-owner`) get both; those
- * that people have made get neither, because nobody has said that they may.
- *
- * `created_by` is the person who has made an organization; null for personal ones and those of an operator. People are
- * counted by it. Strangers who sign up make the service look for invitations to their address.
+ * The organizations that may use the installation's folder of files and its mail server. In a database with
+ * organizations, those made by an operator (the first start, or `create-owner`) get both. Those made by people get
+ * none, since nobody has allowed it.
+ * `created_by` is the person who made an organization; null for personal ones and those of an operator. It counts
+ * organizations per person. The index on invitations serves sign-ups, which look for invitations to an address.
  */
 export const installationConnections = `
 create table installation_connections (

@@ -1,6 +1,6 @@
 /**
- * Loads of calls that have begun (governance/runs/load-starts.ts), runs that are being cancelled, and the task queues that
- * organizations have to themselves. `default_task_queue` has one row: where everybody else's runs start.
+ * Started loads of calls, runs that are being cancelled, and task queues of single organizations.
+ * `default_task_queue` has one row: the queue for all other organizations.
  */
 export const loadsAndQueues = `
 create table call_starts (

@@ -1,6 +1,6 @@
 /**
- * Labels that outlast what they stood on (docs/decisions/0071). A deleted value that had labels leaves its row, without the
- * value; labels count in the memory that an organization uses. A run keeps the labels of its inputs.
+ * Labels that outlast their value (docs/decisions/0071). A deleted value with labels leaves its row without the
+ * value. Labels count towards the organization's memory. A run keeps the labels of its inputs.
  */
 export const lastingLabels = `
 alter table memory add column deleted_at timestamptz;

@@ -1,6 +1,6 @@
 /**
- * How a session was opened, and whether a second factor stands behind a key (src/governance/people/second-factor.ts).
- * Sessions and keys from before this migration count as made without one.
+ * How a session was opened, and whether a key was made with a second factor. Older sessions and keys count as made
+ * without one.
  */
 export const secondFactor = `
 alter table auth_sessions add column opened_with text not null default 'unrecorded'

@@ -1,8 +1,8 @@
 import { countRows, recountOf, type CountedTable } from './count-rows.ts'
 
 /**
- * What is counted by triggers: every table whose rows a tenant can make grow, but for those below. Bytes are those of the
- * values as they were written, before compression, and an allowance for the row itself and its indexes.
+ * Tables counted by triggers: all tables that a tenant can make grow, except those below. Bytes are those of the
+ * values before compression, plus an allowance for the row and its indexes.
  */
 export const counted: readonly CountedTable[] = [
   {
@@ -59,9 +59,9 @@ export const counted: readonly CountedTable[] = [
 ]
 
 /**
- * What is counted by the transaction that writes it, in its update of chain_head (governance/chain-tx.ts): these rows are
- * only ever added, many times a second. A session is no larger than the decisions made in it. A decision is counted with what
- * is noted later of its call.
+ * Tables counted by the writing transaction, when it updates chain_head: their rows are only added, many times a
+ * second. A session counts at most as much as its decisions. A decision's count includes what is recorded later about
+ * its call.
  */
 const countedByWriter = (sessionBytes: string): string => `
   select coalesce(sum(octet_length(canonical) + 192), 0) as bytes, 0 as pending
@@ -76,8 +76,8 @@ const countedByWriter = (sessionBytes: string): string => `
   select ${sessionBytes}, 0 from agent_sessions where organization_id = organization`
 
 /**
- * The function that counts an organization's rows anew, without the word `create` before it. `sessionBytes` is SQL for the sum over its
- * agents' sessions.
+ * The function that recounts an organization's rows, without the word `create`. `sessionBytes` is SQL for the sum
+ * over its agent sessions.
  */
 export function recountFunction(tables: readonly CountedTable[], sessionBytes = 'count(*) * 2048'): string {
   return `function recount_storage(organization text, out bytes bigint, out pending bigint)
@@ -89,9 +89,9 @@ $$;`
 }
 
 /**
- * Bytes kept for each organization, and its pending approvals (docs/decisions/0074). A transaction that holds the row of
- * chain_head moves them there. Every other one (retention, answers of idempotent calls) must not wait for that row, and may
- * not take its lock after others: it adds a row to storage_moves, and housekeeping adds those up.
+ * Stored bytes and pending approvals of each organization (docs/decisions/0074). A transaction that holds the row of
+ * chain_head updates them there. Other transactions (retention, answers of idempotent calls) must not wait for that
+ * row, nor lock it after other rows. They add a row to storage_moves, and housekeeping adds those up.
  */
 export const storage = `
 alter table chain_head

@@ -1,7 +1,6 @@
 /**
- * The audit log of one person is found by an index, as that of one event type is (src/governance/audit-list.ts,
- * docs/decisions/0067). The type among a person's entries is asked for in a form that no other index has. An owner's
- * changes of the quota are counted apart (src/api/rate.ts).
+ * An index for the audit log of one person, like the one for event types (docs/decisions/0067). The event type has a
+ * form that no other index has. An owner's quota changes get their own request bucket (src/api/rate.ts).
  */
 export const auditByPerson = `
 create index audit_events_person on audit_events

@@ -4,7 +4,7 @@ import { countRows, type CountedTable } from './count-rows.ts'
 
 const bytesOf = (column: string): string => `coalesce(octet_length(array_to_string(t.${column}, ' ')), 0)`
 
-/** Labels that rows of these tables hold, which were not counted before. */
+/** Columns with labels, by table, which were not counted before. */
 const labelsOf: Readonly<Record<string, readonly string[]>> = {
   effects: ['labels', 'output_labels'],
   run_steps: ['labels'],
@@ -17,14 +17,14 @@ const recounted: readonly CountedTable[] = countedSealed.flatMap((table) => {
     : [{ ...table, bytes: [table.bytes, ...columns.map(bytesOf)].join(' + ') }]
 })
 
-/** What is counted by triggers from this version on. */
+/** Tables counted by triggers from this version on. */
 export const countedWithLabels = countedSealed.map(
   (table) => recounted.find(({ name }) => name === table.name) ?? table,
 )
 
 /**
- * Labels count towards `storage_mb`. Those of a session are counted by who writes them (governance/agents/sessions.ts), with their
- * sources. The counters are mended by the next count of all rows, which is due at once.
+ * Labels count towards `storage_mb`. The writer of a session counts its labels with their sources. The next full
+ * count, which is due at once, corrects the counters.
  */
 export const countedLabels = `
 -- As they were counted: labels and their sources.

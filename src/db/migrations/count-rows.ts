@@ -1,6 +1,6 @@
 /**
- * A table whose rows count towards `storage_mb`. The SQL is part of released migrations: a table that is counted in another
- * way from a later version on gets a new description there, and `countRows` with `replace`.
+ * A table whose rows count towards `storage_mb`. Released migrations contain this SQL: to count a table differently,
+ * describe it anew in a later version and use `countRows` there.
  */
 export interface CountedTable {
   readonly name: string
@@ -8,13 +8,13 @@ export interface CountedTable {
   readonly bytes: string
   /** SQL over the row `t`: 1 for a pending approval. Default 0. */
   readonly pending?: string
-  /** Where the table has no `organization_id`: a join with one that has, as `o`. */
+  /** For a table without `organization_id`: a join with a table that has it, as `o`. */
   readonly join?: string
-  /** Where the table has no index by organization: how to find an organization's rows all the same. */
+  /** For a table without an index by organization: another join that finds an organization's rows. */
   readonly ofOrganization?: string
 }
 
-/** Triggers that count the rows of a table as they come, change and go, once a statement. */
+/** Triggers that count the inserted, updated and deleted rows of a table, once per statement. */
 export function countRows({ name, bytes, pending = '0', join = '' }: CountedTable): string {
   const organization = join === '' ? 't.organization_id' : 'o.organization_id'
   const rows = (table: string, sign: '' | '-'): string =>
@@ -40,7 +40,7 @@ create or replace trigger ${name}_removed after delete on ${name}
   referencing old table as removed for each statement execute function count_${name}();`
 }
 
-/** A query, in a function with the parameter `organization`, for the sums over an organization's rows. */
+/** A query for the sums over an organization's rows, for a function with the parameter `organization`. */
 export function recountOf(table: CountedTable): string {
   const { name, bytes, pending = '0', join = '', ofOrganization = join } = table
   const owner = ofOrganization === '' ? 't' : 'o'

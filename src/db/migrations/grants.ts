@@ -1,11 +1,12 @@
 /**
- * What the application's role may do, table by table, applied after every migration run. What is evidence can only be
- * added: audit entries, decisions, frozen versions and votes are never updated or deleted by the service; run events are never
- * updated, and go with the rest of a run's data (governance/retention.ts).
+ * The rights of the application's role, by table, applied after every migration. Evidence can only be added: the
+ * service never updates or deletes audit entries, decisions, frozen versions and votes. Run events are never updated;
+ * retention deletes them with the rest of a run's data.
  */
 const appendOnly = [
   'installation',
   'audit_events',
+  'audit_counts',
   'decisions',
   'workflow_versions',
   'approval_votes',
@@ -46,9 +47,12 @@ const changeable = [
   'account_events',
   'agent_sessions',
   'tool_policies',
+  'role_policy_overrides',
   'installation_connections',
   'call_starts',
   'default_task_queue',
+  'connections',
+  'secret_removals',
 ]
 const deletable = [
   'run_events',
@@ -68,12 +72,15 @@ const deletable = [
   'password_guesses',
   'account_events',
   'tool_policies',
+  'role_policy_overrides',
   'call_starts',
   'storage_moves',
   'installation_connections',
+  'connections',
+  'secret_removals',
 ]
 
-/** Statements that give `role` exactly these rights. The role name is a quoted identifier. */
+/** Statements that give `role` exactly these rights. The role name must be a quoted identifier. */
 export function grantStatements(role: string): string[] {
   return [
     `revoke all on all tables in schema public from ${role}`,

@@ -20,8 +20,18 @@ import { secondFactor } from './0021-second-factor.ts'
 import { storage } from './0022-storage.ts'
 import { sealing } from './0023-sealing.ts'
 import { countedLabels } from './0026-counted-labels.ts'
+import { deletedKeys } from './0027-deleted-keys.ts'
+import { requestIds } from './0029-request-ids.ts'
+import { whatWaits } from './0030-what-waits.ts'
+import { errorDetails } from './0031-error-details.ts'
+import { roleOverrides } from './0032-role-overrides.ts'
+import { connections } from './0035-connections.ts'
+import { secretRemovals } from './0036-secret-removals.ts'
+import { reports } from './0037-reports.ts'
+import { auditCounts } from './0038-audit-counts.ts'
+import { countedWords } from './0040-counted-words.ts'
 
-/** In order; forward only; a released one is never edited. */
+/** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001-identity', sql: identity },
   { name: '0002-audit', sql: audit },
@@ -45,4 +55,14 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0023-sealing', sql: sealing },
   { name: '0025-audit-by-person', sql: auditByPerson },
   { name: '0026-counted-labels', sql: countedLabels },
+  { name: '0027-deleted-keys', sql: deletedKeys },
+  { name: '0029-request-ids', sql: requestIds },
+  { name: '0030-what-waits', sql: whatWaits },
+  { name: '0031-error-details', sql: errorDetails },
+  { name: '0032-role-overrides', sql: roleOverrides },
+  { name: '0035-connections', sql: connections },
+  { name: '0036-secret-removals', sql: secretRemovals },
+  { name: '0037-reports', sql: reports },
+  { name: '0038-audit-counts', sql: auditCounts },
+  { name: '0040-counted-words', sql: countedWords },
 ]

@@ -10,16 +10,16 @@ export interface AgentSessionsTable {
   id: string
   organization_id: string
   user_id: string
-  /** The client's own id of it; one person's is another session than another's. */
+  /** The client's own id for the session, unique per person. */
   session_id: string
-  /** The run record under which its receipts are read. */
+  /** The run record whose receipts belong to the session. */
   run_id: string
   agent_name: string
   agent_kind: string
   status: SessionStatus
   labels: Generated<string[]>
   label_sources: ColumnType<LabelSource[], string | undefined, string>
-  /** Bytes of labels and sources as they count towards `storage_mb`. */
+  /** Bytes of labels and sources that count towards `storage_mb`. */
   label_bytes: Generated<number>
   decision_seq: Generated<number>
   allowed: Generated<number>
@@ -34,7 +34,7 @@ export interface AgentSessionsTable {
   revoke_reason: string | null
 }
 
-/** A call that a decision allowed and that was seen to finish. Append-only. */
+/** An allowed call that was reported as finished. Append-only. */
 export interface AgentObservationsTable {
   decision_id: string
   outcome: 'ok' | 'error' | null
@@ -44,7 +44,7 @@ export interface AgentObservationsTable {
 export interface ToolPoliciesTable {
   organization_id: string
   tool_name: string
-  /** Empty: the organization's. */
+  /** Empty: the policy of the organization. */
   role: Role | ''
   allowed: boolean | null
   restrictions: ColumnType<Restrictions, string, string>

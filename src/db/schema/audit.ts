@@ -4,23 +4,33 @@ export interface ChainHeadTable {
   organization_id: string
   seq: Generated<number>
   hash: Generated<string>
-  /** Moves when a rule, label rule or setting is saved; every audit entry carries it. */
+  /** Increases when a rule, label rule or setting is saved; every audit entry has it. */
   policy_version: Generated<number>
-  /** The reason the organization is frozen, else null. */
+  /** Why the organization is frozen, or null. */
   frozen: string | null
-  /** Bytes kept for the organization, and its pending approvals, but for what `storage_moves` holds. */
+  /** Stored bytes and pending approvals of the organization, without the rows of `storage_moves`. */
   stored_bytes: Generated<number>
   pending_approvals: Generated<number>
-  /** When all rows were last counted anew (governance/quotas/storage-counters.ts). */
+  /** When all rows were last counted. */
   storage_counted_at: Generated<Date>
 }
 
-/** Moves of those two by transactions that do not hold the row of `chain_head`. */
+/** Changes of those two counters by transactions that do not hold the row of `chain_head`. */
 export interface StorageMovesTable {
   id: GeneratedAlways<number>
   organization_id: string
   bytes: number
   pending: number
+}
+
+/** Entries of a counted segment of a chain; '' stands for any type, person or status. */
+export interface AuditCountsTable {
+  organization_id: string
+  event_type: string
+  user_id: string
+  status: string
+  segment: number
+  entries: number
 }
 
 /** Only `canonical` and `hash` are written; the rest is generated from `canonical`. */

@@ -1,24 +1,23 @@
+import type { AccountEventType } from '../../contract/audit-events.ts'
 import type { Generated } from 'kysely'
 import type { JSONColumnType } from 'kysely'
+import type { Plan } from '../../contract/plan-limits.ts'
 import type { Role } from '../../policy/types.ts'
-
-export const plans = ['free', 'pro', 'enterprise'] as const
-export type Plan = (typeof plans)[number]
 
 export interface OrganizationsTable {
   id: string
   name: string
   personal: Generated<boolean>
-  /** Whose personal organization it is; null for any other. */
+  /** The person whose personal organization it is; null for others. */
   personal_of: Generated<string | null>
   plan: Generated<Plan>
-  /** Only what differs from the defaults (governance/settings.ts). */
+  /** Only values that differ from the defaults. */
   settings: JSONColumnType<Record<string, unknown>, string | undefined>
-  /** Limits set by an owner, by name (governance/quotas/limits.ts). */
+  /** Limits set by an owner, by name. */
   quota_overrides: JSONColumnType<Record<string, number>, string | undefined>
-  /** Where its runs start, when it has workers of its own; else null (governance/task-queue.ts). */
+  /** Task queue of its own workers; null if it has none. */
   task_queue: string | null
-  /** Who has made it; null for a personal one, and for one that an operator has made. */
+  /** The person who made it; null for a personal one and one made by an operator. */
   created_by: Generated<string | null>
   created_at: Generated<Date>
 }
@@ -41,13 +40,13 @@ export interface UsersTable {
   updated_at: Generated<Date>
 }
 
-/** Of the sign-in library; only what we write or read ourselves. */
+/** A table of the sign-in library, with only the columns that we use. */
 export interface AuthAccountsTable {
   id: string
   account_id: string
   provider_id: string
   user_id: string
-  /** `saltHex:keyHex` (governance/password.ts). */
+  /** `saltHex:keyHex`. */
   password: string | null
 }
 
@@ -59,7 +58,7 @@ export interface InvitationsTable {
   /** Lower-case hex SHA-256 of the token. */
   token_hash: string
   invited_by: string
-  /** null: the link was handed over. */
+  /** null: the link was handed over in person. */
   mailed_at: Date | null
   created_at: Generated<Date>
   expires_at: Date
@@ -68,12 +67,12 @@ export interface InvitationsTable {
   revoked_at: Date | null
 }
 
-/** What happened to an account and is not yet in the chain of the organization it concerns; written by triggers. */
+/** An account event that is not yet in its organization's audit chain; written by triggers. */
 export interface AccountEventsTable {
   id: Generated<number>
   organization_id: string
   user_id: string
-  type: string
+  type: AccountEventType
   session_id: string | null
   api_key_id: string | null
   ip_address: string | null
@@ -100,7 +99,9 @@ export interface ApiKeysTable {
   created_by: string | null
   expires_at: Date | null
   revoked_at: Date | null
+  /** Set together with `revoked_at` when the key is deleted: it cannot be made active again. */
+  deleted_at: Generated<Date | null>
   last_used_at: Date | null
-  /** When a second factor of its person stood behind it; null: never. */
+  /** When the key was last made or confirmed with a second factor; null: never. */
   factor_confirmed_at: Generated<Date | null>
 }

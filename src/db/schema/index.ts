@@ -1,5 +1,7 @@
+import type { Kysely } from 'kysely'
 import type { AgentObservationsTable, AgentSessionsTable, ToolPoliciesTable } from './agents.ts'
-import type { AuditEventsTable, ChainHeadTable, StorageMovesTable } from './audit.ts'
+import type { AuditCountsTable, AuditEventsTable, ChainHeadTable, StorageMovesTable } from './audit.ts'
+import type { ConnectionsTable, SecretRemovalsTable } from './connections.ts'
 import type {
   AccountEventsTable,
   ApiKeysTable,
@@ -22,7 +24,7 @@ import type {
   ProcessHeartbeatsTable,
   RequestWindowsTable,
 } from './plumbing.ts'
-import type { RulesTable } from './policy.ts'
+import type { RolePolicyOverridesTable, RulesTable } from './policy.ts'
 import type {
   ApprovalsTable,
   ApprovalVotesTable,
@@ -44,6 +46,7 @@ export interface Database {
   api_keys: ApiKeysTable
   chain_head: ChainHeadTable
   audit_events: AuditEventsTable
+  audit_counts: AuditCountsTable
   storage_moves: StorageMovesTable
   rules: RulesTable
   label_rules: RulesTable
@@ -68,7 +71,13 @@ export interface Database {
   agent_sessions: AgentSessionsTable
   agent_observations: AgentObservationsTable
   tool_policies: ToolPoliciesTable
+  role_policy_overrides: RolePolicyOverridesTable
   installation_connections: InstallationConnectionsTable
+  connections: ConnectionsTable
+  secret_removals: SecretRemovalsTable
   call_starts: CallStartsTable
   default_task_queue: DefaultTaskQueueTable
 }
+
+/** The database as functions take it: a pool, or a transaction that is open. */
+export type Db = Kysely<Database>

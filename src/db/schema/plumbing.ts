@@ -14,18 +14,18 @@ export interface OutboxTable {
 export interface IdempotencyKeysTable {
   organization_id: string
   user_id: string
-  /** The one that asked: another key of the same person may be narrower (docs/decisions/0013). */
+  /** The key of the request: another key of the same person may have fewer scopes (docs/decisions/0013). */
   api_key_id: string
-  /** The route's key and its decoded path parameters: a closing slash or a prefix makes no other route. */
+  /** The route's key and its decoded path parameters, so that a closing slash or a prefix makes no difference. */
   route: string
   key: string
   body_hash: string
   locked_until: Date | null
   response_status: number | null
   response_body: string | null
-  /** The act has committed, whatever became of its answer. */
+  /** The change has committed, whether or not its answer was stored. */
   acted: Generated<boolean>
-  /** What the act made, sealed JSON; only until the answer is there. */
+  /** The result of the change as sealed JSON, until the answer is stored. */
   made: string | null
   created_at: Generated<Date>
 }
@@ -36,7 +36,7 @@ export interface ProcessHeartbeatsTable {
   seen_at: Generated<Date>
 }
 
-/** Requests of the window that began at `started_at`, handed out to processes in blocks. */
+/** Requests in the window that began at `started_at`. Processes take them in blocks. */
 export interface RequestWindowsTable {
   organization_id: string
   bucket:
@@ -49,13 +49,13 @@ export interface RequestWindowsTable {
   taken: number
 }
 
-/** Kept by a trigger on `memory`. */
+/** Updated by a trigger on `memory`. */
 export interface MemoryUsageTable {
   organization_id: string
   bytes: number
 }
 
-/** Loads of calls that have begun and not come to an end (governance/runs/load-starts.ts). */
+/** Started loads of calls that have not ended. */
 export interface CallStartsTable {
   run_id: string
   step_id: string
@@ -64,13 +64,13 @@ export interface CallStartsTable {
   started_at: Generated<Date>
 }
 
-/** One row, once an API process has started: where runs start of organizations without workers of their own. */
+/** One row, once an API process has started: the task queue for organizations without their own workers. */
 export interface DefaultTaskQueueTable {
   single: Generated<boolean>
   queue: string
 }
 
-/** One row, in databases that were made before there were data keys: a known text, sealed with the installation's key. */
+/** One row, in databases older than data keys: a known text, sealed with the installation's key. */
 export interface InstallationTable {
   singleton: Generated<boolean>
   key_probe: Buffer
@@ -79,25 +79,25 @@ export interface InstallationTable {
 export interface MemoryTable {
   organization_id: string
   key: string
-  /** JSON text as an older version kept it; null once it is sealed. */
+  /** JSON text written by an older version; null once it is sealed. */
   value: string | null
-  /** JSON text, sealed. */
+  /** Sealed JSON text. */
   value_sealed: Buffer | null
   labels: Generated<string[]>
   updated_at: Generated<Date>
   updated_by: string
-  /** The value is gone and its labels are kept for the next one under the key. */
+  /** The value was deleted; its labels stay for the next value of the key. */
   deleted_at: Date | null
 }
 
-/** Keys that seal values (governance/sealing/keyring.ts). */
+/** Keys that seal values. */
 export interface DataKeysTable {
-  /** 16 hex digits: how the key's SHA-256 begins. */
+  /** The first 16 hex digits of the key's SHA-256. */
   id: string
-  /** The highest one seals new values. */
+  /** The key with the highest generation seals new values. */
   generation: number
   wrapped: Buffer
   created_at: Generated<Date>
-  /** When no value named it any more. */
+  /** When no value used it any more. */
   retired_at: Generated<Date | null>
 }

@@ -1,6 +1,6 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
-/** `rules` and `label_rules` have one shape; `body` is a RuleBody or LabelRuleBody (policy/rule.ts). */
+/** `rules` and `label_rules` have one shape; `body` is a RuleBody or LabelRuleBody. */
 export interface RulesTable {
   id: string
   position: GeneratedAlways<number>
@@ -10,4 +10,14 @@ export interface RulesTable {
   created_by: string
   created_at: Generated<Date>
   updated_at: Generated<Date>
+}
+
+export interface RolePolicyOverridesTable {
+  organization_id: string
+  tool_name: string
+  /** A role of members, or another name. */
+  role: string
+  allowed: boolean
+  created_by: string
+  created_at: Generated<Date>
 }

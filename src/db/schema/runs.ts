@@ -18,15 +18,19 @@ export interface Risk {
 export interface StepError {
   code: string
   message: string
-  /** Of an output that found no room: so much must be free before it is read again. Never shown. */
+  /** For an output that did not fit in memory: bytes that must be free before it is read again. Never shown. */
   bytes?: number
+}
+export interface PastOutcome {
+  decision_id: string
+  outcome: 'failed' | 'unknown_outcome'
 }
 export interface LabelSource {
   label: string
   from: string[]
 }
 
-/** By input: each label that it carries, and where it comes from. An input without labels is not in it. */
+/** By input: its labels and their sources. An input without labels is left out. */
 export type InputLabels = Readonly<Record<string, readonly LabelSource[]>>
 
 export interface RunsTable {
@@ -36,33 +40,37 @@ export interface RunsTable {
   workflow_version: number
   interpreter_version: number
   status: RunStatus
-  /** One plain sentence; explains why a run has not started. */
+  /** One sentence that explains the status, e.g. why a run has not started. */
   status_reason: string
   requested_by: string
-  /** As it was when the run was accepted. */
+  /** The address at the time when the run was accepted. */
   requester_email: string
   api_key_id: string | null
+  /** The HTTP request that started the run; null for runs accepted by an older version. */
+  request_id: string | null
   idempotency_key: string | null
-  /** JSON text as an older version kept it; null once it is sealed, or removed. */
+  /** JSON text written by an older version; null once it is sealed or removed. */
   inputs: string | null
-  /** JSON text, sealed; null once it is removed. */
+  /** Sealed JSON text; null once it is removed. */
   inputs_sealed: Buffer | null
   input_labels: DefaultJson<InputLabels>
   input_hash: string
   time_zone: string
-  /** JSON text of the definition's `result`, resolved, as an older version kept it. */
+  /** The resolved `result` of the definition as JSON text, written by an older version. */
   result: string | null
   /** The same, sealed. */
   result_sealed: Buffer | null
   risk: Json<Risk>
   event_seq: Generated<number>
   decision_seq: Generated<number>
-  /** Bytes that its calls keep (governance/runs/room.ts). */
+  /** Stored bytes of its calls. */
   stored_bytes: Generated<number>
   nodes_executed: Generated<number>
   nodes_failed: Generated<number>
   cancel_requested_at: Date | null
   cancel_requested_by: string | null
+  /** The words of the person who cancelled it; null without any. */
+  cancel_reason: Generated<string | null>
   created_at: Generated<Date>
   started_at: Date | null
   finished_at: Date | null
@@ -71,7 +79,7 @@ export interface RunsTable {
   data_removed_at: Generated<Date | null>
   /** Order of acceptance. */
   position: GeneratedAlways<number>
-  /** Whether it may act; governance/quotas/slots.ts. */
+  /** Whether the run may act: `queued` has no workflow yet, `waits` has one that waits, `taken` may act. */
   slot: 'queued' | 'waits' | 'taken' | null
   /** Currency units; numeric. */
   cost: ColumnType<string, number | undefined, number>
@@ -82,10 +90,12 @@ export interface RunStepsTable {
   step_id: string
   position: number
   tool: string
+  /** The definition's `summary`. */
+  summary: Generated<string | null>
   status: Generated<StepStatus>
   verdict: Verdict | null
   attempts: Generated<number>
-  /** Items of a `for_each` step once expanded, else null. */
+  /** Number of items of a `for_each` step once it is expanded, else null. */
   item_count: number | null
   /** Labels of the step's output, once completed. */
   labels: Generated<string[]>
@@ -102,30 +112,34 @@ export interface EffectsTable {
   organization_id: string
   tool: string
   state: EffectState
-  /** Fences attempts: only the newest may pass its point of no return. Counted here, not in Temporal. */
+  /** Number of the newest attempt. Only that one may pass its point of no return. Counted here, not in Temporal. */
   attempt: Generated<number>
-  /** Failures of the tool itself; deaths of a process and outages of the database use up no attempt. */
+  /** Failures of the tool itself. Dead processes and database outages do not count. */
   failures: Generated<number>
-  /** What a person chose for an unknown outcome, as yet unused: only `retry` is ever stored. */
+  /** A person's choice for an unknown outcome, until it is used. Only `retry` is ever stored. */
   resolved_outcome: 'retry' | null
-  /** The resolved parameters, sealed; the approval and every attempt use these very bytes. */
+  /** The resolved parameters, sealed. The approval and every attempt use these bytes. */
   params_sealed: Buffer | null
   params_hash: string | null
   labels: Generated<string[]>
   label_sources: DefaultJson<LabelSource[]>
   decision_id: string | null
   approval_id: string | null
-  /** JSON text as an older version kept it. */
+  /** JSON text written by an older version. */
   output: string | null
-  /** JSON text, sealed. */
+  /** Sealed JSON text. */
   output_sealed: Buffer | null
   output_labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
+  /** Values that belong to the error (JSON text), sealed. */
+  error_detail_sealed: Buffer | null
+  /** Earlier attempts that ended, by the decision that allowed them; the newest ones. */
+  past_outcomes: DefaultJson<readonly PastOutcome[]>
   intent_at: Date | null
   sent_at: Date | null
   finished_at: Date | null
   duration_ms: number | null
-  /** It was asked for and could not go on without a slot of its run. */
+  /** Whether the call is waiting for a slot of its run. */
   wants_slot: Generated<boolean>
 }
 
@@ -160,11 +174,11 @@ export interface DecisionsTable {
   approval_id: string | null
   policy_version: number
   decided_at: Date
-  /** Of an agent's call: the session (ses_...), the client's id of the call, and who asked. */
+  /** For an agent's call: the session (ses_...), the client's id of the call, and the requester. */
   session_id: string | null
   tool_use_id: string | null
   requested_by: string | null
-  /** What it counts towards `storage_mb`. */
+  /** Bytes that count towards `storage_mb`. */
   bytes: number | null
 }
 
@@ -195,7 +209,7 @@ export interface ApprovalsTable {
   used_at: Date | null
   /** The effect (or run) that used it up: `run/step/item`. */
   used_by: string | null
-  /** The approval that replaced it, when rules or labels had grown stricter by the time of use. */
+  /** The approval that replaced it, if rules or labels were stricter at the time of use. */
   superseded_by: string | null
 }
 

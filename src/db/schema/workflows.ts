@@ -18,20 +18,20 @@ export interface WorkflowVersionsTable {
   version: number
   /** JSON text of the accepted definition. */
   definition: string
-  /** SHA-256 over its RFC 8785 form. */
+  /** SHA-256 over the RFC 8785 form of the definition. */
   digest: string
   message: Generated<string>
   deployed_by: string
   deployed_at: Generated<Date>
-  /** Of a rollback: the version that was current, and the one whose definition it deployed anew. */
+  /** For a rollback: the version that was current, and the one whose definition it deployed again. */
   rolled_back_from: Generated<number | null>
   rolled_back_to: Generated<number | null>
 }
 
-/** States of a template (specification, "Registry entry lifecycle"); a draft is a workflow without an entry. */
+/** States of a template. A draft is a workflow without an entry. */
 export type RegistryState = 'active' | 'deprecated' | 'archived'
 
-/** A workflow that was approved as a template: `version` is what it was then, and stays. */
+/** A workflow that was approved as a template. `version` is the approved version and never changes. */
 export interface RegistryEntriesTable {
   workflow_id: string
   /** Order of approval. */

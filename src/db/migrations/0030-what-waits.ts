@@ -1,0 +1,10 @@
+/**
+ * Summaries of steps beside their runs, the reason of a cancellation, and a list of the unknown outcomes of an
+ * organization.
+ */
+export const whatWaits = `
+alter table run_steps add column summary text;
+alter table runs add column cancel_reason text;
+create index effects_unresolved on effects (organization_id, run_id, step_id, item_index)
+  where state = 'unknown_outcome' and resolved_outcome is null;
+`

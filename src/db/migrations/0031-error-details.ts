@@ -1,0 +1,27 @@
+import { countedWithLabels } from './0026-counted-labels.ts'
+import { recountFunction } from './0022-storage.ts'
+import { countRows } from './count-rows.ts'
+
+const bytes =
+  "coalesce(octet_length(t.error_detail_sealed), 0) + octet_length(t.past_outcomes::text) - octet_length('[]')"
+
+/** Tables counted by triggers from this version on. */
+export const countedWithDetails = countedWithLabels.map((table) =>
+  table.name === 'effects' ? { ...table, bytes: `${table.bytes} + ${bytes}` } : table,
+)
+
+/**
+ * Values that belong to a call's error, such as the recipients that a mail server refused; and how earlier attempts
+ * ended, for receipts.
+ */
+export const errorDetails = `
+alter table effects
+  add column error_detail_sealed bytea,
+  add column past_outcomes jsonb not null default '[]';
+
+${countedWithDetails
+  .filter(({ name }) => name === 'effects')
+  .map(countRows)
+  .join('\n')}
+create or replace ${recountFunction(countedWithDetails, 'coalesce(sum(2048 + label_bytes), 0)')}
+`

@@ -1,0 +1,25 @@
+import { recountFunction } from './0022-storage.ts'
+import { countedWithConnections } from './0035-connections.ts'
+import { countRows, type CountedTable } from './count-rows.ts'
+
+/** Columns with texts of people, by table, which were not counted before. */
+const words: Readonly<Record<string, string>> = { runs: 'cancel_reason', run_steps: 'summary' }
+
+const recounted: readonly CountedTable[] = countedWithConnections.flatMap((table) => {
+  const column = words[table.name]
+  return column === undefined
+    ? []
+    : [{ ...table, bytes: `${table.bytes} + coalesce(octet_length(t.${column}), 0)` }]
+})
+
+/** Tables counted by triggers from this version on. */
+export const countedWithWords = countedWithConnections.map(
+  (table) => recounted.find(({ name }) => name === table.name) ?? table,
+)
+
+/** Summaries of steps and reasons of cancellations count towards `storage_mb`. A full count is due at once. */
+export const countedWords = `
+${recounted.map(countRows).join('\n')}
+create or replace ${recountFunction(countedWithWords, 'coalesce(sum(2048 + label_bytes), 0)')}
+update chain_head set storage_counted_at = '-infinity';
+`
