@@ -1,46 +1,60 @@
 import type { Label, SideEffect } from './types.ts'
 
-/** What a tool of an agent client does, before its arguments are read. */
+/** The effects of an agent client's tool, before its arguments are read. */
 export interface AgentTool {
   readonly sideEffect: SideEffect
-  /** Labels of what it returns. */
+  /** Labels of the tool's output. */
   readonly outputLabels: readonly Label[]
-  /** Which language the argument with its code is in; `script`: in some other one, a program in any case. */
+  /** The language of the code in its arguments; `script` is any other language. */
   readonly code?: 'bash' | 'powershell' | 'script'
+  /** The tool opens files or folders that its arguments name. */
+  readonly opensPaths?: true
 }
 
 const internal: AgentTool = { sideEffect: 'read', outputLabels: ['internal'] }
+const files: AgentTool = { ...internal, opensPaths: true }
 const web: AgentTool = { sideEffect: 'read', outputLabels: ['untrusted'] }
-/** Of a server that nobody knows more of: company data, and written by strangers. */
+/** A tool of an unknown server: its output may be company data and may be written by strangers. */
 const foreign: AgentTool = { sideEffect: 'read', outputLabels: ['internal', 'untrusted'] }
-/** Tells the agent of its own tools, tasks and helpers: no data of the company's. */
+/** Returns information about the agent's own tools, tasks and helpers, and no company data. */
 const own: AgentTool = { sideEffect: 'read', outputLabels: [] }
 const change: AgentTool = { sideEffect: 'write', outputLabels: [] }
+const fileChange: AgentTool = { ...change, opensPaths: true }
 const sending: AgentTool = { sideEffect: 'egress', outputLabels: [] }
 const bash: AgentTool = { ...change, code: 'bash' }
 const script: AgentTool = { ...change, code: 'script' }
 
 /**
- * The tools of the agent clients by the names their hooks report (specification, "Classification of agent tool calls";
- * the newer names as docs/decisions/0040 has them). A name that is not here is a write, never a read.
+ * The tools of agent clients by the names that their hooks report (docs/decisions/0040). An unknown name counts as a
+ * write, never as a read, and rules cannot name it.
  */
 const tools: readonly (readonly [AgentTool, string])[] = [
-  [internal, 'Read Grep Glob LS NotebookRead LSP BashOutput TaskOutput'],
   [
-    internal,
-    'read_file read_many_files list_directory glob grep grep_search search_file_content view view_image',
+    files,
+    'Read Grep Glob LS NotebookRead LSP read_file read_many_files list_directory glob grep grep_search',
   ],
-  [internal, 'read_background_output file_search list_dir semantic_search'],
+  [files, 'search_file_content view view_image file_search list_dir'],
+  [internal, 'BashOutput TaskOutput read_background_output semantic_search'],
   [web, 'WebFetch WebSearch web_fetch google_web_search fetch_webpage'],
   [foreign, 'ReadMcpResourceTool ReadMcpResourceDirTool ListMcpResourcesTool'],
   [own, 'ToolSearch ListAgents TaskGet TaskList CronList WaitForMcpServers'],
-  [change, 'Edit MultiEdit Write NotebookEdit apply_patch write_file replace create edit create_file'],
+  [fileChange, 'Edit MultiEdit Write NotebookEdit apply_patch write_file replace create edit create_file'],
+  [fileChange, 'create_directory insert_edit_into_file replace_string_in_file'],
   [change, 'Agent Task Skill TaskStop KillShell KillBash SendMessage'],
-  // Each leaves the machine: a phone, a page for others, a run somewhere else.
+  [change, 'AskUserQuestion CronCreate CronDelete EnterPlanMode EnterWorktree ExitPlanMode ExitWorktree'],
+  [
+    change,
+    'ProposeGoal ProposeSkills RefreshMcpTools ReportFindings ScheduleWakeup TaskCreate TaskUpdate TodoWrite',
+  ],
+  [
+    change,
+    'spawn_agent update_plan activate_skill invoke_agent save_memory write_todos skill task write_agent',
+  ],
+  // Each sends something away: to a phone, a page for others, or a run elsewhere.
   [sending, 'PushNotification SendUserFile Artifact RemoteTrigger'],
   [bash, 'Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand'],
   [{ ...change, code: 'powershell' }, 'PowerShell'],
-  // Keystrokes for a program that runs already, a program that starts agents, queries in a language of their own.
+  // Keystrokes for a running program, a program that starts agents, and queries in SQL.
   [script, 'write_stdin Workflow sql'],
 ]
 
@@ -48,21 +62,24 @@ const byName: ReadonlyMap<string, AgentTool> = new Map(
   tools.flatMap(([tool, names]) => names.split(' ').map((name) => [name, tool] as const)),
 )
 
-/** What is known of an agent tool by its name; undefined for an unknown one. */
+/** The names of all known tools of agent clients. */
+export const agentToolNames: readonly string[] = [...byName.keys()]
+
+/** The effects of an agent tool; undefined for an unknown name. */
 export function agentTool(name: string): AgentTool | undefined {
   return byName.get(name)
 }
 
-/** Hints a protocol server gives of its tool; never trusted to loosen anything. */
+/** Hints from a protocol server about its tool. They never make a classification less strict. */
 export interface ToolAnnotations {
   readonly readOnlyHint?: unknown
   readonly destructiveHint?: unknown
   readonly openWorldHint?: unknown
-  /** The gateway's own word: the tool is no longer what the session was first shown (docs/decisions/0036). */
+  /** Set by the gateway: the tool has changed since the session first saw it (docs/decisions/0036). */
   readonly definitionChanged?: unknown
 }
 
-/** A classification as its tool's annotations make it stricter (specification, "Classification" 2). */
+/** A classification, made stricter by the tool's annotations. */
 export function withAnnotations(
   tool: Pick<AgentTool, 'sideEffect' | 'outputLabels'>,
   annotations: ToolAnnotations,

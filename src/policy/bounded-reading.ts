@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 
-/** Issues of one list after which its other entries are not looked at. */
+/** After this many issues in a list, its other entries are not read. */
 const mostIssues = 100
 
 type Parse = z.core.$ZodTypeInternals['parse']
@@ -8,10 +8,11 @@ type Parse = z.core.$ZodTypeInternals['parse']
 const prepared = new WeakSet<z.core.$ZodType>()
 
 /**
- * Makes a schema, and all that it is made of, read no more of a value than it must (docs/decisions/0066). A list ends at its
- * hundredth issue: left alone, zod makes an issue of each bad entry, 100,000 of which took half a second, and where they did not
- * fit on the stack the request failed with a 500. Of a text that is too long nothing else is asked: looking for a tool's name
- * that is like a megabyte took as long. Changes the schema itself, once, wherever it is used.
+ * Bounds the work of a schema and all its parts (docs/decisions/0066).
+ * - A list stops at its hundredth issue. zod alone makes an issue for each bad entry: 100,000 took half a second, and
+ *   a stack overflow made the request fail with 500.
+ * - A text that is too long gets no other checks. Finding similar tool names for a megabyte took as long.
+ * Changes the schema itself, once.
  */
 export function boundReading(schema: z.core.$ZodType): void {
   if (prepared.has(schema)) return
@@ -24,11 +25,11 @@ export function boundReading(schema: z.core.$ZodType): void {
   if (internals.def.type !== 'array') return
   const { element } = internals.def as z.core.$ZodArrayDef
   const longest = Math.min(...checks.map(({ _zod }) => (isLongest(_zod.def) ? _zod.def.maximum : Infinity)))
-  // zod puts a list's parser in place of another after its first use: ours stays in front of whichever it is.
+  // zod replaces a list's parser after its first use. This wrapper stays in front of both.
   let { parse } = internals
   const ours = parseOf(element, (payload, context) => parse(payload, context), longest)
   const inFront = { get: () => ours, set: (other: Parse) => (parse = other), configurable: true }
-  // A schema without checks runs its parser itself.
+  // In a schema without checks, `run` is the parser itself.
   const runsParser = internals.run === parse
   Object.defineProperty(internals, 'parse', inFront)
   if (runsParser) Object.defineProperty(internals, 'run', inFront)
@@ -46,7 +47,7 @@ function parseOf({ _zod: entry }: z.core.$ZodType, parse: Parse, longest: number
     for (const [index, value] of given.entries()) {
       const result = entry.run({ value, issues: [] }, context)
       if (result instanceof Promise)
-        throw new TypeError('what callers send is not read by asynchronous schemas')
+        throw new TypeError('schemas for outside values must not be asynchronous')
       read.push(result.value)
       for (const issue of result.issues)
         payload.issues.push({ ...issue, path: [index, ...(issue.path ?? [])] })
@@ -57,7 +58,7 @@ function parseOf({ _zod: entry }: z.core.$ZodType, parse: Parse, longest: number
   }
 }
 
-/** The schemas that a schema is made of. */
+/** The schemas that a schema consists of. */
 function partsOf({ _zod }: z.core.$ZodType): z.core.$ZodType[] {
   const def = _zod.def as {
     readonly shape?: Readonly<Record<string, z.core.$ZodType>>

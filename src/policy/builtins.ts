@@ -1,4 +1,4 @@
-/** The template values that are fixed when a run starts (specification, "Other records"). */
+/** Template values that are fixed when a run starts. */
 export interface Builtins {
   /** YYYY-MM-DD in the run's time zone. */
   readonly today: string
@@ -19,7 +19,7 @@ export function builtins(startedAt: Date, timeZone: string): Builtins {
   const field = (name: Intl.DateTimeFormatPartTypes) => Number(parts.get(name))
   const [year, month, day] = [field('year'), field('month') - 1, field('day')]
   const millisecond = startedAt.getUTCMilliseconds()
-  // The wall clock, read as if it were UTC: its distance from the instant is the zone's offset.
+  // The local time, read as if it were UTC. Its difference from the instant is the zone's offset.
   const wall = Date.UTC(year, month, day, field('hour'), field('minute'), field('second'), millisecond)
   return {
     today: dateOf(Date.UTC(year, month, day)),
@@ -28,7 +28,7 @@ export function builtins(startedAt: Date, timeZone: string): Builtins {
   }
 }
 
-/** Making one takes longer than all the rest; there are some 400 zones. */
+/** Creating a format takes longer than everything else here. There are about 400 zones. */
 const formats = new Map<string, Intl.DateTimeFormat>()
 
 function formatOf(timeZone: string): Intl.DateTimeFormat {
@@ -46,7 +46,7 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
     minute: 'numeric',
     second: 'numeric',
   })
-  // Zones are named in any case: no caller may fill the memory with spellings.
+  // Zones can be spelled in any case, so the cache is bounded.
   if (formats.size < 1_000) formats.set(timeZone, format)
   return format
 }

@@ -5,17 +5,17 @@ import {
   compileCondition,
   compileLabels,
 } from './evaluate.ts'
-import { describeConditions } from './explain.ts'
+import { type Described, describeConditions } from './explain.ts'
 import { matchesGlob } from './glob.ts'
 import type { StoredLabelRule, StoredRule } from './rule.ts'
 import { type CallSource, type Label, type SideEffect, type Verdict, rank } from './types.ts'
 
-/** What an organization has saved, in saved order. */
+/** The saved rules of an organization, in the order they were saved. */
 export interface PolicySource {
   readonly rules: readonly StoredRule[]
   readonly labelRules: readonly StoredLabelRule[]
   readonly approvalsEnabled: boolean
-  /** Why the organization is frozen; null or absent when it is not (contract section 8). */
+  /** Why the organization is frozen; null or absent if it is not. */
   readonly frozen?: string | null | undefined
 }
 
@@ -25,6 +25,8 @@ export interface CompiledRule extends Conditions {
   readonly verdict: Verdict
   readonly isShadow: boolean
   readonly because: string
+  /** The saved conditions, for explanations. */
+  readonly described: Described
   readonly approver: 'admin' | 'owner'
   readonly approvalsNeeded: number
   readonly expiresAfterSeconds: number | null
@@ -36,21 +38,21 @@ export interface CompiledLabelRule extends Conditions {
   readonly covers: (tool: string) => boolean
 }
 
-/** Rules ready for evaluation. Rules that cannot apply to a tool are never looked at for it. */
+/** Rules ready for evaluation. A rule that cannot apply to a tool is never evaluated for it. */
 export interface CompiledPolicy {
   readonly approvalsEnabled: boolean
   readonly frozen: string | null
-  /** Active and shadow rules that cover the tool, in saved order. */
+  /** Active and shadow rules that cover the tool, in the order they were saved. */
   rulesFor(tool: string, sideEffect: SideEffect, source: CallSource): readonly CompiledRule[]
   labelRulesFor(tool: string): readonly CompiledLabelRule[]
 }
 
-/** Agents' tool names are free text: the index forgets rather than grows. */
+/** Agents' tool names are free text, so the index is cleared when it is full. */
 const indexSize = 4096
 
 /**
- * Compiles once per organization and policy version. Inactive rules are left out. Never throws: what cannot be read in
- * a rule counts as covering and matching if the rule restricts, and an unknown verdict as `deny`.
+ * Compiles the rules, once per organization and policy version. Inactive rules are left out. Never throws: an
+ * unreadable part of a restrictive rule counts as covering and matching, and an unknown verdict counts as `deny`.
  */
 export function compilePolicy(source: PolicySource): CompiledPolicy {
   const rules = source.rules.filter((rule) => rule.status !== 'inactive').map(compileRule)
@@ -77,6 +79,7 @@ function compileRule(rule: StoredRule): CompiledRule {
     verdict: Object.hasOwn(rank, rule.verdict) ? rule.verdict : 'deny',
     isShadow: rule.status === 'shadow',
     because: describeConditions(rule),
+    described: rule,
     approver: rule.approver ?? 'admin',
     approvalsNeeded: rule.approvals_needed ?? 1,
     expiresAfterSeconds: rule.expires_after_seconds ?? null,
@@ -98,7 +101,7 @@ function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule {
   const coversTool = toolMatcher(rule.tools)
   return {
     addLabels: rule.add_labels,
-    // A label restricts what may follow, so the quantifier of restrictive rules applies.
+    // More labels only restrict, so the quantifier of restrictive rules applies.
     isRestrictive: true,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, true),
@@ -107,8 +110,8 @@ function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule {
 }
 
 /**
- * Cheap conditions first: presence and origin before comparisons over many values. null if one of them cannot be read:
- * then the rule matches if it restricts, whatever its other conditions say.
+ * Sorted by cost: `exists` and `from_label` come before comparisons of values. null if one cannot be read; a
+ * restrictive rule then matches whatever its other conditions say.
  */
 function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] | null {
   try {
@@ -141,7 +144,7 @@ function toolMatcher(globs: readonly string[] | undefined): (tool: string) => bo
   if (globs === undefined) return () => true
   return (tool) =>
     globs.some((glob) => {
-      if (typeof glob !== 'string') throw new TypeError('a glob is text')
+      if (typeof glob !== 'string') throw new TypeError('a glob must be text')
       return matchesGlob(glob, tool)
     })
 }

@@ -1,14 +1,14 @@
 import { z } from 'zod'
-import { ruleDomain } from './hosts.ts'
+import { ruleDomain } from './readers/hosts.ts'
 import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
 
 const path = textField(200)
   .refine((text) => text.split('.').every((segment) => segment !== ''), {
     message: 'a parameter is a dotted path such as `to` or `message.body`, or `*` for any',
   })
-  // Bodies with such a field are refused at the entrance: the rule would guard nothing.
+  // Bodies with such a field are refused, so a rule for it would guard nothing.
   .refine((text) => !text.split('.').includes('__proto__'), {
-    message: 'no call has a field called `__proto__`: name the parameter that is meant',
+    message: 'no call has a field called `__proto__`: name another parameter',
   })
 
 const filledIn = (text: string, context: z.RefinementCtx) => {
@@ -21,14 +21,14 @@ const possiblyEmptyText = textField(2000, 0).superRefine(filledIn)
 const list = <T extends z.ZodType>(value: T) =>
   z.array(value).min(1, 'give at least one value').max(1000, 'give at most 1,000 values')
 
-/** A domain to compare with: not a placeholder, no bare public suffix. */
+/** A domain to compare with. Placeholders and bare public suffixes are refused. */
 export const domain = text.superRefine((value, context) => {
   if (isPlaceholder(value)) return
   const read = ruleDomain(value)
   if ('issue' in read) context.addIssue({ code: 'custom', message: read.issue })
 })
 
-/** One entry of a rule's `params`; the operator fixes what `value` may be (contract section 5, "Operators"). */
+/** One entry of a rule's `params`. The operator determines the type of `value`. */
 export const conditionInput = z.discriminatedUnion('operator', [
   z.strictObject({
     param: path,

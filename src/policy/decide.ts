@@ -23,8 +23,8 @@ export interface Call {
   /** Labels of the call's inputs. */
   readonly labels: readonly Label[]
   /**
-   * Dotted path of a parameter (or a part of one) → labels of the sources it was built from, for `from_label`. Left
-   * out, every parameter counts as built from everything that gave the call its labels (agents).
+   * Labels of the sources from which each parameter (a dotted path) was built, for `from_label`. If absent, every
+   * parameter counts as built from all sources of the call's labels, as for agents.
    */
   readonly paramLabels?: ReadonlyMap<string, readonly Label[]> | undefined
 }
@@ -42,19 +42,19 @@ export interface Decided {
   readonly ruleName: string | null
   /** The rule's name, or `no rule matched`, `organization frozen`, `call too large to evaluate`. */
   readonly reason: string
-  /** One plain sentence on why. */
+  /** One sentence that explains the verdict. */
   readonly explanation: string
   readonly matchedRules: readonly MatchedRule[]
   readonly approver: 'admin' | 'owner'
   readonly approvalsNeeded: number
-  /** Seconds until a held call's approval expires; 0 = never; null = no rule says. */
+  /** Seconds until a held call's approval expires; 0 = never; null = no rule sets it. */
   readonly expiresAfterSeconds: number | null
 }
 
 /**
- * Decides one call: the most restrictive matching rule wins, among equals the one saved first gives the reason, shadow
- * rules are reported and never enforced, and without a match the call is allowed (contract section 5). Pure and total:
- * never throws; what cannot be evaluated restricts.
+ * Decides one call. The most restrictive matching rule wins; among equals, the one saved first gives the reason.
+ * Shadow rules are reported and never enforced. Without a match the call is allowed. Pure, and never throws: a rule
+ * that cannot be evaluated counts as matching if it restricts.
  */
 export function decide(policy: CompiledPolicy, call: Call): Decided {
   if (policy.frozen !== null) return frozen(policy.frozen)
@@ -78,10 +78,11 @@ export function decide(policy: CompiledPolicy, call: Call): Decided {
     (best, rule) => (rank[rule.verdict] > rank[best.verdict] ? rule : best),
     first,
   )
-  const isRefusedHold = deciding.verdict === 'require_approval' && !policy.approvalsEnabled
+  const verdict = effectOf(policy, deciding.verdict)
+  const isRefusedHold = verdict !== deciding.verdict
   const explain = isRefusedHold ? explainApprovalsOff : explainVerdict
   return {
-    verdict: isRefusedHold ? 'deny' : deciding.verdict,
+    verdict,
     ruleId: deciding.id,
     ruleName: deciding.name,
     reason: deciding.name,
@@ -91,7 +92,12 @@ export function decide(policy: CompiledPolicy, call: Call): Decided {
   }
 }
 
-/** Labels that active label rules add to what the call returns; sorted, without the call's own. */
+/** What a matching rule makes of a call: while approvals are off, nobody could approve a held call, so it is denied. */
+export function effectOf(policy: Pick<CompiledPolicy, 'approvalsEnabled'>, verdict: Verdict): Verdict {
+  return verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : verdict
+}
+
+/** Labels that active label rules add to the call's output; sorted, without the labels of the call itself. */
 export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
   const rules = policy.labelRulesFor(call.tool)
   if (rules.length === 0) return []
@@ -101,7 +107,7 @@ export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
     try {
       if (evaluate(rule, subject) === yes) added.push(rule.addLabels)
     } catch {
-      // Out of comparisons: more labels restrict more, so this rule and those after it count as matching.
+      // The budget is used up. More labels only restrict, so this rule and the following ones count as matching.
       added.push(rule.addLabels)
     }
   }
@@ -129,7 +135,7 @@ function known(labels: readonly Label[]): LabelSets {
 }
 
 /** The strictest terms of all rules that hold the call: owner before admin, most votes, shortest time. */
-function approvalTerms(rules: readonly CompiledRule[]) {
+export function approvalTerms(rules: readonly CompiledRule[]) {
   const holding = rules.filter((rule) => rule.verdict === 'require_approval')
   const times = holding.map((rule) => rule.expiresAfterSeconds).filter((seconds) => seconds !== null)
   const limited = times.filter((seconds) => seconds > 0)
@@ -161,7 +167,7 @@ function tooLarge(matches: readonly CompiledRule[], error: unknown): Decided {
   return { ...plain('deny', 'call too large to evaluate', explanation), matchedRules: matches.map(report) }
 }
 
-/** A denial that no rule gave: the caller may not ask, or may not use this tool. */
+/** A denial without a rule, e.g. because the caller may not use this tool. */
 export function refused(reason: string, explanation: string): Decided {
   return plain('deny', reason, explanation)
 }

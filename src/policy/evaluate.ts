@@ -1,41 +1,41 @@
 import { type Budget, BudgetExceeded } from './budget.ts'
 import type { ParamCondition } from './condition.ts'
-import { alsoByAddress } from './addresses.ts'
+import { alsoByAddress } from './address-matcher.ts'
 import { type Matcher, compileMatcher, quantify } from './operators.ts'
 import type { RuleBody } from './rule.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
 import { type Found, type Partial, find } from './values.ts'
 
-/** Labels as far as they are known; in a concrete call both sets are the same one. */
+/** Known and possible labels. In a concrete call both sets are the same. */
 export interface LabelSets {
   readonly definite: ReadonlySet<Label>
   readonly possible: ReadonlySet<Label>
-  /** Labels beyond `possible` cannot be excluded (values that bring labels of their own). */
+  /** True if values can bring labels that are not in `possible`. */
   readonly isOpen: boolean
 }
 
-/** From a parameter's dotted path to the labels of the sources it was built from. */
+/** Labels of the sources from which each parameter (a dotted path) was built. */
 export type Origins = ReadonlyMap<string, LabelSets>
 
-/** One call under evaluation; finds each path and counts each comparison once for all rules. */
+/** One call under evaluation. Each path is searched, and its leaves are paid for, once for all rules. */
 export interface Subject {
   readonly params: Partial
   readonly labels: LabelSets
-  /** null: not tracked, so any parameter may be built from anything that gave the call its labels (agents). */
+  /** null: not tracked, so any parameter may be built from every source of the call's labels, as for agents. */
   readonly origins: Origins | null
   readonly budget: Budget
-  /** What the labels alone say of a rule; may be shared by calls that have the same labels. */
+  /** Cached results of label conditions; may be shared by calls with the same labels. */
   readonly byLabels: Map<LabelConditions, Tri>
-  /** What each path leads to, or why that cannot be told. */
+  /** Cached values of each path, or the error of finding them. */
   readonly found: Map<string, Found | Error>
 }
 
-/** What rules and label rules have in common. */
+/** Conditions of rules and of label rules. */
 export interface Conditions {
-  /** undefined: any labels will do. null if they cannot be read, as for `params`. */
+  /** undefined: any labels match. null: cannot be read, as for `params`. */
   readonly labels: LabelConditions | null | undefined
-  /** null if they cannot be read: evaluating that throws, and so restricts. */
+  /** null if they cannot be read: their evaluation throws, so a restrictive rule matches. */
   readonly params: readonly CompiledCondition[] | null
   readonly isRestrictive: boolean
 }
@@ -51,24 +51,24 @@ export interface CompiledCondition {
   readonly path: readonly string[]
   /** null for `exists` and `from_label`, which compare no values. */
   readonly matcher: Matcher | null
-  /** Labels that `from_label` asks for; null for the others. */
+  /** The labels of `from_label`; null for other operators. */
   readonly wanted: ReadonlySet<Label> | null
 }
 
-/** Throws TypeError for what no schema would have let through. */
+/** Throws TypeError for a value that no schema accepts. */
 export function compileLabels(labels: RuleBody['labels']): LabelConditions | undefined {
   if (labels === undefined) return undefined
   const setOf = (list: readonly Label[] | undefined): ReadonlySet<Label> | null => {
     if (list === undefined) return null
-    if (!Array.isArray(list)) throw new TypeError('labels are a list')
+    if (!Array.isArray(list)) throw new TypeError('labels must be a list')
     return new Set(list)
   }
   return { anyOf: setOf(labels.any_of), allOf: setOf(labels.all_of), noneOf: setOf(labels.none_of) }
 }
 
-/** Throws TypeError for a condition that no schema would have let through. */
+/** Throws TypeError for a condition that no schema accepts. */
 export function compileCondition(source: ParamCondition, isRestrictive: boolean): CompiledCondition {
-  if (typeof source.param !== 'string') throw new TypeError('a condition names its parameter')
+  if (typeof source.param !== 'string') throw new TypeError('a condition must name its parameter')
   const path = source.param.split('.')
   if (source.operator === 'exists') return { source, path, matcher: null, wanted: null }
   if (source.operator === 'from_label') return { source, path, matcher: null, wanted: new Set(source.value) }
@@ -82,19 +82,19 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
 }
 
 /**
- * Whether all conditions on labels and parameters hold. What cannot be evaluated counts as matching if it restricts
- * (contract section 5). A rule with conditions costs one look, and each label that is tested one more. Throws
- * BudgetExceeded only.
+ * Whether all conditions on labels and parameters hold. A condition that cannot be evaluated counts as matching if
+ * the rule restricts. A rule with conditions costs one comparison, and each tested label one more. Throws only
+ * BudgetExceeded.
  */
 export function evaluate(conditions: Conditions, subject: Subject): Tri {
   try {
     if (!isUnconditional(conditions)) subject.budget.spend(1)
     if (conditions.labels === null) throw new TypeError('labels cannot be read')
-    let result: Tri = conditions.labels === undefined ? yes : ofLabels(conditions.labels, subject)
+    let result: Tri = conditions.labels === undefined ? yes : matchLabels(conditions.labels, subject)
     if (conditions.params === null) throw new TypeError('conditions cannot be read')
     for (const condition of conditions.params) {
       if (result === no) return no
-      const each = ofCondition(condition, conditions.isRestrictive, subject)
+      const each = matchCondition(condition, conditions.isRestrictive, subject)
       if (each < result) result = each
     }
     return result
@@ -104,12 +104,33 @@ export function evaluate(conditions: Conditions, subject: Subject): Tri {
   }
 }
 
-/** Such a rule matches every call that it covers, whatever else there was to compare. */
+/** Evaluates each condition by itself, for explanations. May throw BudgetExceeded, as the evaluation of a rule may. */
+export function evaluateEach(
+  conditions: Conditions,
+  subject: Subject,
+): { readonly labels: Record<'any_of' | 'all_of' | 'none_of', Tri>; readonly params: readonly Tri[] } {
+  const {
+    anyOf: any,
+    allOf: all,
+    noneOf: none,
+  } = conditions.labels ?? { anyOf: null, allOf: null, noneOf: null }
+  const { labels, budget } = subject
+  return {
+    labels: {
+      any_of: any === null ? yes : anyOf(any, labels, budget),
+      all_of: all === null ? yes : allOf(all, labels, budget),
+      none_of: none === null ? yes : not(anyOf(none, labels, budget)),
+    },
+    params: (conditions.params ?? []).map((each) => matchCondition(each, conditions.isRestrictive, subject)),
+  }
+}
+
+/** Such a rule matches every call that it covers, and costs nothing. */
 export function isUnconditional(conditions: Conditions): boolean {
   return conditions.labels === undefined && conditions.params?.length === 0
 }
 
-function ofLabels(wanted: LabelConditions, { labels, budget, byLabels }: Subject): Tri {
+function matchLabels(wanted: LabelConditions, { labels, budget, byLabels }: Subject): Tri {
   const known = byLabels.get(wanted)
   if (known !== undefined) return known
   let result: Tri = wanted.anyOf === null ? yes : anyOf(wanted.anyOf, labels, budget)
@@ -120,7 +141,7 @@ function ofLabels(wanted: LabelConditions, { labels, budget, byLabels }: Subject
   return result
 }
 
-function ofCondition(condition: CompiledCondition, isRestrictive: boolean, subject: Subject): Tri {
+function matchCondition(condition: CompiledCondition, isRestrictive: boolean, subject: Subject): Tri {
   const { source, matcher, wanted } = condition
   const found = lookUp(condition, subject)
   if (source.operator === 'exists') return presence(found, source.value, isRestrictive)
@@ -146,7 +167,7 @@ function lookUp(condition: CompiledCondition, subject: Subject): Found {
   return found
 }
 
-/** A list's elements that lack the path count for both sides: a restrictive rule takes the side that restricts. */
+/** A list can have elements with and without the path. A restrictive rule then takes the answer that restricts. */
 function presence(found: Found, wanted: boolean, isRestrictive: boolean): Tri {
   const isThere = found.isThere ? yes : found.mayBeThere ? maybe : no
   if (wanted === isRestrictive) return wanted ? isThere : not(isThere)
@@ -177,8 +198,8 @@ function origin(
   return isRestrictive ? any : least(any, all)
 }
 
-/** Whether one path lies on the way of the other; list positions may be left out of the rule's. */
-function overlaps(rule: readonly string[], built: readonly string[]): boolean {
+/** Whether one path contains the other. The rule's path may omit list positions. */
+export function overlaps(rule: readonly string[], built: readonly string[]): boolean {
   let r = 0
   let b = 0
   while (r < rule.length && b < built.length) {
@@ -205,7 +226,7 @@ function allOf(wanted: ReadonlySet<Label>, labels: LabelSets, budget: Budget): T
   return labels.possible !== labels.definite && isWithin(wanted, labels.possible, budget) ? maybe : no
 }
 
-/** Costs the labels of the smaller set. */
+/** Costs the size of the smaller set. */
 function meet(a: ReadonlySet<Label>, b: ReadonlySet<Label>, budget: Budget): boolean {
   const [few, many] = a.size < b.size ? [a, b] : [b, a]
   budget.spend(few.size)

@@ -4,11 +4,11 @@ import type { Verdict } from './types.ts'
 
 const shown = 5
 
-type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params'>
+export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params'>
 
 /**
- * A rule's conditions as one clause, e.g. "its side effect is egress and `to` is outside acme.com"; built once, when
- * compiling. Never throws, so that a damaged rule can still restrict.
+ * A rule's conditions as one clause, e.g. "its side effect is egress and `to` is outside `acme.com`". Never throws, so
+ * that a damaged rule can still restrict.
  */
 export function describeConditions(rule: Described): string {
   try {
@@ -19,17 +19,40 @@ export function describeConditions(rule: Described): string {
 }
 
 function describeAll(rule: Described): string {
-  const clauses: string[] = []
-  if (rule.side_effects !== undefined) clauses.push(`its side effect is ${list(rule.side_effects, 'or')}`)
-  if (rule.tools !== undefined) clauses.push(`the tool matches ${list(rule.tools.map(quote), 'or')}`)
-  if (rule.labels?.any_of) clauses.push(`the data is labelled ${list(rule.labels.any_of, 'or')}`)
-  if (rule.labels?.all_of) clauses.push(`the data is labelled ${list(rule.labels.all_of, 'and')}`)
-  if (rule.labels?.none_of) clauses.push(`the data is not labelled ${list(rule.labels.none_of, 'or')}`)
-  for (const condition of rule.params ?? []) clauses.push(describeCondition(condition))
+  return joinClauses([
+    ...describeScope(rule),
+    ...labelConditions.flatMap((which) => describeLabels(rule, which) ?? []),
+    ...(rule.params ?? []).map(describeCondition),
+  ])
+}
+
+/** Clauses joined to one; without any, the rule covers every call. */
+export function joinClauses(clauses: readonly string[]): string {
   return clauses.length === 0 ? 'it covers every call' : list(clauses, 'and', clauses.length)
 }
 
-function describeCondition(condition: ParamCondition): string {
+/** The conditions that the tool alone decides. */
+export function describeScope(rule: Described): string[] {
+  return [
+    ...(rule.side_effects === undefined ? [] : [`its side effect is ${list(rule.side_effects, 'or')}`]),
+    ...(rule.tools === undefined ? [] : [`the tool matches ${list(rule.tools.map(quote), 'or')}`]),
+  ]
+}
+
+export const labelConditions = ['any_of', 'all_of', 'none_of'] as const
+
+/** null if the rule has no such condition. */
+export function describeLabels(
+  { labels }: Described,
+  which: (typeof labelConditions)[number],
+): string | null {
+  const wanted = labels?.[which]
+  if (!wanted) return null
+  const is = which === 'none_of' ? 'is not' : 'is'
+  return `the data ${is} labelled ${list(wanted, which === 'all_of' ? 'and' : 'or')}`
+}
+
+export function describeCondition(condition: ParamCondition): string {
   const param = condition.param === '*' ? 'a parameter' : quote(condition.param)
   switch (condition.operator) {
     case 'equals':
@@ -43,9 +66,9 @@ function describeCondition(condition: ParamCondition): string {
     case 'startswith':
       return `${param} starts with ${value(condition.value)}`
     case 'domain_in':
-      return `${param} is in ${list(condition.value, 'or')}`
+      return `${param} is in ${list(condition.value.map(quote), 'or')}`
     case 'domain_not_in':
-      return `${param} is outside ${list(condition.value, 'and')}`
+      return `${param} is outside ${list(condition.value.map(quote), 'and')}`
     case 'exists':
       return `${param} is ${condition.value ? 'there' : 'missing'}`
     default:
@@ -55,7 +78,7 @@ function describeCondition(condition: ParamCondition): string {
 
 const verbs: Record<Verdict, string> = { allow: 'allows', require_approval: 'holds', deny: 'denies' }
 
-/** One plain sentence on why a rule decided a call. */
+/** One sentence on why a rule decided a call. */
 export function explainVerdict(
   rule: { name: string; verdict: Verdict; because: string },
   tool: string,
@@ -63,21 +86,21 @@ export function explainVerdict(
   return `Rule ${quote(rule.name)} ${verbs[rule.verdict]} ${quote(tool)} because ${rule.because}.`
 }
 
-/** The same for a hold that cannot be granted. */
+/** The same for a rule that wants an approval while approvals are off. */
 export function explainApprovalsOff(rule: { name: string; because: string }, tool: string): string {
   return `Rule ${quote(rule.name)} wants an approval for ${quote(tool)} because ${rule.because}, but approvals are off for this organization, so the call is denied.`
 }
 
-function value(of: string | number | boolean): string {
-  const text = String(of)
+function value(given: string | number | boolean): string {
+  const text = String(given)
   return quote(text.length > 80 ? `${text.slice(0, 79)}…` : text)
 }
 
-function quote(text: string): string {
+export function quote(text: string): string {
   return `\`${text}\``
 }
 
-function list(items: readonly string[], word: 'and' | 'or', most = shown): string {
+export function list(items: readonly string[], word: 'and' | 'or', most = shown): string {
   const kept = items.slice(0, most)
   if (items.length > most) kept.push(`${items.length - most} more`)
   const last = kept.pop() ?? ''

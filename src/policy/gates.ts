@@ -1,15 +1,15 @@
 import type { Category } from './types.ts'
 
-/** The settings that hold whole runs by what their workflow is about. */
+/** Settings that hold whole runs by the category of their workflow. */
 export interface GateSettings {
   readonly require_approval_for_external_comm: boolean
   readonly require_approval_for_public_writes: boolean
   readonly require_approval_for_permission_changes: boolean
-  /** By category; `false` is the same as absent. */
+  /** By category; `false` means the same as absent. */
   readonly category_flags: Readonly<Record<string, boolean>>
 }
 
-/** What a workflow is about: what its author says, and what its tools declare. */
+/** The categories of a workflow: those its author named, and those its tools declare. */
 export interface GatedWorkflow {
   readonly categories: readonly string[]
   readonly tools: readonly { readonly name: string; readonly categories: readonly Category[] }[]
@@ -24,8 +24,8 @@ const flags = [
 export const everyCategory: readonly Category[] = flags.map(([category]) => category)
 
 /**
- * Why the settings hold a run of this workflow, each reason worth a line to an approver; empty if they do not. Every
- * step counts, also one that would be skipped (docs/decisions/0070).
+ * Why the settings hold a run of this workflow, one line per reason; empty if they do not. Every step counts, even
+ * one that would be skipped (docs/decisions/0070).
  */
 export function gateReasons(settings: GateSettings, workflow: GatedWorkflow): string[] {
   const reasons = new Set<string>()

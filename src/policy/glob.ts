@@ -1,4 +1,7 @@
-/** Whether a tool's name matches a glob of `*` (any text) and `?` (one character). Linear, so no glob is a trap. */
+/**
+ * Whether a tool's name matches a glob with `*` (any text) and `?` (one character). No glob makes it slow: it takes
+ * |glob|·|name| steps at most.
+ */
 export function matchesGlob(glob: string, name: string): boolean {
   let g = 0
   let n = 0
@@ -20,9 +23,9 @@ export function matchesGlob(glob: string, name: string): boolean {
   return g === glob.length
 }
 
-/** Whether some name is matched by both globs. Takes |a|·|b| steps. */
+/** Whether some name matches both globs. Takes |a|·|b| steps. */
 export function globsMeet(a: string, b: string): boolean {
-  // meets[j]: the rest of `a` from i and the rest of `b` from j have a name in common; i runs from the end.
+  // meets[j]: whether some name matches both `a` from i and `b` from j. i runs backwards from the end.
   let below: boolean[] = []
   for (let i = a.length; i >= 0; i--) {
     const meets: boolean[] = Array.from({ length: b.length + 1 }, () => false)

@@ -4,8 +4,8 @@ type RawIssue = z.core.$ZodRawIssue
 type SizeIssue = Extract<RawIssue, { code: 'too_small' | 'too_big' }>
 
 /**
- * What zod found wrong, in words that say what to write instead. Only for issues to which the schema gives no message
- * of its own. `quotes`: whether a short value may be shown, in backticks; what a template filled in may not.
+ * The message for a zod issue, which says what to write instead. Used where the schema has no message. `quotes`:
+ * whether a short value may be shown in backticks. It must be false for values that a template filled in.
  */
 export const wordsFor =
   (quotes: boolean) =>
@@ -23,14 +23,28 @@ export const wordsFor =
         return formats[issue.format] ?? `must be a valid ${issue.format}`
       case 'not_multiple_of':
         return `must be a multiple of ${issue.divisor}`
+      case 'unrecognized_keys':
+        return `${unknownField}${insteadOf(issue.inst)}`
       case 'invalid_union':
-        return ofUnion(issue, quotes)
+        return wordsForUnion(issue, quotes)
       case 'invalid_key':
         return `has a name that cannot be used: ${issue.issues[0]?.message ?? 'choose another'}`
       default:
-        return 'has no form that is accepted'
+        return 'does not have an accepted form'
     }
   }
+
+/** The message for a field that its object does not have begins so. */
+export const unknownField = 'unknown field'
+
+/** The fields that the object can have. */
+function insteadOf(schema: RawIssue['inst']): string {
+  const { _zod: internals } = schema ?? {}
+  if (internals === undefined || !('shape' in internals.def)) return ''
+  const names = Object.keys((internals.def as z.core.$ZodObjectDef).shape)
+  if (names.length === 0) return ': there are no fields here'
+  return `: write ${anyOf(names)}`
+}
 
 type Shown = string | number | undefined
 
@@ -52,7 +66,7 @@ const formats: Readonly<Record<string, string>> = {
   url: 'must be a URL',
 }
 
-/** What a value is; `typeof` knows neither lists nor null. */
+/** The type of a value in words. `typeof` does not distinguish lists and null. */
 function kindOf(value: unknown): string {
   if (value === null) return 'null'
   if (typeof value === 'boolean') return `\`${value}\``
@@ -60,9 +74,9 @@ function kindOf(value: unknown): string {
 }
 
 function wrongType(expected: string, input: unknown, shown: Shown): string {
-  // The commonest mistake of all: one value where a list of them belongs.
+  // The most common mistake: one value in place of a list. It may be a parameter, so it is not repeated.
   if (expected === 'array' && shown !== undefined)
-    return `must be a list, e.g. \`[${JSON.stringify(shown)}]\``
+    return 'must be a list: write `[` before it and `]` after it'
   if (expected === 'int' && typeof input === 'number') return `must be a whole number${not(input, shown)}`
   return `must be ${kinds[expected] ?? expected}, not ${kindOf(input)}`
 }
@@ -100,7 +114,7 @@ function sizeOf(issue: SizeIssue): string {
   return `must be ${issue.code === 'too_small' ? 'more' : 'less'} than ${number}`
 }
 
-function ofUnion(issue: Extract<RawIssue, { code: 'invalid_union' }>, quotes: boolean): string {
+function wordsForUnion(issue: Extract<RawIssue, { code: 'invalid_union' }>, quotes: boolean): string {
   const { discriminator, options, input } = issue as {
     discriminator?: string
     options?: readonly unknown[]
@@ -117,6 +131,6 @@ function ofUnion(issue: Extract<RawIssue, { code: 'invalid_union' }>, quotes: bo
   const expected = branches.flatMap((each) =>
     each.code === 'invalid_type' && each.path.length === 0 ? [kinds[each.expected] ?? each.expected] : [],
   )
-  if (expected.length === 0) return 'has no form that is accepted'
+  if (expected.length === 0) return 'does not have an accepted form'
   return `must be ${either([...new Set(expected)])}, not ${kindOf(input)}`
 }

@@ -1,8 +1,8 @@
 import type { z } from 'zod'
 import { boundReading } from './bounded-reading.ts'
-import { wordsFor } from './issue-words.ts'
+import { unknownField, wordsFor } from './issue-words.ts'
 
-/** One thing wrong with what a caller sent; `path` is dotted, e.g. `steps.2.params.to`. */
+/** One error in a caller's value. `path` is dotted, e.g. `steps.2.params.to`. */
 export interface FieldIssue {
   readonly path: string
   readonly message: string
@@ -11,24 +11,33 @@ export interface FieldIssue {
 export type ReadAs<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly issues: FieldIssue[] }
 
-/** At most this many issues: a body of a thousand mistakes needs no thousand lines. */
+export interface ReadOptions {
+  readonly quotes?: boolean
+  readonly counts?: (issue: z.core.$ZodIssue) => boolean
+}
+
+/** Maximum number of issues in one answer. */
 const mostIssues = 100
 
 /**
- * The value as the schema reads it, or everything that is wrong with it: each field by its dotted path, unknown ones by
- * name, in the product's words. Every value a caller sends is read through here. Without `quotes` no issue shows a
- * part of the value.
+ * Parses a value from outside with a schema. If it is invalid, lists every wrong field by dotted path and every
+ * unknown field by name. Without `quotes`, no issue shows a part of the value. Issues for which `counts` is false are
+ * left out.
  */
-export function readAs<T>(schema: z.ZodType<T>, value: unknown, { quotes = true } = {}): ReadAs<T> {
+export function readAs<T>(
+  schema: z.ZodType<T>,
+  value: unknown,
+  { quotes = true, counts = () => true }: ReadOptions = {},
+): ReadAs<T> {
   boundReading(schema)
   const parsed = schema.safeParse(value, { error: wordsFor(quotes) })
   if (parsed.success) return { ok: true, value: parsed.data }
-  // Of two issues on one field one may say nothing new.
-  const first = parsed.error.issues.slice(0, 2 * mostIssues)
+  // Two issues on one field may be merged, so twice as many are read.
+  const first = parsed.error.issues.filter(counts).slice(0, 2 * mostIssues)
   return { ok: false, issues: issuesOf(first, []).slice(0, mostIssues) }
 }
 
-/** What an error says in one line: the first issue, and how many there are beside it. */
+/** One line for an error: the first issue, and the number of others. */
 export function headline(what: string, issues: readonly FieldIssue[]): string {
   const [first] = issues
   if (first === undefined) return what
@@ -36,7 +45,7 @@ export function headline(what: string, issues: readonly FieldIssue[]): string {
   return `${what}: ${first.message}${rest}`
 }
 
-/** The same where the messages do not name their field themselves. */
+/** The same for messages that do not name their field. */
 export function headlineWithField(what: string, issues: readonly FieldIssue[]): string {
   return headline(
     what,
@@ -46,14 +55,12 @@ export function headlineWithField(what: string, issues: readonly FieldIssue[]): 
 
 function withField(path: string, message: string): string {
   if (path === '') return message
-  if (message === unknownField) return `\`${path}\` is an ${message}`
+  if (message.startsWith(unknownField)) return `\`${path}\` is an ${message}`
   return /^(must|is|has) /.test(message) ? `\`${path}\` ${message}` : `\`${path}\`: ${message}`
 }
 
-const unknownField = 'unknown field'
-
 function issuesOf(issues: readonly z.core.$ZodIssue[], prefix: readonly PropertyKey[]): FieldIssue[] {
-  // A value of the wrong type has no length either: one message about it is enough.
+  // A value of the wrong type also fails its length check. The message about the type is enough.
   const mistyped = new Set(
     issues.flatMap((issue) => (issue.code === 'invalid_type' ? [shownPath(issue.path)] : [])),
   )
@@ -71,7 +78,7 @@ function issuesOfOne(issue: z.core.$ZodIssue, prefix: readonly PropertyKey[]): F
   if (issue.code === 'unrecognized_keys')
     return issue.keys
       .slice(0, mostIssues)
-      .map((key) => ({ path: shownPath([...path, key]), message: unknownField }))
+      .map((key) => ({ path: shownPath([...path, key]), message: cut(issue.message, longestMessage) }))
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const branch = closestBranch(issue.errors)
     if (branch !== null) return issuesOf(branch, path)
@@ -79,7 +86,9 @@ function issuesOfOne(issue: z.core.$ZodIssue, prefix: readonly PropertyKey[]): F
   return [{ path: shownPath(path), message: cut(issue.message, longestMessage) }]
 }
 
-/** Of a union's branches the one that got furthest into the value, or that at least has its type: the one meant. */
+/**
+ * The union branch that the caller probably meant: the one that matched deepest into the value, or at least its type.
+ */
 function closestBranch(
   branches: readonly (readonly z.core.$ZodIssue[])[],
 ): readonly z.core.$ZodIssue[] | null {
@@ -94,10 +103,10 @@ function closestBranch(
 const isOfAnotherKind = ({ code, path }: z.core.$ZodIssue): boolean =>
   path.length === 0 && (code === 'invalid_type' || code === 'invalid_value' || code === 'invalid_union')
 
-/** Characters that a name has in a path, a path as a whole and a message, before they are cut. */
+/** Maximum characters of a name in a path, of a whole path, and of a message. Longer ones are cut. */
 const [longestName, longestPath, longestMessage] = [100, 1_000, 1_000]
 
-/** A dotted path as an issue names it: names, and the whole of it, are cut where they are long. */
+/** A dotted path for an issue. Long names and long paths are cut. */
 export function shownPath(way: readonly PropertyKey[]): string {
   return cut(way.map((part) => cut(String(part), longestName)).join('.'), longestPath)
 }

@@ -1,38 +1,38 @@
 import type { Budget, ReadHost } from './budget.ts'
 import type { RuleOperator } from './condition.ts'
-import { comparable, isFileId } from './google-links.ts'
-import { isOwnedBy, isWithin, ruleDomain } from './hosts.ts'
-import { type Host, hostsIn, settledHosts } from './recipients.ts'
+import { comparable, isFileId } from './readers/google-links.ts'
+import { isOwnedBy, isWithin, ruleDomain } from './readers/hosts.ts'
+import { type Host, hostsIn, settledHosts } from './readers/recipients.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
 import type { Found, Hole, Leaf } from './values.ts'
 
 type Scalar = string | number | boolean
 
-/** What one leaf contributes: that an element matched, that one failed, both (an address list) or neither (blank). */
+/** The result bits of one leaf: an element matched, one failed, both (an address list), or neither (blank text). */
 export const matched = 1
 export const failed = 2
-/** Whether it counts at all depends on an unknown part. */
+/** An unknown part decides whether the leaf counts at all. */
 export const unsure = 4
 
-/** Compares leaves with what a rule's value says. */
+/** Compares leaves with a rule's value. */
 export interface Matcher {
-  /** `not_in`, `domain_not_in`: also match what is absent, for restrictive verdicts. */
+  /** True for `not_in` and `domain_not_in`, which also match absent values if the rule restricts. */
   readonly isNegative: boolean
   leaf(leaf: Leaf, budget: Budget): number
   /** Whether at least one element of an unknown part with this prefix matches. */
   prefix(prefix: string, hole: Hole): Tri
 }
 
-/** The operators that compare values; `exists` and `from_label` look at presence and origin instead. */
+/** The operators that compare values. `exists` tests presence and `from_label` tests sources. */
 export type ValueOperator = Exclude<RuleOperator, 'exists' | 'from_label'>
 
 /**
- * @param isRestrictive whether the rule denies or holds: where the registrant of a subdomain is not the domain's
- *   (`evil.s3.amazonaws.com`), the reading that restricts is taken
+ * @param isRestrictive whether the rule denies or holds. If the owner of a subdomain may differ from the domain's
+ * owner (`evil.s3.amazonaws.com`), the reading that restricts is used
  */
 export function compileMatcher(operator: ValueOperator, value: unknown, isRestrictive: boolean): Matcher {
   const values: unknown[] = Array.isArray(value) ? value : [value]
-  if (!values.every(isScalar)) throw new TypeError(`\`${operator}\` compares with text, numbers and booleans`)
+  if (!values.every(isScalar)) throw new TypeError(`\`${operator}\` compares only text, numbers and booleans`)
   switch (operator) {
     case 'equals':
     case 'in':
@@ -60,7 +60,7 @@ const one = (matches: boolean) => (matches ? matched : failed)
 const fold = (value: Scalar) => (typeof value === 'string' ? comparable(value) : value)
 
 function membership(values: readonly Scalar[], isNegative: boolean): Matcher {
-  // A Set tells text from number and compares numbers by value.
+  // A Set distinguishes text from numbers and compares numbers by value.
   const set = new Set<Scalar>(values.map(fold))
   const texts = [...set].flatMap((text) => (typeof text === 'string' ? [{ text, isId: isFileId(text) }] : []))
   return {
@@ -87,7 +87,7 @@ function containment(value: Scalar): Matcher {
       if (typeof leaf.raw !== 'string') return failed
       return one(leaf.raw.includes(value) || leaf.raw.includes(String(folded)))
     },
-    // In a list `contains` is equality, which a prefix alone never settles.
+    // In a list `contains` means equality, which a prefix alone cannot decide.
     prefix: () => maybe,
   }
 }
@@ -115,7 +115,7 @@ function domains(
   holds: (host: string, domain: string) => boolean,
 ): Matcher {
   const normal = new Set(values.map(domainOf))
-  // By the host's own domains, so that a list of 1,000 costs no more than a list of one.
+  // Looks up the host's own domains, so that a list of 1,000 costs as much as a list of one.
   const isInside = ({ host, domains: above }: ReadHost) => {
     for (const domain of above) if (normal.has(domain) && holds(host, domain)) return true
     return false
@@ -132,7 +132,7 @@ function domains(
       budget.spend(4)
       let result = 0
       for (const host of hosts) {
-        // every label of it is looked up
+        // each label of the host is one lookup
         budget.spend(1 + (host.host.length >> 3))
         result |= one(matches(host))
       }
@@ -154,7 +154,7 @@ function readHosts(text: string, budget: Budget): readonly ReadHost[] {
   return hostsIn(text, budget).map(withDomains)
 }
 
-/** A host with every domain it is within, itself first; none for what cannot be read as a host. */
+/** A host with every domain that contains it, itself first; empty if it cannot be read as a host. */
 function withDomains(host: Host): ReadHost {
   const domains: string[] = []
   for (let at = 0; host !== null && at >= 0; at = host.indexOf('.', at) + 1 || -1)
@@ -163,8 +163,8 @@ function withDomains(host: Host): ReadHost {
 }
 
 /**
- * Applies the quantifier law (contract section 5): a restrictive rule matches if any element matches, `allow` only if
- * all do; of absent values, negative operators match for restrictive verdicts and never for `allow`.
+ * Combines the results of all elements. A restrictive rule matches if any element matches, `allow` only if all do. If
+ * the value is absent, negative operators match for restrictive verdicts and never for `allow`.
  */
 export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean, budget: Budget): Tri {
   let bits = 0
@@ -181,13 +181,13 @@ export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean,
   if (matcher.isNegative && found.isMissing) return yes
   let result: Tri = (bits & unsure) !== 0 ? maybe : no
   for (const hole of found.holes) {
-    const each = ofHole(matcher, hole)
+    const each = matchHole(matcher, hole)
     if (each > result) result = each
   }
   if (result !== no || !matcher.isNegative) return result
   return tri(bits === 0 && found.holes.length === 0)
 }
 
-function ofHole(matcher: Matcher, hole: Hole): Tri {
+function matchHole(matcher: Matcher, hole: Hole): Tri {
   return hole.prefix === null ? maybe : matcher.prefix(hole.prefix, hole)
 }

@@ -1,39 +1,45 @@
 import type { Budget } from './budget.ts'
 import type { LabelSets, Origins } from './evaluate.ts'
 import { fillInMe } from './me.ts'
-import type { Plan, PlanStep } from './plan.ts'
+import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { type PlanScope, fillIn, isKnown } from './plan-values.ts'
 import { references } from './template-syntax.ts'
 import { inputSource } from './templates.ts'
-import type { TextRoom } from './text-room.ts'
+import type { TextBudget } from './text-budget.ts'
 import { type Tri, maybe, no, tri, yes } from './tri.ts'
 import type { Json } from './types.ts'
 import { Hole, type Partial, isList } from './values.ts'
 import { holds } from './when.ts'
 
-/** A step under analysis, with what is known of those before it. */
+/** A step under analysis, with the results of the steps before it. */
 export interface Planned {
   readonly step: PlanStep
   readonly plan: Plan
-  /** Labels of its inputs. */
+  /** The steps that it waits for, and the inputs with labels that it refers to. */
+  readonly sources: readonly string[]
+  /** The same for each parameter (dotted path). */
+  readonly paramSources: ReadonlyMap<string, readonly string[]>
+  /** Labels of the outputs of the steps before it and of inputs, by source. */
+  readonly outputs: ReadonlyMap<string, LabelSets>
+  /** Labels of the step's inputs. */
   readonly labels: LabelSets
   readonly origins: Origins
   readonly skipped: ReadonlySet<string>
-  /** What the analysis of the whole plan may still cost. */
+  /** Shared by the analysis of the whole plan. */
   readonly budget: Budget
-  readonly room: TextRoom
+  readonly room: TextBudget
 }
 
-/** One call that a step makes, or may make. */
+/** One call that a step makes or may make. */
 export interface Case {
   readonly occurs: typeof maybe | typeof yes
   readonly params: Partial
 }
 
-/** Known items looked at one by one; the rest of a longer list is one unknown item. */
+/** Number of known items analysed one by one. The rest of a longer list counts as one unknown item. */
 const mostItems = 100
 
-/** The calls a step makes: one, or one for each item; none if it is certainly skipped. */
+/** The calls of a step: one, or one for each item; empty if the step is certainly skipped. */
 export function casesOf(planned: Planned): Case[] {
   const { step, plan, skipped, room } = planned
   const scope: PlanScope = { ...plan, skipped, room }
@@ -55,7 +61,7 @@ interface Item {
 function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
   if (step.forEach === undefined) return [{ occurs: yes }]
   const list = fillIn(step.forEach, scope)
-  const unknownItem = { occurs: maybe, item: new Hole(null) } as const
+  const unknownItem = { occurs: maybe, item: new Hole(null, 'item') } as const
   if (!isList(list)) return [unknownItem]
   const items = list.slice(0, mostItems).map((item, index) => ({ occurs: yes, item, index }) as const)
   return list.length > mostItems ? [...items, unknownItem] : items
@@ -73,15 +79,13 @@ function whenHolds(step: PlanStep, scope: PlanScope, budget: Budget): Tri {
   }
 }
 
-type Labelled = Plan['inputLabels']
-
-/** Dotted parameter path → the steps, and the inputs with labels, it is built from; the same for every filling of what is unknown. */
-export function sourcesOf(step: PlanStep, labelled: Labelled): ReadonlyMap<string, readonly string[]> {
-  const itemSources = sourcesIn(step.forEach ?? null, [], labelled)
+/** The sources of each parameter (dotted path): steps, and inputs that can have labels. They do not depend on unknown values. */
+export function sourcesOf(step: PlanStep, plan: Plan): ReadonlyMap<string, readonly string[]> {
+  const itemSources = sourcesIn(step.forEach ?? null, [], plan)
   const sources = new Map<string, readonly string[]>()
   const visit = (value: Json, path: string): void => {
     if (typeof value === 'string') {
-      const ids = sourcesIn(value, itemSources, labelled)
+      const ids = sourcesIn(value, itemSources, plan)
       if (ids.length > 0) sources.set(path, ids)
     } else if (typeof value === 'object' && value !== null) {
       for (const [key, each] of Object.entries(value)) visit(each, path === '' ? key : `${path}.${key}`)
@@ -91,20 +95,23 @@ export function sourcesOf(step: PlanStep, labelled: Labelled): ReadonlyMap<strin
   return sources
 }
 
-/** The inputs with labels that a step refers to, anywhere. */
-export function labelledInputsOf(step: PlanStep, labelled: Labelled): string[] {
-  if (labelled === undefined || labelled.size === 0) return []
+/** The inputs that a step refers to and that can have labels. */
+export function labelledInputsOf(step: PlanStep, plan: Plan): string[] {
+  if (plan.areInputsComplete && (plan.inputLabels === undefined || plan.inputLabels.size === 0)) return []
   const places = [step.params, step.when?.value ?? null, step.when?.compare ?? null, step.forEach ?? null]
-  return sourcesIn(places, [], labelled).filter((id) => id.startsWith(inputSource('')))
+  return sourcesIn(places, [], plan).filter((id) => id.startsWith(inputSource('')))
 }
 
-function sourcesIn(value: Json, itemSources: readonly string[], labelled: Labelled): string[] {
+function sourcesIn(value: Json, itemSources: readonly string[], plan: Plan): string[] {
   const ids = new Set<string>()
   for (const reference of references(value)) {
     if (reference.kind === 'step') ids.add(reference.stepId)
     if (reference.kind === 'item') for (const id of itemSources) ids.add(id)
-    if (reference.kind === 'input' && labelled?.has(reference.name) === true)
+    if (reference.kind === 'input' && canHaveLabels(plan, reference.name))
       ids.add(inputSource(reference.name))
   }
   return [...ids].sort()
 }
+
+const canHaveLabels = (plan: Plan, name: string): boolean =>
+  plan.inputLabels?.has(name) === true || isUnknownInput(plan, name)

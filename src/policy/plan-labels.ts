@@ -7,10 +7,13 @@ export function known(labels: readonly Label[]): LabelSets {
   return { definite: set, possible: set, isOpen: false }
 }
 
-/** What is said of labels when nothing is known. */
+/** Used if nothing is known about the labels. */
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
 
-/** The labels of values made of several sources. Each label that is copied is paid for; beyond the budget any are possible. */
+/**
+ * The labels of a value made from several sources. Each copied label costs budget; once it is used up, any label is
+ * possible.
+ */
 export function unite(
   ids: readonly string[],
   outputs: ReadonlyMap<string, LabelSets>,
@@ -26,7 +29,7 @@ export function unite(
   }
 }
 
-/** By a parameter's dotted path, from the sources of each. */
+/** The labels of each parameter (dotted path), from its sources. */
 export function originsOf(
   sources: ReadonlyMap<string, readonly string[]>,
   outputs: ReadonlyMap<string, LabelSets>,

@@ -1,26 +1,26 @@
 import type { Builtins } from './builtins.ts'
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
-import { TemplateError, asText, descend, own } from './templates.ts'
-import type { TextRoom } from './text-room.ts'
+import { TemplateError, asText, descend, missingInput, own } from './templates.ts'
+import type { TextBudget } from './text-budget.ts'
 import type { Json, JsonObject } from './types.ts'
 import { Hole, type Partial, isList } from './values.ts'
 
-/** Like a run's scope, as far as it is known before the run. */
+/** A run's scope, as far as it is known before the run. */
 export interface PlanScope {
   readonly inputs: JsonObject
-  /** Inputs that are not given are absent; otherwise they are unknown. */
+  /** Whether inputs that are not given are absent (true) or unknown (false). */
   readonly areInputsComplete: boolean
   readonly uploadedFiles?: Json | undefined
   readonly builtins?: Builtins | undefined
-  /** Steps that are certainly skipped: their output is null. */
+  /** Steps that are certainly skipped; their output is null. */
   readonly skipped: ReadonlySet<string>
-  /** What templates inside text may still come to, in the whole plan. */
-  readonly room: TextRoom
+  /** Characters that templates in the whole plan may still produce. */
+  readonly room: TextBudget
   readonly item?: Partial | undefined
   readonly index?: number | undefined
 }
 
-/** A value with its templates filled in as far as they are known; holes stand for the rest. Never throws. */
+/** A value with its known templates filled in. Unknown parts become holes. Never throws. */
 export function fillIn(value: Json, scope: PlanScope): Partial {
   if (typeof value === 'string') return isTemplate(value) ? fillInText(value, scope) : value
   if (typeof value !== 'object' || value === null) return value
@@ -28,7 +28,7 @@ export function fillIn(value: Json, scope: PlanScope): Partial {
   return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, fillIn(each, scope)]))
 }
 
-/** Whether nothing in the value is unknown. */
+/** Whether the value has no unknown part. */
 export function isKnown(value: Partial): value is Json {
   if (value instanceof Hole) return false
   return typeof value !== 'object' || value === null || Object.values(value).every(isKnown)
@@ -40,14 +40,18 @@ function fillInText(text: string, scope: PlanScope): Partial {
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
   let known = ''
   for (const part of parts) {
-    // Too long to know; the run finds out, or fails over it before any decision.
-    if (scope.room.isUsedUp) return new Hole(known)
+    // Too long to analyse. The run resolves it, or fails before any decision.
+    const from = typeof part === 'string' ? null : nameOf(part)
+    if (scope.room.isUsedUp) return new Hole(known, from)
+    // A text with an input that is not given fails the step before any decision.
+    if (typeof part !== 'string' && scope.areInputsComplete && missingInput(part, scope.inputs) !== null)
+      return new Hole(known, from)
     const value = typeof part === 'string' ? part : lookUp(part, scope)
-    // What follows the first unknown part is at an unknown place in the text.
-    if (value instanceof Hole) return new Hole(known + (value.prefix ?? ''))
-    if (!isKnown(value)) return new Hole(known)
+    // Text after the first unknown part has an unknown position.
+    if (value instanceof Hole) return new Hole(known + (value.prefix ?? ''), from)
+    if (!isKnown(value)) return new Hole(known, from)
     const piece = asText(value)
-    if (!scope.room.take(1 + piece.length)) return new Hole(known)
+    if (!scope.room.take(1 + piece.length)) return new Hole(known, from)
     known += piece
   }
   return known
@@ -58,46 +62,49 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
     case 'today':
     case 'yesterday':
     case 'now':
-      return scope.builtins?.[reference.kind] ?? new Hole('')
+      return scope.builtins?.[reference.kind] ?? new Hole('', reference.kind)
     case 'input': {
       const value = own(scope.inputs, reference.name)
-      if (value === undefined && !scope.areInputsComplete) return new Hole(null)
-      return value === undefined || value === null ? null : followKnown(value, reference.path, reference.text)
+      if (value === undefined && !scope.areInputsComplete) return unknown(reference)
+      return value === undefined || value === null ? null : followKnown(value, reference)
     }
     case 'uploaded_files':
-      if (scope.uploadedFiles === undefined) return new Hole(null)
-      return scope.uploadedFiles === null
-        ? null
-        : followKnown(scope.uploadedFiles, reference.path, reference.text)
+      if (scope.uploadedFiles === undefined) return unknown(reference)
+      return scope.uploadedFiles === null ? null : followKnown(scope.uploadedFiles, reference)
     case 'item':
-      return scope.item === undefined ? new Hole(null) : follow(scope.item, reference.path)
+      return scope.item === undefined ? unknown(reference) : follow(scope.item, reference)
     case 'index':
-      return scope.index ?? new Hole(null)
+      return scope.index ?? unknown(reference)
     case 'step':
-      return scope.skipped.has(reference.stepId) ? null : new Hole(null)
+      return scope.skipped.has(reference.stepId) ? null : unknown(reference)
     default:
-      return new Hole(null)
+      return unknown(reference)
   }
 }
 
-/** A path that is not there fails the step at run time, before any decision: anything may be said of it. */
-function followKnown(value: Json, path: readonly string[], text: string): Partial {
+const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
+const unknown = (reference: Reference): Hole => new Hole(null, nameOf(reference))
+
+type WithPath = Extract<Reference, { readonly path: readonly string[] }>
+
+/** A missing path fails the step before any decision, so any value is a safe answer. */
+function followKnown(value: Json, reference: WithPath): Partial {
   try {
-    return descend(value, path, text)
+    return descend(value, reference.path, reference.text)
   } catch (error) {
-    if (error instanceof TemplateError) return new Hole(null)
+    if (error instanceof TemplateError) return unknown(reference)
     throw error
   }
 }
 
-function follow(value: Partial, path: readonly string[]): Partial {
+function follow(value: Partial, reference: WithPath): Partial {
   if (value === null) return null
   let at: Partial | undefined = value
-  for (const segment of path) {
-    if (at instanceof Hole || typeof at !== 'object' || at === null) return new Hole(null)
+  for (const segment of reference.path) {
+    if (at instanceof Hole || typeof at !== 'object' || at === null) return unknown(reference)
     const holder: object = at
     const isThere: boolean = isList(at) ? /^\d{1,9}$/.test(segment) : Object.hasOwn(holder, segment)
     at = isThere ? (at as { readonly [key: string]: Partial })[segment] : undefined
   }
-  return at ?? new Hole(null)
+  return at ?? unknown(reference)
 }

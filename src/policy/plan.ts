@@ -1,50 +1,16 @@
-import { Budget, BudgetExceeded, planBudget } from './budget.ts'
-import type { Builtins } from './builtins.ts'
-import type { CompiledPolicy } from './compile.ts'
-import { type Conditions, type LabelSets, type Subject, evaluate, isUnconditional } from './evaluate.ts'
-import { type Case, type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
+import { Budget, planBudget } from './budget.ts'
+import type { CompiledPolicy, CompiledRule } from './compile.ts'
+import { effectOf } from './decide.ts'
+import type { LabelSets } from './evaluate.ts'
+import { type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
 import { known, originsOf, unite } from './plan-labels.ts'
+import { type Outcome, type PlannedCall, callsOf, isDefinite, outcomeOf } from './plan-outcome.ts'
+import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { inputSource } from './templates.ts'
-import { TextRoom } from './text-room.ts'
-import type { Blocked } from './tool-access.ts'
+import { TextBudget } from './text-budget.ts'
+import type { Blocked, CallOfTool, Refusal } from './tool-access.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
-import { type Json, type JsonObject, type Label, type SideEffect, type Verdict, stricter } from './types.ts'
-import type { WhenOperator } from './when.ts'
-
-export interface PlanStep {
-  readonly id: string
-  readonly tool: string
-  readonly sideEffect: SideEffect
-  /** Labels the tool declares for what it returns. */
-  readonly outputLabels: readonly Label[]
-  /** What it returns can carry labels that nothing declares, e.g. a remembered value's own. */
-  readonly bringsOwnLabels?: boolean | undefined
-  /** With templates, as in the definition. */
-  readonly params: JsonObject
-  /** Names of parameters in which `me` is the person who runs. */
-  readonly people?: readonly string[] | undefined
-  /** Every step it waits for, named or referenced. */
-  readonly dependsOn: readonly string[]
-  readonly when?:
-    { readonly value: Json; readonly operator: WhenOperator; readonly compare?: Json | undefined } | undefined
-  readonly forEach?: Json | undefined
-  readonly onError?: 'fail' | 'continue' | undefined
-}
-
-export interface Plan {
-  /** A DAG, in any order. */
-  readonly steps: readonly PlanStep[]
-  /** Known inputs, defaults filled in. */
-  readonly inputs: JsonObject
-  /** Whether inputs that are not given are absent (a run about to start) or unknown (a preview). */
-  readonly areInputsComplete: boolean
-  /** Labels that inputs carry into every step that refers to them, by name; none of a name that is not here. */
-  readonly inputLabels?: ReadonlyMap<string, readonly Label[]> | undefined
-  readonly uploadedFiles?: Json | undefined
-  readonly builtins?: Builtins | undefined
-  /** What `me` stands for; unknown before somebody runs it. */
-  readonly requesterEmail?: string | undefined
-}
+import { type Label, type Verdict, stricter } from './types.ts'
 
 export type Certainty = 'definite' | 'possible'
 
@@ -53,32 +19,37 @@ export interface PlannedRule {
   readonly name: string
   readonly verdict: Verdict
   readonly certainty: Certainty
-  /** One clause on why. */
-  readonly because: string
+  /** For `explainMatch` (plan-because.ts). */
+  readonly rule: CompiledRule
+  readonly outcome: Outcome
 }
 
 export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   readonly stepId: string
-  /** The strictest verdict the step can get; with certainty `definite` it gets it whatever the unknown parts are. */
+  /** The strictest possible verdict. With certainty `definite` no other verdict is possible. */
   readonly verdict: Verdict
   readonly certainty: Certainty
-  /** The least strict one; skipped steps count as allowed. */
+  /** The least strict possible verdict. A skipped step counts as allowed. */
   readonly definiteVerdict: Verdict
-  /** Labels of its inputs. */
+  /** Whether the step runs, for an item at least if it has `for_each`. */
+  readonly runs: Tri
+  /** Labels of the step's inputs. */
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
-  /** Enforced rules that match or may match, in saved order; none where a tool policy blocks the step. */
+  /** Enforced rules that match or may match, in the order they were saved; empty if tool policies certainly deny the step. */
   readonly rules: readonly PlannedRule[]
-  /** Why tool policies keep this person from the step's tool; null where they do not. */
-  readonly blocked: Blocked | null
+  /** Why tool policies deny the step's call to the requester, or may deny it; null if they do not. */
+  readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
+  /** For `explainMatch` (plan-because.ts). */
+  readonly planned: Planned
 }
 
 export interface PlanAnalysis {
   readonly verdict: Verdict
-  /** Some step is denied whatever the unknown parts are: the run is refused (specification, "What the service does" 6). */
+  /** Some step is denied whatever the unknown parts are, so the run is refused. */
   readonly definitelyDenied: boolean
   /**
-   * The first such step; `isBlocked` if a tool policy denies it and no rule, `lacksApprovals` if its rule holds it and
-   * approvals are off, `isTolerated` if it says `on_error: continue`.
+   * The first such step. `isBlocked`: a tool policy denies it, not a rule. `lacksApprovals`: a rule holds it while
+   * approvals are off. `isTolerated`: it has `on_error: continue`.
    */
   readonly deniedBy: {
     readonly stepId: string
@@ -91,35 +62,46 @@ export interface PlanAnalysis {
 }
 
 /**
- * Analyses a whole plan before it runs, three-valued: parameter parts are known, unknown or known by a prefix, labels
- * flow along the graph as definite and possible sets, and every rule matches, does not, or may. Law: whatever the
- * unknown parts turn out to be, each step's verdict lies between its definite and its possible one (for calls within
- * the comparison budget). All steps share one budget; once it is used up, rules with conditions may match, so the run's
- * own decisions decide; text beyond `mostResolvedText` is unknown. `blocks` says why a tool is denied wherever its step
- * runs. Steps are answered in the plan's order. Never throws.
+ * Analyses a whole plan before it runs. Values are known, unknown, or known by a prefix. Labels flow along the graph
+ * as definite and possible sets. Every rule matches, does not match, or may match.
+ * Guarantee: whatever the unknown parts are, each step's verdict lies between its definite and its possible one (for
+ * calls within the comparison budget). All steps share one budget. Once it is used up, rules with conditions may
+ * match, and the run decides. Text beyond `mostResolvedText` is unknown. `refuses` tells why tool policies deny a call. Steps are returned in the plan's order. Never
+ * throws.
  */
-export function analyzePlan(
-  policy: CompiledPolicy,
-  plan: Plan,
-  blocks: (tool: string, sideEffect: SideEffect) => Blocked | null = () => null,
-): PlanAnalysis {
-  // By what a value is made of: a step, or an input.
+export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses = () => null): PlanAnalysis {
+  // Keyed by source: a step's id or `inputSource`.
   const outputs = new Map(
-    [...(plan.inputLabels ?? [])].map(([name, labels]) => [inputSource(name), known(labels)] as const),
+    [...(plan.inputLabels ?? [])].map(
+      ([name, labels]) =>
+        [inputSource(name), { ...known(labels), isOpen: isUnknownInput(plan, name) }] as const,
+    ),
   )
   const skipped = new Set<string>()
   const budget = new Budget(planBudget)
-  const room = new TextRoom()
+  const room = new TextBudget()
   const analyses = new Map<string, StepAnalysis>()
   for (const step of inOrder(plan.steps)) {
-    const sources = [...step.dependsOn, ...labelledInputsOf(step, plan.inputLabels)]
+    const sources = [...step.dependsOn, ...labelledInputsOf(step, plan)]
     const labels = unite(sources, outputs, budget)
-    const origins = originsOf(sourcesOf(step, plan.inputLabels), outputs, budget)
-    const planned: Planned = { step, plan, labels, origins, skipped, budget, room }
+    const paramSources = sourcesOf(step, plan)
+    const origins = originsOf(paramSources, outputs, budget)
+    const planned: Planned = {
+      step,
+      plan,
+      sources,
+      paramSources,
+      outputs,
+      labels,
+      origins,
+      skipped,
+      budget,
+      room,
+    }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
     const calls = callsOf(planned, cases)
-    analyses.set(step.id, analyzeStep(policy, planned, calls, blocks(step.tool, step.sideEffect)))
+    analyses.set(step.id, analyzeStep(policy, planned, calls, refuses))
     outputs.set(step.id, outputLabels(policy, planned, calls))
   }
   const steps = plan.steps.flatMap((step) => analyses.get(step.id) ?? [])
@@ -138,84 +120,105 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
     certain.find((rule) => rule.verdict === 'deny') ??
     certain.find((rule) => rule.verdict === 'require_approval')
   const step = plan.steps.find((each) => each.id === denied.stepId)
-  const reason = denied.blocked?.reason ?? deciding?.name ?? 'several rules together'
+  const blocked = denied.blocked?.certainty === 'definite' ? denied.blocked : null
+  const reason = blocked?.reason ?? deciding?.name ?? 'several rules together'
   return {
     stepId: denied.stepId,
     ruleName: policy.frozen === null ? reason : 'organization frozen',
-    isBlocked: policy.frozen === null && denied.blocked !== null,
+    isBlocked: policy.frozen === null && blocked !== null,
     lacksApprovals:
       policy.frozen === null && !policy.approvalsEnabled && deciding?.verdict === 'require_approval',
     isTolerated: step?.onError === 'continue',
   }
 }
 
-/** One call that a step makes, or may make, ready for the rules. */
-interface PlannedCall {
-  readonly occurs: Case['occurs']
-  readonly subject: Subject
+/** Why tool policies refuse a call of the requester; null if they do not. `budget` is the plan's. */
+export type Refuses = (call: Omit<CallOfTool, 'role'>, budget: Budget) => Refusal | null
+
+interface Bounds {
+  definite: Verdict
+  possible: Verdict
 }
 
 function analyzeStep(
   policy: CompiledPolicy,
-  { step, labels }: Planned,
+  planned: Planned,
   calls: readonly PlannedCall[],
-  blocked: Blocked | null,
+  refuses: Refuses,
 ): StepAnalysis {
-  let definite: Verdict = 'allow'
-  let possible: Verdict = 'allow'
-  const rules: PlannedRule[] = []
-  if (policy.frozen !== null || blocked !== null) {
-    if (calls.length > 0) possible = 'deny'
-    if (calls.some((call) => call.occurs === yes)) definite = 'deny'
-  } else {
-    for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
-      if (rule.isShadow) continue
-      const outcome = outcomeOf(rule, calls)
-      // The call itself may turn out too large, which denies it.
-      if (outcome.isCut) possible = 'deny'
-      if (outcome.matches === no) continue
-      const effect = rule.verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : rule.verdict
-      possible = stricter(possible, effect)
-      if (isDefinite(outcome)) definite = stricter(definite, effect)
-      rules.push({
-        ruleId: rule.id,
-        name: rule.name,
-        verdict: rule.verdict,
-        certainty: isDefinite(outcome) ? 'definite' : 'possible',
-        because: rule.because + condition(outcome.matches, outcome.occurs),
-      })
-    }
+  const { step, labels } = planned
+  const bounds: Bounds = { definite: 'allow', possible: 'allow' }
+  const deny = (isCertain: boolean): void => {
+    bounds.possible = 'deny'
+    if (isCertain) bounds.definite = 'deny'
   }
+  const runsForCertain = calls.some((call) => call.occurs === yes)
+  if (policy.frozen !== null && calls.length > 0) deny(runsForCertain)
+  const { blocked, open } =
+    policy.frozen === null ? refusalsOf(step, calls, refuses) : { blocked: null, open: [] }
+  if (blocked !== null) deny(blocked.certainty === 'definite')
+  const rules = matchingRules(policy, planned, open, bounds)
   return {
     stepId: step.id,
     tool: step.tool,
     sideEffect: step.sideEffect,
-    verdict: possible,
-    certainty: definite === possible ? 'definite' : 'possible',
-    definiteVerdict: definite,
+    runs: calls.length === 0 ? no : runsForCertain ? yes : maybe,
+    verdict: bounds.possible,
+    certainty: bounds.definite === bounds.possible ? 'definite' : 'possible',
+    definiteVerdict: bounds.definite,
     labels: { definite: [...labels.definite].sort(), possible: [...labels.possible].sort() },
     rules,
     blocked,
+    planned,
   }
 }
 
-function condition(matches: Tri, occurs: Tri): string {
-  if (matches === maybe) return ', if what is only known during the run turns out so'
-  return occurs === maybe ? ', if the step runs at all' : ''
+/** What tool policies say of a step, and the calls that they leave to the rules. */
+function refusalsOf(
+  { tool, sideEffect }: PlanStep,
+  calls: readonly PlannedCall[],
+  refuses: Refuses,
+): { blocked: StepAnalysis['blocked']; open: readonly PlannedCall[] } {
+  let blocked: StepAnalysis['blocked'] = null
+  const open = calls.filter(({ occurs, subject: { params, budget } }) => {
+    const refusal = refuses({ tool, sideEffect, params }, budget)
+    if (refusal === null) return true
+    const { reason, explanation, isCertain } = refusal
+    const certainty = isCertain && occurs === yes ? 'definite' : 'possible'
+    if (blocked === null || (certainty === 'definite' && blocked.certainty === 'possible'))
+      blocked = { reason, explanation, certainty }
+    return !isCertain
+  })
+  return { blocked, open }
 }
 
-/** A step's calls have the same labels, and differ in their parameters. */
-function callsOf({ labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
-  const byLabels: Subject['byLabels'] = new Map()
-  return cases.map(({ occurs, params }) => ({
-    occurs,
-    subject: { params, labels, origins, budget, byLabels, found: new Map() },
-  }))
+/** The rules that match or may match. Widens `bounds` by their verdicts. */
+function matchingRules(
+  policy: CompiledPolicy,
+  { step }: Planned,
+  calls: readonly PlannedCall[],
+  bounds: Bounds,
+): PlannedRule[] {
+  const rules: PlannedRule[] = []
+  if (calls.length === 0) return rules
+  for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
+    if (rule.isShadow) continue
+    const outcome = outcomeOf(rule, calls)
+    // The call itself may also be too large to evaluate, which denies it.
+    if (outcome.isCut) bounds.possible = 'deny'
+    if (outcome.matches === no) continue
+    const effect = effectOf(policy, rule.verdict)
+    bounds.possible = stricter(bounds.possible, effect)
+    if (isDefinite(outcome)) bounds.definite = stricter(bounds.definite, effect)
+    const certainty = isDefinite(outcome) ? 'definite' : 'possible'
+    rules.push({ ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome })
+  }
+  return rules
 }
 
 /**
- * Labels of what a step hands on. A step that may be skipped, run for no item, or fail with `on_error: continue` may
- * hand on nothing, so none of them is definite.
+ * Labels of a step's output. If the step may be skipped, may run for no item, or may fail with `on_error: continue`,
+ * no label is definite.
  */
 function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly PlannedCall[]): LabelSets {
   const { step, labels, budget } = planned
@@ -239,45 +242,7 @@ function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly 
   return { definite: isCertain ? definite : new Set(), possible, isOpen }
 }
 
-/** What a rule says of a step: that of the call which it meets most certainly. */
-interface Outcome {
-  readonly matches: Tri
-  readonly occurs: Case['occurs']
-  /** The budget did not last for all calls. */
-  readonly isCut: boolean
-}
-
-function isDefinite({ matches, occurs }: Outcome): boolean {
-  return matches === yes && occurs === yes
-}
-
-/** A rule that needs no comparison is decided once for all calls, also without budget. */
-function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outcome {
-  let best: Outcome = { matches: no, occurs: maybe, isCut: false }
-  const sameForAll = rule.params?.length === 0
-  const certain = sameForAll ? calls.find((call) => call.occurs === yes) : undefined
-  for (const { subject, occurs } of certain === undefined ? calls : [certain]) {
-    const matches = matchesWithin(rule, subject)
-    if (matches === null)
-      return isDefinite(best) ? { ...best, isCut: true } : { matches: maybe, occurs, isCut: true }
-    if (matches !== no && !isDefinite(best)) best = { matches, occurs, isCut: false }
-    if (sameForAll) break
-  }
-  return best
-}
-
-/** null once the budget is used up. Asked before the look: an error for each rule and step would cost more than the rule. */
-function matchesWithin(rule: Conditions, subject: Subject): Tri | null {
-  if (subject.budget.isUsedUp && !isUnconditional(rule)) return null
-  try {
-    return evaluate(rule, subject)
-  } catch (error) {
-    if (!(error instanceof BudgetExceeded)) throw error
-    return null
-  }
-}
-
-/** Dependencies before dependants; steps of a cycle, which no saved definition has, come last. */
+/** Dependencies come before dependants. Steps of a cycle, which no saved definition has, come last. */
 function inOrder(steps: readonly PlanStep[]): PlanStep[] {
   const byId = new Map(steps.map((step) => [step.id, step]))
   const waiting = new Map(steps.map((step) => [step.id, step.dependsOn.filter((id) => byId.has(id)).length]))

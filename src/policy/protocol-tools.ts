@@ -1,20 +1,20 @@
-/** What a protocol tool does, by its name alone. `web`: a read of the web, so its answer is `untrusted`. */
+/** The effect of a protocol tool, judged by its name alone. `web` is a read of the web, whose answer is `untrusted`. */
 export type ProtocolToolKind = 'egress' | 'write' | 'web' | 'read'
 
-/** Words by which a name is judged (specification, "Classification of agent tool calls"), the first row that matches. */
+/** Words in a tool's name. The first matching row decides. */
 const words: readonly (readonly [ProtocolToolKind, ReadonlySet<string>])[] = [
   ['egress', new Set(['send', 'post', 'create', 'comment', 'share', 'upload'])],
   ['web', new Set(['web', 'browse', 'scrape', 'crawl'])],
   ['read', new Set(['get', 'list', 'read', 'search'])],
 ]
-/** Where several readings are possible, the strictest: a write is never taken for a read. */
+/** Maximum number of possible readings of a name; beyond it a write is possible. */
 const mostParts = 20
 const strictest: readonly ProtocolToolKind[] = ['egress', 'write', 'web', 'read']
 
 /**
- * What a protocol tool does: the tokens of the tool's own name, split at `_`, `-` and camelCase (contract section 7);
- * the server's name says nothing. Names are `mcp__<server>__<tool>`; clients' other forms are turned into it before. Where
- * more than one part of the name could be the tool's, the strictest reading holds. Anything else is a write.
+ * The effect of a protocol tool `mcp__<server>__<tool>`, from the words of the tool's own name, split at `_`, `-` and
+ * camelCase. The server's name does not count. If the tool's part is ambiguous, the strictest reading holds. A name
+ * without a known word is a write. Clients' other forms are converted before this call.
  */
 export function protocolToolKind(name: string): ProtocolToolKind {
   const tools = toolParts(name)
@@ -23,7 +23,7 @@ export function protocolToolKind(name: string): ProtocolToolKind {
   return strictest.find((kind) => kinds.has(kind)) ?? 'write'
 }
 
-/** The side effect of that tool, and the label its answer carries. */
+/** The tool's side effect, and the label of its answer. */
 export function protocolToolSideEffect(name: string): {
   readonly sideEffect: 'egress' | 'write' | 'read'
   readonly label: 'internal' | 'untrusted' | null
@@ -33,11 +33,11 @@ export function protocolToolSideEffect(name: string): {
   return { sideEffect: kind, label: kind === 'read' ? 'internal' : null }
 }
 
-/** Every part of the name that could be the tool's: behind the server's name, which may hold `__` itself. */
+/** Every part of the name that could be the tool's: a server's name may contain `__` too. */
 function toolParts(name: string): string[] {
   const [, rest] = /^mcp__(.*)$/s.exec(name) ?? []
   const parts: string[] = []
-  // A server's name has a letter at least.
+  // A server's name has at least one letter.
   for (let at = rest?.indexOf('__', 1) ?? -1; rest !== undefined && at > 0; at = rest.indexOf('__', at + 1))
     parts.push(rest.slice(at + 2))
   return parts.filter((part) => part !== '')
@@ -46,7 +46,7 @@ function toolParts(name: string): string[] {
 function kindOf(tool: string): ProtocolToolKind {
   if (tool === 'fetch') return 'web'
   const found = words.find(([kind, set]) => {
-    // Other signs divide a name too, where that is stricter.
+    // For egress, every character that is no letter or digit separates words. This finds more words, so it is stricter.
     const tokens = kind === 'egress' ? toolTokens(tool.replaceAll(/[^A-Za-z0-9]+/g, '_')) : toolTokens(tool)
     return tokens.some((token) => set.has(token))
   })

@@ -5,17 +5,17 @@ const sensitive: readonly Label[] = ['confidential', 'pii']
 
 /** One use of a tool in a workflow, or one agent call. */
 export interface RiskyTool {
-  /** Two uses of one tool are one reason, not two. */
+  /** Two uses of one tool count as one reason. */
   readonly name?: string
   readonly sideEffect: SideEffect
   readonly risk: Exclude<RiskLevel, 'critical'>
-  /** Labels of what goes in. */
+  /** Labels of the inputs. */
   readonly labels: readonly Label[]
 }
 
 export interface Risk {
   readonly level: RiskLevel
-  /** Each worth a line to an approver, without repeats; empty at `low`. */
+  /** One line per reason, without repeats; empty at `low`. */
   readonly reasons: readonly string[]
 }
 
@@ -25,8 +25,8 @@ export function isAtLeast(level: RiskLevel, threshold: RiskLevel): boolean {
 }
 
 /**
- * Scores a workflow from its tools (specification, "What the service does" 7): the highest of their risks; `critical`
- * with two high reasons, or when `confidential` or `pii` data is sent out (contract section 8).
+ * Scores a workflow by the highest risk of its tools. `critical` needs two high reasons, or `confidential` or `pii`
+ * data that is sent out.
  */
 export function assessRisk(tools: readonly RiskyTool[]): Risk {
   const high = new Set<string>()

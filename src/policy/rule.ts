@@ -30,7 +30,7 @@ const tools = z.array(toolGlob).min(1, 'name at least one tool or leave it out')
 const params = z.array(conditionInput).min(1, 'give at least one condition or leave it out').max(100)
 const status = z.enum(['active', 'shadow', 'inactive'])
 
-const ruleShape = {
+export const ruleShape = {
   name: textField(200),
   description: textField(2000, 0).optional(),
   verdict: z.enum(['allow', 'require_approval', 'deny']),
@@ -59,7 +59,7 @@ const ruleShape = {
     .optional(),
 }
 
-const labelRuleShape = {
+export const labelRuleShape = {
   name: textField(200),
   status: status.default('active'),
   tools: tools.optional(),
@@ -74,7 +74,7 @@ interface Aimed {
   readonly applies_to?: readonly string[] | undefined
 }
 
-/** A condition that asks for the word `me` where rules see the address it stands for (docs/decisions/0025). */
+/** Refuses a condition on the word `me`: rules see the address that it stands for (docs/decisions/0025). */
 function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.RefinementCtx): void {
   if (applies_to?.includes('workflows') === false) return
   const tool = Object.entries(peopleOf).filter(
@@ -89,12 +89,12 @@ function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.Refineme
     context.addIssue({
       code: 'custom',
       path: ['params', index, 'value'],
-      message: `in \`${param}\` of \`${met}\` rules see the address that \`me\` stands for, never the word: write that address, or its domain with \`domain_in\`; for other tools name them in \`tools\``,
+      message: `in \`${param}\` of \`${met}\` rules see the address that \`me\` stands for, never the word: write that address, or its domain with \`domain_in\`; if you mean other tools, name them in \`tools\``,
     })
   }
 }
 
-/** A condition on a parameter that none of the tools has guards nothing, without anybody noticing. */
+/** Refuses a condition on a parameter that none of the tools has: the rule would silently guard nothing. */
 function refuseUnknownParams({ tools, params = [], applies_to }: Aimed, context: z.RefinementCtx): void {
   if (tools === undefined || applies_to?.includes('workflows') === false) return
   for (const [index, { param }] of params.entries()) {
@@ -103,15 +103,15 @@ function refuseUnknownParams({ tools, params = [], applies_to }: Aimed, context:
   }
 }
 
-const ofApprovals = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
+const approvalFields = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
 
-/** Body of a rule as saved (contract section 5). Fails on unknown fields; each issue names its field. */
+/** Body of a rule as saved. Unknown fields are errors; each issue names its field. */
 export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
   refuseMe(rule, context)
   refuseUnknownParams(rule, context)
-  for (const field of ofApprovals) {
+  for (const field of approvalFields) {
     if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
-    const message = `only a rule whose verdict is \`require_approval\` has \`${field}\`: leave it out (null in a PATCH), or change the verdict`
+    const message = `\`${field}\` is only for rules whose verdict is \`require_approval\`: leave it out (null in a PATCH), or change the verdict`
     context.addIssue({ code: 'custom', path: [field], message })
   }
   const conditions = [rule.side_effects, rule.tools, rule.labels, rule.params]
@@ -123,51 +123,26 @@ export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) =
   })
 })
 
-/** Body of a label rule as saved (contract section 5). */
+/** Body of a label rule as saved. */
 export const labelRuleInput = z.strictObject(labelRuleShape).superRefine((rule, context) => {
   refuseMe(rule, context)
   refuseUnknownParams(rule, context)
 })
 
-/** What PATCH of a rule takes: any of its fields; null takes an optional one away. */
-export const rulePatch = z.strictObject({
-  name: ruleShape.name.optional(),
-  description: ruleShape.description.nullable(),
-  verdict: ruleShape.verdict.optional(),
-  status: status.optional(),
-  side_effects: ruleShape.side_effects.nullable(),
-  tools: ruleShape.tools.nullable(),
-  labels: ruleShape.labels.nullable(),
-  params: ruleShape.params.nullable(),
-  applies_to: ruleShape.applies_to.nullable(),
-  match_all: ruleShape.match_all.nullable(),
-  approver: ruleShape.approver.nullable(),
-  approvals_needed: ruleShape.approvals_needed.nullable(),
-  expires_after_seconds: ruleShape.expires_after_seconds.nullable(),
-})
-
-/** What PATCH of a label rule takes. */
-export const labelRulePatch = z.strictObject({
-  name: labelRuleShape.name.optional(),
-  status: status.optional(),
-  tools: labelRuleShape.tools.nullable(),
-  params: labelRuleShape.params.nullable(),
-  labels: labelRuleShape.labels.nullable(),
-  add_labels: labelRuleShape.add_labels.optional(),
-})
-
 export type RuleBody = z.infer<typeof ruleInput>
-export type RulePatch = z.infer<typeof rulePatch>
 export type LabelRuleBody = z.infer<typeof labelRuleInput>
-export type LabelRulePatch = z.infer<typeof labelRulePatch>
+/** Some fields of a rule; null takes an optional field away. */
+type Changes<Body> = { readonly [Field in keyof Body]?: Body[Field] | null | undefined }
+export type RulePatch = Changes<RuleBody>
+export type LabelRulePatch = Changes<LabelRuleBody>
 
-/** Rules are kept in the order they were saved: among equally restrictive ones the first gives the reason. */
+/** Rules keep the order in which they were saved: among equally restrictive ones the first gives the reason. */
 export type StoredRule = RuleBody & { readonly id: string }
 export type StoredLabelRule = LabelRuleBody & { readonly id: string }
 
 /**
- * The body after a patch, still to be validated as a whole (`ruleInput.safeParse(applyPatch(...))`): a patch of valid
- * fields can leave a rule without any condition.
+ * The body after a patch. Validate it as a whole (`ruleInput.safeParse(applyPatch(...))`), since a patch can remove
+ * the last condition.
  */
 export function applyPatch(body: RuleBody | LabelRuleBody, patch: RulePatch | LabelRulePatch): unknown {
   const merged: Record<string, unknown> = { ...body }

@@ -1,6 +1,6 @@
 import type { Json } from './types.ts'
 
-/** What a `{{...}}` points at. `text` is the whole of it, braces included, for messages. */
+/** A parsed `{{...}}`. `text` is the whole reference with braces, for messages. */
 export type Reference =
   | { readonly kind: 'input'; readonly name: string; readonly path: readonly string[]; readonly text: string }
   | {
@@ -11,10 +11,10 @@ export type Reference =
     }
   | { readonly kind: 'item' | 'uploaded_files'; readonly path: readonly string[]; readonly text: string }
   | { readonly kind: 'index' | 'today' | 'yesterday' | 'now'; readonly text: string }
-  /** Not a form that templates have. */
+  /** Not a valid reference. */
   | { readonly kind: 'unknown'; readonly text: string }
 
-/** Words that `{{word}}` already means; a step cannot be called so. */
+/** Reserved in templates, so no step can have these ids. */
 export const reservedWords: ReadonlySet<string> = new Set([
   'input',
   'steps',
@@ -25,15 +25,21 @@ export const reservedWords: ReadonlySet<string> = new Set([
   'now',
 ])
 
-/** Text cut at its references; a text without any is one string. */
+/** A literal piece of a text, or a reference. */
 export type Part = string | Reference
 
-/** Whether a text holds anything to resolve; cheap, for skipping constants. */
+/** Whether a text may contain a reference or a quoted text. Cheap, to skip constants. */
 export function isTemplate(text: string): boolean {
   return text.includes('{{')
 }
 
-/** Cuts a text into literal text and references, in order. An opening `{{` that never closes is an unknown one. */
+/** A quoted text in braces stands for itself: `{{"{{"}}` is `{{`. */
+const quoted = /\{\{\s*(?:"([^"]*)"|'([^']*)')\s*\}\}/y
+
+/**
+ * Splits a text into literal pieces and references, in order. A `{{` that never closes becomes an unknown reference.
+ * Several literal pieces may follow each other, and a piece may be empty.
+ */
 export function parseText(text: string): Part[] {
   const parts: Part[] = []
   let at = 0
@@ -41,6 +47,13 @@ export function parseText(text: string): Part[] {
     const open = text.indexOf('{{', at)
     if (open < 0) break
     if (open > at) parts.push(text.slice(at, open))
+    quoted.lastIndex = open
+    const literal = quoted.exec(text)
+    if (literal !== null) {
+      parts.push(literal[1] ?? literal[2] ?? '')
+      at = quoted.lastIndex
+      continue
+    }
     const close = text.indexOf('}}', open + 2)
     if (close < 0) {
       parts.push({ kind: 'unknown', text: text.slice(open, open + 60) })
@@ -53,7 +66,10 @@ export function parseText(text: string): Part[] {
   return parts
 }
 
-/** Every reference in the texts of a value, in lists and objects too; an object's keys are never templates. */
+/**
+ * Every reference in the texts of a value, also in lists and objects. Names of fields are never templates; a definition
+ * with `{{` in one is refused when it is saved.
+ */
 export function references(value: Json): Reference[] {
   const found: Reference[] = []
   const visit = (each: Json): void => {
@@ -66,7 +82,7 @@ export function references(value: Json): Reference[] {
   return found
 }
 
-/** Whether the texts of a value open more references than `most`; counts no further. */
+/** Whether the texts of a value contain more than `most` references. Stops counting there. */
 export function hasMoreReferences(value: Json, most: number): boolean {
   let found = 0
   const visit = (each: Json): void => {
@@ -120,7 +136,7 @@ function classify(head: string, path: readonly string[], text: string): Referenc
   }
 }
 
-/** `ID` and `ID.output` are the whole output; nothing else of a step can be read. */
+/** `ID` and `ID.output` both mean the whole output. A step has no other readable field. */
 function step(stepId: string, path: readonly string[], text: string): Reference {
   const [output, ...rest] = path
   if (output !== undefined && output !== 'output') return { kind: 'unknown', text }

@@ -1,27 +1,27 @@
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
-import { mostResolvedText, TextRoom } from './text-room.ts'
+import { mostResolvedText, TextBudget } from './text-budget.ts'
 import type { Json, JsonObject } from './types.ts'
 
 export { references } from './template-syntax.ts'
 export { builtins } from './builtins.ts'
-export { mostResolvedText } from './text-room.ts'
+export { mostResolvedText } from './text-budget.ts'
 
-/** A template that cannot be resolved; the message names the reference and says what is wrong with it. */
+/** A template that cannot be resolved. The message names the reference and the reason. */
 export class TemplateError extends Error {
   override readonly name = 'TemplateError'
 }
 
-/** Where references find their values. */
+/** The values for references. */
 export interface Scope {
   readonly inputs: JsonObject
   readonly uploadedFiles?: Json | undefined
-  /** The step's output (null if it was skipped), or undefined while there is none. */
+  /** The step's output (null if it was skipped); undefined if it has none yet. */
   step(id: string): Json | undefined
   readonly item?: Json | undefined
   readonly index?: number | undefined
-  /** The steps that `for_each` was built from: what `{{item}}` brings along. */
+  /** The steps from which `for_each` was built: the sources of `{{item}}`. */
   readonly itemSources?: readonly string[] | undefined
-  /** Inputs that carry labels: what a reference to one brings along is `inputSource` of its name. */
+  /** Inputs with labels. The source of a reference to one is `inputSource` of its name. */
   readonly labelledInputs?: ReadonlyMap<string, unknown> | undefined
   readonly today: string
   readonly yesterday: string
@@ -30,31 +30,32 @@ export interface Scope {
 
 export interface Resolved {
   readonly value: Json
-  /** Dotted path in the value (`` for the value itself) → the steps, and the inputs with labels, it was built from. */
+  /**
+   * The sources of each dotted path in the value (the empty path is the value itself): steps, and inputs with labels.
+   */
   readonly sources: ReadonlyMap<string, readonly string[]>
 }
 
 /**
- * Fills in every `{{...}}` of a value, in lists and objects too (contract section 3). A text that is one whole
- * reference keeps the type of what it names; inside text, values become text: null the empty one, lists and objects
- * JSON. What is filled in is never scanned for templates again. Everything in the null of a step or item without an
- * output is null. Throws TemplateError for a path that an existing value does not have, a step without an output, a
- * malformed reference, and once more than `mostText` characters have been filled in (a value that is one whole reference is
- * handed on as it is, at any size).
+ * Fills in every `{{...}}` of a value, also in lists and objects. A text that is one whole reference keeps the
+ * value's type. Inside text, null becomes empty, and lists and objects become JSON. Filled-in text is not parsed for
+ * templates again. A path into null, such as a skipped step's output, gives null. Throws TemplateError for a missing
+ * path, a step without an output, an input inside text that was not given (docs/decisions/0087), a malformed
+ * reference, and after more than `mostText` characters. A value that is one whole reference may have any size.
  */
 export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
   const sources = new Map<string, readonly string[]>()
-  const room = new TextRoom(mostText)
+  const room = new TextBudget(mostText)
   return { value: resolveAt(value, '', { scope, sources, room, mostText }), sources }
 }
 
-/** How an input is named among the sources of a value; no step's id has a dot. */
+/** The name of an input among a value's sources. It cannot be a step's id, which has no dot. */
 export const inputSource = (name: string): string => `input.${name}`
 
 interface Resolving {
   readonly scope: Scope
   readonly sources: Map<string, readonly string[]>
-  readonly room: TextRoom
+  readonly room: TextBudget
   readonly mostText: number
 }
 
@@ -65,7 +66,7 @@ function resolveAt(value: Json, path: string, resolving: Resolving): Json {
   if (Array.isArray(value)) {
     return (value as readonly Json[]).map((each, index) => resolveAt(each, below(index), resolving))
   }
-  // fromEntries defines properties instead of setting them: a `__proto__` key stays a plain key.
+  // fromEntries defines properties and never calls setters, so `__proto__` stays a plain key.
   return Object.fromEntries(
     Object.entries(value).map(([key, each]) => [key, resolveAt(each, below(key), resolving)]),
   )
@@ -90,18 +91,34 @@ function resolveText(text: string, path: string, { scope, sources, room, mostTex
   }
   let resolved = ''
   for (const part of parts) {
-    const piece = typeof part === 'string' ? part : asText(lookUp(part, scope))
+    const piece = typeof part === 'string' ? part : asText(givenOf(part, scope))
     if (!room.take(piece.length)) throw tooLong(mostText)
     resolved += piece
   }
   return resolved
 }
 
+/** The value of a reference inside text. An input that was not given has none there. */
+function givenOf(reference: Reference, scope: Scope): Json {
+  const missing = missingInput(reference, scope.inputs)
+  if (missing !== null)
+    throw new TemplateError(
+      `\`${reference.text}\`: the run was started without the input \`${missing}\`, and this text needs it: ` +
+        'give it, declare a `default`, or make the step conditional with `when`',
+    )
+  return lookUp(reference, scope)
+}
+
+/** The name of an optional input that was not given and has no default; null for every other reference. */
+export function missingInput(reference: Reference, inputs: JsonObject): string | null {
+  return reference.kind === 'input' && (own(inputs, reference.name) ?? null) === null ? reference.name : null
+}
+
 function tooLong(most: number): TemplateError {
   return new TemplateError(`resolves to more than ${most / 1024 / 1024} MiB`)
 }
 
-/** How a value reads inside text. */
+/** The form of a value inside text. */
 export function asText(value: Json): string {
   if (value === null) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
@@ -114,7 +131,7 @@ function lookUp(reference: Reference, scope: Scope): Json {
     case 'now':
       return scope[reference.kind]
     case 'input': {
-      // An optional input that was not given is null, and so is everything in it.
+      // An optional input that was not given is null, and so is every path in it.
       const value = own(scope.inputs, reference.name)
       return value === undefined || value === null ? null : descend(value, reference.path, reference.text)
     }
@@ -143,15 +160,15 @@ function lookUp(reference: Reference, scope: Scope): Json {
 }
 
 /**
- * Whether an output's path leads into nothing: a step that was skipped, or failed with `on_error: continue`, has null,
- * an item of a `for_each` step has null in its place of the list, and so is everything in it.
+ * Whether a path leads into null. A step that was skipped or failed with `on_error: continue` has the output null;
+ * such an item of a `for_each` step is null in the list.
  */
 function isNothing(output: Json, [first]: readonly string[]): boolean {
   if (output === null) return true
   return Array.isArray(output) && first !== undefined && own(output, first) === null
 }
 
-/** Follows a path by own properties and list positions; throws TemplateError naming the segment that is not there. */
+/** Follows a path through own properties and list positions. Throws TemplateError naming the missing segment. */
 export function descend(value: Json, path: readonly string[], text: string): Json {
   let at = value
   for (const segment of path) {
@@ -162,7 +179,7 @@ export function descend(value: Json, path: readonly string[], text: string): Jso
   return at
 }
 
-/** An own property or a list position; never what a prototype offers, nor a list's or text's length. */
+/** An own property or a list position. Prototype properties and lengths are not readable. */
 export function own(value: Json, key: string): Json | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value)) return /^\d{1,9}$/.test(key) ? (value as readonly Json[])[Number(key)] : undefined

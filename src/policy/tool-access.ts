@@ -1,13 +1,30 @@
-import { compileLimits, type Restrictions } from './tool-limits.ts'
-import type { JsonObject, Role, SideEffect } from './types.ts'
+import { Budget } from './budget.ts'
+import { compileLimits, type LimitCheck, type LimitedParams, type Restrictions } from './tool-limits.ts'
+import type { Role, SideEffect } from './types.ts'
+import type { Partial } from './values.ts'
 
-/** A tool policy as saved (specification, "Tool policy"); without `role` it is the organization's. */
+/** A tool policy as saved. `role` null means the whole organization. */
 export interface ToolPolicy {
   readonly toolName: string
   readonly role: Role | null
-  /** false blocks; null leaves the access as it is and only adds limits. */
+  /** false blocks the tool; null keeps the access and only adds limits. */
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
+}
+
+/** Access of one role to one tool. The role may be a name that no member has. */
+export interface RoleOverride {
+  readonly toolName: string
+  readonly role: string
+  readonly allowed: boolean
+}
+
+/** What an organization has saved about its tools. */
+export interface SavedAccess {
+  readonly policies: readonly ToolPolicy[]
+  readonly overrides: readonly RoleOverride[]
+  /** The setting `default_tool_access`. With `deny`, a tool needs a policy or an override that allows it. */
+  readonly fallback: 'allow' | 'deny'
 }
 
 /** Why a tool may not be called, in the form of a decision. */
@@ -16,48 +33,70 @@ export interface Blocked {
   readonly explanation: string
 }
 
-/** Tool policies ready to be asked. */
+/** A call that may be refused before the rules are asked. */
+export interface CallOfTool {
+  readonly tool: string
+  readonly role: Role
+  readonly sideEffect: SideEffect
+  /** null for the call of an agent: limits on parameters do not apply to it. */
+  readonly params: Partial | null
+}
+
+export interface Refusal extends Blocked {
+  /** Only the call of a plan can be uncertain. A call that is about to happen is refused either way. */
+  readonly isCertain: boolean
+}
+
+/** Compiled tool policies. */
 export interface ToolAccess {
-  /** Null: the policies let the call on to the rules. They only narrow, they never allow what a rule denies. */
-  blocks(tool: string, role: Role, sideEffect: SideEffect): Blocked | null
-  /** Why the limits refuse a call with these resolved parameters; null: they do not. */
-  exceeds(tool: string, role: Role, params: JsonObject): Blocked | null
-  /** Largest output in KiB; null: no policy says. Without a role the organization's alone. */
+  /**
+   * Why a call may not be made; null if the policies let it continue to the rules. Plans, previews, runs and agents all
+   * ask this function. Policies only restrict; they never allow a call that a rule denies.
+   * @param budget of a whole plan; a single call has its own
+   */
+  refusal(call: CallOfTool, budget?: Budget): Refusal | null
+  /** Largest output in KiB; null if no policy sets it. Without a role, only the organization's policy counts. */
   largestOutput(tool: string, role: Role | undefined): number | null
 }
 
 /**
- * Combines policies as the specification says ("Tool policy combination rules"): a block of the organization always
- * holds, a role's narrows further, `read_only` holds if either side sets it, a recipient must be in the domains of both,
- * and the smaller of two numbers holds. `fallback` is the organization's
- * `default_tool_access`: with `deny` a tool needs a policy that allows it.
+ * Combines what the organization says of a tool with what it says of the caller's role; a role can only restrict
+ * further. A block or `read_only` of either side holds. A value must be in the lists of both. The smaller of two numbers
+ * holds (docs/decisions/0091).
+ * @param limitedBy the limits that a tool supports, from the catalogue
  */
-export function compileToolAccess(policies: readonly ToolPolicy[], fallback: 'allow' | 'deny'): ToolAccess {
-  const key = (tool: string, role: Role | null): string => `${role ?? ''} ${tool}`
+export function compileToolAccess(
+  { policies, overrides, fallback }: SavedAccess,
+  limitedBy: (tool: string) => LimitedParams,
+): ToolAccess {
+  const key = (tool: string, role: string | null): string => `${role ?? ''} ${tool}`
   const byKey = new Map(
     policies.map((policy) => [
       key(policy.toolName, policy.role),
-      { ...policy, check: compileLimits(policy.toolName, policy.restrictions) },
+      { ...policy, check: compileLimits(limitedBy(policy.toolName), policy.restrictions) },
     ]),
   )
+  const overridden = new Map(overrides.map((each) => [key(each.toolName, each.role), each.allowed]))
   return {
-    blocks(tool, role, sideEffect) {
+    refusal({ tool, role, sideEffect, params }, budget) {
       const organization = byKey.get(key(tool, null))
       const ofRole = byKey.get(key(tool, role))
+      const override = overridden.get(key(tool, role))
       if (organization?.allowed === false) return blocked(tool, null)
+      if (override === false) return blocked(tool, role)
       if (ofRole?.allowed === false) return blocked(tool, role)
-      const isAllowed = organization?.allowed === true || ofRole?.allowed === true
+      const isAllowed = organization?.allowed === true || ofRole?.allowed === true || override === true
       if (fallback === 'deny' && !isAllowed) return unlisted(tool)
-      if (sideEffect === 'read') return null
-      if (organization?.restrictions.read_only === true) return readOnly(tool, null, sideEffect)
-      return ofRole?.restrictions.read_only === true ? readOnly(tool, role, sideEffect) : null
-    },
-    exceeds(tool, role, params) {
-      for (const whoseRole of [null, role]) {
-        const issue = byKey.get(key(tool, whoseRole))?.check(params) ?? null
-        if (issue !== null) return beyond(tool, whoseRole, issue)
+      if (sideEffect !== 'read') {
+        if (organization?.restrictions.read_only === true) return readOnly(tool, null, sideEffect)
+        if (ofRole?.restrictions.read_only === true) return readOnly(tool, role, sideEffect)
       }
-      return null
+      if (params === null) return null
+      const ofBoth: readonly [Role | null, LimitCheck | undefined][] = [
+        [null, organization?.check],
+        [role, ofRole?.check],
+      ]
+      return beyondEither(tool, params, budget ?? new Budget(), ofBoth)
     },
     largestOutput(tool, role) {
       const both = [null, ...(role === undefined ? [] : [role])].flatMap(
@@ -68,14 +107,34 @@ export function compileToolAccess(policies: readonly ToolPolicy[], fallback: 'al
   }
 }
 
+/** The first certain excess, else the first possible one. */
+function beyondEither(
+  tool: string,
+  params: Partial,
+  budget: Budget,
+  checks: readonly (readonly [Role | null, LimitCheck | undefined])[],
+): Refusal | null {
+  let possible: Refusal | null = null
+  for (const [role, check] of checks) {
+    const excess = check?.(params, budget) ?? null
+    if (excess === null) continue
+    const refusal = { ...beyond(tool, role, excess.issue), isCertain: excess.isCertain }
+    if (excess.isCertain) return refusal
+    possible ??= refusal
+  }
+  return possible
+}
+
 const whose = (role: Role | null): string => (role === null ? 'the organization' : `role \`${role}\``)
 
-const blocked = (tool: string, role: Role | null): Blocked => ({
+const blocked = (tool: string, role: Role | null): Refusal => ({
+  isCertain: true,
   reason: role === null ? 'tool blocked by the organization' : `tool blocked for role ${role}`,
   explanation: `A tool policy of ${whose(role)} blocks \`${tool}\`.`,
 })
 
-const unlisted = (tool: string): Blocked => ({
+const unlisted = (tool: string): Refusal => ({
+  isCertain: true,
   reason: 'tool not allowed by any policy',
   explanation: `The organization allows only tools that a tool policy allows, and none allows \`${tool}\`.`,
 })
@@ -85,7 +144,8 @@ const beyond = (tool: string, role: Role | null, issue: string): Blocked => ({
   explanation: `A tool policy of ${whose(role)} lets \`${tool}\` take ${issue}.`,
 })
 
-const readOnly = (tool: string, role: Role | null, sideEffect: SideEffect): Blocked => ({
+const readOnly = (tool: string, role: Role | null, sideEffect: SideEffect): Refusal => ({
+  isCertain: true,
   reason: role === null ? 'tool is read-only in the organization' : `tool is read-only for role ${role}`,
   explanation: `A tool policy of ${whose(role)} lets \`${tool}\` only read, and this call is of side effect \`${sideEffect}\`.`,
 })

@@ -1,80 +1,218 @@
-import { BudgetExceeded, Budget } from './budget.ts'
-import { compileCondition, evaluate, type Subject } from './evaluate.ts'
-import { peopleOf } from './me.ts'
-import { yes } from './tri.ts'
-import type { JsonObject } from './types.ts'
+import { Budget, BudgetExceeded } from './budget.ts'
+import { compileCondition, evaluate, type Conditions } from './evaluate.ts'
+import { list, quote } from './explain.ts'
+import { channelOf } from './readers/channels.ts'
+import { climbs, longestText, repositoryOf, ruleRepository, searchScope } from './readers/repositories.ts'
+import { maybe, no, yes, type Tri } from './tri.ts'
+import { Hole, type Partial } from './values.ts'
 
-/** The limits a tool policy can set; a tool of the catalogue declares which of them it takes. */
+/** The limits that a tool policy can set. Each catalogue tool declares which of them it supports. */
 export const limitNames = [
   'read_only',
   'allowed_domains',
+  'allowed_repos',
+  'allowed_channels',
   'max_message_length',
   'max_response_size_kb',
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
+/** How a limit reads a parameter: as people, as the text of a message, as what a search covers, and so on. */
+export type Reading = 'recipients' | 'message' | 'repository' | 'search' | 'path' | 'channel'
+
+/** The limits of a tool, each with the parameters that it reads. */
+export type LimitedParams = {
+  readonly [Name in LimitName]?: { readonly [param: string]: Reading }
+}
+
 /** A policy's limits as saved. */
 export interface Restrictions {
-  /** The tool may read and nothing else. */
+  /** The tool may only read. */
   readonly read_only?: boolean | undefined
-  /** Every recipient must be in one of these domains, or below it. */
+  /** Every recipient must be in one of these domains or their subdomains. */
   readonly allowed_domains?: readonly string[] | undefined
-  /** Most characters of a message: of its text, and of its HTML. */
+  /** Every repository must be one of these; `owner/*` are all of an owner. */
+  readonly allowed_repos?: readonly string[] | undefined
+  /** The channel must be one of these: `#name`, an id, or `@me`. */
+  readonly allowed_channels?: readonly string[] | undefined
+  /** Maximum characters of a message's text, and of its HTML. */
   readonly max_message_length?: number | undefined
   /** Largest output, as JSON, in KiB. */
   readonly max_response_size_kb?: number | undefined
 }
 
-/** What is wrong with a call's resolved parameters under one policy's limits, as the end of a sentence; or null. */
-export type LimitCheck = (params: JsonObject) => string | null
+/** How parameters break a policy's limits. */
+export interface Excess {
+  /** False if it depends on values that are not known yet, or on more comparisons than the budget allows. */
+  readonly isCertain: boolean
+  /** The end of a sentence. It shows no value of a parameter. */
+  readonly issue: string
+}
 
-const messageParams = ['text', 'content', 'html']
+/** The first certain excess, else the first possible one; null if the parameters keep the limits. */
+export type LimitCheck = (params: Partial, budget: Budget) => Excess | null
 
-/** A policy's limits on parameters, ready to be asked at every decision. What cannot be evaluated is outside of them. */
-export function compileLimits(tool: string, restrictions: Restrictions): LimitCheck {
-  const { allowed_domains: domains, max_message_length: longest } = restrictions
-  const outside = domains === undefined ? [] : peopleIn(tool).map((param) => outsideOf(param, domains))
-  return (params) => {
-    for (const param of longest === undefined ? [] : messageParams) {
-      const value = Object.hasOwn(params, param) ? params[param] : undefined
-      if (typeof value === 'string' && value.length > (longest ?? 0))
-        return `at most ${longest} characters as \`${param}\` (\`max_message_length\`), and this call has ${value.length}`
+/** Checks one limit. `broken` says how certainly the parameters break it, and may throw BudgetExceeded. */
+interface Check {
+  readonly issue: string
+  broken(params: Partial, budget: Budget): Tri
+}
+
+/** The limits that a policy sets on a tool's parameters, compiled. */
+export function compileLimits(limited: LimitedParams, restrictions: Restrictions): LimitCheck {
+  const checks = [
+    ...lengthChecks(limited, restrictions.max_message_length),
+    ...domainChecks(limited, restrictions.allowed_domains),
+    ...channelChecks(limited, restrictions.allowed_channels),
+    ...repositoryChecks(limited, restrictions.allowed_repos),
+  ]
+  return (params, budget) => {
+    let possible: Excess | null = null
+    for (const { issue, broken } of checks) {
+      const result = within(() => broken(params, budget))
+      if (result === yes) return { isCertain: true, issue }
+      if (result === maybe) possible ??= { isCertain: false, issue }
     }
-    const subject: Subject = {
-      params,
-      labels: noLabels,
-      origins: new Map(),
-      budget: new Budget(),
-      byLabels: new Map(),
-      found: new Map(),
-    }
-    for (const { param, conditions } of outside) {
-      if (isOutside(conditions, subject))
-        return `only recipients in ${domains?.map((domain) => `\`${domain}\``).join(', ')} (\`allowed_domains\`), and \`${param}\` of this call has another`
-    }
-    return null
+    return possible
   }
+}
+
+/** A check that costs too much is not certain; a call that is about to happen is then refused. */
+function within(broken: () => Tri): Tri {
+  try {
+    return broken()
+  } catch (error) {
+    if (error instanceof BudgetExceeded) return maybe
+    throw error
+  }
+}
+
+/** A policy may list 1,000 values, and each refusal is kept with its sentence. */
+const listed = (values: readonly string[]): string => list(values.map(quote), 'and')
+
+/** The value of a parameter; null if it is absent. */
+function valueOf(params: Partial, param: string): Partial {
+  if (params instanceof Hole) return new Hole(null)
+  if (typeof params !== 'object' || params === null || !Object.hasOwn(params, param)) return null
+  return (params as { readonly [name: string]: Partial })[param] ?? null
+}
+
+function lengthChecks(
+  { max_message_length: read = {} }: LimitedParams,
+  longest: number | undefined,
+): Check[] {
+  if (longest === undefined) return []
+  return Object.keys(read).map((param) => ({
+    issue: `at most ${longest} characters as \`${param}\` (\`max_message_length\`), and this call has more`,
+    broken(params) {
+      const value = valueOf(params, param)
+      if (typeof value === 'string') return value.length > longest ? yes : no
+      if (!(value instanceof Hole)) return no
+      return (value.prefix ?? '').length > longest ? yes : maybe
+    },
+  }))
 }
 
 const noLabels = { definite: new Set<string>(), possible: new Set<string>(), isOpen: false }
 
-const peopleIn = (tool: string): readonly string[] =>
-  Object.hasOwn(peopleOf, tool) ? peopleOf[tool as keyof typeof peopleOf] : []
-
-/** As a rule would say it: the parameter is there, and one of its recipients is in none of the domains. */
-function outsideOf(param: string, domains: readonly string[]) {
-  const params = [
-    compileCondition({ param, operator: 'exists', value: true }, true),
-    compileCondition({ param, operator: 'domain_not_in', value: [...domains] }, true),
-  ]
-  return { param, conditions: { labels: undefined, params, isRestrictive: true } }
+/** The same conditions as in a rule: the parameter is present, and one of its recipients is in none of the domains. */
+function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: readonly string[]): Check[] {
+  if (domains === undefined) return []
+  return Object.keys(read).map((param) => {
+    const conditions: Conditions = {
+      labels: undefined,
+      params: [
+        compileCondition({ param, operator: 'exists', value: true }, true),
+        compileCondition({ param, operator: 'domain_not_in', value: [...domains] }, true),
+      ],
+      isRestrictive: true,
+    }
+    return {
+      issue: `only recipients in ${listed(domains)} (\`allowed_domains\`), and \`${param}\` of this call has another`,
+      broken: (params, budget) =>
+        evaluate(conditions, {
+          params,
+          labels: noLabels,
+          origins: new Map(),
+          budget,
+          byLabels: new Map(),
+          found: new Map(),
+        }),
+    }
+  })
 }
 
-function isOutside(conditions: ReturnType<typeof outsideOf>['conditions'], subject: Subject): boolean {
-  try {
-    return evaluate(conditions, subject) === yes
-  } catch (error) {
-    if (error instanceof BudgetExceeded) return true
-    throw error
+function channelChecks(
+  { allowed_channels: read = {} }: LimitedParams,
+  channels?: readonly string[],
+): Check[] {
+  if (channels === undefined) return []
+  const allowed = new Set(channels.map((each) => channelOf(each)))
+  return Object.keys(read).map((param) => ({
+    issue: `only the channels ${listed(channels)} (\`allowed_channels\`), and \`${param}\` of this call names another`,
+    broken(params, budget) {
+      const value = valueOf(params, param)
+      if (value instanceof Hole) return maybe
+      if (typeof value !== 'string') return yes
+      budget.spendOnText(value)
+      const channel = channelOf(value)
+      return channel !== null && allowed.has(channel) ? no : yes
+    },
+  }))
+}
+
+/**
+ * A reader that spends about as much as its work costs, so that a plan with thousands of long texts ends early. Readers
+ * are kept here, because a budget remembers what each of them read.
+ */
+const priced =
+  <T>(read: (text: string) => T) =>
+  (text: string, budget: Budget): readonly T[] => {
+    budget.spend(Math.min(text.length, longestText) >> 2)
+    return [read(text)]
   }
+const repositoryReader = priced(repositoryOf)
+const pathReader = priced(climbs)
+const searchReader = priced(searchScope)
+
+function repositoryChecks({ allowed_repos: read = {} }: LimitedParams, repos?: readonly string[]): Check[] {
+  if (repos === undefined) return []
+  const allowed = new Set(repos.map((each) => ruleRepository(each)))
+  const isAllowed = (name: string | null): boolean =>
+    name !== null && (allowed.has(name) || allowed.has(`${name.split('/', 1)[0]}/*`))
+  const only = `only the repositories ${listed(repos)} (\`allowed_repos\`)`
+  const params = Object.entries(read)
+  /** What one parameter says: outside the list, or how certainly it names a repository. */
+  const names = (reading: Reading, value: Partial, budget: Budget): { outside: Tri; named: Tri } => {
+    if (value === null || value === '') return { outside: no, named: no }
+    if (value instanceof Hole) return { outside: maybe, named: maybe }
+    if (typeof value !== 'string') return { outside: yes, named: no }
+    if (reading === 'path')
+      return { outside: budget.once(value, pathReader)[0] === true ? yes : no, named: no }
+    if (reading === 'repository') {
+      const [repository = null] = budget.once(value, repositoryReader)
+      return { outside: isAllowed(repository) ? no : yes, named: yes }
+    }
+    const [scope = null] = budget.once(value, searchReader)
+    if (scope === null || !scope.names.every(isAllowed)) return { outside: yes, named: no }
+    return { outside: no, named: scope.isBounded ? yes : no }
+  }
+  const most = (values: readonly Tri[]): Tri => Math.max(no, ...values) as Tri
+  const each = params.map(([param, reading]): Check => ({
+    issue:
+      reading === 'path'
+        ? `${only}, and \`${param}\` of this call may lead out of its repository`
+        : `${only}, and \`${param}\` of this call names another, or none that can be read`,
+    broken(call, budget) {
+      return names(reading, valueOf(call, param), budget).outside
+    },
+  }))
+  const none: Check = {
+    issue: `${only}, and this call names none`,
+    broken: (call, budget) => {
+      const named = most(params.map(([param, reading]) => names(reading, valueOf(call, param), budget).named))
+      return (yes - named) as Tri
+    },
+  }
+  return params.length === 0 ? [] : [...each, none]
 }

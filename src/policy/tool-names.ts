@@ -1,7 +1,8 @@
+import { agentTool, agentToolNames } from './agent-tools.ts'
 import { globsMeet, matchesGlob } from './glob.ts'
-import { normalized } from './normalized.ts'
+import { normalized } from './readers/unicode.ts'
 
-/** Every tool of the catalogue, declared already or not (contract section 9, "Catalogue"). */
+/** Every tool of the catalogue. */
 export const catalogueNames = [
   'file_read',
   'memory_get',
@@ -35,42 +36,16 @@ export const catalogueNames = [
 ] as const
 export type CatalogueName = (typeof catalogueNames)[number]
 
-/**
- * The tools of the agent clients, under the names by which their hooks report them. The first line is the
- * specification's classification; what a client has beyond it can be named in a rule too and counts as a write.
- */
-const agentNames = {
-  classified:
-    'Read Grep Glob LS NotebookRead WebFetch WebSearch Edit MultiEdit Write NotebookEdit Bash'.split(' '),
-  claude:
-    `Agent Artifact AskUserQuestion BashOutput CronCreate CronDelete CronList EnterPlanMode EnterWorktree
-    ExitPlanMode ExitWorktree KillBash KillShell ListAgents ListMcpResourcesTool LSP Monitor PowerShell ProposeGoal
-    ProposeSkills PushNotification ReadMcpResourceDirTool ReadMcpResourceTool RefreshMcpTools RemoteTrigger
-    ReportFindings ScheduleWakeup SendMessage SendUserFile Skill Task TaskCreate TaskGet TaskList TaskOutput TaskStop
-    TaskUpdate TodoWrite ToolSearch WaitForMcpServers Workflow`.split(/\s+/),
-  codex: 'apply_patch exec_command shell spawn_agent update_plan view_image write_stdin'.split(' '),
-  gemini:
-    `activate_skill glob google_web_search grep_search invoke_agent list_directory read_background_output
-    read_file read_many_files replace run_shell_command save_memory search_file_content web_fetch write_file
-    write_todos`.split(/\s+/),
-  copilot: 'bash create edit glob grep skill sql task view web_fetch write_agent'.split(' '),
-  cursor: ['Shell'],
-  vscode: `create_directory create_file fetch_webpage file_search insert_edit_into_file list_dir
-    replace_string_in_file run_in_terminal runTerminalCommand semantic_search`.split(/\s+/),
-} as const satisfies Record<string, readonly string[]>
-
-const namesOfAgents: ReadonlySet<string> = new Set(Object.values(agentNames).flat())
-
-/** Whether only an agent has a tool of this name: one that a client is known to have, or a protocol tool. */
+/** Whether only agents have a tool with this name: a known client's tool, or a protocol tool. */
 export function isAgentsTool(name: string): boolean {
-  return namesOfAgents.has(name) || name.startsWith('mcp__')
+  return agentTool(name) !== undefined || name.startsWith('mcp__')
 }
 
-const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ...namesOfAgents])]
+const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ...agentToolNames])]
 
 /**
- * Whether a tool's name is what it looks like. One that only looks like another would be held by no rule that names that
- * one, and misread by who approves it: invisible signs, other forms of the same letters, white space at the ends.
+ * Whether a tool's name looks like itself: no invisible characters, compatibility letters or white space at the ends.
+ * A look-alike name would escape the rules for the real one, and mislead its approver.
  */
 export function isPlainName(name: string): boolean {
   return name === name.trim() && name === normalized(name, 'NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
@@ -78,16 +53,16 @@ export function isPlainName(name: string): boolean {
 
 const longestName = Math.max(...knownNames.map((name) => name.length))
 
-/** What every protocol tool's name looks like; resources and prompts are asked for in the same form. */
+/** Matches every protocol tool's name. Resources and prompts use the same form. */
 const protocolNames = 'mcp__?*__?*'
 
 /**
- * What is wrong with a tool's name or glob in a rule, or null: it must be able to match a tool of the catalogue, an
- * agent's tool or a protocol tool (contract section 5, last point). A rule with a misspelt name would guard nothing
- * without anybody noticing.
+ * The problem with a tool's name or glob in a rule, or null. It must be able to match a catalogue tool, an agent's
+ * tool or a protocol tool, since a rule with a misspelt name would silently guard nothing.
  */
 export function toolNameIssue(glob: string): string | null {
-  if (!isPlainName(glob)) return 'a tool’s name has no invisible or look-alike signs and no space at its ends'
+  if (!isPlainName(glob))
+    return 'a tool’s name must not have invisible or look-alike characters, or white space at its ends'
   if (globsMeet(glob, protocolNames) || knownNames.some((name) => matchesGlob(glob, name))) return null
   const isGlob = /[*?]/.test(glob)
   const what = isGlob ? `\`${glob}\` matches no tool` : `there is no tool \`${glob}\``
@@ -95,13 +70,13 @@ export function toolNameIssue(glob: string): string | null {
 }
 
 /**
- * What is wrong with a name by which a setting means one tool, which may be one that nobody here knows of, or null: a glob,
- * or a known tool's name but for case and separators, would be kept and never mean anything.
+ * The problem with a setting's tool name, or null. Unknown tools are accepted. A glob, or a known name with other
+ * case or separators, would silently have no effect.
  */
 export function wholeNameIssue(name: string): string | null {
   if (/[*?]/.test(name)) return `\`${name}\` is a glob: give each tool by its whole name`
   if (knownNames.includes(name)) return null
-  const meant = knownNames.filter((known) => fold(known) === fold(name))
+  const meant = knownByFold.get(fold(name)) ?? []
   return meant.length === 0 ? null : `there is no tool \`${name}\`: did you mean \`${meant.join('` or `')}\``
 }
 
@@ -112,7 +87,7 @@ function hintFor(glob: string): string {
   return 'name a tool of the catalogue, an agent tool such as `Bash`, or `mcp__<server>__<tool>`'
 }
 
-/** At most three known names that differ from it by little, the nearest first. */
+/** At most three similar known names, the nearest first. */
 export function nearestNames(glob: string, names: readonly string[] = knownNames): string[] {
   const wanted = fold(glob)
   if (wanted === '' || wanted.length > longestName + 3) return []
@@ -124,10 +99,11 @@ export function nearestNames(glob: string, names: readonly string[] = knownNames
     .map(({ name }) => name)
 }
 
-/** Case, separators and wildcards are where names are most often mistaken. */
+/** Ignores case, separators and wildcards, where most mistakes are. */
 const fold = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
+const knownByFold = Map.groupBy(knownNames, fold)
 
-/** Letters to add, take away or change; words in another order (`send_mail`) count as one change. */
+/** Letters to add, remove or change. The same words in another order (`send_mail`) count as one change. */
 function distanceTo(wanted: string, name: string): number {
   const turned = wanted.length === name.length && (name + name).includes(wanted)
   return turned ? Math.min(1, editDistance(wanted, name)) : editDistance(wanted, name)

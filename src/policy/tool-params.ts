@@ -1,22 +1,55 @@
 import { type CatalogueName, nearestNames } from './tool-names.ts'
 
 /**
- * Names of the parameters of each tool that the catalogue declares; a call with any other is refused. Kept equal to the
- * declarations by test/catalog. A tool that is not here may have any.
+ * The parameters of each tool of the catalogue; a call with any other is refused. test/catalog compares this table with
+ * the declarations.
  */
-export const toolParams: { readonly [Name in CatalogueName]?: readonly string[] } = {
+export const toolParams: { readonly [Name in CatalogueName]: readonly string[] } = {
   file_read: ['path'],
   memory_get: ['key'],
   memory_set: ['key', 'value'],
   mail_send: ['to', 'subject', 'text', 'html', 'cc', 'bcc'],
+  calendar_create_event: [
+    'title',
+    'start',
+    'duration_minutes',
+    'attendees',
+    'description',
+    'location',
+    'calendar',
+    'video_meeting',
+  ],
+  slack_send_message: ['channel', 'text', 'thread_ts'],
+  slack_create_channel: ['name', 'is_private'],
+  github_search_code: ['query', 'repo', 'limit'],
+  github_get_file: ['repo', 'path', 'ref'],
+  github_list_issues: ['repo', 'state', 'labels', 'limit'],
+  github_get_issue: ['repo', 'number'],
+  github_list_pull_requests: ['repo', 'state', 'limit'],
+  github_create_issue: ['repo', 'title', 'body', 'labels'],
+  github_comment: ['repo', 'number', 'body'],
+  jira_search: ['query', 'limit'],
+  jira_get_issue: ['issue'],
+  jira_create_issue: ['project', 'summary', 'description', 'type', 'labels'],
+  jira_comment: ['issue', 'text', 'attachment_name', 'attachment_content'],
+  trello_list_cards: ['board', 'list'],
+  trello_get_card: ['card'],
+  trello_create_card: ['board', 'list', 'name', 'description'],
+  trello_comment: ['card', 'text', 'attachment_name', 'attachment_content'],
+  docs_read: ['document'],
+  docs_create: ['title', 'content', 'folder'],
+  sheets_read: ['spreadsheet', 'range'],
+  sheets_append: ['spreadsheet', 'range', 'rows'],
+  drive_search: ['query', 'limit'],
+  web_search: ['query', 'limit'],
+  llm_generate: ['prompt', 'system', 'model', 'max_tokens'],
 }
 
 const byTool: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(toolParams))
 
 /**
- * What is wrong with a condition's path in a rule for these tools, or null. Where each of them is a tool whose parameters
- * are known, one must have the parameter that the path begins with: all calls would answer the condition alike. A glob or
- * a tool of agents may have any parameter.
+ * The problem with a condition's path in a rule for these tools, or null. If the parameters of all tools are known,
+ * one tool must have the path's first segment. A glob or an agent tool may have any parameter.
  */
 export function paramIssue(tools: readonly string[], path: string): string | null {
   const [param = ''] = path.split('.')
@@ -24,7 +57,8 @@ export function paramIssue(tools: readonly string[], path: string): string | nul
   if (param === '*' || known.some((names) => names === undefined || names.includes(param))) return null
   const names = [...new Set(known.flatMap((each) => each ?? []))]
   const near = nearestNames(param, names)
-  const hint = near.length > 0 ? `did you mean ${quoted(near, 'or')}` : `there is ${quoted(names, 'and')}`
+  const hint =
+    near.length > 0 ? `did you mean ${quoted(near, 'or')}` : `its parameters are ${quoted(names, 'and')}`
   return `${quoted([...new Set(tools)], 'or')} has no parameter \`${param}\`: ${hint}`
 }
 

@@ -1,4 +1,4 @@
-/** Three-valued truth: `no` and `yes` hold for every filling of what is unknown, `maybe` for neither. */
+/** Three-valued truth. `no` and `yes` are certain for all unknown values; `maybe` depends on them. */
 export type Tri = 0 | 1 | 2
 
 export const no = 0

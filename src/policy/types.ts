@@ -1,28 +1,28 @@
-/** What every part of the policy core speaks of. Pure: no imports of ours (specification, "What the service does"). */
+/** Basic types of the policy core. This file must not import anything. */
 
-/** What a tool does to the world; rules key off this, never off a tool's name (specification 1). */
+/** The effect of a tool on the world. Rules use it instead of the tool's name. */
 export type SideEffect = 'read' | 'write' | 'egress'
 
-/** Ordered by severity: `deny` is the most restrictive (specification, "Decision verdicts"). */
+/** Ordered by severity: `deny` is the most restrictive. */
 export type Verdict = 'allow' | 'require_approval' | 'deny'
 
 /** A lower-case slug carried by data, e.g. `internal`, `untrusted`. */
 export type Label = string
 
-/** Who asks: a step of a governed run, or an external agent. */
+/** The caller is a step of a governed run, or an external agent. */
 export type CallSource = 'workflows' | 'agents'
 
 export type Role = 'viewer' | 'member' | 'admin' | 'owner'
 
 export type RiskLevel = 'low' | 'medium' | 'high' | 'critical'
 
-/** The three governance flags gate these (contract section 8). */
+/** Each has its own governance setting (`require_approval_for_...`). */
 export type Category = 'external_comm' | 'public_writes' | 'permission_changes'
 
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json }
 export type JsonObject = { readonly [key: string]: Json }
 
-/** Order in which verdicts restrict (specification, "Decision verdicts"). */
+/** Verdicts by severity. */
 export const rank = { allow: 0, require_approval: 1, deny: 2 } as const satisfies Record<Verdict, number>
 
 /** The more restrictive of two verdicts. */
@@ -38,8 +38,8 @@ export function unionLabels(...sets: readonly (readonly Label[])[]): Label[] {
 }
 
 /**
- * How many labels a call, a session, a run's inputs and a key of the memory may carry, and how many an organization's label rules may
- * add together. Nothing is decided on more: what carries more is refused.
+ * Maximum number of labels of a call, a session, a run's inputs or a memory key, and of labels that an organization's
+ * label rules may add together. Anything with more is refused.
  */
 export const mostLabels = 1_000
 const mostWords = mostLabels.toLocaleString('en-US')
@@ -47,8 +47,8 @@ const mostWords = mostLabels.toLocaleString('en-US')
 export const tooManyLabels = (what: string): string => `${what} more than ${mostWords} labels`
 
 /**
- * One label above the limit is enough to know that a call is refused: of a longer list the rest is not kept. Whatever is made from the
- * answer is over the limit, too.
+ * Cuts a list after one label above the limit, which is enough to refuse the call. Values derived from it are above
+ * the limit too.
  */
 export function cutLabels(labels: Label[]): Label[] {
   return labels.length > mostLabels ? labels.slice(0, mostLabels + 1) : labels

@@ -1,63 +1,66 @@
-import { comparable, couldBecomeGoogleLink } from './google-links.ts'
+import { comparable, couldBecomeGoogleLink } from './readers/google-links.ts'
 
 /**
- * A part of a parameter that is not known before the run. With a prefix it is some text that starts so; without one
- * it can be any value at all, or none.
+ * An unknown part of a parameter. With a prefix it is a text that starts with it; without one it can be any value or
+ * absent.
  */
 export class Hole {
   readonly prefix: string | null
+  /** The reference that is unknown, without its braces, for explanations. */
+  readonly from: string | null
   #mayBecomeLink: boolean | null = null
-  constructor(prefix: string | null) {
+  constructor(prefix: string | null, from: string | null = null) {
     this.prefix = prefix
+    this.from = from
   }
-  /** Whether it could turn out to be a Google link; told once, however many rules ask. */
+  /** Whether it could become a Google link. Computed once for all rules. */
   get mayBecomeLink(): boolean {
     this.#mayBecomeLink ??= couldBecomeGoogleLink(this.prefix ?? '')
     return this.#mayBecomeLink
   }
 }
 
-/** JSON in which parts may be unknown. A concrete call has no holes. */
+/** JSON with unknown parts. A concrete call has no holes. */
 export type Partial =
   string | number | boolean | null | Hole | readonly Partial[] | { readonly [key: string]: Partial }
 
 export interface Leaf {
-  /** Text in its comparable form: a Google link stands for its file's id. */
+  /** Text in the form used for comparison: a Google link becomes its file id. */
   readonly value: string | number | boolean
-  /** Text as written. */
+  /** The value as written. */
   readonly raw: string | number | boolean
   /** An element of a list, for which `contains` means equality. */
   readonly inList: boolean
-  /** Beside an object's `email`: only counts as a recipient when it looks like one. */
+  /** True for a field beside an object's `email`: it counts as a recipient only if it looks like one. */
   readonly isIncidental: boolean | 'maybe'
 }
 
-/** What a path finds in the parameters. */
+/** The values found at a path. */
 export interface Found {
   readonly leaves: Leaf[]
   readonly holes: Hole[]
-  /** The path leads nowhere, in at least one branch where it passes a list. */
+  /** The path is missing, in at least one element if it passes through a list. */
   isMissing: boolean
-  /** An unknown part may lack the rest of the path; it is among the holes then. */
+  /** An unknown part may lack the rest of the path; that part is also in `holes`. */
   mayBeMissing: boolean
-  /** Whether something is there, in the sense of `exists`: null, empty text and empty lists are not. */
+  /** Whether a value exists in the sense of the `exists` operator: null, empty text and empty lists do not. */
   isThere: boolean
   mayBeThere: boolean
 }
 
-/** Deeper parameters are refused by every entrance; here they make a rule impossible to evaluate. */
+/** Levels. All entry points refuse deeper parameters; here they make a rule impossible to evaluate. */
 export const deepest = 64
 
 const addressKeys = ['email', 'address', 'mail', 'emailAddress', 'email_address']
 
-/** Whether the value is a list (narrowing `readonly` arrays, which `Array.isArray` does not). */
+/** Narrows `readonly` arrays, which `Array.isArray` does not. */
 export function isList(value: Partial): value is readonly Partial[] {
   return Array.isArray(value)
 }
 
 /**
- * Everything at a dotted path: own properties only; a list on the way is entered by index, by `*`, or, for any other
- * segment, in all its elements. Keys that contain dots are found too.
+ * All values at a dotted path, by own properties only. A list is entered by index, by `*`, or for any other segment
+ * in all its elements. Keys that contain dots are found too.
  */
 export function find(params: Partial, path: readonly string[]): Found {
   const found: Found = {
@@ -142,7 +145,7 @@ function flatten(
   }
 }
 
-/** The key that makes an object a recipient; not sure where an unknown part may be the one or not. */
+/** The key that makes an object a recipient. Not sure if an unknown part may be that key. */
 function addressKey(object: {
   readonly [key: string]: Partial
 }): { key: string | null; isSure: boolean } | null {

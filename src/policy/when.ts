@@ -1,20 +1,20 @@
 import { Budget } from './budget.ts'
 import type { ParamCondition } from './condition.ts'
-import { comparable } from './google-links.ts'
+import { comparable } from './readers/google-links.ts'
 import { compileMatcher, quantify } from './operators.ts'
 import { yes } from './tri.ts'
 import type { Json } from './types.ts'
 import { find } from './values.ts'
 
-/** `when` takes the rules' operators, plus `not_equals`; labels play no part in it. */
+/** The operators of rules except `from_label`, plus `not_equals`. */
 export type WhenOperator = Exclude<ParamCondition['operator'], 'from_label'> | 'not_equals'
 
 const negations = { not_equals: 'equals', not_in: 'in', domain_not_in: 'domain_in' } as const
 
 /**
- * Whether a step's `when` holds for a resolved value (contract section 3). Positive operators hold if any element of a
- * list does, negative ones are their plain negation, so absent values (null) fail the former and satisfy the latter.
- * Throws TypeError for a comparison the operator cannot make, BudgetExceeded for a value too large to compare.
+ * Whether a step's `when` holds for a resolved value. Positive operators hold if any element of a list matches.
+ * Negative ones are their negation, so they hold for absent values (null). Throws TypeError for a comparison that the
+ * operator cannot make, and BudgetExceeded for a value too large to compare.
  */
 export function holds(
   operator: WhenOperator,
@@ -39,7 +39,7 @@ function elements(value: Json): readonly Json[] {
   return Array.isArray(value) ? (value as readonly Json[]) : []
 }
 
-/** Equality of JSON values: numbers by value, text also by the Google file it links to, objects in any order. */
+/** Equality of JSON values: numbers by value, Google links by file id, objects in any order. */
 export function equal(a: Json, b: Json): boolean {
   if (typeof a === 'string' && typeof b === 'string') return comparable(a) === comparable(b)
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b

@@ -1,32 +1,32 @@
 import { parse } from 'unbash'
 import { deepestRuns, longest, longestScan, perCode, perCommand, readable } from './limits.ts'
 import { asCode, isDynamic, unknown } from './marks.ts'
-import { runProgram } from './programs/run.ts'
+import { runProgram } from './programs/known-programs.ts'
 import { collect, unread } from './read/collect.ts'
 import { callFunction, evaluate, evaluateUncalled } from './read/evaluate.ts'
 import { withoutHeredocs } from './read/heredocs.ts'
 import { define, newBody, newState, type State, spend, Tangled } from './read/state.ts'
 import { readVariable } from './programs/environment.ts'
 import { scanForSenders } from './scan.ts'
-import { nothingFed, type Shell, type ShellKind, type ShellReading } from './types.ts'
+import { noInput, type Shell, type ShellKind, type ShellReading } from './types.ts'
 
 const weight: Readonly<Record<ShellKind, number>> = { write: 0, script: 1, egress: 2 }
-const nothing: ShellReading = { kind: 'write', because: 'nothing in it sends data out or runs a script' }
+const harmless: ShellReading = { kind: 'write', because: 'nothing in it sends data out or runs a script' }
 
 /**
- * What a Bash command does, at worst: `egress` sends data out, `script` runs code that cannot be judged from the command
- * (egress once the session holds anything but web content), `write` is everything else. Reads the command as bash does;
- * what it cannot read is a script, and egress where a word of it is a sender's name. Never throws, and takes less than
- * 5 ms for any text. Specification, "Classification of agent tool calls"; the choices are in docs/decisions/0029.
+ * The worst effect of a Bash command. `egress` sends data out. `script` runs code that cannot be judged from the
+ * command; it counts as egress once the session holds anything but web content. `write` is everything else. Reads the
+ * command as bash does. An unreadable part is a script, or egress if it contains a sender's name. Never throws, and
+ * takes less than 5 ms for any text. docs/decisions/0029 explains the choices.
  */
 export function classifyCommand(command: string): ShellReading {
-  let found = nothing
+  let found = harmless
   const note: Shell['note'] = (kind, because) => {
     if (weight[kind] > weight[found.kind]) found = { kind, because }
   }
   const attempt: Shell['attempt'] = (act) => {
     const before = found
-    found = nothing
+    found = harmless
     try {
       act()
       return found.kind
@@ -37,14 +37,14 @@ export function classifyCommand(command: string): ShellReading {
   const shell: Shell = {
     note,
     attempt,
-    run: (words, call = nothingFed) => run(words, call, state),
+    run: (words, call = noInput) => run(words, call, state),
     code: (text, words) => readWith(words, state, () => readCode(text, state)),
     environment: (name, value) => readVariable(name, value, shell),
     isFunction: (name) => state.functions.has(name),
     sets: (name, value = unknown) => setByBuiltin(name, value, state),
   }
   const state = newState(shell)
-  // Nothing starts with a longer one, and what is not looked at cannot take long.
+  // Linux refuses a longer argument. The limit also bounds the time.
   const start = command.slice(0, longestScan)
   const text = start.replaceAll('\0', '')
   if (text.length < start.length) note('script', 'the command has a character that shells drop')
@@ -52,14 +52,17 @@ export function classifyCommand(command: string): ShellReading {
     readCode(text, state)
     evaluateUncalled(state)
   } catch {
-    // Out of fuel, or of stack: whichever it was, nothing more is known of the rest.
+    // Out of fuel or stack: the rest of the command stays unknown.
     note('script', 'the command is too tangled to read')
     unread(text, state)
   }
   return found
 }
 
-/** What the walk over the text has not seen already: wrappers and variables can stand for a builtin or its operands. */
+/**
+ * Defines a variable that the walk over the text has not seen, because a wrapper or a variable stands for the builtin
+ * or its operands.
+ */
 function setByBuiltin(target: string, value: string, state: State): void {
   const [name = '', ...index] = target.split(/(?=\[|\uFFF3$)/)
   const known = state.definitions.get(name)
@@ -68,7 +71,7 @@ function setByBuiltin(target: string, value: string, state: State): void {
   define(state, newBody(), name, { append: false, values: () => [[value]], builtin: true, indexed })
 }
 
-/** `sh -c text name a b`: the text finds its words as `$0`, `$1`, `$2`. */
+/** `sh -c text name a b`: the text gets these words as `$0`, `$1`, `$2`. */
 function readWith(words: readonly string[] | undefined, state: State, act: () => void): void {
   const { positional, zero } = state
   if (words !== undefined) {
@@ -95,14 +98,14 @@ function readCode(text: string, state: State): void {
   })
 }
 
-/** Whether a text of a length that can be read is only tangled in what the shell takes for data. */
+/** Whether a text is only too tangled because of heredocs, which are data to the shell. */
 function onlyTangledInHeredocs(code: string): boolean {
   if (code.length > longest) return false
   const shorter = withoutHeredocs(code)
   return shorter !== undefined && readable(shorter).because === undefined
 }
 
-/** In what is too long to read, words that name a sender count; but not those in files that the command only writes. */
+/** In text that is too long to read, names of senders count, except in files that the command only writes. */
 function searchRest(code: string, state: State): void {
   const shorter = code.length > longest && code.length <= longestScan ? withoutHeredocs(code) : undefined
   const writes =
@@ -113,7 +116,7 @@ function searchRest(code: string, state: State): void {
   if (sender !== undefined) state.shell.note('egress', `\`${sender}\` sends data out`)
 }
 
-function run(words: readonly string[], call: typeof nothingFed, state: State): void {
+function run(words: readonly string[], call: typeof noInput, state: State): void {
   nested(state, () => {
     spend(state, words.length + perCommand)
     for (const body of [...(state.functions.get(words[0] ?? '') ?? [])])
@@ -122,7 +125,7 @@ function run(words: readonly string[], call: typeof nothingFed, state: State): v
   })
 }
 
-/** Commands that run commands, and functions that call themselves, end somewhere. */
+/** Bounds commands that run commands, and functions that call themselves. */
 function nested(state: State, act: () => void): void {
   state.depth += 1
   if (state.depth > deepestRuns) throw new Tangled()

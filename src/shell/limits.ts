@@ -1,33 +1,33 @@
 /*
- * What is read before a command counts as too long or too tangled (specification, "Classification of agent tool calls",
- * remark 3). The parser reads 10,000 characters in about a millisecond; what nests is what takes long, for it reads a
- * nested part again for every level. `npm run bench shell` shows what the limits allow.
+ * Limits above which a command counts as too long or too tangled. The parser reads 10,000 characters in about a
+ * millisecond, but reads a nested part again for every level. `npm run bench shell` shows the time that the limits
+ * allow.
  */
 export const longest = 10_000
 /** `$(`, backtick, `<(`, `>(`, `${`, `$[`, `((`: each may open a level. */
 export const mostOpeners = 64
-/** Words and operators: each becomes an object, and collecting those takes longer than reading them. */
+/** Words and operators. Each becomes an object, and collecting objects takes longer than reading them. */
 export const mostParts = 1_500
-/** Heredocs opened on one line take the parser quadratic time. */
+/** Many heredocs on one line take the parser quadratic time. */
 export const mostHeredocs = 24
-/** Levels of syntax inside each other, and of commands run by commands. */
+/** Levels of nested syntax, and of commands run by commands. */
 export const deepest = 120
 export const deepestRuns = 10
-/** Characters of nested parts that may be looked at, again for every level, and steps of our own. */
+/** Steps of work, including the characters of nested parts, counted again for every level. */
 export const fuel = 10_000
-/** What a text that is read as code, and a command, cost beyond their length. */
+/** Steps that one text read as code, and one command, cost beyond their length. */
 export const perCode = 150
 export const perCommand = 20
-/** Readings of one word or command, when variables can have several values. */
+/** Maximum readings of one word or command, if variables can have several values. */
 export const mostAlternatives = 12
-/** How much of a text that cannot be read is searched for senders: Linux starts nothing with a longer argument. */
+/** Characters of an unreadable text that are searched for senders. Linux accepts no longer argument. */
 export const longestScan = 131_072
-/** A word put together from variables may not outgrow this. */
+/** Maximum characters of a word built from variables. */
 export const longestWord = 20_000
 
 const openers = /\$[({[]|`|[<>]\(|\(\(/g
 
-/** How much of a text is read, in characters, and why not all of it, if so. */
+/** How many characters of a text are read, and the reason if that is not all. */
 export function readable(text: string): { readonly length: number; readonly because: string | undefined } {
   let length = text.length
   let because: string | undefined

@@ -1,20 +1,20 @@
 /*
- * Words are plain strings in which these characters, which Unicode leaves unassigned, stand for what the text of the
- * command does not show. A command that has them itself is read as if it hid something, which only makes it stricter.
+ * Words are plain strings. These characters, which Unicode leaves unassigned, stand for parts that the command's text
+ * does not show. A command that contains them itself is only judged more strictly.
  */
 
 /** The value of a variable that the command does not set. */
 export const unknown = '\uFFF0'
-/** What a command substitution prints. */
+/** The output of a command substitution. */
 export const output = '\uFFF1'
-/** `*`, and a pattern's single character (`?`, `[ab]`), where the shell would look for files. */
+/** `*` and single-character patterns (`?`, `[ab]`), where the shell would look for files. */
 export const star = '\uFFF2'
 export const one = '\uFFF3'
 
 /** Whether a part of the word is only known when the command runs. */
 export const isDynamic = (word: string): boolean => word.includes(unknown) || word.includes(output)
 
-/** Whether the word is exactly what the command says. */
+/** Whether the word is completely known. */
 export const isPlain = (word: string): boolean => !/[\uFFF0-\uFFF3]/.test(word)
 
 /** Whether nothing of the word is known before the command runs. */
@@ -22,7 +22,7 @@ export const isUnknown = (word: string): boolean => isDynamic(word) && withoutUn
 
 export const withoutUnknowns = (word: string): string => word.replaceAll(/[\uFFF0\uFFF1]/g, '')
 
-/** A marked text as shell code again: what is not known is a variable nobody sets. */
+/** Converts marked text back to shell code. Unknown parts become a variable that is never set. */
 export const asCode = (word: string): string =>
   word
     .replaceAll(/[\uFFF0\uFFF1]/g, '${_}')

@@ -1,7 +1,7 @@
 import { scanForSenders } from './scan.ts'
 import type { ShellReading } from './types.ts'
 
-/** Cmdlets, aliases, classes and programs of Windows by which PowerShell sends data out, in lower case. */
+/** Cmdlets, aliases, classes and Windows programs with which PowerShell sends data out, in lower case. */
 const senders: ReadonlySet<string> = new Set(
   `invoke-webrequest iwr invoke-restmethod irm invoke-rest start-bitstransfer send-mailmessage new-pssession
   enter-pssession invoke-command icm connect-pssession test-netconnection tnc resolve-dnsname publish-module publish-script
@@ -17,8 +17,8 @@ const senders: ReadonlySet<string> = new Set(
 )
 
 /**
- * A command for PowerShell. Its language is not read: it is a script, and egress where a word of it says so, whatever its
- * case and whatever back-ticks, carets or quotes stand inside.
+ * Classifies a PowerShell command. Its language is not parsed: it is a script, or egress if it contains a sender's
+ * name. Case, back-ticks, carets and quotes inside a name are ignored.
  */
 export function classifyPowerShell(command: string): ShellReading {
   const bare = command.slice(0, 1_000_000).replaceAll(/[`^'"]|\0/g, '')
@@ -29,7 +29,7 @@ export function classifyPowerShell(command: string): ShellReading {
   }
   const sender = scanForSenders(bare.replaceAll(/\.exe\b/gi, ''))
   if (sender !== undefined) return { kind: 'egress', because: `\`${sender}\` sends data out` }
-  // A path to another machine, which is written to or asked for as any file.
+  // A path to another machine, which is read or written like any file.
   if (/(^|[\s=(,;])\\\\[\w.${}()-]+\\[\w${]/.test(bare))
     return { kind: 'egress', because: 'a path leads to another machine' }
   // `certutil -urlcache` fetches an address.

@@ -1,7 +1,7 @@
 import { longestScan } from './limits.ts'
 import { senders, tellingPaths } from './tables/senders.ts'
 
-/** Words that say something here, numbered: senders, and programs with their sending subcommands. */
+/** Words that indicate a sender, with numbers: names of senders, and of programs with their sending subcommands. */
 const telling: ReadonlyMap<string, number> = new Map(
   [
     ...new Set([...senders, ...[...tellingPaths].flatMap(([program, paths]) => [program, ...paths.flat()])]),
@@ -10,11 +10,11 @@ const telling: ReadonlyMap<string, number> = new Map(
 const longestTelling = Math.max(...[...telling.keys()].map((word) => word.length))
 
 /**
- * Looks for a program that sends data out anywhere in a text, by its words alone: quotes and backslashes left out, as the
- * shell leaves them out. It takes data for commands, so it is only asked about what cannot be read otherwise.
+ * Searches a text for a program that sends data out, by words alone and without quotes and backslashes. It cannot
+ * tell data from commands, so use it only for text that cannot be parsed.
  */
 export function scanForSenders(text: string): string | undefined {
-  // Places of each telling word; 0 is nowhere. A text can hold tens of thousands of them.
+  // The first and last position of each word; 0 means none. A text can contain tens of thousands of such words.
   const [first, last] = [new Uint32Array(telling.size), new Uint32Array(telling.size)]
   const bare = text
     .slice(0, longestScan)
@@ -34,15 +34,18 @@ export function scanForSenders(text: string): string | undefined {
     }
     start = at + 1
   }
-  const of = (places: Uint32Array, word: string): number => places[telling.get(word) ?? 0] ?? 0
+  const positionOf = (places: Uint32Array, word: string): number => places[telling.get(word) ?? 0] ?? 0
   for (const [program, paths] of tellingPaths) {
-    const from = of(first, program)
-    if (from > 0 && paths.some((path) => path.every((word) => of(last, word) > from))) return program
+    const from = positionOf(first, program)
+    if (from > 0 && paths.some((path) => path.every((word) => positionOf(last, word) > from))) return program
   }
   return undefined
 }
 
-/** Letters, digits and `_.+:-`, which names of programs and subcommands are made of; false for NaN behind the end. */
+/**
+ * Whether a character code can be part of a program's or subcommand's name: letters, digits and `_.+:-`. False for
+ * NaN after the end.
+ */
 function inWord(code: number): boolean {
   if (code >= 97 && code <= 122) return true
   if (code >= 43 && code <= 58) return code !== 44 && code !== 47

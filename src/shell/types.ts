@@ -1,36 +1,36 @@
-/** What a command does, the weightiest last: nothing of note, runs code that was not read, sends data out. */
+/** The effect of a command, the most serious last: no special effect, runs unread code, sends data out. */
 export type ShellKind = 'write' | 'script' | 'egress'
 
-/** `because` is one phrase in product words. It may name a program of the tables, never anything else the command says. */
+/** `because` is one phrase for users. It may name a program of the tables, but no other part of the command. */
 export interface ShellReading {
   readonly kind: ShellKind
   readonly because: string
 }
 
-/** What a command is fed, as far as the text shows it: its standard input and files made by `<(...)`. */
+/** The visible input of a command: its standard input, and files made by `<(...)`. */
 export interface Call {
   readonly input: string | undefined
   readonly files: readonly string[]
 }
 
-/** What the reader of one program's arguments may do with what it finds. Words carry the marks of `marks.ts`. */
+/** Functions for the reader of one program's arguments. Words contain the marks of `marks.ts`. */
 export interface Shell {
   note(kind: 'script' | 'egress', because: string): void
-  /** Reads words as a command of their own: what a wrapper runs. */
+  /** Reads words as a command: what a wrapper runs. */
   run(words: readonly string[], call?: Call): void
-  /** Reads a text as shell code: what `sh -c` runs, with `$0`, `$1` ... if they are known. */
+  /** Reads a text as shell code: what `sh -c` runs, with `$0`, `$1` and so on if they are known. */
   code(text: string, words?: readonly string[]): void
-  /** A variable that programs will find in their environment. */
+  /** A variable in the environment of later programs. */
   environment(name: string, value: string): void
-  /** A builtin gives a variable a value, known or not: `read`, `printf -v`, `export "x=y"`; to an element too. */
+  /** A builtin sets a variable or an element to a known or unknown value: `read`, `printf -v`, `export "x=y"`. */
   sets(name: string, value?: string): void
   /** Whether the command defines a function of this name. */
   isFunction(name: string): boolean
-  /** What an act finds, without noting it. */
+  /** The worst effect found by `act`, without noting it. */
   attempt(act: () => void): ShellKind
 }
 
 /** Reads the arguments (without the name) of one program. */
 export type Program = (args: readonly string[], shell: Shell, call: Call, name: string) => void
 
-export const nothingFed: Call = { input: undefined, files: [] }
+export const noInput: Call = { input: undefined, files: [] }

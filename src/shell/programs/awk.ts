@@ -3,7 +3,7 @@ import type { Program, Shell } from '../types.ts'
 import { expressionEnd, textEnd } from './expressions.ts'
 import { has, readOptions } from './options.ts'
 
-/** Long options that matter, each under its letter. */
+/** Letters of the long options that matter. */
 const letters: Readonly<Record<string, string>> = {
   source: 'e',
   file: 'f',
@@ -12,7 +12,7 @@ const letters: Readonly<Record<string, string>> = {
   load: 'l',
 }
 
-/** awk: a script where its program runs commands (`system`, pipes), connects somewhere, or comes from a file. */
+/** awk: a script if its program runs commands (`system`, pipes), connects to a machine, or comes from a file. */
 export const awk: Program = (args, shell, _, name) => {
   const read = readOptions(args, {
     flags: 'bcCghIkMnNOPrsStV',
@@ -22,7 +22,7 @@ export const awk: Program = (args, shell, _, name) => {
       'version help posix traditional csv re-interval optimize no-optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot lint lint-old dump-variables debug profile pretty-print non-decimal-data trace',
   })
   const options = read.options.map(([option, value]) => [letters[option] ?? option, value] as const)
-  // Letters that may have the rest of the word as a value, as `-d` may: any word can then be the program.
+  // Unknown letters may take the rest of the word as a value, like `-d`, so any word can be the program.
   const unsure = read.unsure || has(read, 'W')
   if (!unsure && has(read, 'S', 'sandbox')) return
   const sources = options.flatMap(([option, value]) => (option === 'e' ? [value ?? ''] : []))
@@ -36,7 +36,7 @@ export const awk: Program = (args, shell, _, name) => {
   }
 }
 
-/** `-W` has a long option as its value, `exec` and `source` among them. */
+/** `-W` takes a long option as its value, including `exec` and `source`. */
 const loadsFile = ([name, value]: readonly [string, string | undefined]): boolean =>
   /^[fEl]$/.test(name) ||
   (name === 'i' && value !== 'inplace') ||
@@ -46,7 +46,7 @@ function readSource(source: string, shell: Shell, name: string): void {
   const { code, texts } = apart(source)
   if (texts.some((text) => /^\/inet[46]?\//.test(text)))
     shell.note('egress', `\`${name}\` connects to another machine`)
-  // `@` loads, includes, or calls the function that a variable names.
+  // `@` loads or includes code, or calls the function that a variable names.
   if (!/\bsystem\b|system\s*\(|@(?! 0 )|(?<!\|)\|(?!\|)/.test(code)) return
   shell.note('script', `\`${name}\` runs commands`)
   for (const text of texts) {
@@ -55,22 +55,25 @@ function readSource(source: string, shell: Shell, name: string): void {
   }
 }
 
-/** Behind a value a slash divides; these words are none, and the end of a line ends a statement. */
+/**
+ * After a value a slash means division. After one of these words it starts an expression, and the end of a line ends
+ * a statement.
+ */
 const value = /[\w)\].] ?$|\+\+ ?$|-- ?$/
 const noValue = /(?<![A-Za-z_])(print|printf|return|else|do|in|case|exit|delete) ?$/
 const beforeCondition = /(?<![A-Za-z_])(if|while|for) ?$/
 
-/** The program without its texts, expressions and comments, and the texts. */
+/** Splits an awk program into its code (without texts, expressions and comments) and its texts. */
 function apart(source: string): { code: string; texts: string[] } {
   const texts: string[] = []
   let code = ''
-  /** The end of it, with one blank for several. */
+  /** The end of the code so far, with runs of white space shortened. */
   let tail = ''
   const add = (text: string): void => {
     code += text
     tail = (tail + text).replaceAll(/[ \t\r]+/g, ' ').slice(-16)
   }
-  /** Of the parentheses that are open, and of the last that was closed, whether a condition is in them. */
+  /** For each open parenthesis, and for the last closed one: whether it contains a condition. */
   const open: boolean[] = []
   let condition = false
   const beginsExpression = (): boolean => {

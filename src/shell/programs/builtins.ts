@@ -6,11 +6,11 @@ import type { Program, Shell } from '../types.ts'
 import { fed } from './interpreters.ts'
 import { optionsOfMapfile, optionsOfRead, readOptions, valueOf } from './options.ts'
 
-/** A variable, or an element of it; a subscript that is not quoted could be a pattern as well. */
+/** A variable or one of its elements. An unquoted subscript could also be a pattern. */
 const element = new RegExp(`^(\\w+)(\\[.*\\]|${one})?$`, 's')
 const isCode = (text: string): boolean => /\$\(|`/.test(text)
 
-/** Arguments that a builtin reads again as expressions or names. */
+/** Arguments that a builtin evaluates again as expressions or names. */
 function evaluated(args: readonly string[], shell: Shell): void {
   const text = args.find((arg) => runsWhenEvaluated(arg))
   if (text === undefined) return
@@ -19,7 +19,7 @@ function evaluated(args: readonly string[], shell: Shell): void {
   if (sender !== undefined) shell.note('egress', `\`${sender}\` sends data out`)
 }
 
-/** `export`, `declare` and the rest, for the assignments that only are words once quotes are gone. */
+/** `export`, `declare` and similar, for assignments that are only visible after quotes are removed. */
 const declares: Program = (args, shell) => {
   evaluated(args, shell)
   if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg)))
@@ -29,7 +29,7 @@ const declares: Program = (args, shell) => {
     if (name !== undefined) {
       shell.environment(name, value ?? '')
       shell.sets(name + index, value)
-      // What stands before it can make it an expression.
+      // `name+=text` appends. Together with the earlier value, the text can become an expression.
       if (grows !== '' && value !== undefined && isCode(value))
         shell.note('script', 'a text is read again as an expression')
     } else if (/^[^-]/.test(arg) && isDynamic(arg) && (arg.split('=')[0] ?? '').match(/[\uFFF0\uFFF1]/))
@@ -37,7 +37,7 @@ const declares: Program = (args, shell) => {
   }
 }
 
-/** Variables that get what the shell reads or puts together, which nobody writes where programs are looked for. */
+/** Variables that get values which the shell reads or builds. Normal commands never set search paths like this. */
 const assignsTo = (names: readonly string[], shell: Shell): void => {
   evaluated(names, shell)
   for (const text of names) {
@@ -57,7 +57,7 @@ const program =
   (_, shell) =>
     shell.note('script', because)
 
-/** Builtins that run, read again or change what names mean. */
+/** Builtins that run code, evaluate text again, or change the meaning of names. */
 export const builtins: Readonly<Record<string, Program>> = {
   eval: (args, shell) => shell.code(args.join(' ')),
   trap: (args, shell) => {
@@ -113,7 +113,7 @@ export const builtins: Readonly<Record<string, Program>> = {
     const name = valueOf(readOptions(args, { flags: 'fn', values: 'p' }), 'p')
     if (name !== undefined) assignsTo([name], shell)
   },
-  // Patterns in `${x/a/b}` then find either case; its options are a variable too, which nobody can set directly.
+  // With it, patterns in `${x/a/b}` ignore case. The shell stores it in `BASHOPTS`, which cannot be set directly.
   shopt: (args, shell) => {
     if (args.some((arg) => arg === 'nocasematch' || !isPlain(arg))) shell.sets('BASHOPTS')
   },
@@ -124,7 +124,7 @@ export const builtins: Readonly<Record<string, Program>> = {
   // zsh: `repeat 3 command`, and `print -z`, which types for the person
   repeat: (args, shell, call) => shell.run(args.slice(1), call),
   zmv: (args, shell) => evaluated(args, shell),
-  // what runs later runs all the same
+  // commands that run later
   crontab: (args, shell, call) => {
     if (args.length > 0 && args.every((arg) => /^-[lrV]+$/.test(arg))) return
     shell.note('script', '`crontab` lets commands run later')
@@ -144,7 +144,7 @@ function completes(args: readonly string[], shell: Shell): void {
   const read = readOptions(args, { flags: 'abcdefgjksuvDEIpr', values: 'oAGWFCXPSV' })
   const code = valueOf(read, 'C')
   if (code !== undefined) shell.code(code)
-  // The words of -W are expanded as in a command.
+  // The words of -W are expanded like those of a command.
   const words = valueOf(read, 'W')
   if (words !== undefined && isCode(words)) shell.code(`: ${words}`)
   if (valueOf(read, 'F') !== undefined) shell.run([valueOf(read, 'F') ?? ''])

@@ -20,7 +20,10 @@ const starting = /^(run|exec|create|up|start|attach)$/
 const hostOf = (args: readonly string[], at: number): string =>
   /^(-H|--host)$/.test(args[at] ?? '') ? (args[at + 1] ?? '') : ''
 
-/** docker and its like: what runs in a container is a script, and what it is told to run there is read. */
+/**
+ * docker and similar programs: running something in a container is a script, and the command for the container is
+ * read too.
+ */
 export const container: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
   if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` sends data out`)
@@ -46,7 +49,7 @@ export const container: Program = (args, shell, call, name) => {
   }
 }
 
-/** Behind the container's or image's name stands a command. */
+/** The command follows the name of the container or image. */
 function inside(args: readonly string[], shell: Shell, call: Call, name: string): void {
   shell.note('script', `\`${name}\` runs something in a container`)
   const read = readOptions(args, inContainer)

@@ -6,13 +6,13 @@ import { bySubcommand } from './paths.ts'
 
 const local = /^(localhost|127\.0\.0\.1|\[?::1\]?|\/.*|)$/
 
-/** A browser that is given an address asks there for it, whatever the address says. */
+/** A browser requests the address that it is given. */
 const browser: Program = (args, shell, _, name) => {
   if (args.some((arg) => /^(?!file:)\w+:\/\//i.test(arg)))
     shell.note('egress', `\`${name}\` opens an address`)
 }
 
-/** Whatever is opened runs with whichever program is set for it. */
+/** The system chooses the program for an opened file. */
 const opener: Program = (args, shell) => {
   if (args.some((arg) => /^\w\w+:/.test(arg))) shell.note('script', 'it opens an address in another program')
   else if (
@@ -21,7 +21,7 @@ const opener: Program = (args, shell) => {
     shell.note('script', 'it opens a program')
 }
 
-/** A program that sends only when it is told a host, by one of these options. */
+/** A program that sends only if one of these options names a host. */
 const withHost =
   (letters: string, long: string): Program =>
   (args, shell, _, name) => {
@@ -35,7 +35,7 @@ const withHost =
       shell.note('egress', `\`${name}\` sends to another machine`)
   }
 
-/** PowerShell and Windows' own shell, started from another one: a script, and egress where their own words say so. */
+/** PowerShell and the Windows shell, started from another shell: a script, or egress if their own text sends. */
 const windows: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|-\?|\/\?)$/i.test(args[0] ?? '')) return
   shell.note('script', `\`${name}\` runs code`)
@@ -46,11 +46,11 @@ const windows: Program = (args, shell, _, name) => {
 const names = (list: string, program: Program): [string, Program][] =>
   list.split(' ').map((name) => [name, program])
 
-/** The server in a connection string of PostgreSQL's, unless it is this machine. */
+/** Matches the server in a PostgreSQL connection string, unless it is this machine. */
 const serverOf =
   /\bhost(?:addr)?=(?!localhost|127\.|\/)|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?(?:(?:localhost|127\.0\.0\.1)?[:/]|$))/
 
-/** What opens, prints, mounts or speaks to a server: by an address, or an option that names a host. */
+/** Programs that open, print, mount or contact a server given by an address or a host option. */
 export const desktop: ReadonlyMap<string, Program> = new Map([
   ...names(
     'firefox google-chrome google-chrome-stable chromium chromium-browser chrome brave brave-browser msedge microsoft-edge opera vivaldi epiphany konqueror falkon',
@@ -117,12 +117,12 @@ export const desktop: ReadonlyMap<string, Program> = new Map([
   }),
 ])
 
-/** Programs that pass what stands behind `!` to a shell. */
+/** Programs that pass the text after `!` to a shell. */
 function runsAfter(text: string | undefined, shell: Parameters<Program>[1]): void {
   for (const line of (text ?? '').split('\n')) {
     const code = /!(?![<>=])(.*)$/s.exec(line)?.[1]
     if (code === undefined || code.trim() === '') continue
-    shell.note('script', 'what stands behind a mark is run by a shell')
+    shell.note('script', 'a text after `!` is run by a shell')
     shell.code(code)
   }
 }

@@ -4,7 +4,7 @@ import { expressionEnd } from './expressions.ts'
 import { has, readOptions, valueOf, valuesOf } from './options.ts'
 import { suspectEverything } from './wrappers.ts'
 
-/** ed reads commands from its input, and the output of one that it is given for a file. */
+/** ed reads commands from its input, and a file argument can be a command whose output it edits. */
 export const ed: Program = (args, shell, call) => {
   const read = readOptions(args, {
     anywhere: true,
@@ -22,7 +22,10 @@ export const ed: Program = (args, shell, call) => {
   }
 }
 
-/** What a line makes ed run: `!command`, `w !command`, behind lines, marks, searches and `g/expression/`. */
+/**
+ * The shell command in a line of ed: `!command`, `w !command`, also after line numbers, marks, searches and
+ * `g/expression/`.
+ */
 function runByEd(line: string): string | undefined {
   if (isUnknown(line)) return line
   for (let at = 0; at < line.length;) {
@@ -42,7 +45,7 @@ export const emacs: Program = (args, shell, _, name) => {
     shell.note('script', '`emacs` runs code')
 }
 
-/** Pagers run what stands behind `+!`; man runs the pager it is told, and what a file of settings names. */
+/** Pagers run the text after `+!`. man also runs the pager that an option or a settings file names. */
 export const pager: Program = (args, shell, _, name) => {
   const typed = args.map((arg) => /^\+\+?.*?[!|](.*)$/s.exec(arg)?.[1])
   for (const code of name === 'man' ? [...typed, ...toldToMan(args, shell)] : typed) {
@@ -65,7 +68,7 @@ function toldToMan(args: readonly string[], shell: Shell): string[] {
   return [...browsers, ...valuesOf(read, 'P', 'B', 'pager', 'html')]
 }
 
-/** Programs that are opened in a terminal of their own: with a command, or with a shell. */
+/** Terminal multiplexers: they run a command, or start a shell. */
 export const terminal: Program = (args, shell, call, name) =>
   name === 'screen' ? screen(args, shell, call) : tmux(args, shell)
 
@@ -96,14 +99,14 @@ function screen(args: readonly string[], shell: Shell, call: Call): void {
 }
 
 const scriptOptions = {
-  // Those of BSD among them; `-t` has a value there, and may have one in the same word elsewhere.
+  // Includes the letters of BSD. `-t` takes a value there, and may have one in the same word elsewhere.
   flags: 'aefFqdkprtVh',
   values: 'cEIBOTmo',
   long: 'command echo log-in log-io log-out log-timing logging-format output-limit',
   longFlags: 'append return flush force timing quiet version help',
 }
 
-/** `script`: a shell, or the command of `-c`, or on BSD the one behind the file. */
+/** `script`: starts a shell, runs the command of `-c`, or on BSD the command after the file. */
 export const script: Program = (args, shell, call) => {
   if (args.length === 1 && /^--(help|version)$/.test(args[0] ?? '')) return
   const read = readOptions(args, { ...scriptOptions, anywhere: true })

@@ -11,16 +11,16 @@ import {
 } from '../tables/environment.ts'
 import type { Shell } from '../types.ts'
 
-/** A variable that is set: whether it makes programs run code (design.md section 5, "exporting `GIT_SSH_COMMAND` ..."). */
+/** Judges a variable that the command sets. Some make programs run code, such as `GIT_SSH_COMMAND`. */
 export function readVariable(variable: string, value: string, shell: Shell): void {
   const name = variable.toUpperCase()
   const options = Object.hasOwn(optionsFor, name) ? optionsFor[name] : undefined
-  // tar takes its archive, and options, from these as well.
+  // tar also takes its archive and options from variables.
   if (sent.test(name) && value.includes(output))
     shell.note('egress', 'a variable that is sent holds what a command prints')
   if (name === 'KUBECONFIG') shell.run(['kubectl', `--kubeconfig=${value}`])
   if (name === 'TAPE') shell.run(['tar', '-f', value])
-  // Docker's client then works on the machine that is named.
+  // Docker's client then works on the named machine.
   if (/^(DOCKER|CONTAINER)_HOST$/.test(name) && otherMachine(value))
     shell.note('egress', 'it makes containers those of another machine')
   if (buildTools.has(variable) && /\s/.test(value.trim())) sendsInBuilds(value, shell)
@@ -41,7 +41,7 @@ export function readVariable(variable: string, value: string, shell: Shell): voi
   }
 }
 
-/** An ssh with a key is how one fetches; everything else is read as the command it is. */
+/** ssh with a key is a usual way to fetch. Every other value is read as a command. */
 function code(value: string, shell: Shell): void {
   const fetches =
     /^ssh(\s|$)/.test(value.trim()) && !/proxy|command|`|\$\(|[;&|]/i.test(value) && isPlain(value)
@@ -49,18 +49,18 @@ function code(value: string, shell: Shell): void {
     shell.note('egress', 'a variable makes programs run a command that sends data out')
 }
 
-/** Whether an address is that of a daemon somewhere else. */
+/** Whether an address belongs to a daemon on another machine. */
 export const otherMachine = (address: string): boolean =>
   /^(tcp|ssh|https?):\/\//.test(address) &&
   !/^\w+:\/\/([^/@]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$)/.test(address)
 
-/** A compiler is any command: what builds are told to run counts when it sends. */
+/** A compiler variable can hold any command, so it counts if that command sends. */
 export function sendsInBuilds(value: string, shell: Shell): void {
   if (shell.attempt(() => shell.code(asCode(value))) === 'egress')
     shell.note('egress', 'a build is given a command that sends data out')
 }
 
-/** Folders that anybody, or this very command, can write to: relative ones and those for temporary files. */
+/** Folders where anybody, or this command, can write: relative ones and temporary ones. */
 function isAnywhere(folder: string): boolean {
   if (folder === unknown || (isDynamic(folder) && folder.startsWith('/'))) return false
   if (/(^|\/)(node_modules\/\.bin|\.?v?env\/bin|vendor\/bin)\/?$/.test(folder)) return false

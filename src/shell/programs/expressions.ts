@@ -1,15 +1,15 @@
 /*
- * Regular expressions inside the programs of sed, awk and ed: not what they match, only where they end. In brackets a
- * delimiter is a character like any other.
+ * Finds the end of regular expressions inside programs of sed, awk and ed. In brackets a delimiter is a normal
+ * character.
  */
 
 const classes = /\[:[a-z]*:\]|\[([.=])[^\]]{1,20}?\1\]/y
 
-/** Where the bracket that opens there closes. Without an end the expression is none, and whoever reads it stops there. */
+/** The index of the bracket that closes the one at `from`. If there is none, the programs reject the expression. */
 function bracketEnd(text: string, from: number, escapes: boolean): number {
   let at = from + 1
   if (text[at] === '^') at += 1
-  // The first one stands for itself.
+  // A first `]` stands for itself.
   if (text[at] === ']') at += 1
   for (; at < text.length && text[at] !== ']'; at += 1) {
     classes.lastIndex = at
@@ -20,8 +20,8 @@ function bracketEnd(text: string, from: number, escapes: boolean): number {
 }
 
 /**
- * Where the expression from there on has its delimiter, or the text its end. `escapes`: a backslash counts in brackets too,
- * as it does to awk.
+ * The index of the expression's delimiter from `from` on, or the end of the text. `escapes`: a backslash also escapes
+ * in brackets, as in awk.
  */
 export function expressionEnd(text: string, from: number, delimiter: string, escapes = false): number {
   let at = from
@@ -32,7 +32,7 @@ export function expressionEnd(text: string, from: number, delimiter: string, esc
   return at
 }
 
-/** The same of a text in which brackets mean nothing: what is put in a match's place, a text in quotes. */
+/** The same for text without brackets, such as a replacement or a quoted text. */
 export function textEnd(text: string, from: number, delimiter: string): number {
   let at = from
   for (; at < text.length && text[at] !== delimiter; at += 1) if (text[at] === '\\') at += 1

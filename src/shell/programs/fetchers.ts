@@ -3,19 +3,20 @@ import type { Program, Shell } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 
 /*
- * What only fetches is a write, unless the name it asks for carries what a command printed: whoever answers reads it.
+ * Programs that only fetch count as a write, unless the requested name contains the output of a command, which the
+ * server would read.
  */
 
 const asks = (shell: Shell, name: string): void =>
   shell.note('egress', `\`${name}\` asks for a name that is made of what a command prints`)
 
-/** An image of a registry with a name of its own; the public one tells nobody what was asked of it. */
+/** Whether the image comes from a named registry. Requests to the public registry are visible to nobody else. */
 const ownRegistry = (image: string): boolean => {
   const host = /^(?:\w+:\/\/)?([^/]+)\//.exec(image)?.[1] ?? ''
   return image.includes(output) && (/[.:]/.test(host) || host.includes(output))
 }
 
-/** `docker pull`, `skopeo inspect` and the like. */
+/** `docker pull`, `skopeo inspect` and similar. */
 export function readImages(name: string, words: readonly string[], shell: Shell): void {
   if (words.some(ownRegistry)) asks(shell, name)
 }
@@ -27,7 +28,7 @@ const options = {
   flags: 'UqvIh',
 }
 
-/** pip and uv, with an index of one's own choice: the names asked of it. */
+/** Reads pip and uv. An index that the command chooses sees the names of the requested packages. */
 export const installer: Program = (args, shell, _, name) => {
   const read = readOptions(args, options)
   const index = valueOf(
@@ -47,7 +48,7 @@ export const installer: Program = (args, shell, _, name) => {
 
 const elsewhere = /^(?:git::)?(?:\w+:\/\/|[\w.-]+\.\w+[/:]|[\w.-]+@)/
 
-/** terraform: modules and state from where `init` is told. */
+/** terraform: `init` loads modules and state from given places. */
 export function readSources(name: string, args: readonly string[], shell: Shell): void {
   for (const arg of args) {
     const value = /^--?(?:from-module|backend-config|source|terragrunt-source)=(?:\w+=)?(.*)$/s.exec(arg)?.[1]

@@ -3,7 +3,7 @@ import type { Program, Shell } from '../types.ts'
 
 const executes = /^-(exec|execdir|ok|okdir)$/
 
-/** find: every command it runs for what it finds. */
+/** find: reads every command that it runs for found files. */
 export const find: Program = (args, shell) => {
   for (let at = 0; at < args.length; at += 1) {
     if (!executes.test(args[at] ?? '')) continue
@@ -14,7 +14,7 @@ export const find: Program = (args, shell) => {
   }
 }
 
-/** fd runs everything behind `-x` or `-X`. */
+/** fd runs the words after `-x` or `-X`. */
 export const fd: Program = (args, shell) => {
   const at = args.findIndex((arg) => /^(-[a-zA-Z]*[xX]|--exec(-batch)?)$/.test(arg))
   const attached = args.find((arg) => /^--exec(-batch)?=/.test(arg))
@@ -25,7 +25,7 @@ export const fd: Program = (args, shell) => {
   perFile(end < 0 ? words : words.slice(0, end), shell)
 }
 
-/** A file's name stands where the braces are, and what a file's name makes of a command nobody knows. */
+/** Replaces braces with an unknown file name, so a command that a file name completes is unknown too. */
 const perFile = (words: readonly string[], shell: Shell): void =>
   shell.run(words.map((word) => word.replaceAll(/\{[/.]{0,2}\}/g, unknown)))
 
@@ -41,7 +41,7 @@ export const rg: Program = (args, shell) => {
   }
 }
 
-/** Names that are looked up reach a server: egress when what is asked is not written in the command. */
+/** Looked-up names reach a server: egress if the names are not written in the command. */
 export const lookup: Program = (args, shell, _, name) => {
   if (args.some(isDynamic))
     shell.note('egress', `\`${name}\` asks for a name that is only known when it runs`)

@@ -3,7 +3,7 @@ import type { Program } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 import { bySubcommand, starts } from './paths.ts'
 
-/** What GitHub's client only reads, or keeps on this machine. */
+/** Subcommands of GitHub's client that only read, or write only to this machine. */
 const reads: Readonly<Record<string, RegExp>> = {
   alias: /^(list|set|delete|import)$/,
   attestation: /^(verify|download|trusted-root)$/,
@@ -35,7 +35,7 @@ const reads: Readonly<Record<string, RegExp>> = {
 }
 const bare = new Set(['browse', 'status', 'version', 'completion', 'help', 'auth', 'search', 'config'])
 
-/** GitHub's client: reading is a write to us, everything that changes something there is egress. */
+/** GitHub's client: subcommands that read count as a write, and those that change something on GitHub as egress. */
 export const gh: Program = (args, shell) => {
   if (args.includes('--help') || args.length === 0 || args[0] === '--version') return
   const at = starts(args, /^(-R|--repo|--hostname)$/)[0] ?? args.length
@@ -45,7 +45,7 @@ export const gh: Program = (args, shell) => {
   if (group === 'codespace' || group === 'cs')
     return shell.note('egress', '`gh codespace` works on another machine')
   const pattern = Object.hasOwn(reads, group) ? reads[group] : undefined
-  // An extension, or an alias for anything.
+  // An extension or an alias, which can run anything.
   if (pattern === undefined)
     return shell.note('script', '`gh` may have an extension or alias that runs anything')
   const words = starts(rest, /^(-R|--repo|--hostname)$/).map((index) => rest[index] ?? '')
@@ -54,7 +54,7 @@ export const gh: Program = (args, shell) => {
   shell.note('egress', verb.includes(unknown) ? '`gh` may send data out' : '`gh` sends data out')
 }
 
-/** An alias can be a text for a shell, or come from a file. */
+/** An alias can be shell code, or come from a file. */
 function aliased([verb = '', ...rest]: readonly string[], shell: Parameters<Program>[1]): void {
   if (verb === 'import') shell.note('script', '`gh` reads aliases that can run anything')
   if (verb !== 'set') return
@@ -65,7 +65,7 @@ function aliased([verb = '', ...rest]: readonly string[], shell: Parameters<Prog
     shell.note('egress', '`gh` is given an alias that sends data out')
 }
 
-/** `gh api` is a GET until a field, an input or another method is given. */
+/** `gh api` is a GET unless a field, an input or another method is given. */
 const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   const read = readOptions(args, {
     flags: 'i',
@@ -81,9 +81,18 @@ const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   else if (method !== undefined && has(read, 'input')) shell.note('egress', 'a call of an API sends data out')
 }
 
-/** Other forges' clients: their sending subcommands, and `api` as GitHub's has it. */
+/** Clients of other forges: their sending subcommands, and `api` as in GitHub's client. */
 export const forgeApi: Program = (args, shell, call, name) => {
   if (args[0] === 'api') api(args.slice(1), shell)
   if (args[0] === 'alias') aliased(args.slice(1), shell)
   bySubcommand(args, shell, call, name)
+}
+
+/** `vercel` without arguments deploys. */
+export const vercel: Program = (args, shell) => {
+  if (
+    args.every((arg) => arg.startsWith('-') && arg !== '--version' && arg !== '--help') ||
+    /^(deploy|\.)$/.test(args[0] ?? '')
+  )
+    shell.note('egress', '`vercel` deploys')
 }

@@ -3,7 +3,7 @@ import type { Program, Shell } from '../types.ts'
 import { has, type OptionTable, readOptions, valueOf } from './options.ts'
 import { sendingPath } from './paths.ts'
 
-/** Subcommands that ship with git. Anything else is an alias or a program of somebody's. */
+/** Subcommands that come with git. All others are aliases or third-party programs. */
 const known = new Set(
   `add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
   check-ref-format checkout checkout-index cherry cherry-pick citool clean clone column commit commit-graph commit-tree config
@@ -19,7 +19,7 @@ const known = new Set(
   worktree write-tree`.split(/\s+/),
 )
 
-/** Settings that `-c` may set without git running anything for them. */
+/** Settings for `-c` that never make git run something. */
 const quietSetting =
   /^(user\.|author\.|committer\.|color\.|advice\.|column\.|init\.defaultbranch|core\.(quotepath|autocrlf|eol|safecrlf|filemode|abbrev|longpaths|ignorecase|symlinks|precomposeunicode|compression|bigfilethreshold|preloadindex)|commit\.(gpgsign|verbose|status|cleanup)|tag\.(gpgsign|sort)|push\.|pull\.|fetch\.(prune|parallel|recursesubmodules)|merge\.(conflictstyle|ff|renames|renamelimit)|rebase\.(autosquash|autostash|updaterefs)|diff\.(renames|renamelimit|algorithm|context|colormoved|mnemonicprefix|noprefix|wserrorhighlight|submodule)|log\.|blame\.|status\.|http\.(postbuffer|version|lowspeedlimit|lowspeedtime|sslverify|extraheader)|gc\.|pack\.|index\.|protocol\.(version|file\.allow)|clean\.safe\.directory|transfer\.|versionsort\.|grep\.|format\.|branch\.|feature\.|submodule\.recurse|lfs\.(activitytimeout|concurrenttransfers|locksverify)|interactive\.singlekey)/i
 
@@ -33,7 +33,7 @@ const global = {
 
 interface Running {
   readonly subcommand: RegExp
-  /** Of letters only those with a value, as others may stand in front of them: `rebase -ix code`. */
+  /** Only letters with a value are listed, because unknown letters may come before them: `rebase -ix code`. */
   readonly options: OptionTable
   readonly run: string
 }
@@ -80,7 +80,7 @@ const commands: readonly Running[] = [
   },
 ]
 
-/** git: what leaves the machine, and every place where it runs a text. */
+/** git: subcommands that send data out, and every place where git runs a text. */
 export const git: Program = (args, shell, call) => {
   const read = readOptions(args, global)
   for (const [name, value] of read.options)
@@ -108,14 +108,14 @@ export const git: Program = (args, shell, call) => {
 const afterFlags = (words: readonly string[]): readonly string[] =>
   words.slice([...words.keys()].find((at) => words[at]?.startsWith('-') !== true) ?? words.length)
 
-/** Settings that whoever is asked gets to read. */
+/** Settings whose values are sent to a server. */
 const sentSetting =
   /^(http\.(.+\.)?(extraheader|useragent|proxy|cookiefile)|url\..+|remote\..+\.(url|proxy))$/i
 
-/** Settings whose value git runs, or reads further settings from. An alias runs once it is called, and counts then. */
+/** Settings whose value git runs, or reads as a file of further settings. An alias is judged when it is called. */
 const runningSetting =
   /^(core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|attributesfile)|pager\..+|credential\.(.+\.)?helper|diff\.external|(diff|filter|merge|difftool|mergetool|browser|man|guitool)\..+\.(textconv|command|cmd|path|clean|smudge|process|driver)|gpg\.(.+\.)?program|gpg\.ssh\.defaultkeycommand|sequence\.editor|interactive\.difffilter|include(if\..+)?\.path|uploadpack\.packobjectshook|remote\..+\.(uploadpack|receivepack|vcs)|protocol\.ext\.allow|sendemail\..*(cmd|server)|init\.templatedir)$/i
-/** Helpers and programs that come with git or a system, under the names one sets them by. */
+/** Programs and helpers that come with git or the system, as people usually write them in settings. */
 const ownProgram =
   /^(store|cache|osxkeychain|manager(-core)?|libsecret|wincred|oauth|gh auth git-credential|!(\S*\/)?gh auth git-credential|vim?|nvim|nano|emacs|code --wait|less( -\w+)*|delta|diff-so-fancy|true|false|git-lfs \S+ -- %f|git-lfs filter-process|gpg2?|ssh)$/
 
@@ -126,19 +126,19 @@ const configuring: OptionTable = {
   longFlags:
     'global system local worktree get get-all get-regexp get-urlmatch get-color get-colorbool list unset unset-all remove-section rename-section add replace-all append all regexp fixed-value bool int bool-or-int bool-or-str path expiry-date no-type null name-only show-origin show-scope show-names includes no-includes edit',
 }
-/** Options and verbs by which it shows or takes away settings. */
+/** Options and verbs that show or remove settings. */
 const showing =
   'l list get get-all get-regexp get-urlmatch get-color get-colorbool unset unset-all remove-section rename-section'.split(
     ' ',
   )
 
-/** `git config name value`, or `git config set name value`, with options in front. */
+/** `git config name value`, or `git config set name value`, with options before them. */
 function configured(words: readonly string[], shell: Shell): void {
   const first = readOptions(words, configuring)
   const [verb = ''] = first.rest
   if (has(first, ...showing) || showing.includes(verb)) return
   const { rest, unsure } = verb === 'set' ? readOptions(first.rest.slice(1), configuring) : first
-  // Behind an option that is not known any word can be the name.
+  // After an unknown option, any word can be the name.
   for (const [at, name] of (first.unsure || unsure ? words : rest.slice(0, 1)).entries())
     saved(name, (first.unsure || unsure ? words : rest)[at + 1], shell)
 }
@@ -150,7 +150,7 @@ function saved(name: string, value: string | undefined, shell: Shell): void {
   setting(`${name}=${value}`, 'c', shell)
 }
 
-/** `-c name=value`, which can name a program for git to run. */
+/** `-c name=value`, which can name a program that git runs. */
 function setting(text: string, option: string, shell: Shell): void {
   const equals = text.indexOf('=')
   const [name, value] = equals < 0 ? [text, ''] : [text.slice(0, equals), text.slice(equals + 1)]
@@ -179,26 +179,26 @@ function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
   const read = readOptions(rest, { ...found.options, anywhere: true })
   for (const [option, value = ''] of read.options) {
     if (found.run.split(' ').includes(option)) ranBy(value, shell, subcommand === 'rebase')
-    // `-c` behind `git clone` is a setting too.
+    // `-c` after `git clone` is a setting too.
     else if (option === 'c' || option === 'config') setting(value, 'c', shell)
   }
 }
 
-/** `rebase --exec` is for tests; what else git is told to run is code it never was given. */
+/** `rebase --exec` is for tests. Other texts that git runs count as unread code. */
 function ranBy(code: string, shell: Shell, only = false): void {
   if (!only) shell.note('script', '`git` is told which program to run')
   shell.code(code)
 }
 
-/** With a scheme, or as ssh has it: `host:path`. */
+/** An address with a scheme, or in the form of ssh: `host:path`. */
 const address = /:\/\/|^[^/:\s=-][^/:\s=]*:(?!\/\/)(?=[^:])/
 
-/** Addresses can be programs (`ext::sh -c ...`), or carry out what a command printed. */
+/** Addresses can be programs (`ext::sh -c ...`), or can carry the output of a command. */
 function addresses(subcommand: string, rest: readonly string[], shell: Shell): void {
   const asks = /^(fetch|pull|ls-remote)$/.test(subcommand)
   const explicit = asks && rest.some((word) => address.test(word))
   for (const [at, word] of rest.entries()) {
-    // What `-o` gives, and names asked of an address that the command chooses, are read there.
+    // The server gets the value of `-o`. If the command names the server's address, it also gets the requested names.
     const option = asks && /^(-o|--server-o[a-z-]*)$/.test(rest[at - 1] ?? '')
     const attached = asks && /^(-o.|--server-o[a-z-]*=)/s.test(word)
     if (word.includes(output) && (option || attached || (explicit && !word.startsWith('-'))))

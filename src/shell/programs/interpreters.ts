@@ -6,10 +6,10 @@ import type { Call, Program, Shell } from '../types.ts'
 
 const prints = ['--version', '--help']
 
-/** A shell runs its `-c` text, a file, or what it is fed: always a script, and whatever that text does. */
+/** A shell runs the text of `-c`, a file or its input: always a script, plus the effects of that text. */
 export const shellProgram: Program = (args, shell, call, name) => {
   if (args.length === 1 && prints.includes(args[0] ?? '')) return
-  // `bash -n file` checks the syntax and runs nothing.
+  // `bash -n file` only checks the syntax.
   if (args[0] === '-n' && args.length === 2 && /^[^-]/.test(args[1] ?? '')) return
   shell.note('script', `\`${name}\` runs a script`)
   const at = codeArgument(args)
@@ -17,7 +17,7 @@ export const shellProgram: Program = (args, shell, call, name) => {
   for (const text of fed(call)) shell.code(text)
 }
 
-/** Where the text of `-c` is, however options are bundled: `-lc`, `-o pipefail -c`, `-c -- text`. */
+/** The index of the text of `-c`, also with bundled options: `-lc`, `-o pipefail -c`, `-c -- text`. */
 function codeArgument(args: readonly string[]): number | undefined {
   let wanted = false
   for (let at = 0; at < args.length; at += 1) {
@@ -36,7 +36,7 @@ function codeArgument(args: readonly string[]): number | undefined {
 export const fed = ({ input, files }: Call): string[] =>
   input === undefined ? [...files] : [input, ...files]
 
-/** Interpreters of other languages: a script, but for printing their version and for tests and builds. */
+/** Interpreters of other languages: a script, except for printing their version, tests and builds. */
 export const interpreter: Program = (args, shell, call, name) => {
   if (args.length === 1 && interpreters.get(name)?.includes(args[0] ?? '') === true) return
   const path = sendingPath(name, args)
@@ -57,7 +57,7 @@ function isHarmless(name: string, args: readonly string[], shell: Shell, call: C
   return false
 }
 
-/** `python -m pytest`, with options before; other modules that are programs are read as those programs. */
+/** `python -m pytest`, also with options before it. Modules that are programs are read as those programs. */
 function pythonModule(args: readonly string[], shell: Shell, call: Call): boolean {
   const at = args.findIndex((arg) => !/^-[bBdEiIOPqsSuvx]+$/.test(arg))
   const joined = /^-[bBdEIOPqsSuvx]*m(.*)$/.exec(args[at] ?? '')
@@ -84,7 +84,7 @@ function bun(first: string): boolean {
   )
 }
 
-/** `source` and `.` run what they read; `<(...)` and the terminal's own input among it. */
+/** `source` and `.` run the text they read, including `<(...)` and standard input. */
 export const sourced: Program = (_, shell, call) => {
   shell.note('script', 'it runs a local script')
   for (const text of fed(call)) shell.code(text)

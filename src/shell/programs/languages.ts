@@ -4,14 +4,14 @@ import { readSources } from './fetchers.ts'
 import { sendingPath, starts } from './paths.ts'
 
 /**
- * Tool chains: what they build and test is not counted, what they start is a script. `runs` are the subcommands that
- * start code; where `quiet` is given, every other subcommand is one of somebody's and a script too.
+ * Tool chains. Building and testing does not count; starting a program is a script. `runs` matches subcommands that
+ * start code. If `quiet` is given, all subcommands outside it are third-party programs and scripts too.
  */
 interface Chain {
   readonly runs: RegExp
   readonly quiet?: RegExp
   readonly valued?: RegExp
-  /** Options by which a build runs a program. */
+  /** Options that make a build run a program. */
   readonly option?: RegExp
 }
 
@@ -110,7 +110,7 @@ export const chain: Program = (args, shell, call, name) => {
     shell.note('script', `\`${name}\` runs a program of another name`)
 }
 
-/** What is started is a script, and whatever the words behind it say when they are a command (`conda run -n env curl`). */
+/** A started program is a script. If its words form a command (`conda run -n env curl`), they are read too. */
 function started(rest: readonly string[], shell: Shell, call: Parameters<Program>[2], name: string): void {
   const sends = rest
     .slice(0, 12)

@@ -5,7 +5,7 @@ import { sendingPath, starts } from './paths.ts'
 import { suspectEverything } from './wrappers.ts'
 import { isTestOrBuild } from '../tables/tools.ts'
 
-/** Any of the words may be the first of a command, or a text for a shell. */
+/** Any of the words may begin a command, or be shell code. */
 function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
   return args
     .slice(0, 12)
@@ -16,7 +16,7 @@ function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
     )
 }
 
-/** Terminals: a shell, or the command behind `-e` or `--`, or behind their options. */
+/** Terminals: they start a shell, or a command after `-e`, `--` or their options. */
 const window: Program = (args, shell, call, name) => {
   if (args.length === 1 && /^--?(version|help|[vVh])$/.test(args[0] ?? '')) return
   shell.note('script', `\`${name}\` starts a shell or a program`)
@@ -24,7 +24,7 @@ const window: Program = (args, shell, call, name) => {
   if (mayRun(values, shell, call)) shell.note('egress', `\`${name}\` starts a program that sends data out`)
 }
 
-/** Managers of versions: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
+/** Version managers: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
 const versioned: Program = (args, shell, call) => {
   const at = starts(args)[0]
   const verb = at === undefined ? '' : (args[at] ?? '')
@@ -37,11 +37,11 @@ const versioned: Program = (args, shell, call) => {
     rest = rest.slice(1)
   if (rest.length === 0) return
   if (verb === 'exec') return shell.run(rest, call)
-  // What they run so is a script for the interpreter.
+  // They run a script with the interpreter.
   if (/^n(vm)?$/.test(args[at - 1] ?? '') || verb !== 'use') shell.note('script', 'it runs a local script')
 }
 
-/** lerna: `exec` is a command in every package, `run` a script of theirs. */
+/** lerna: `exec` runs a command in every package, `run` a package script. */
 const lerna: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
@@ -54,7 +54,7 @@ const lerna: Program = (args, shell, call, name) => {
   shell.code((dashes < 0 ? words : rest.slice(dashes + 1)).join(' '))
 }
 
-/** What runs a command behind a verb of its own: `rr record command`, `machinectl shell host command`. */
+/** Programs that run a command after a verb: `rr record command`, `machinectl shell host command`. */
 const behindVerb =
   (verbs: RegExp): Program =>
   (args, shell, call, name) => {
@@ -87,7 +87,7 @@ const execline: Program = (args, shell, call) => {
       shell.note('egress', '`execlineb` runs a program that sends data out')
 }
 
-/** entr runs its operands for files that change; with `-s` the first one is code. */
+/** entr runs its operands when files change; with `-s` the first one is shell code. */
 const entr: Program = (args, shell, call) => {
   const read = readOptions(args, { flags: 'acdnprsxz' })
   if (read.unsure) suspectEverything(args, shell)
@@ -95,7 +95,7 @@ const entr: Program = (args, shell, call) => {
   else if (read.rest.length > 0) shell.run(read.rest, call)
 }
 
-/** fzf and skim run commands to show what is found, and for keys. */
+/** fzf and skim run commands for previews and for keys. */
 const finder: Program = (args, shell, _, name) => {
   for (const [at, arg] of args.entries()) {
     const [, option = arg, attached] = /^(--[\w-]+)=(.*)$/s.exec(arg) ?? []
@@ -114,10 +114,46 @@ const finder: Program = (args, shell, _, name) => {
   }
 }
 
+/** watchexec runs its operands, as shell code, when files change. */
+const watchexec: Program = (args, shell) => {
+  const at = args.findIndex(
+    (arg, index) =>
+      !arg.startsWith('-') &&
+      !/^-(w|e|i|f|d|s|-watch|-exts|-ignore|-filter|-debounce|-signal)$/.test(args[index - 1] ?? ''),
+  )
+  if (at >= 0) shell.code(args.slice(at).join(' '))
+}
+
+/** `ip netns exec NAME command` and `ip vrf exec NAME command`. */
+const ip: Program = (args, shell, call) => {
+  const at = args.indexOf('exec')
+  if ((args.includes('netns') || args.includes('vrf')) && at >= 0) shell.run(args.slice(at + 2), call)
+}
+
+/** Any word may begin a command. */
+function suspectSenders(args: readonly string[], shell: Shell): void {
+  if (args.slice(0, 12).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress'))
+    shell.note('egress', 'it starts a program that sends data out')
+}
+
+/** `perf stat command` and its like. */
+const perf: Program = (args, shell, call) => {
+  const at = args.indexOf('--')
+  if (!/^(stat|record|trace|bench)$/.test(args[0] ?? '')) return
+  if (at < 0) suspectSenders(args.slice(1), shell)
+  shell.run(at >= 0 ? args.slice(at + 1) : args.slice(1).filter((arg) => !arg.startsWith('-')), call)
+}
+
+/** `jobs -x command`. */
+const jobs: Program = (args, shell, call) => {
+  const at = args.indexOf('-x')
+  if (at >= 0) shell.run(args.slice(at + 1), call)
+}
+
 const names = (list: string, program: Program): [string, Program][] =>
   list.split(' ').map((name) => [name, program])
 
-/** Programs that start others in ways of their own. */
+/** Programs that start others in special ways. */
 export const launchers: ReadonlyMap<string, Program> = new Map([
   ...names(
     'xterm uxterm lxterm rxvt urxvt konsole alacritty kitty gnome-terminal xfce4-terminal mate-terminal lxterminal qterminal terminator tilix st foot footclient wezterm ghostty sakura termite eterm aterm x-terminal-emulator cool-retro-term yakuake terminology wt wt.exe kgx ptyxis',
@@ -131,5 +167,9 @@ export const launchers: ReadonlyMap<string, Program> = new Map([
   ...names('nsys', behindVerb(/^(profile|launch|start)$/)),
   ...names('execlineb', execline),
   ...names('entr', entr),
+  ...names('watchexec', watchexec),
+  ...names('ip', ip),
+  ...names('perf', perf),
+  ...names('jobs', jobs),
   ...names('fzf sk', finder),
 ])

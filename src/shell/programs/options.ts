@@ -1,18 +1,18 @@
-/** How a program's options are read: letters and long names, apart by whether a value follows. */
+/** The options of a program: letters and long names, by whether they take a value. */
 export interface OptionTable {
   /** Letters without a value. */
   readonly flags?: string
-  /** Letters with one, attached or as the next word. */
+  /** Letters with a value, attached or as the next word. */
   readonly values?: string
-  /** Letters with one that is attached or not there. */
+  /** Letters with an optional attached value. */
   readonly attached?: string
-  /** Long names without a value, or with one behind `=` alone; and with one; separated by spaces. */
+  /** Long names without a value or with an optional `=` value, and long names with a value; separated by spaces. */
   readonly longFlags?: string
   readonly long?: string
-  /** Options may stand between operands too; or between those of one kind that come first. */
+  /** Options may also come between operands, or only between leading operands of one kind. */
   readonly anywhere?: boolean
   readonly between?: RegExp
-  /** The one option with a value behind which no further options are read. */
+  /** The option with a value after which no more options are read. */
   readonly last?: string
 }
 
@@ -21,15 +21,15 @@ export const optionsOfRead: OptionTable = { flags: 'ers', values: 'adinNptu' }
 export const optionsOfMapfile: OptionTable = { flags: 't', values: 'dnOsuCc' }
 
 export interface Read {
-  /** The words that are not options; where options end with the first of them, everything from there. */
+  /** The words that are not options. If options end at the first operand, all words from there on. */
   readonly rest: readonly string[]
   readonly options: readonly (readonly [name: string, value: string | undefined])[]
-  /** An option the table does not know came by: what follows it may be its value, or not. */
+  /** An unknown option was found: the word after it may or may not be its value. */
   readonly unsure: boolean
 }
 
 const lists = new Map<string, readonly string[]>()
-/** A table's names, taken apart once. */
+/** Splits a table's names once. */
 function names(list = ''): readonly string[] {
   const known = lists.get(list)
   if (known !== undefined) return known
@@ -44,7 +44,7 @@ interface Long {
   readonly known: boolean
 }
 
-/** GNU programs take any beginning of a long name that only one option has; where more have it nobody knows. */
+/** GNU programs accept an unambiguous beginning of a long name. If several options match, it is unknown. */
 function longOption(given: string, table: OptionTable): Long {
   const [flags, taking] = [names(table.longFlags), names(table.long)]
   if (flags.includes(given)) return { name: given, takes: false, known: true }
@@ -57,8 +57,8 @@ function longOption(given: string, table: OptionTable): Long {
 }
 
 /**
- * Reads options as getopt_long does, bundled, abbreviated or attached. Long names lose their dashes and are given in full:
- * `-c` is `c`, `--comm` is `command`.
+ * Reads options like getopt_long: bundled, abbreviated or attached. Long names are returned in full and without
+ * dashes: `-c` is `c`, `--comm` is `command`.
  */
 export function readOptions(args: readonly string[], table: OptionTable): Read {
   const options: (readonly [string, string | undefined])[] = []
@@ -100,11 +100,11 @@ export function readOptions(args: readonly string[], table: OptionTable): Read {
   return { rest: [...operands, ...args.slice(at)], options, unsure }
 }
 
-/** The last value given to an option under any of its names. */
+/** The last value of an option, under any of its names. */
 export const valueOf = (read: Read, ...names: string[]): string | undefined =>
   read.options.findLast(([name]) => names.includes(name))?.[1]
 export const has = (read: Read, ...names: string[]): boolean =>
   read.options.some(([name]) => names.includes(name))
-/** Every value given to it. */
+/** All values of an option. */
 export const valuesOf = (read: Read, ...names: string[]): string[] =>
   read.options.flatMap(([name, value]) => (names.includes(name) && value !== undefined ? [value] : []))

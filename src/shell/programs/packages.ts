@@ -6,14 +6,20 @@ import { sendingPath, starts } from './paths.ts'
 const valued =
   /^(--(prefix|workspace|filter|dir|cwd|registry|userconfig|globalconfig|cache|loglevel|otp|tag|access|mutex|use-yarnrc|modules-folder|reporter|package|node-options|script-shell|store-dir)|-w|-C|-F)$/
 
-/** What each package manager of JavaScript does itself. Publishing has been seen before: here it is only explained. */
+/**
+ * The own subcommands of JavaScript package managers. Publishing is detected earlier; it is listed here for
+ * completeness.
+ */
 const own: Readonly<Record<string, RegExp>> = {
   npm: /^(publish|unpublish|deprecate|install|i|in|ins|add|ci|clean-install|install-test|it|cit|uninstall|un|remove|rm|r|unlink|update|up|upgrade|udpate|outdated|ls|list|ll|la|view|v|info|show|audit|pack|version|verison|config|c|get|set|cache|prune|dedupe|ddp|find-dupes|why|explain|search|s|find|doctor|root|prefix|bin|help|help-search|fund|query|pkg|ping|whoami|profile|repo|docs|home|bugs|issues|edit|link|ln|login|logout|adduser|add-user|token|team|org|hook|star|unstar|stars|completion|shrinkwrap|sbom|diff|dist-tag|dist-tags|owner|access|undeprecate|rebuild|rb|llms?)$/,
   yarn: /^(publish|install|add|remove|upgrade|upgrade-interactive|up|outdated|list|info|why|cache|config|audit|autoclean|check|global|import|init|licenses|link|unlink|login|logout|owner|pack|policies|set|tag|team|version|versions|workspaces|help|bin|dedupe|explain|constraints|plugin|rebuild|patch|patch-commit|search|stage|unplug|sdks|npm)$/,
   pnpm: /^(publish|install|i|add|remove|rm|uninstall|un|update|up|upgrade|outdated|list|ls|ll|la|why|audit|import|init|link|ln|unlink|dislink|fetch|prune|rebuild|rb|root|bin|store|cache|config|c|get|set|setup|env|licenses|patch|patch-commit|patch-remove|pack|dedupe|server|self-update|doctor|completion|help|approve-builds|ignored-builds|cat-file|cat-index|find-hash|deploy|install-test|it|catalog|view|info|search|login|whoami)$/,
 }
 
-/** npm, yarn and pnpm: publishing is egress, their own work and tests are not, every other script is one. */
+/**
+ * npm, yarn and pnpm: publishing is egress, their own subcommands and tests do not count, all other scripts are
+ * scripts.
+ */
 export const packageManager: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
   if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` publishes a package`)
@@ -46,7 +52,7 @@ export const packageManager: Program = (args, shell, call, name) => {
   else packageScript([subcommand, ...rest], shell, name, call)
 }
 
-/** A script of the package by its name; yarn and pnpm also start installed tools so. */
+/** A package script by its name. yarn and pnpm also start installed tools this way. */
 function packageScript(rest: readonly string[], shell: Shell, name: string, call?: Call): void {
   const at = starts(rest, valued)[0]
   const script = at === undefined ? undefined : rest[at]
@@ -65,8 +71,8 @@ const runnerOptions: OptionTable = {
 }
 
 /**
- * What starts a tool out of a package: tests and builds by name, everything else is a script, and what that is itself
- * (`npx` of a publishing tool, `poetry run python`) is read as well.
+ * Runners that start a tool from a package: tests and builds by name do not count, everything else is a script. The
+ * tool itself (`npx` of a publishing tool, `poetry run python`) is read too.
  */
 export const runner: Program = (args, shell, call) => {
   if (args.length === 1 && /^--(version|help)$/.test(args[0] ?? '')) return
@@ -91,7 +97,10 @@ function isTestTool(name: string, rest: readonly string[]): boolean {
   return testTools.has(name) || testSubcommands.get(name)?.test(subcommand) === true
 }
 
-/** `uv run`, `poetry run`, `bundle exec` ...: a runner behind a subcommand; what else these do is by the tables. */
+/**
+ * `uv run`, `poetry run`, `bundle exec` and similar: a runner after a subcommand. Other subcommands are read by the
+ * tables.
+ */
 export const runnerBehind =
   (subcommands: readonly string[]): Program =>
   (args, shell, call, name) => {
@@ -106,11 +115,11 @@ export const runnerBehind =
     }
   }
 
-/** Options of Maven and Gradle with a value of their own: `--tests '*UploadTest'` names no task. */
+/** Maven and Gradle options with a value: `--tests '*UploadTest'` names no task. */
 const taskOptions =
   /^(--tests|-x|--exclude-task|-p|--project-dir|-b|--build-file|-c|--settings-file|-I|--init-script|-g|--gradle-user-home|--console|--max-workers|-pl|--projects|-f|--file|-s|--settings|-t|-rf|--resume-from|-T|--threads|-P|--activate-profiles|-D|--define|-l|--log-file|-gs|-b)$/
 
-/** Maven and Gradle: tasks by their names; tests and builds alone are not counted. */
+/** Maven and Gradle: tasks by their names. Only tests and builds do not count. */
 export const tasks: Program = (args, shell, _, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)

@@ -2,8 +2,8 @@ import { givenPaths, sendingPaths } from '../tables/senders.ts'
 import type { Program } from '../types.ts'
 
 /**
- * Where a program's subcommand may begin among its arguments: its first word that is no option; and, as that may be the
- * value of an option in front of it, the words behind it as long as the same can be said of each.
+ * The indexes at which a program's subcommand may begin. It is the first word that is not an option. But that word may
+ * also be the value of an option before it; then the next such word is possible too, and so on.
  */
 export function starts(args: readonly string[], valued: RegExp = /^$/): number[] {
   const found: number[] = []
@@ -21,7 +21,7 @@ export function starts(args: readonly string[], valued: RegExp = /^$/): number[]
   return found
 }
 
-/** Whether the words of a path come first, in this order, from there on; options may stand between them. */
+/** Whether the words of `path` come next, in this order, from `from` on; options may stand between them. */
 export function hasPath(args: readonly string[], from: number, path: readonly string[]): boolean {
   let at = from
   for (const word of path) {
@@ -32,7 +32,7 @@ export function hasPath(args: readonly string[], from: number, path: readonly st
   return true
 }
 
-/** The sending subcommand of the table that these arguments ask for. */
+/** The sending subcommand of the table that these arguments call. */
 export function sendingPath(name: string, args: readonly string[], valued?: RegExp): string | undefined {
   const paths = sendingPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined
@@ -40,7 +40,7 @@ export function sendingPath(name: string, args: readonly string[], valued?: RegE
   return paths.find((path) => from.some((at) => hasPath(args, at, path)))?.join(' ')
 }
 
-/** The sending subcommand that these arguments ask for together with data to send. */
+/** The subcommand that these arguments call, if it sends data and the arguments have data to send. */
 export function givenPath(name: string, args: readonly string[]): string | undefined {
   const paths = givenPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined
@@ -52,13 +52,13 @@ export function givenPath(name: string, args: readonly string[]): string | undef
     .join(' ')
 }
 
-/** `git push --help` and its like show a text and do nothing. */
+/** `git push --help` and similar only print a text. */
 const onlyHelp = (args: readonly string[]): boolean =>
   args.at(-1) === '--help' &&
   args.length <= 4 &&
   args.slice(0, -1).every((arg) => /^[a-z][a-z:.-]*$/.test(arg))
 
-/** A program of which nothing but its sending subcommands is known. */
+/** A program of which only the sending subcommands matter. */
 export const bySubcommand: Program = (args, shell, _, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)

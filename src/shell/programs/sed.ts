@@ -3,7 +3,7 @@ import type { Program, Shell } from '../types.ts'
 import { expressionEnd, textEnd } from './expressions.ts'
 import { has, readOptions } from './options.ts'
 
-/** sed: a script where its program has the command `e`, the flag `e`, or comes from a file that nobody has read. */
+/** Reads sed. It is a script if its program has the command or flag `e`, or comes from a file that was not read. */
 export const sed: Program = (args, shell) => {
   const read = readOptions(args, {
     flags: 'nrEsuz',
@@ -25,11 +25,11 @@ export const sed: Program = (args, shell) => {
   }
 }
 
-/** Steps over addresses and commands as sed does. What it cannot step over is a script. */
+/** Steps over addresses and commands as sed does. An unreadable program is a script. */
 function readProgram(program: string, shell: Shell): void {
   let at = 0
   const char = (): string => program[at] ?? ''
-  /** To behind the next delimiter, and what is in front of it. */
+  /** Steps past the next delimiter and returns the text before it. */
   const over = (delimiter: string, end = expressionEnd): string => {
     const from = at
     at = end(program, from, delimiter) + 1
@@ -72,7 +72,7 @@ function readProgram(program: string, shell: Shell): void {
       shell.note('script', '`sed` runs a command')
       shell.code(line())
     } else if (/[aicrRwW:btT#]/.test(char())) {
-      // Labels end at a semicolon, texts and file names at the line's end, unless the line goes on.
+      // Labels end at a semicolon; texts and file names at the end of the line, unless it continues.
       if (/[:btT]/.test(char())) while (at < program.length && !/[;\n}]/.test(char())) at += 1
       else while (line().endsWith('\\') && at < program.length) at += 1
     } else if (/[dDgGhHlnNpPqQxzFv=]/.test(char())) at += 1

@@ -1,11 +1,11 @@
 import { output } from '../marks.ts'
-import { fetchingTools, fileTools, namesPrograms, namingVerbs } from '../tables/running.ts'
+import { fetchingTools, fileTools, namesPrograms, namingVerbs } from '../tables/command-options.ts'
 import { keeps, senders } from '../tables/senders.ts'
 import { testTools } from '../tables/tools.ts'
 import type { Call, Shell } from '../types.ts'
 import { givenPath } from './paths.ts'
 
-/** `program ... -- command`: a program nobody here knows may run what stands behind the dashes. */
+/** `program ... -- command`: an unknown program may run the words after the dashes. */
 export function readBehindDashes(args: readonly string[], shell: Shell, call: Call): void {
   const at = args.indexOf('--')
   const rest = at < 0 ? [] : args.slice(at + 1)
@@ -13,7 +13,7 @@ export function readBehindDashes(args: readonly string[], shell: Shell, call: Ca
     shell.note('egress', 'a program is given a command that sends data out')
 }
 
-/** Data handed to a service that keeps it, whoever reads the rest of the arguments. */
+/** Data passed to a service that stores it, whichever reader handles the other arguments. */
 export function readGiven(name: string, args: readonly string[], shell: Shell): void {
   const path = givenPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
@@ -24,8 +24,8 @@ export function readGiven(name: string, args: readonly string[], shell: Shell): 
 const here = /^(file:|\w+:\/\/([^/@\s]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$))/i
 
 /**
- * An address that a program is given to open and that carries what a command prints: `pip install -i https://$(...)`. What
- * prints or edits texts opens nothing.
+ * An address argument that contains the output of a command: `pip install -i https://$(...)`. Programs that print or
+ * edit texts open no addresses.
  */
 export function readAddresses(args: readonly string[], shell: Shell): void {
   for (const arg of args) {
@@ -36,8 +36,8 @@ export function readAddresses(args: readonly string[], shell: Shell): void {
 }
 
 /**
- * `program ... curl address`: a program nobody here knows may run it. What asks for names, installs them or manages services
- * is let be (`tables/running.ts`).
+ * `program ... curl address`: an unknown program may run it. Programs that take names of programs, packages or
+ * services are excluded (`tables/command-options.ts`).
  */
 export function readSenders(name: string, args: readonly string[], shell: Shell): void {
   if (
@@ -55,5 +55,5 @@ export function readSenders(name: string, args: readonly string[], shell: Shell)
 /** Whether a program may open an address that it is given. */
 export const opensAddresses = (name: string): boolean => !fileTools.has(name) || fetchingTools.has(name)
 
-/** Whether a program only prints, looks at or changes files and texts, as the common ones do. */
+/** Whether a program only prints, reads or changes files and texts, like the common tools. */
 export const onlyFiles = (name: string): boolean => fileTools.has(name)

@@ -6,7 +6,7 @@ import { has, readOptions, type Read } from './options.ts'
 
 const table = {
   anywhere: true,
-  // `-s` is silent behind `-e`, and a file of keys without it; `-V` may have a value in the same word.
+  // `-s` means silent after `-e`, else a file of keys. `-V` may have a value in the same word.
   flags: 'abACdDeEfFgGhHlLmMnNoOpPrRsvVxXyYZ',
   values: 'ciqStTuUwW',
   long: 'cmd remote-expr remote-send servername startuptime log listen server gui-dialog-file socketid windowid role',
@@ -16,7 +16,7 @@ const table = {
 
 const addresses = /(^|[\s=])(ftp|rcp|scp|https?|davs?|rsync|sftp|fetch):\/\//i
 
-/** vi and its kin: what `-c` and `+` make them do; a file of commands nobody has read. */
+/** vi and similar editors: the commands of `-c` and `+`; a file of commands is unread code. */
 export const vim: Program = (args, shell, call, name) => {
   const read = readOptions(args, table)
   for (const [option, value = ''] of read.options) {
@@ -27,7 +27,7 @@ export const vim: Program = (args, shell, call, name) => {
     if (word.startsWith('+')) exCommands(word.slice(1), shell)
     else opens(word, shell)
   if (read.unsure || has(read, 'V')) {
-    // Any word may be a command then.
+    // Then any word may be a command.
     shell.note('script', 'an option of an editor is not known')
     for (const arg of args) exCommands(arg, shell)
   }
@@ -43,19 +43,19 @@ const runsFile = (option: string, value: string): boolean =>
 
 const first = (read: Read, letter: string): number => read.options.findIndex(([option]) => option === letter)
 
-/** The option from which on the editor reads lines of commands, and `-s` is nothing but silent; ex always does. */
+/** The index of the option after which the editor reads command lines and `-s` only means silent; ex always does. */
 function linesFrom(read: Read, name: string): number {
   if (name === 'ex') return -1
   const found = read.options.findIndex(([option]) => /^[eE]$/.test(option))
   return found < 0 ? Infinity : found
 }
 
-/** Every command of a text. A bar parts two wherever it stands, but for behind a backslash. */
+/** Reads every command of a text. A bar separates commands, unless a backslash precedes it. */
 function exCommands(text: string, shell: Shell): void {
   for (const [command] of text.matchAll(/(?:\\.|[^\\|\n]|\\)+/g)) exCommand(command, shell)
 }
 
-/** What is no command of the table, or has something in it that is run, is a script. */
+/** A command outside the table, or one with text that is run, is a script. */
 function exCommand(command: string, shell: Shell): void {
   const { from, name, rest } = withoutPrefixes(command)
   if (name === '' && (rest === '' || rest.startsWith('"'))) {
@@ -71,7 +71,7 @@ function exCommand(command: string, shell: Shell): void {
 const word = /[a-zA-Z]+|>>?|<<?/y
 const range = /[\s:\d.$%,;+\uFFF0\uFFF1-]+|'.|\\[/?&]/y
 
-/** The command behind its modifiers, lines and `g/pattern/`, and where those lines begin. */
+/** The command after its modifiers, line ranges and `g/pattern/`, and the index at which those ranges begin. */
 function withoutPrefixes(command: string): { from: number; name: string; rest: string } {
   for (let from = 0; ;) {
     let at = behindRange(command, from)
@@ -85,7 +85,7 @@ function withoutPrefixes(command: string): { from: number; name: string; rest: s
   }
 }
 
-/** Lines, marks and searches in front of a command. */
+/** Steps over line ranges, marks and searches before a command. */
 function behindRange(command: string, from: number): number {
   let at = from
   for (let before = -1; before < at;) {
@@ -98,8 +98,9 @@ function behindRange(command: string, from: number): number {
 }
 
 /**
- * Behind a pattern between delimiters, or `\/`, the last one. Whether brackets mean something in it is an option: where
- * that matters it is not stepped over, and what stands there is no command.
+ * The index after a pattern between delimiters, or after `\/` and similar, which repeat the last pattern. An option
+ * of the editor decides whether brackets have a meaning. If that matters, the pattern is not skipped, and the text
+ * there matches no command.
  */
 function behindPattern(command: string, from: number): number {
   let at = from
@@ -111,17 +112,17 @@ function behindPattern(command: string, from: number): number {
 }
 
 function isHarmless(name: string, rest: string): boolean {
-  // A longer name, then.
+  // A longer name.
   if (/^[\uFFF0\uFFF1]/.test(rest)) return false
   if (substitutes.has(name)) return isPlainSubstitute(rest.trimStart())
   if (sets.has(name)) return rest.trim().split(/\s+/).every(isPlainOption)
   if (named.has(name)) return /^(?!\s*inc)[\s\w-]*$/.test(rest)
-  // `w! file` insists, `w !command` and `r!command` run one.
+  // `w! file` overwrites; `w !command` and `r!command` run a command.
   const operand = /^r(e|ea|ead)?$/.test(name) ? rest : rest.replace(/^!/, '')
   return harmless.has(name) && !/^\s*[!=]|`/.test(operand)
 }
 
-/** `/pattern/text/flags`, without an expression for the text. */
+/** `/pattern/text/flags`, where the text is not an expression. */
 function isPlainSubstitute(rest: string): boolean {
   const delimiter = rest[0] ?? ''
   if (rest === '') return true
@@ -135,12 +136,12 @@ function isPlainOption(text: string): boolean {
   return text === '' || options.has(name) || options.has(`${negated ?? ''}${name}`)
 }
 
-/** netrw reads and writes what has an address. */
+/** netrw reads and writes files with an address. */
 function opens(text: string, shell: Shell): void {
   if (addresses.test(text)) shell.note('egress', 'an editor opens an address')
 }
 
-/** What a command that is not known may run: behind `!` and `:terminal`, and texts. */
+/** Texts that an unknown command may run: after `!` and `:terminal`, and in quotes. */
 function suspect(command: string, shell: Shell): void {
   const codes = [
     /!(?:\s*!)*(.*)/s.exec(command)?.[1],

@@ -5,7 +5,7 @@ import { has, readOptions, valueOf, valuesOf } from './options.ts'
 
 const tellsItself = /^--(help|version)$/
 
-/** Reads what a wrapper of the table runs. */
+/** Reads the command that a wrapper of the table runs. */
 export const wrapper: Program = (args, shell, call, name) => {
   const table = wrappers[name]
   if (table === undefined || (args.length === 1 && tellsItself.test(args[0] ?? ''))) return
@@ -16,13 +16,13 @@ export const wrapper: Program = (args, shell, call, name) => {
   if (splits !== undefined) return shell.run(splitString(splits, read.rest), call)
   let rest = read.rest
   const assign = (): void => {
-    // To env everything with an equals sign is a variable, whatever its name: bash takes functions that way.
+    // For env, everything with an equals sign is a variable, whatever its name. bash imports functions this way.
     while (table.assignments === true && /^[^=]+=/.test(rest[0] ?? '')) {
       const [, key = '', value = ''] = /^([^=]+)=(.*)$/s.exec(rest[0] ?? '') ?? []
       shell.environment(key, value)
       rest = rest.slice(1)
     }
-    // `env -i - name`: a lone dash is an option to it.
+    // `env -i - name`: a lone dash is an option.
     if (name === 'env' && rest[0] === '-') rest = rest.slice(1)
   }
   assign()
@@ -41,26 +41,26 @@ export const wrapper: Program = (args, shell, call, name) => {
     shell.note('script', `\`${name}\` starts a shell`)
 }
 
-/** `flock file -c code`: the option stands behind the operand. */
+/** `flock file -c code`: the option comes after the operand. */
 function trailingCode(rest: readonly string[], options: readonly string[]): string[] {
   const option = /^--?(\w+)$/.exec(rest[0] ?? '')?.[1]
   return option !== undefined && options.includes(option) && rest[1] !== undefined ? [rest[1]] : []
 }
 
-/** Where the command begins is not certain: any of the words may be its first. */
+/** The start of the command is uncertain: any word may begin it. */
 export function suspectEverything(args: readonly string[], shell: Shell): void {
   shell.note('script', 'an option in front of the command is not known')
   const sends = args.slice(0, 40).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress')
   if (sends) shell.note('egress', 'it sends data out, behind options that are not known')
 }
 
-/** `env -S 'program arguments'` takes its text apart at white space, and reads the words as its own arguments. */
+/** `env -S 'program arguments'` splits its text at white space and reads the words as its own arguments. */
 function splitString(text: string, rest: readonly string[]): string[] {
   const plain = text.replaceAll(/\\[_tnrvf]/g, ' ').replaceAll(/["'\\]/g, '')
   return ['env', ...plain.split(/\s+/), ...rest].filter((word) => word !== '')
 }
 
-/** `xargs` adds what it reads to the command; with `-I` it replaces a word of it. */
+/** `xargs` appends the words it reads; with `-I` it replaces a word of the command. */
 export const xargs: Program = (args, shell) => {
   const read = readOptions(args, {
     flags: '0rtpxo',
@@ -76,7 +76,7 @@ export const xargs: Program = (args, shell) => {
   if (command.length > 0) shell.run(mark === undefined ? [...command, unknown] : command)
 }
 
-/** `su`, and `runuser` without `-u`: a shell of somebody, with code or without. */
+/** `su`, and `runuser` without `-u`: another user's shell, with or without code. */
 export const su: Program = (args, shell, call, name) => {
   const read = readOptions(args, {
     flags: 'flmpP-',
@@ -99,7 +99,7 @@ export const su: Program = (args, shell, call, name) => {
   shell.note('script', `\`${name}\` starts a shell`)
 }
 
-/** GNU parallel runs its words as a shell would, before `:::`; without any it runs the lines it reads. */
+/** GNU parallel runs the words before `:::` as shell code; without any it runs the lines it reads. */
 export const parallel: Program = (args, shell, call) => {
   const read = readOptions(args, {
     flags: '0XmqktuvVr',

@@ -1,4 +1,4 @@
-/** The choices of `{a,b}` as raw text, quotes and all; undefined for a sequence (`{1..9}`) or too many of them. */
+/** The choices of `{a,b}` as raw text with quotes; undefined for a sequence (`{1..9}`) or too many choices. */
 export function splitBraces(text: string): string[] | undefined {
   if (!text.startsWith('{') || !text.endsWith('}')) return undefined
   const choices: string[] = []

@@ -12,7 +12,7 @@ import {
   runsInArithmetic,
   runsWhenEvaluated,
 } from './guards.ts'
-import { defineByBuiltin } from './reads.ts'
+import { defineByBuiltin } from './variable-builtins.ts'
 import { kindOf, scoped, used } from './scopes.ts'
 import { type Body, define, newBody, type Source, spend, type State, Tangled, type Value } from './state.ts'
 import { valuesOf } from './variables.ts'
@@ -21,15 +21,15 @@ import { assembled, assignedValues, expandWords, textsOf } from './words.ts'
 interface Place {
   readonly body: Body
   readonly source: Source | undefined
-  /** The text that positions of nodes count in. */
+  /** The text to which positions of nodes refer. */
   readonly text: string
   readonly depth: number
   readonly inHeredoc: boolean
 }
 
 /**
- * Goes once through every node of a piece of code, substitutions included, and sorts what it finds: commands,
- * assignments, redirections, functions. What cannot be understood is noted at once.
+ * Visits every node of a piece of code once, including substitutions, and collects commands, assignments,
+ * redirections and functions. Unreadable parts are noted at once.
  */
 export function collect(script: ParsedScript, text: string, state: State): Body {
   const body = newBody()
@@ -77,7 +77,7 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
     }
     case 'Assignment': {
       const { value } = node
-      // `a[1]=b` adds an element, as `a+=(b)` does.
+      // `a[1]=b` adds an element, like `a+=(b)`.
       const element = /^[1-9]\d*$/.test(node.index?.value ?? '') && node.append !== true
       const append = element || (node.append === true && value.type !== 'Word') ? 'elements' : 'text'
       define(state, place.body, node.name, {
@@ -150,7 +150,7 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       return
     case 'HereString':
     case 'HereDoc':
-      // bash takes a delimiter as it stands, a parser may not.
+      // bash takes a delimiter literally; the parser may not.
       if (node.type === 'HereDoc' && /[$`]/.test(node.delimiter?.text ?? '')) unread(place.text, state)
       state.texts.push(() => redirected([node], state, true))
       break
@@ -162,7 +162,7 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
     case 'CommandExpansion':
     case 'ProcessSubstitution':
     case 'ArithmeticCommandExpansion': {
-      // Only now is this part of the text parsed, and its levels each again.
+      // This part of the text is parsed only now, and each of its levels again.
       spend(state, node.end - node.pos)
       if (node.script === undefined) unread(node.text, state)
       visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
@@ -180,7 +180,10 @@ function visitChildren(node: SyntaxNode, place: Place, state: State): void {
   forEachChild(node, (child) => visitIn(node, child, place, state))
 }
 
-/** The first always runs. What follows `&&` finds what stands before it, and what follows `||` may not. */
+/**
+ * The first command always runs. A command after `&&` sees the effects of the one before it; a command after `||` may
+ * not.
+ */
 function andOr(node: Extract<SyntaxNode, { type: 'AndOr' }>, place: Place, state: State): void {
   const { commands, operators } = node
   for (let at = 0; at < commands.length;) {
@@ -222,7 +225,7 @@ function parameterGuards(
     state.shell.note('script', "a variable's value is read as shell code")
 }
 
-/** What the parser, or we, cannot read as bash would: a script, and egress where a word in it says so. */
+/** Notes text that cannot be read as bash would read it: a script, or egress if it contains a sender's name. */
 export function unread(text: string, state: State): void {
   state.shell.note('script', 'part of the command cannot be read with certainty')
   const sender = scanForSenders(text)

@@ -8,7 +8,7 @@ import { filesOf, inputOf } from './input.ts'
 import { type Body, type FunctionBody, type Site, spend, type State } from './state.ts'
 import { assignedValues, expandWords, textsOf } from './words.ts'
 
-/** Reads what `collect` found in a piece of code: every command, assignment and redirection of it. */
+/** Evaluates everything that `collect` found in a piece of code: commands, assignments and redirections. */
 export function evaluate(body: Body, state: State): void {
   const { shell } = state
   const growing = new Set<string>()
@@ -20,7 +20,7 @@ export function evaluate(body: Body, state: State): void {
       for (const text of value) guarded(text, state)
       grow(name, value.join(''), state)
       const [first = ''] = value
-      // A loop over thousands of words has few that differ.
+      // Loops over thousands of words have only few different ones.
       if (judged.has(first)) continue
       judged.add(first)
       spend(state, 3)
@@ -37,7 +37,7 @@ export function evaluate(body: Body, state: State): void {
   for (const site of body.sites) command(site, state, shell)
 }
 
-/** What `+=` puts together. A bracket that only closes may be in a part that never runs. */
+/** The text that `+=` builds. A piece with only a closing bracket may come from a part that never runs. */
 function grow(name: string, piece: string, state: State): void {
   const text = (state.grown.get(name) ?? '') + (piece.includes('[') ? piece : piece.replaceAll(']', ''))
   state.grown.set(name, text.length > longestWord ? text.slice(-longestWord) : text)
@@ -48,26 +48,28 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   const { args } = command
   const words = [command.name, ...args.filter((arg) => arg.type === 'Word')]
   const call = { input: inputOf(command, source, state), files: filesOf(command, state) }
-  // The parser takes `alias x=...` for an assignment, as it does after `export`; those have been looked at.
+  // The parser reads `alias x=...` as an assignment, as after `export`; that one has been read already.
   const assigned = command.name.value === 'alias' ? args.filter((arg) => arg.type === 'Assignment') : []
   const texts = assigned.map(
     ({ name, value }) => `${name}=${assignedValues(value, state)[0]?.join(' ') ?? ''}`,
   )
   for (const reading of expandWords(words, state)) {
     spend(state, reading.length)
-    // `. /dev/fd/9` reads what some redirection has put there.
+    // `. /dev/fd/9` reads the text of some redirection.
     const opens = state.texts.length > 0 && reading.some((word) => /^\/(dev|proc)\//.test(word))
     const files = opens ? [...call.files, ...state.texts.flatMap((text) => text() ?? [])] : call.files
     shell.run([...reading, ...texts], { ...call, files })
   }
 }
 
-/** A value that would run code where it is read as an expression: `$((x))`, `declare -i x`, `[[ $x -eq 1 ]]`. */
+/**
+ * Notes a value that would run code if it is evaluated as an expression: `$((x))`, `declare -i x`, `[[ $x -eq 1 ]]`.
+ */
 function guarded(text: string, state: State): void {
   if (runsWhenEvaluated(text)) unread(text, state)
 }
 
-/** bash connects to a host when a redirection names it, whatever the command. */
+/** bash connects to a host named in a redirection, whatever the command. */
 function redirection(target: Word, state: State): void {
   const made = onlyPrinted(target) || comesFromBuiltin(onlyVariable(target), state)
   for (const text of textsOf(target, state)) {
@@ -82,7 +84,9 @@ function redirection(target: Word, state: State): void {
   }
 }
 
-/** Whether `printf -v`, `read` and the like made the value of a variable, or of one whose value it takes. */
+/**
+ * Whether the variable's value, or that of a variable it copies, comes from `printf -v`, `read` or a similar builtin.
+ */
 function comesFromBuiltin(name: string | undefined, state: State, steps = 4): boolean {
   if (name === undefined || steps === 0) return false
   return (state.definitions.get(name) ?? [])
@@ -91,8 +95,8 @@ function comesFromBuiltin(name: string | undefined, state: State, steps = 4): bo
 }
 
 /**
- * A function that is called: its body with the arguments of this call. When it calls itself, again with arguments that
- * nobody knows, which stand for those of every further call.
+ * Evaluates a function's body with the arguments of this call. A recursive call is evaluated once more with unknown
+ * arguments, which stand for all further calls.
  */
 export function callFunction(body: FunctionBody, args: readonly string[], state: State): void {
   if (body.active > 2) return
@@ -100,7 +104,7 @@ export function callFunction(body: FunctionBody, args: readonly string[], state:
   withArguments(body, body.active < 2 ? args : undefined, state)
 }
 
-/** A function nobody was seen to call counts as called, with unknown arguments (design.md section 5). */
+/** A function without a visible call counts as called with unknown arguments. */
 export function evaluateUncalled(state: State): void {
   // Reading one may define others.
   for (let found = true; found;) {

@@ -2,17 +2,17 @@ import type { Word, WordPart } from 'unbash'
 import { changesNamesIn } from '../tables/names.ts'
 
 /*
- * Where bash runs `$(...)` although quotes stand around it, or reads a text again as an expression. No parser shows
- * these as commands, so a text that could be one counts as a script.
+ * Places where bash runs `$(...)` inside quotes, or evaluates a text again as an expression. Parsers do not show
+ * these as commands, so such a text counts as a script.
  */
 
-/** In arithmetic, subscripts and slices single quotes protect nothing. */
+/** In arithmetic, subscripts and slices, single quotes protect nothing. */
 export const runsBetweenQuotes = (raw: string): boolean => raw.includes("'") && /\$\(|`/.test(raw)
 
-/** An expression as it stands, which can give a value to what a name runs as well. */
+/** A raw expression, which can also change what a name runs. */
 export const runsInArithmetic = (raw: string): boolean => runsBetweenQuotes(raw) || changesNamesIn(raw)
 
-/** A subscript with a substitution in it, which `declare -i`, `test -v`, `[[ -eq ]]`, `$(( x ))` ... would run. */
+/** A subscript with a substitution, which `declare -i`, `test -v`, `[[ -eq ]]`, `$(( x ))` and similar would run. */
 export const runsWhenEvaluated = (text: string): boolean =>
   runsInSubscript(text) || (text.includes('=') && changesNamesIn(text))
 
@@ -27,7 +27,7 @@ function runsInSubscript(text: string): boolean {
   return false
 }
 
-/** The variable whose value is all there is of a word, in quotes or not. */
+/** The variable that makes up the whole word, in quotes or not. */
 export function onlyVariable(word: Word): string | undefined {
   const [part, more] = word.parts ?? []
   if (more !== undefined) return undefined
@@ -36,7 +36,7 @@ export function onlyVariable(word: Word): string | undefined {
   return inner?.type === 'ParameterExpansion' ? inner.parameter : undefined
 }
 
-/** Whether all there is of a word is what `printf` or `echo` puts together there. */
+/** Whether the whole word is the output of `printf` or `echo`. */
 export function onlyPrinted(word: Word): boolean {
   const [part, more] = word.parts ?? []
   const inner = part?.type === 'DoubleQuoted' && part.parts.length === 1 ? part.parts[0] : part
@@ -45,7 +45,7 @@ export function onlyPrinted(word: Word): boolean {
   return first?.type === 'Command' && /^(printf|echo)$/.test(first.name?.value ?? '')
 }
 
-/** The quoted parts of a word alone: what is not quoted has been read already. */
+/** Only the quoted parts of a word, since the unquoted ones have been read already. */
 export function literalOf(word: Word): string {
   return word.parts === undefined ? word.value : literals(word.parts)
 }
@@ -61,6 +61,6 @@ const literals = (parts: readonly WordPart[]): string =>
     })
     .join('')
 
-/** `[\$\(c\)]`: to a shell that finds no such file, or looks for none, the text of a subscript. */
+/** `[\$\(c\)]`: if no file matches, or the shell does not look for files, this is the text of a subscript. */
 export const bracketed = (part: Extract<WordPart, { type: 'Glob' }>): string =>
   `[${part.parts === undefined ? part.value.slice(1, -1) : literals(part.parts)}]`

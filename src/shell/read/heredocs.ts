@@ -3,9 +3,9 @@ import { forEachChild, parse, type SyntaxNode } from 'unbash'
 const opening = /<<(-?)[ \t]*(?:'([^'\n]+)'|"([^"\n$`\\]+)"|\\([\w.]+))([^\n]*)\n/g
 
 /**
- * A text without the bodies of its quoted heredocs, which are data to the shell: files that agents write that way would
- * make a command look long and tangled. Undefined where there are none, or where the parser does not see in the shortened
- * text just the heredocs that were emptied, so that nothing else can pass for one.
+ * A text without the bodies of its quoted heredocs, which are data to the shell. Agents write files this way, which
+ * makes commands look long and tangled. Undefined if there are none, or if the parser finds other heredocs in the
+ * shortened text, so that nothing can be disguised as one.
  */
 export function withoutHeredocs(text: string): string | undefined {
   let shorter = ''
@@ -27,7 +27,7 @@ export function withoutHeredocs(text: string): string | undefined {
   return delimiters.length > 0 && sees(shorter, delimiters) ? shorter : undefined
 }
 
-/** Where the line begins that ends the heredoc. */
+/** The index of the line that ends the heredoc. */
 function closing(text: string, start: number, delimiter: string, tabs: boolean): number | undefined {
   for (let at = start; at <= text.length;) {
     const newline = text.indexOf('\n', at)

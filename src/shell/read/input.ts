@@ -3,7 +3,7 @@ import { outputOf } from './output.ts'
 import type { Source, State } from './state.ts'
 import { expandWords, heredocText, textsOf } from './words.ts'
 
-/** What a command reads from its standard input, when the text of the command says so; else undefined. */
+/** A command's standard input, if the command's text shows it; else undefined. */
 export function inputOf(command: Command, source: Source | undefined, state: State): string | undefined {
   return redirected(command.redirects, state) ?? from(source, state)
 }
@@ -24,7 +24,7 @@ function printedBy(command: Command, state: State): string | undefined {
   )
 }
 
-/** What the last redirection of standard input holds, or of any descriptor. */
+/** The text of the last redirection of standard input, or of any descriptor. */
 export function redirected(redirects: readonly Redirection[], state: State, any = false): string | undefined {
   const last = redirects.findLast(({ operator, descriptor }) => {
     const standard =
@@ -40,12 +40,12 @@ export function redirected(redirects: readonly Redirection[], state: State, any 
   return part?.type === 'ProcessSubstitution' && part.script ? filePrinted(part.script, state) : undefined
 }
 
-/** What a `<(...)` of the command holds. */
+/** The text of a `<(...)` in the command. */
 export function filePrinted(script: Parameters<typeof outputOf>[0], state: State): string | undefined {
   return outputOf(script, (words) => expandWords(words, state)[0] ?? [])
 }
 
-/** What the `<(...)` among a command's words hold, as far as it is known. */
+/** The known texts of all `<(...)` among a command's words. */
 export function filesOf(command: Command, state: State): string[] {
   const words = command.suffix.flatMap((word) => (word.type === 'Word' ? (word.parts ?? []) : []))
   return words.flatMap((part) => {

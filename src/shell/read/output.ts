@@ -2,12 +2,12 @@ import type { Command, ParsedScript, Word } from 'unbash'
 import { longestWord } from '../limits.ts'
 import { isPlain } from '../marks.ts'
 
-/** Expands a command's words to the first of their readings. */
+/** Expands a command's words to their first reading. */
 export type Expand = (words: readonly Word[]) => readonly string[]
 
 /**
- * What a command prints, when its text says so: `echo curl`, `printf '%s' curl`, `which curl`, and `cat` of a heredoc
- * through `input`. Anything else is undefined: printed by a program, so only known when it runs.
+ * A command's output, if its text shows it: `echo curl`, `printf '%s' curl`, `which curl`, and `cat` of a heredoc
+ * through `input`. Any other output is undefined, because it is only known when the command runs.
  */
 export function outputOf(
   from: ParsedScript | Command,
@@ -19,7 +19,7 @@ export function outputOf(
   const [name = '', ...args] = expand([command.name, ...command.args.filter((arg) => arg.type === 'Word')])
   if (!args.every(isPlain)) return undefined
   if (name === 'echo') return echoed(args)
-  // A format that puts texts together is as good as a program.
+  // A format that joins texts can build anything.
   if (name === 'printf') return plainFormat.test(args[0] ?? '') ? printed(args) : undefined
   if (name === 'cat' || name === 'tee')
     return args.every((arg) => arg === '-') || name === 'tee' ? input?.(command) : undefined
@@ -42,14 +42,14 @@ function echoed(args: readonly string[]): string {
 
 const plainFormat = /^(?:(?:%[sb](?:[ \n]|\\n)?)+|[^%]*)$/
 
-/** What `printf` makes of a format that puts its arguments between texts; widths, numbers and quotes are not worked out. */
+/** The output of `printf` for a format with only `%s` and `%b`; undefined for others. */
 export function printed([format = '', ...args]: readonly string[]): string | undefined {
   if (![format, ...args].every(isPlain)) return undefined
   const [start = '', ...directives] = format.replaceAll('%%', percent).split('%')
   if (!directives.every((directive) => /^[sb]/.test(directive))) return undefined
   if (directives.length === 0) return unescaped(start)
   let text = ''
-  // As often as there are arguments, and once at least.
+  // The format repeats until all arguments are used, and runs at least once.
   for (let at = 0; at === 0 || at < args.length; at += directives.length) {
     text += unescaped(start)
     for (const [index, directive] of directives.entries()) {
@@ -60,7 +60,7 @@ export function printed([format = '', ...args]: readonly string[]): string | und
   }
   return text
 }
-/** Stands for the `%%` of a format, which prints as one. */
+/** Stands for `%%` in a format, which prints one `%`. */
 const percent = '\0'
 
 function unescaped(text: string): string {

@@ -1,13 +1,13 @@
 import { mostAlternatives } from '../limits.ts'
 import { isPlain, unknown } from '../marks.ts'
 
-/** What is a pattern where `extglob` is set, or may be one; and `&` in a replacement is what was found. */
+/** A pattern, or a text that may be one with `extglob`. In a replacement `&` means the match. */
 const pattern = /[*?[\\]|[+@!]\(/
 
-/** A whole number as arithmetic reads it too: a nought in front makes it octal there. */
+/** A whole number that arithmetic reads the same: a leading zero would make it octal. */
 export const isNumber = (text: string): boolean => /^(0|-?[1-9]\d*)$/.test(text)
 
-/** `${x#a}`, `${x/a/b}`, `${x,,}`, `${x:0:4}` of a known text; anything that would need more than text is unknown. */
+/** `${x#a}`, `${x/a/b}`, `${x,,}`, `${x:0:4}` for a known text; unknown if patterns are involved. */
 export function changed(text: string, operator: string, first: string, second: string): string {
   if (![text, first, second].every(isPlain)) return unknown
   if (/^[#%/]/.test(operator) && (pattern.test(first) || second.includes('&'))) return unknown
@@ -43,7 +43,7 @@ export function changed(text: string, operator: string, first: string, second: s
   }
 }
 
-/** The elements that `${a[@]:from:count}` can take; of `$@`, which counts from one, and from `$0` at nought. */
+/** The elements that `${a[@]:from:count}` can take. `$@` counts from one, with `$0` at zero. */
 export function slicedElements(
   value: readonly string[],
   offset: string,
@@ -59,7 +59,7 @@ export function slicedElements(
   const begin = Math.max(0, first < 0 ? value.length + first : first)
   const taken = value.slice(begin, begin + count)
   if (!indexed && value.every(isPlain)) return [taken]
-  // Where the elements are is not certain: any can be the first that is taken.
+  // The positions of the elements are uncertain: any can be the first.
   return value.length > mostAlternatives ? [[unknown]] : [...value.map((_, at) => value.slice(at)), [unknown]]
 }
 

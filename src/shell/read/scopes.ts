@@ -2,9 +2,9 @@ import type { SyntaxNode } from 'unbash'
 import { newScope, type Scope, spend, type State } from './state.ts'
 
 /*
- * Whether a variable has the value the command gives it where it is used: `(x=ls)`, `x=ls true`, `echo | x=ls` set it for
- * themselves, `false && x=ls` and a branch perhaps not at all, and what stands further down not yet. Without this
- * `x=ls true; $x curl y` would be an `ls`.
+ * Tracks whether a variable has its assigned value at the place where it is used. `(x=ls)`, `x=ls true` and `echo |
+ * x=ls` set it only for themselves; `false && x=ls` and branches may not set it; later assignments do not count yet.
+ * Without this, `x=ls true; $x curl y` would be read as `ls`.
  */
 
 export type Kind = 'alone' | 'perhaps' | 'function'
@@ -21,7 +21,7 @@ export function scoped(kind: Kind | undefined, state: State, act: () => void): v
   for (const names of [inner.sure, inner.perhaps]) for (const name of names) outer.perhaps.add(name)
 }
 
-/** What kind of a part of its parent a node is; undefined where it always runs, in the same shell. */
+/** The kind of scope that a node opens in its parent; undefined if it always runs in the same shell. */
 export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
   switch (node.type) {
     case 'Subshell':
@@ -39,7 +39,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
         return node === parent.clause ? undefined : 'perhaps'
       return /^(For|ArithmeticFor|Select)$/.test(parent.type) ? 'perhaps' : undefined
     case 'Assignment':
-      // Before a command's name it holds for that command.
+      // Before a command's name it holds only for that command.
       return parent.type === 'Command' && parent.name !== undefined && node.pos < parent.name.pos
         ? 'alone'
         : undefined
@@ -48,7 +48,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
   }
 }
 
-/** A use of a variable: what it may hold besides what the command assigns to it anywhere. */
+/** Records a use of a variable, and whether it may still have its earlier value there. */
 export function used(name: string, state: State): void {
   if (state.unset.get(name) === 'sure' || !/^[A-Za-z_]\w*$/.test(name)) return
   let perhaps = false
@@ -60,7 +60,7 @@ export function used(name: string, state: State): void {
   }
   spend(state, steps / 4)
   state.values.clear()
-  // A function finds what is assigned by the time it is called.
+  // A function sees assignments made before its call.
   const called = state.scope.inFunction && state.unset.get(name) !== 'perhaps'
   state.unset.set(name, perhaps ? 'perhaps' : called ? 'called' : 'sure')
 }

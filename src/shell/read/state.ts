@@ -3,87 +3,87 @@ import { fuel } from '../limits.ts'
 import { changesNames } from '../tables/names.ts'
 import type { Shell } from '../types.ts'
 
-/** One value that a variable may have: the elements of an array, or the one of a plain variable. */
+/** One possible value of a variable: the elements of an array, or the single value of a plain variable. */
 export type Value = readonly string[]
 
-/** An assignment: what it can assign, and whether it adds to what was there (`+=`): a text to the text, or elements. */
+/** An assignment: its possible values, and whether it appends (`+=`) text or elements. */
 export interface Definition {
   readonly append: false | 'text' | 'elements'
   readonly values: () => readonly Value[]
-  /** An element went to an index that the command names (`a[5]=x`): where the others are says nothing. */
+  /** The command named the element's index (`a[5]=x`), so positions of the others are unknown. */
   readonly indexed?: boolean
-  /** A builtin put the value together or read it. */
+  /** A builtin built or read the value. */
   readonly builtin?: boolean
-  /** The variable of which an assignment takes nothing but the value. */
+  /** The variable whose whole value is assigned. */
   readonly from?: string | undefined
 }
 
-/** Where a command's standard input comes from: redirections around it, and the command before it in the pipe. */
+/** The sources of a command's standard input: redirections around it, and the command before it in the pipe. */
 export interface Source {
   readonly redirects: readonly Redirection[]
   readonly before: Command | undefined
   readonly outer: Source | undefined
 }
 
-/** A command found in the text, and where. */
+/** A command in the text, with the sources of its input. */
 export interface Site {
   readonly command: Command
   readonly source: Source | undefined
 }
 
-/** A variable that is given a value: by `=`, a loop, `read`, `printf -v`, `${x:=word}` ... */
+/** A variable that gets a value: by `=`, a loop, `read`, `printf -v`, `${x:=word}` and similar. */
 export interface Bound {
   readonly name: string
   readonly values: () => readonly Value[]
-  /** The text goes behind what is there. */
+  /** The text is appended to the earlier value. */
   readonly grows: boolean
 }
 
-/** What one piece of code holds that acts: filled by `collect`, read by `evaluate`. */
+/** The active parts of one piece of code, filled by `collect` and read by `evaluate`. */
 export interface Body {
   readonly sites: Site[]
   readonly bound: Bound[]
   readonly targets: Word[]
-  /** Texts that are read as expressions, as far as variables make them up. */
+  /** Texts that are evaluated as expressions, if variables are part of them. */
   readonly expressions: (() => readonly string[])[]
 }
 
 export interface FunctionBody extends Body {
   called: boolean
-  /** How many of its calls are being read, one inside of the other. */
+  /** The number of its calls in progress, each inside another. */
   active: number
 }
 
-/** A part of the code whose assignments hold for itself; afterwards they hold perhaps, or not at all. */
+/** A part of the code whose assignments apply inside it; afterwards they apply perhaps, or not at all. */
 export interface Scope {
   readonly outer: Scope | undefined
-  /** A function's body: it runs when it is called, with what is assigned by then. */
+  /** A function's body, which sees assignments made before its call. */
   readonly inFunction: boolean
   readonly sure: Set<string>
   readonly perhaps: Set<string>
 }
 
-/** Everything about one classification. Variables hold what is assigned anywhere in it, whatever the order. */
+/** The state of one classification. A variable keeps the values of all its assignments, in any order. */
 export interface State {
   readonly shell: Shell
   readonly definitions: Map<string, Definition[]>
-  /** Every definition of a name: which of them a call finds depends on when each is made. */
+  /** All definitions of a name, since their order at run time is unknown. */
   readonly functions: Map<string, FunctionBody[]>
-  /** Values that were worked out, while nothing more is assigned. */
+  /** Cached values, valid until the next assignment. */
   readonly values: Map<string, readonly Value[]>
-  /** The texts that a variable was given, one behind the other. */
+  /** All texts assigned to a variable, appended to each other. */
   readonly grown: Map<string, string>
-  /** Which part of the code is being collected. */
+  /** The part of the code being collected. */
   scope: Scope
-  /** Variables that are used where the command has not given them a value, for sure or perhaps. */
+  /** Variables used where the command has certainly or perhaps not set them. */
   readonly unset: Map<string, 'sure' | 'perhaps' | 'called'>
-  /** Names whose value is being worked out, and how many of their definitions may be used for it. */
+  /** Names whose value is being computed, and how many of their definitions it may use. */
   readonly resolving: Map<string, number>
-  /** `$1`, `$2` ...: known inside of a function whose call was seen. */
+  /** `$1`, `$2` and so on: known inside a function with a visible call. */
   positional: readonly string[] | undefined
-  /** `$0`, where `sh -c` gives one. */
+  /** `$0`, if `sh -c` sets it. */
   zero: string | undefined
-  /** What heredocs and `<<<` hold, wherever they are: a file descriptor can lead to each. */
+  /** Texts of all heredocs and `<<<`, because any file descriptor can lead to one. */
   readonly texts: (() => string | undefined)[]
   shifts: boolean
   depth: number
@@ -97,7 +97,7 @@ export const newScope = (outer?: Scope, inFunction = outer?.inFunction ?? false)
   perhaps: new Set(),
 })
 
-/** Thrown when reading on would take too long; the command then counts as too tangled. */
+/** Thrown when reading would take too long; the command then counts as too tangled. */
 export class Tangled extends Error {}
 
 export function spend(state: State, amount: number): void {
@@ -133,7 +133,7 @@ export const newBody = (): FunctionBody => ({
   active: 0,
 })
 
-/** Notes a value that a variable gets; `evaluate` judges it with the rest of the body. */
+/** Records a value of a variable; `evaluate` judges it with the rest of the body. */
 export function define(state: State, body: Body, name: string, definition: Definition): void {
   state.values.clear()
   state.scope.sure.add(name)

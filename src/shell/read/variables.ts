@@ -3,23 +3,23 @@ import { isPlain, unknown } from '../marks.ts'
 import { searched } from '../tables/environment.ts'
 import { type State, spend, type Value } from './state.ts'
 
-/** What variables hold that every shell sets. Folders are unknown, but paths all the same. */
+/** Values of variables that every shell sets. Folders are unknown, but they are paths. */
 const preset: Readonly<Record<string, string>> = {
   '0': 'bash',
   BASH: 'bash',
   SHELL: 'bash',
   IFS: ' ',
   HOME: `/${unknown}`,
-  // Where the command runs: whatever it finds there may be its own.
+  // The working folder: files there may come from this command.
   PWD: '.',
   OLDPWD: `/${unknown}`,
   TMPDIR: '/tmp',
 }
 
-/** Every value a variable may have, by the assignments of the whole command; what it does not set is unknown. */
+/** All possible values of a variable, from all assignments in the command; unknown if it sets none. */
 export function valuesOf(name: string, state: State): readonly Value[] {
   spend(state, 2)
-  // Inside of a function, and while another value is worked out, the same name can mean something else.
+  // Inside a function, or while another value is computed, the name can have another value.
   const settled = state.resolving.size === 0 && state.positional === undefined && state.zero === undefined
   const known = settled ? state.values.get(name) : undefined
   if (known !== undefined) return known
@@ -39,7 +39,7 @@ function assigned(name: string, state: State): readonly Value[] {
   for (let at = 0; at < usable && values.length <= mostAlternatives; at += 1) {
     const definition = definitions[at]
     if (definition === undefined) break
-    // Its own value, inside of it, is what the assignments before it made.
+    // Inside its own value, the name has the value of earlier assignments.
     state.resolving.set(name, at)
     const found = definition.values()
     if (!definition.append) values.push(...found)
@@ -48,11 +48,11 @@ function assigned(name: string, state: State): readonly Value[] {
   if (before === undefined) state.resolving.delete(name)
   else state.resolving.set(name, before)
   if (before === undefined && definitions.length > 0) values.push(...otherwise(name, state))
-  // What sets it to nothing that is known (a loop over no words) leaves whatever it was.
+  // An assignment without values (a loop over no words) leaves the earlier value.
   return values.length > mostAlternatives || values.length === 0 ? [[unknown]] : values
 }
 
-/** What it is where the command has not set it: what it was before, or nothing. */
+/** The value where the command has not set the variable: its earlier value, or nothing. */
 function otherwise(name: string, state: State): readonly Value[] {
   const unset = state.unset.get(name)
   if (unset === undefined) return []
@@ -62,17 +62,18 @@ function otherwise(name: string, state: State): readonly Value[] {
   return perhaps && !searched.has(name) ? [[]] : [[unknown]]
 }
 
-/** Whether an index was given to an element of it, so that its elements are not in the order of their texts. */
+/** Whether some element was assigned by index, so that the elements' order differs from the text's. */
 export const isIndexed = (name: string, state: State): boolean =>
   state.definitions.get(name)?.some(({ indexed }) => indexed === true) === true
 
-/** The same list several times says no more than once. */
+/** Removes repeated lists. */
 const different = (values: readonly Value[]): readonly Value[] =>
   values.length < 2 ? values : [...new Map(values.map((value) => [value.join('\0'), value])).values()]
 
 /**
- * The element at an index, from the end where that is negative. Behind one that is not fully known any later one can be it,
- * as that can be many words or none; of a list with indexes of its own any can.
+ * The possible elements at an index; a negative index counts from the end. After an element that is not fully known,
+ * any later element can be at the index, since the unknown one can be several words or none. In a list with explicit
+ * indexes, any element can.
  */
 export function elementsAt(
   values: readonly Value[],
@@ -93,7 +94,7 @@ export function elementsAt(
   return different(all)
 }
 
-/** `x+=text` adds to the text of the first element, `a+=(b)` elements: either way every value before it grows. */
+/** `x+=text` appends to the text of the first element, `a+=(b)` appends elements, for every earlier value. */
 function longer(values: readonly Value[], added: readonly Value[], how: 'text' | 'elements'): Value[] {
   const starts = values.length > 0 ? values : how === 'text' ? [['']] : [[]]
   const grown = (start: Value, more: Value): Value =>
@@ -115,7 +116,7 @@ function positionals(name: string, state: State): readonly Value[] {
   return limited(elementsAt(lists, Number(name) - 1, false, state))
 }
 
-/** What stands between the elements of `"$*"`: the first character of `IFS`. */
+/** The separator of elements in `"$*"`: the first character of `IFS`. */
 export function jointOf(state: State): string {
   if (!state.definitions.has('IFS')) return ' '
   const set = valuesOf('IFS', state).flat()
@@ -125,7 +126,7 @@ export function jointOf(state: State): string {
     : unknown
 }
 
-/** What splits unquoted values into fields: white space, and whatever the command sets `IFS` to, unless that is unknown. */
+/** Splits unquoted values into fields: white space and the characters of `IFS`; undefined if `IFS` is unknown. */
 export function separators(state: State): RegExp | undefined {
   if (!state.definitions.has('IFS')) return white
   const set = valuesOf('IFS', state).flat()

@@ -9,11 +9,11 @@ import { type State, spend, type Value } from './state.ts'
 import { elementsAt, isIndexed, jointOf, separators, valuesOf } from './variables.ts'
 
 /*
- * A word as the shell makes it: quotes gone, variables filled in where the command sets them, split into fields. One
- * word can read several ways when a variable has several values, so everything here deals in alternatives.
+ * Expands words as the shell does: removes quotes, fills in variables that the command sets, and splits fields. A
+ * word has several readings if a variable has several values, so all functions here return alternatives.
  */
 
-/** A stretch of a word. `split`: unquoted, so white space in it makes fields. `cut`: a new field begins before it. */
+/** A piece of a word. `split`: unquoted, so white space splits it into fields. `cut`: a new field begins before it. */
 interface Piece {
   readonly text: string
   readonly quoted: boolean
@@ -30,7 +30,7 @@ const stretch = (text: string, quoted: boolean, split = false, cut = false): Pie
   cut,
 })
 
-/** All readings of a list of words as fields, and again with everything unknown left out: `$SUDO curl`, `cu$@rl`. */
+/** All readings of a list of words as fields, and again without the unknown parts: `$SUDO curl`, `cu$@rl`. */
 export function expandWords(words: readonly Word[], state: State): string[][] {
   spend(state, 4)
   const read = words.map((word) => piecesOf(word, state))
@@ -46,12 +46,12 @@ export function expandWords(words: readonly Word[], state: State): string[][] {
   return [...full, ...product(emptied, [])]
 }
 
-/** A word as one text, as in an assignment or after `<<<`, where nothing is split. */
+/** A word as one text that is not split, as in an assignment or after `<<<`. */
 export function textsOf(word: Word, state: State): string[] {
   return joined(piecesOf(word, state))
 }
 
-/** What an expression is once its variables have been filled in: `$(( $x$y ))`. */
+/** An expression with its variables filled in: `$(( $x$y ))`. */
 export function assembled(raw: string, state: State): string[] {
   const code = `: "${raw.replaceAll('"', '')}"`
   spend(state, code.length + perCode / 3)
@@ -65,7 +65,7 @@ export function heredocText(parts: readonly WordPart[], state: State): string {
   return joined(partsOf(parts, true, state))[0] ?? unknown
 }
 
-/** What an assignment can set: one text, or an array's elements. */
+/** The possible values of an assignment: one text, or an array's elements. */
 export function assignedValues(value: Word | ArrayValue, state: State): readonly Value[] {
   if (value.type === 'Word') return textsOf(value, state).map((text) => [text])
   return product(
@@ -76,21 +76,21 @@ export function assignedValues(value: Word | ArrayValue, state: State): readonly
   )
 }
 
-/** `([key]=value)`: an element that says where it goes. */
+/** `([key]=value)`: an element with an explicit index. */
 const withoutKey = (field: string): string => /^\[[^\]]*\]\+?=(.*)$/s.exec(field)?.[1] ?? field
 
 const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUnknowns(part.text) })
 const joined = (readings: readonly Pieces[]): string[] =>
   readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
 
-/** Every combination of one reading each; what there are too many of becomes `instead`. */
+/** Every combination of one reading per column. If there are too many, `instead` is used. */
 function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
   let all: T[][] = [[]]
   for (const readings of columns) all = extended(all, readings, instead)
   return all
 }
 
-/** In place where there is one way to go on, as nearly always: words can have thousands of parts. */
+/** Appends in place if there is only one reading, the usual case: words can have thousands of parts. */
 function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: readonly T[]): T[][] {
   const kept = readings.length * all.length > mostAlternatives ? [instead] : readings
   const [only] = kept
@@ -113,7 +113,7 @@ function fieldsOf(pieces: Pieces, ifs: RegExp | undefined): string[] {
       if (quoted || text !== '') field = (field ?? '') + text
       continue
     }
-    // Where the separators are not known, neither are the fields.
+    // If the separators are unknown, so are the fields.
     for (const [at, bit] of (ifs === undefined ? [text && unknown] : text.split(ifs)).entries()) {
       if (at > 0) end()
       if (bit !== '') field = (field ?? '') + bit
@@ -132,7 +132,7 @@ function piecesOf(word: Word, state: State): Pieces[] {
   return brace < 0 ? partsOf(parts, false, state) : bracesOf(parts, brace, state)
 }
 
-/** Brace expansion comes before everything else and only looks at text: each outcome is read as a word of its own. */
+/** Brace expansion comes first and works on text: each result is read as a separate word. */
 function bracesOf(parts: readonly WordPart[], at: number, state: State): Pieces[] {
   const text = (some: readonly WordPart[]): string => some.map((part) => part.text).join('')
   const choices = splitBraces(parts[at]?.text ?? '')
@@ -174,7 +174,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
       return [[stretch(part.value, true)]]
     case 'DoubleQuoted':
     case 'LocaleString':
-      // `"$@"` of nothing is no word at all, where other quotes make an empty one.
+      // An empty `"$@"` is no word at all; other quotes make an empty one.
       if (part.parts.length > 0 && part.parts.every(isList)) return partsOf(part.parts, true, state)
       return partsOf(part.parts, true, state).map((pieces) => [stretch('', true), ...pieces])
     case 'Glob':
@@ -203,8 +203,8 @@ function parameterReadings(
   state: State,
 ): Pieces[] {
   const { operation, prefix } = part
-  const nothing = [[stretch(unknown, quoted, !quoted)]]
-  if (prefix === '#' || operation?.type === 'Names' || operation?.type === 'Unknown') return nothing
+  const unknownWord = [[stretch(unknown, quoted, !quoted)]]
+  if (prefix === '#' || operation?.type === 'Names' || operation?.type === 'Unknown') return unknownWord
   const index = part.index?.value
   let values = index === undefined ? ownValues(part.parameter, state) : valuesOf(part.parameter, state)
   if (prefix === '!') values = values.flatMap(([name = '']) => valuesOf(name, state))
@@ -216,7 +216,7 @@ function parameterReadings(
     const operand = partsOf(operation.operand.parts ?? [], quoted, state)
     const plain =
       operation.operand.parts === undefined ? [[stretch(operation.operand.value, quoted, !quoted)]] : operand
-    // `${x+word}` is the word or nothing, whatever is known of x.
+    // `${x+word}` is the word or nothing, whatever the value of x.
     const own = operation.operator.endsWith('+')
       ? [[stretch('', quoted, !quoted)]]
       : filled(which, values, quoted, joint)
@@ -227,7 +227,7 @@ function parameterReadings(
   const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
   // `${a[@]:1:2}` and `${@:2}` take elements, not characters.
   const lists = which === '@' || which === '*'
-  // `nocasematch` may be set, which changes what is found.
+  // `nocasematch` may be set, which changes the matches.
   const change = (text: string): string =>
     operation.type === 'Replace' && state.definitions.has('BASHOPTS')
       ? unknown
@@ -243,7 +243,7 @@ function parameterReadings(
 
 function globbed(part: Extract<WordPart, { type: 'Glob' }>): string {
   if (part.kind !== 'bracket') return part.kind === 'star' ? star : one
-  // No file has a name like this: it stays a subscript.
+  // No file has such a name, so it stays a subscript.
   const subscript = bracketed(part)
   return runsWhenEvaluated(subscript) ? subscript : one
 }
@@ -268,13 +268,13 @@ function operandsOf(operation: Operation): Word[] {
   return operation.type === 'CaseModification' && operation.operand ? [operation.operand] : []
 }
 
-/** A variable by its name alone: of an array its first element. */
+/** A variable by its name alone: for an array, its first element. */
 function ownValues(name: string, state: State): readonly Value[] {
   const values = valuesOf(name, state)
   return /^\W$/.test(name) ? values : elementsAt(values, 0, isIndexed(name, state), state)
 }
 
-/** An index that is not written as one number, in decimal, can be any. */
+/** An index that is not a decimal number can be any. */
 function elements(values: readonly Value[], index: string, indexed: boolean, state: State): readonly Value[] {
   if (index === '@' || index === '*') return values
   if (isNumber(index)) return elementsAt(values, Number(index), indexed, state)
@@ -282,15 +282,15 @@ function elements(values: readonly Value[], index: string, indexed: boolean, sta
 }
 
 /**
- * Values put into a word. `$@` and `${a[@]}` keep their elements apart, even between double quotes; `$*` and `${a[*]}` have
- * `joint` between them there.
+ * Inserts values into a word. `$@` and `${a[@]}` keep their elements separate, even in double quotes; `$*` and
+ * `${a[*]}` are joined there with `joint`.
  */
 function filled(which: string, values: readonly Value[], quoted: boolean, joint = ' '): Pieces[] {
   if (values.length > mostAlternatives) return [[stretch(unknown, quoted, !quoted)]]
   return values.map((value) => {
     if (which !== '@' && which !== '*') return [stretch(value[0] ?? '', quoted, !quoted)]
     if (quoted && which === '*') return [stretch(value.join(joint), true)]
-    // Between quotes too, what is not known of `"$@"` can be no word at all.
+    // Even in quotes, an unknown part of `"$@"` can be no word at all.
     return value.map((text, at) => stretch(text, quoted && text !== unknown, !quoted, at > 0))
   })
 }

@@ -1,10 +1,10 @@
 /*
- * Variables by which a program is told to run something else, or to read code from somewhere. Setting one makes the
- * command a script, for what runs then is not what the command says.
+ * Variables that make a program run something else, or read code from elsewhere. Setting one makes the command a
+ * script, because the command no longer shows what runs.
  */
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
-/** The value is a command, a library or a file of code, whatever it is. */
+/** The value is a command, a library or a file of code. */
 export const runsCode: ReadonlySet<string> = new Set(
   list(`
     BASH_ENV ENV ZDOTDIR PROMPT_COMMAND SHELLOPTS BASHOPTS BASH_LOADABLES_PATH
@@ -21,7 +21,7 @@ export const runsCode: ReadonlySet<string> = new Set(
     DOCKER_HOST_COMMAND PIP_CONFIG_FILE CURL_HOME WGETRC COMMAND_NOT_FOUND_HANDLE`),
 )
 
-/** Names of which a part is any word: git's settings, bash's functions, what cargo starts its programs with. */
+/** Names with a variable part: git's settings, bash's functions, and cargo's runners. */
 export const runsCodeLike = /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_|CARGO_TARGET_\w+_RUNNER$)/
 
 /** The value is a program that shows or edits text. */
@@ -31,7 +31,7 @@ export const runsProgram: ReadonlySet<string> = new Set(
     EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR SVN_EDITOR HGEDITOR FCEDIT GH_EDITOR
     BROWSER GH_BROWSER GIT_MERGE_AUTOEDIT_COMMAND`),
 )
-/** Values of these that agents set all the time, to get a text printed or to keep an editor from waiting. */
+/** Values that agents often set, to print a text or to keep an editor from waiting. */
 export const harmless: ReadonlySet<string> = new Set([
   '',
   'cat',
@@ -47,7 +47,7 @@ export const harmless: ReadonlySet<string> = new Set([
 /** A linker, and libraries that the compiler loads. */
 const rustc = /\blinker\s*=|codegen-backend|linker-plugin-lto=.*\/|link-args?=\S*(-B|fuse-ld=\S*\/)|(^|\s)@/
 
-/** Options of a run time: a script where they load code. */
+/** Options of a runtime. They make a script if they load code. */
 export const optionsFor: Readonly<Record<string, RegExp>> = {
   NODE_OPTIONS:
     /(^|\s)(-r|--(require|import|loader|experimental-loader|eval|env-file|inspect|snapshot-blob))\b/,
@@ -75,12 +75,12 @@ export const optionsFor: Readonly<Record<string, RegExp>> = {
   FZF_DEFAULT_OPTS: /--(preview|bind)/,
 }
 
-/** Folders in which programs or libraries are looked for. */
+/** Folders in which programs or libraries are searched. */
 export const searched: ReadonlySet<string> = new Set(list('PATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH'))
 
-/** The value goes to whoever is asked next: a proxy, an index, the name a client gives itself. */
+/** The value is sent to a server: a proxy, an index, or the client's name. */
 export const sent =
   /^(GIT_(HTTP_)?USER_AGENT|(HTTPS?|ALL|FTP|SOCKS)_PROXY|GIT_PROXY\w*|GOPROXY|GOSUMDB|(PIP|UV|NPM_CONFIG|YARN|CARGO|BUNDLE|GEM|POETRY|CONDA|HOMEBREW|HELM|RUSTUP|NODE|NVM)_\w*(INDEX|REGISTRY|PROXY|URL|SERVER|MIRROR|DOMAIN|HOST|USER_AGENT|FIND_LINKS)\w*)$/
 
-/** Programs that a build starts by variables. */
+/** Programs that a build starts through variables. */
 export const buildTools: ReadonlySet<string> = new Set(list('CC CXX LD AR AS CPP FC RANLIB STRIP NM OBJCOPY'))

@@ -1,14 +1,14 @@
 /*
- * Programs that run code: given as a file, an argument, standard input or typed in. `versions` are the arguments that,
- * alone, only print a text; they differ (`python -v` runs, `node -v` does not).
+ * Programs that run code from a file, an argument, standard input or a prompt. The lists contain the arguments that,
+ * alone, only print a text. They differ: `python -v` runs, `node -v` does not.
  */
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
-/** Read with `-c`: their code is ours to read. */
+/** Shells whose `-c` text we read. */
 export const shells: ReadonlySet<string> = new Set(
   list('sh bash dash zsh ksh ksh93 mksh ash rbash yash posh fish csh tcsh osh'),
 )
-/** Shells of another language: code in them is not read. */
+/** Shells of other languages, whose code is not read. */
 const otherShells = list('pwsh powershell cmd nu elvish xonsh')
 
 const common = list('--version --help -V')

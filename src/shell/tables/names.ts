@@ -1,13 +1,13 @@
-/** Arrays in which bash keeps what a command's name stands for: a program's path, an alias. */
+/** Arrays in which bash stores the meaning of command names: program paths and aliases. */
 const bash = 'BASH_CMDS|BASH_ALIASES'
 const ofBash = new RegExp(`^(${bash})$`)
-/** zsh's, which are names like others to everybody else: only one element of them says enough. */
+/** zsh's arrays. Their names are common elsewhere, so only setting an element counts. */
 const ofZsh = /^(functions|g?aliases|saliases|commands)$/
 
-/** Whether giving a value to a variable, or to an element of it, changes what names run, as `hash -p` does. */
+/** Whether setting a variable, or one of its elements, changes what names run, like `hash -p`. */
 export const changesNames = (name: string, element: boolean): boolean =>
   ofBash.test(name) || (element && ofZsh.test(name))
 
-/** Whether arithmetic would: `(( BASH_CMDS[ls]=5 ))`. */
+/** Whether an arithmetic expression does the same: `(( BASH_CMDS[ls]=5 ))`. */
 export const changesNamesIn = (expression: string): boolean => expressions.test(expression)
 const expressions = new RegExp(`\\b(${bash})\\b`)

@@ -1,10 +1,9 @@
 /*
- * Programs that send data out, whatever their arguments: the specification's "URL fetch/upload tools, version-control
- * push, pull-request creation, secure copy, package publish, object-store copy to a bucket URL", with what else in
- * common use does the same.
+ * Programs that send data out with any arguments: tools for fetching and uploading URLs, version-control push, pull
+ * requests, secure copy, package publishing, copies to object stores, and similar common programs.
  */
 
-/** Found as a word in a text that cannot be read, these say enough. */
+/** These names are clear enough to be found in text that cannot be parsed. */
 const unmistakable = `
   curl wget wget2 aria2c axel httpie xh xhs curlie lynx w3m elinks lwp-request lwp-download yt-dlp youtube-dl
   scp sftp pscp psftp rcp ssh slogin autossh rsh rlogin mosh sshfs ssh-copy-id parallel-scp pssh pscp.pssh
@@ -19,7 +18,7 @@ const unmistakable = `
   transmission-cli transmission-remote rtorrent deluge-console webtorrent qbittorrent-nox signal-cli telegram-send sendxmpp
   slackcat matrix-commander mega-put megaput kioclient kioclient5 gvfs-copy cadaver`
 
-/** These are words of other languages, or of addresses, as well. */
+/** These are also words of other languages or parts of addresses. */
 const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
 
 const list = (text: string): string[] => text.trim().split(/\s+/)
@@ -29,8 +28,8 @@ export const senders: ReadonlySet<string> = new Set(certain)
 export const sendingPrograms: readonly string[] = [...certain, ...list(ambiguous)]
 
 /**
- * Subcommands that send data out; a path is what stands before the operands, options left aside. Programs whose answer
- * depends on operands or options (git, gh, aws, npm ...) have readers of their own, which use these lines too.
+ * Subcommands that send data out. A path is the words before the operands, without options. Programs whose effect
+ * depends on operands or options (git, gh, aws, npm and others) have their own readers, which use these lines too.
  */
 const sending: Readonly<Record<string, string>> = {
   // version control
@@ -50,7 +49,7 @@ const sending: Readonly<Record<string, string>> = {
   repo: 'upload',
   dvc: 'push',
   'git-lfs': 'push',
-  // pull requests and what else goes to a forge
+  // pull requests and other requests to a forge
   hub: 'push|pull-request|release create|release edit|issue create|gist create|create|fork|sync',
   glab: 'mr create|mr new|mr note|mr update|mr merge|mr approve|issue create|issue new|issue note|issue update|release create|release upload|snippet create|repo create|variable set',
   tea: 'pr create|pulls create|issue create|issues create|release create|releases create|comment',
@@ -112,7 +111,7 @@ const sending: Readonly<Record<string, string>> = {
   wandb: 'sync|artifact put',
   mkdocs: 'gh-deploy',
   mike: 'deploy',
-  // deployments upload what is deployed
+  // deployments upload the deployed files
   vercel: 'deploy|--prod',
   netlify: 'deploy',
   wrangler: 'deploy|publish|pages deploy|r2 object put|kv key put|kv bulk put|secret put',
@@ -129,7 +128,7 @@ const sending: Readonly<Record<string, string>> = {
   expo: 'publish',
   eas: 'update|submit|build',
   cf: 'push',
-  // object stores and clouds (tables/stores.ts reads copies by their operands)
+  // object stores and clouds (programs/copies.ts reads copies by their operands)
   az: 'storage blob upload|storage blob upload-batch|storage blob sync|storage blob copy start|storage file upload|storage file upload-batch|storage fs file upload|storage fs directory upload|storage copy|repos pr create|artifacts universal publish|webapp deploy|webapp up|functionapp deploy|acr build|acr import|vm run-command invoke|vm run-command create|keyvault secret set|storage message put|storage entity insert',
   gcloud:
     'app deploy|functions deploy|run deploy|builds submit|compute scp|compute ssh|pubsub topics publish|storage sign-url|secrets versions add|logging write',
@@ -173,7 +172,7 @@ const sending: Readonly<Record<string, string>> = {
   'sentry-cli': 'upload-dif|sourcemaps upload|releases files|send-event|debug-files upload',
 }
 
-/** Of these, whose operands decide as a rule, the words that say enough in a text that cannot be read. */
+/** For programs that normally need their operands: the words that are clear enough in text that cannot be parsed. */
 const telling: Readonly<Record<string, string>> = {
   gh: 'pr create|pr new|pr comment|pr review|issue create|issue comment|gist create|release create|release upload|api post|workflow run',
   aws: 's3 cp|s3 mv|s3 sync|s3 presign|s3api put-object|sns publish|sqs send-message|lambda invoke',
@@ -183,7 +182,7 @@ const telling: Readonly<Record<string, string>> = {
   rclone: 'copy|sync|move|copyto',
 }
 
-/** Subcommands that send data out when one of these is among their arguments: an option that gives it, or any word. */
+/** Subcommands that send data out if one of their arguments matches: an option with data, or any word. */
 const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
   gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },
   kubectl: { 'create secret': /^--from-/, 'create configmap': /^--from-/, 'create cm': /^--from-/ },
@@ -197,7 +196,7 @@ const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
       .map((path) => [path, /./]),
   ),
 }
-/** Those of each program, as their words. */
+/** The subcommands of each program, split into words. */
 export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string[], RegExp])[]> = new Map(
   Object.entries(given).map(([program, paths]) => [
     program,
@@ -205,16 +204,16 @@ export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string
   ]),
 )
 
-/** Calls of `aws` that keep what they are given, if only as a name. */
+/** Calls of `aws` that store their arguments, if only as a name. */
 export const keeps = /^(create|update|modify|tag|set|add|register|import|change)-/
 
 const taken = (table: Readonly<Record<string, string>>): [string, readonly (readonly string[])[]][] =>
   Object.entries(table).map(([program, paths]) => [program, paths.split('|').map((path) => path.split(' '))])
 
-/** Programs and their sending subcommands, each as its words. */
+/** Programs and their sending subcommands, split into words. */
 export const sendingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map(taken(sending))
 
-/** The same and more, for a text of which only the words can be looked at. */
+/** The same and more, for text of which only the words are known. */
 export const tellingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map([
   ...taken(sending),
   ...taken(telling).map(([program, paths]): [string, readonly (readonly string[])[]] => [

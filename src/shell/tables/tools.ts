@@ -1,10 +1,7 @@
-/*
- * Tests and builds are not counted as scripts (specification, "Classification of agent tool calls", remark 3). These
- * tables say what is a test or a build where a name alone stands for it.
- */
+/* Tests and builds do not count as scripts. These tables list the names that mean a test or a build. */
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
-/** Tools that package runners (`npx`, `uvx`, `bundle exec` ...) may start without it being a script. */
+/** Tools that package runners (`npx`, `uvx`, `bundle exec` and others) may start without it being a script. */
 export const testTools: ReadonlySet<string> = new Set(
   list(`
     jest vitest mocha ava tap nyc c8 karma jasmine qunit uvu cypress playwright wtr
@@ -18,7 +15,7 @@ export const testTools: ReadonlySet<string> = new Set(
     ctest golangci-lint staticcheck gotestsum`),
 )
 
-/** Of these tools only the subcommand named is a test or a build. */
+/** Only the matching subcommand of these tools is a test or a build. */
 export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
   ...list(
     'vite next nuxt astro remix ng vue-cli-service react-scripts parcel gatsby expo-doctor storybook',
@@ -30,7 +27,7 @@ export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
   ['rails', /^test$/],
 ])
 
-/** Python modules that are tools of this kind, or install packages. */
+/** Python modules that are such tools, or that install packages. */
 export const testModules: ReadonlySet<string> = new Set([
   ...testTools,
   ...list('build pip venv virtualenv json.tool pipdeptree piptools ensurepip '),
@@ -40,13 +37,13 @@ const wanted = new Set(
   list(`test tests spec specs unit integration e2e coverage cov jest vitest mocha cypress playwright pytest
     build rebuild compile bundle tsc lint eslint typecheck typechecks types type check checks pretest prebuild posttest postbuild`),
 )
-/** With one of these in its name a script does more than build or test. */
+/** A script with one of these words in its name does more than build or test. */
 const more = new Set(
   list(`deploy publish release push upload send start serve server dev seed migrate migration run exec sync
     notify report install import export generate gen data db preview ship promote`),
 )
 
-/** Whether a package script's or a task's name says test, build, lint or type check: `test:unit`, `type-check`. */
+/** Whether the name of a package script or task means test, build, lint or type check: `test:unit`, `type-check`. */
 export function isTestOrBuild(name: string): boolean {
   const words = name
     .replaceAll(/([a-z])([A-Z])/g, '$1-$2')

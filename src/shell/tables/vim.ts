@@ -1,10 +1,10 @@
 /*
- * Commands of vi's line editor that run nothing and read no code, as its help writes them: `w[rite]` is any beginning of
- * `write` from `w` on. Everything else counts as a script.
+ * Commands of vi's command line that run nothing and read no code, written as in its help: `w[rite]` is any beginning
+ * of `write` from `w` on. All other commands count as scripts.
  */
 const list = (text: string): readonly string[] => text.trim().split(/\s+/)
 
-/** Names and beginnings of names, each as it may be typed. */
+/** All accepted abbreviations of the listed names. */
 const abbreviated = (text: string): ReadonlySet<string> =>
   new Set(
     list(text).flatMap((entry) => {
@@ -13,12 +13,12 @@ const abbreviated = (text: string): ReadonlySet<string> =>
     }),
   )
 
-/** What comes in front of a command and changes how it runs. */
+/** Words before a command that change how it runs. */
 export const modifiers: ReadonlySet<string> = abbreviated(
   'sil[ent] uns[ilent] noa[utocmd] kee[pmarks] keepa[lt] keepj[umps] keepp[atterns] loc[kmarks] nosw[apfile] conf[irm] hid[e]',
 )
 
-/** Whatever is behind them, but for a program (`!`), an expression (`=`) and what a shell puts there. */
+/** Harmless with any arguments, except a program (`!`), an expression (`=`) and shell output. */
 export const harmless: ReadonlySet<string> = abbreviated(`
   q[uit] qa[ll] quita[ll] wq wqa[ll] x[it] xa[ll] exi[t] cq[uit] clo[se] on[ly]
   w[rite] wa[ll] up[date] sav[eas] r[ead] e[dit] ene[w] vie[w] f[ile] fin[d]
@@ -29,15 +29,15 @@ export const harmless: ReadonlySet<string> = abbreviated(`
   le[ft] ri[ght] ce[nter] noh[lsearch] star[tinsert] stopi[nsert] sl[eep] redr[aw] ve[rsion]
   reg[isters] mes[sages] h[elp] > < >> <<`)
 
-/** Behind these a word is harmless; a path, or an `include`, is a file of code. */
+/** Harmless with a word; a path or an `include` means a file of code. */
 export const named: ReadonlySet<string> = abbreviated('sy[ntax] filet[ype] colo[rscheme]')
 
-/** `s/pattern/text/` and its kin; `g/pattern/command`. */
+/** `s/pattern/text/` and variants; `g/pattern/command`. */
 export const substitutes: ReadonlySet<string> = abbreviated('s[ubstitute] sm[agic] sno[magic]')
 export const globals: ReadonlySet<string> = abbreviated('g[lobal] v[global]')
 export const sets: ReadonlySet<string> = abbreviated('se[t] setl[ocal] setg[lobal]')
 
-/** Options of the editor that name no program, no file and no expression. */
+/** Editor options that name no program, file or expression. */
 export const options: ReadonlySet<string> = new Set(
   list(`
     nu number rnu relativenumber list wrap et expandtab ts tabstop sw shiftwidth sts softtabstop tw textwidth wm

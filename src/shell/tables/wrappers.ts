@@ -1,30 +1,35 @@
+/*
+ * This file is longer than others because it is one table: each program has one row, and a reader finds it in one place. The rows
+ * are data. The code that reads them is in `../programs`.
+ */
+
 import type { OptionTable } from '../programs/options.ts'
 
-/** A program that runs the command which follows its own options. */
+/** A program that runs the command after its own options. */
 export interface Wrapper extends OptionTable {
-  /** Operands before the command: `timeout 5 command`. */
+  /** Number of operands before the command: `timeout 5 command`. */
   readonly skip?: number
-  /** Options that say what those operands say, so that there are none. */
+  /** Options that replace those operands. */
   readonly instead?: string
-  /** An operand may stand in front of the options: `setarch x86_64 -R command`. */
+  /** An operand may come before the options: `setarch x86_64 -R command`. */
   readonly first?: boolean
-  /** Every operand is shell code of its own. */
+  /** Every operand is separate shell code. */
   readonly each?: boolean
   /** `NAME=value` words before the command. */
   readonly assignments?: boolean
   /** Options whose value is shell code. */
   readonly code?: string
-  /** The operands are put together and run by a shell. */
+  /** The operands are joined and run by a shell. */
   readonly joined?: boolean
   /** Without a command it starts a shell. */
   readonly shell?: boolean
-  /** Options that make it show something instead of running the command. */
+  /** Options that make it show something and run no command. */
   readonly shows?: string
 }
 
 const plain: Wrapper = {}
 
-/** util-linux's setarch, under whichever name. */
+/** util-linux's setarch, under any of its names. */
 const personality: Wrapper = {
   flags: 'BFILRSTXZv3Vh',
   longFlags:
@@ -33,9 +38,9 @@ const personality: Wrapper = {
   shows: 'list show help version V h',
 }
 
-/** Letters and names from the programs' manuals (coreutils, util-linux, moreutils, BSD where it differs). */
+/** Letters and names from the programs' manuals (coreutils, util-linux, moreutils, and BSD where it differs). */
 export const wrappers: Readonly<Record<string, Wrapper>> = {
-  // the shell's own
+  // builtins of the shell
   command: { flags: 'pvV', shows: 'v V' },
   builtin: plain,
   exec: { flags: 'cl', values: 'a' },
@@ -116,7 +121,7 @@ export const wrappers: Readonly<Record<string, Wrapper>> = {
     long: 'reuid regid groups securebits selinux-label apparmor-profile ambient-caps inh-caps bounding-set ruid euid rgid egid ptracer pdeathsig landlock-access landlock-rule',
     longFlags: 'dump nnp no-new-privs clear-groups keep-groups init-groups reset-env help version',
   },
-  // util-linux and neighbours
+  // util-linux and similar
   ionice: { flags: 't', values: 'cnpPu', long: 'class classdata pid pgid uid', longFlags: 'ignore' },
   chrt: {
     flags: 'abdfimorvR',
@@ -229,7 +234,7 @@ export const wrappers: Readonly<Record<string, Wrapper>> = {
   mpirun: { values: 'nHx', long: 'np host hostfile', flags: 'v' },
   mpiexec: { values: 'nHx', long: 'np host hostfile', flags: 'v' },
   srun: { values: 'nNpctJowAqw' },
-  // what starts programs in the background, later or for somebody else
+  // programs that start others in the background, later or for other users
   loader: { long: 'library-path preload audit inhibit-rpath argv0 glibc-hwcaps-prepend', values: 'LEUrsgR0' },
   logsave: { flags: 'asv', skip: 1 },
   daemonize: { flags: 'av', values: 'ceopuElu' },

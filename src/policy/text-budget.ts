@@ -1,10 +1,10 @@
 import type { Json } from './types.ts'
 
-/** Characters that the templates of one value, or of a whole plan under analysis, may come to: 32 MiB. */
+/** Characters that the templates of one value, or of a whole plan under analysis, may produce: 32 MiB. */
 export const mostResolvedText = 32 * 1024 * 1024
 
-/** Counts down the text that templates may still make: a reference repeated is a value repeated. */
-export class TextRoom {
+/** Counts down the characters that templates may still produce. Each repeated reference counts again. */
+export class TextBudget {
   #left: number
   constructor(characters: number = mostResolvedText) {
     this.#left = characters
@@ -12,12 +12,12 @@ export class TextRoom {
   get isUsedUp(): boolean {
     return this.#left < 0
   }
-  /** False once more has been taken than there was. */
+  /** False when more has been taken than allowed. */
   take(characters: number): boolean {
     this.#left -= characters
     return !this.isUsedUp
   }
-  /** Takes about as much as the value is long as JSON; walks it no further than there is room. */
+  /** Takes about the length of the value's JSON. Stops once the room is used up. */
   takeValue(value: Json): boolean {
     const waiting: Json[] = [value]
     for (let each = waiting.pop(); each !== undefined && !this.isUsedUp; each = waiting.pop()) {

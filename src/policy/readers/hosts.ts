@@ -1,23 +1,23 @@
 import { getPublicSuffix } from 'tldts'
 
-/** RFC 1035, without the trailing dot. */
+/** From RFC 1035, without the trailing dot. */
 const longestHost = 253
-/** The same before it is in normal form, with room for percent-encoding and punycode. */
+/** Maximum length before normalization, with room for percent-encoding and punycode. */
 const longestText = 1024
 
 const plainHost = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?)+$/
 const suffixOptions = { allowPrivateDomains: true, extractHostname: false, validateHostname: false }
 
 /**
- * The host in the one form in which hosts are compared: lower case, punycode, no trailing dots; null for what cannot
- * be read as a domain with at least two labels (or an address literal). The platform's own URL reader folds IDN,
- * ideographic full stops, full-width letters, percent-encoding and odd spellings of IP addresses.
+ * The host in the form used for comparison: lower case, punycode, no trailing dots. null if it is not a domain with
+ * at least two labels or an IP literal. Node's URL parser converts IDN, ideographic full stops, full-width letters,
+ * percent-encoding and odd spellings of IP addresses.
  */
 export function normalHost(text: string): string | null {
   if (text.length === 0 || text.length > longestText) return null
   if (plainHost.test(text) && !text.includes('xn--') && !/\d$/.test(text))
     return text.length <= longestHost ? text : null
-  // Anything that would make the reader see more than a host has been cut off by the caller.
+  // The caller has already cut off everything around the host. Other characters make it unreadable.
   if (/[\s/\\?#@:<>]/.test(text) && !/^\[[0-9a-fA-F:.]+\]$/.test(text)) return null
   let host: string
   try {
@@ -31,21 +31,21 @@ export function normalHost(text: string): string | null {
   return isDotted && host.length <= longestHost && /^[a-z0-9._-]+$/.test(host) ? host : null
 }
 
-/** By hand: a regex for the end of a text takes the square of its length. */
+/** A loop, because a regex for the end of a text takes quadratic time. */
 function withoutEndDots(text: string): string {
   let end = text.length
   while (text[end - 1] === '.') end--
   return text.slice(0, end)
 }
 
-/** Whether `host` is `domain` or below it, by label boundary; both in normal form. */
+/** Whether `host` equals `domain` or is a subdomain of it. Both must be in normal form. */
 export function isWithin(host: string, domain: string): boolean {
   return host === domain || (host.endsWith(domain) && host[host.length - domain.length - 1] === '.')
 }
 
 /**
- * Whether `host` is within `domain` and belongs to the same registrant: `evil.s3.amazonaws.com` is below
- * `amazonaws.com` but anybody can have it, since `s3.amazonaws.com` is itself a public suffix.
+ * Whether `host` is within `domain` and has the same owner. Anybody can register `evil.s3.amazonaws.com`, since
+ * `s3.amazonaws.com` is itself a public suffix, so it is not owned by `amazonaws.com`.
  */
 export function isOwnedBy(host: string, domain: string): boolean {
   if (!isWithin(host, domain)) return false
@@ -53,7 +53,10 @@ export function isOwnedBy(host: string, domain: string): boolean {
   return suffix === null || suffix.length < domain.length || host === domain
 }
 
-/** Reads a domain written in a rule; a bare public suffix (`com`, `co.uk`, `github.io`) would name everybody. */
+/**
+ * Reads a domain of a rule. A bare public suffix (`com`, `co.uk`, `github.io`) would name everybody, so it is
+ * refused.
+ */
 export function ruleDomain(text: string): { domain: string } | { issue: string } {
   const trimmed = text.trim()
   const host = normalHost(trimmed)

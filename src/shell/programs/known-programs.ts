@@ -5,23 +5,24 @@ import { wrappers } from '../tables/wrappers.ts'
 import { isDynamic, isPlain, one, star, withoutUnknowns } from '../marks.ts'
 import type { Call, Program, Shell } from '../types.ts'
 import { awk } from './awk.ts'
+import { buildTools } from './build-tools.ts'
 import { builtins } from './builtins.ts'
 import { desktop } from './desktop.ts'
 import { cluster, container } from './containers.ts'
 import { ed, emacs, pager, script, terminal } from './editors.ts'
+import { fileTools } from './file-tools.ts'
 import { fd, find, lookup, rg } from './finders.ts'
-import { forgeApi, gh } from './forge.ts'
+import { forgeApi, gh, vercel } from './forge.ts'
 import { installer } from './fetchers.ts'
 import { git } from './git.ts'
 import { interpreter, shellProgram, sourced } from './interpreters.ts'
 import { chain, chainNames } from './languages.ts'
 import { launchers } from './launchers.ts'
-import { others } from './others.ts'
 import { packageManager, runner, runnerBehind, tasks } from './packages.ts'
 import { bySubcommand } from './paths.ts'
 import { sed } from './sed.ts'
-import { aws, backup, copier, gcloud, rsync, tar } from './stores.ts'
-import { readRunning } from './running.ts'
+import { aws, backup, copier, gcloud, rsync, tar } from './copies.ts'
+import { readCommandOptions } from './command-options.ts'
 import {
   onlyFiles,
   opensAddresses,
@@ -33,76 +34,78 @@ import {
 import { vim } from './vim.ts'
 import { parallel, su, wrapper, xargs } from './wrappers.ts'
 
-/** A sender: always, but for a question about the program itself. */
+/** A sender: egress, unless it only prints its version or help. */
 const sends: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|--manual|-version)$/.test(args[0] ?? '')) return
   shell.note('egress', `\`${name}\` sends data out`)
 }
 
-const all = (names: string, program: Program): [string, Program][] =>
+const named = (names: string, program: Program): [string, Program][] =>
   names.split(' ').map((name) => [name, program])
-const of = (names: Iterable<string>, program: Program): [string, Program][] =>
+const each = (names: Iterable<string>, program: Program): [string, Program][] =>
   [...names].map((name) => [name, program])
 
-/** Every program we know, the more particular reader last. */
+/** Every known program. If a name has several readers, the last and most specific one is used. */
 const programs: ReadonlyMap<string, Program> = new Map([
-  ...of(sendingPaths.keys(), bySubcommand),
-  ...of(interpreters.keys(), interpreter),
-  ...of(shells, shellProgram),
-  ...of(sendingPrograms, sends),
-  ...of(Object.keys(wrappers), wrapper),
-  ...of(chainNames, chain),
+  ...each(sendingPaths.keys(), bySubcommand),
+  ...each(interpreters.keys(), interpreter),
+  ...each(shells, shellProgram),
+  ...each(sendingPrograms, sends),
+  ...each(Object.keys(wrappers), wrapper),
+  ...each(chainNames, chain),
   ...Object.entries(builtins),
-  ...Object.entries(others),
+  ...Object.entries(buildTools),
+  ...Object.entries(fileTools),
   ...desktop,
   ...launchers,
-  ...all('source .', sourced),
-  ...all('readarray', builtins['mapfile'] as Program),
-  ...all('xargs', xargs),
-  ...all('parallel sem', parallel),
-  ...all('su runuser', su),
-  ...all('git', git),
-  ...all('gh', gh),
-  ...all('glab hub', forgeApi),
-  ...all('npm yarn pnpm', packageManager),
-  ...all('npx pnpx bunx uvx dlx', runner),
-  ...all('uv', runnerBehind(['run', 'tool run', 'x'])),
-  ...all('pip pip3', installer),
-  ...all('pipx', runnerBehind(['run'])),
-  ...all('poetry pipenv pdm hatch rye', runnerBehind(['run', 'shell'])),
-  ...all('bundle', runnerBehind(['exec'])),
-  ...all('corepack', (args, shell, call) => shell.run(args, call)),
-  ...all('rustup', (args, shell, call) => (args[0] === 'run' ? shell.run(args.slice(2), call) : undefined)),
-  ...all('mvn mvnw gradle gradlew', tasks),
-  ...all('docker podman nerdctl docker-compose podman-compose', container),
-  ...all('kubectl oc k3s', cluster),
-  ...all('aws', aws),
-  ...all('gcloud', gcloud),
-  ...all('gsutil s5cmd rclone mc mcli s3cmd b2 ossutil obsutil s4cmd', copier),
-  ...all('rsync', rsync),
-  ...all('borg', backup),
-  ...all('tar bsdtar', tar),
-  ...all('sed', sed),
-  ...all('awk gawk mawk nawk', awk),
-  ...all('find', find),
-  ...all('fd fdfind', fd),
-  ...all('rg', rg),
-  ...all(
+  ...named('source .', sourced),
+  ...named('readarray', builtins['mapfile'] as Program),
+  ...named('xargs', xargs),
+  ...named('parallel sem', parallel),
+  ...named('su runuser', su),
+  ...named('git', git),
+  ...named('gh', gh),
+  ...named('glab hub', forgeApi),
+  ...named('vercel', vercel),
+  ...named('npm yarn pnpm', packageManager),
+  ...named('npx pnpx bunx uvx dlx', runner),
+  ...named('uv', runnerBehind(['run', 'tool run', 'x'])),
+  ...named('pip pip3', installer),
+  ...named('pipx', runnerBehind(['run'])),
+  ...named('poetry pipenv pdm hatch rye', runnerBehind(['run', 'shell'])),
+  ...named('bundle', runnerBehind(['exec'])),
+  ...named('corepack', (args, shell, call) => shell.run(args, call)),
+  ...named('rustup', (args, shell, call) => (args[0] === 'run' ? shell.run(args.slice(2), call) : undefined)),
+  ...named('mvn mvnw gradle gradlew', tasks),
+  ...named('docker podman nerdctl docker-compose podman-compose', container),
+  ...named('kubectl oc k3s', cluster),
+  ...named('aws', aws),
+  ...named('gcloud', gcloud),
+  ...named('gsutil s5cmd rclone mc mcli s3cmd b2 ossutil obsutil s4cmd', copier),
+  ...named('rsync', rsync),
+  ...named('borg', backup),
+  ...named('tar bsdtar', tar),
+  ...named('sed', sed),
+  ...named('awk gawk mawk nawk', awk),
+  ...named('find', find),
+  ...named('fd fdfind', fd),
+  ...named('rg', rg),
+  ...named(
     'dig nslookup host drill kdig delv dog doggo nmap resolvectl systemd-resolve getent avahi-resolve ping ping6 traceroute tracepath mtr arping fping ssh-keyscan ntpdate sntp snmpget snmpwalk ldapsearch',
     lookup,
   ),
-  ...all('vi vim nvim view gvim rvim rview vimdiff gvimdiff ex vim.tiny vim.basic vim.nox', vim),
-  ...all('ed', ed),
-  ...all('emacs emacsclient', emacs),
-  ...all('less more most man', pager),
-  ...all('tmux byobu screen', terminal),
-  ...all('script', script),
+  ...named('vi vim nvim view gvim rvim rview vimdiff gvimdiff ex vim.tiny vim.basic vim.nox', vim),
+  ...named('ed', ed),
+  ...named('emacs emacsclient', emacs),
+  ...named('less more most man', pager),
+  ...named('tmux byobu screen', terminal),
+  ...named('script', script),
 ])
 
-/** Names that a pattern in the place of a command's name may stand for. */
+/** Names that a pattern used as a command name may match. */
 const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 
-/** Folders of installed programs: what is there goes by its name. Everything else with a slash is a local program. */
+/** Folders of installed programs, which are known by name. Every other path is a local program. */
 const installed =
   /^(\/usr\/local|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
 /** Folders in which a project's tools are installed. */
@@ -110,7 +113,7 @@ const projects = /(^|\/)(node_modules\/\.bin|\.?v?env\/bin|vendor\/bin|\.venv\/S
 const scriptFile =
   /\.(sh|bash|zsh|fish|ksh|csh|py|pyw|rb|pl|pm|js|mjs|cjs|ts|mts|php|lua|tcl|ps1|bat|cmd|command|run|jar|awk|r)$/i
 
-/** Reads one command: its name decides who reads the rest. */
+/** Reads one command: its name selects the reader for its arguments. */
 export function runProgram(words: readonly string[], shell: Shell, call: Call): void {
   const [head = '', ...args] = words
   if (!isPlain(head)) return hiddenName(head, shell)
@@ -141,7 +144,7 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   else if (file.startsWith('git-')) programs.get('git')?.([file.slice(4), ...args], shell, call, 'git')
   if (args.length === 0) return
   const plain = name ?? file.toLowerCase().replace(/\.exe$/, '')
-  readRunning(plain, args, shell)
+  readCommandOptions(plain, args, shell)
   readGiven(plain, args, shell)
   if (opensAddresses(plain)) readAddresses(args, shell)
   if (name !== undefined || onlyFiles(plain)) return
@@ -149,20 +152,20 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   readSenders(plain, args, shell)
 }
 
-/** A program's name in the tables: without `.exe`, its version, or the `g` of GNU tools elsewhere; any case. */
+/** A program's name in the tables: without `.exe`, version or the `g` of GNU tools on other systems; in lower case. */
 function known(file: string): string | undefined {
   const name = file.toLowerCase().replace(/\.exe$/, '')
   if (programs.has(name)) return name
   const unversioned = name.replace(/-?\d+(\.\d+)*[a-z]?$/, '')
   if (unversioned !== name && programs.has(unversioned)) return unversioned
-  // What starts programs for the system, or for another processor.
+  // Loaders and emulators run the program that they are given.
   if (/^ld(-linux|-musl)?[\w-]*\.so(\.\d+)?$|^qemu-(?!img|nbd|io)\w+(-static)?$/.test(name)) return 'loader'
   return /^g(sed|tar|find|xargs|timeout|env|nohup|nice|stdbuf|make|split|sort)$/.test(name)
     ? name.slice(1)
     : undefined
 }
 
-/** The name is only known when it runs. A pattern that could be a sender's name counts as that. */
+/** A name that is only known when it runs. A pattern that matches a sender's name counts as that sender. */
 function hiddenName(head: string, shell: Shell): void {
   shell.note('script', 'which program runs is only known when it runs')
   if (isDynamic(head) || head.length > 200 || !(head.includes(star) || head.includes(one))) return
@@ -172,7 +175,7 @@ function hiddenName(head: string, shell: Shell): void {
     shell.note('egress', `a pattern stands for \`${sender}\``)
 }
 
-/** Linear in pattern and name, so that no pattern is a trap. */
+/** Linear in pattern and name, so that no pattern is slow. */
 function matches(pattern: string, name: string): boolean {
   let [at, from, back, resume] = [0, 0, -1, 0]
   while (from < name.length) {

@@ -1,6 +1,6 @@
 /*
- * Programs that are no wrappers and yet run something: the value of an option, or code that an option loads. Names of
- * options without their dashes; a letter is found bundled and attached as well.
+ * Programs that are not wrappers but still run something: the value of an option, or code that an option loads.
+ * Options are listed without dashes; letters are also found bundled and attached.
  */
 const list = (text: string): readonly string[] => text.trim().split(/\s+/)
 
@@ -45,16 +45,16 @@ const values: Readonly<Record<string, string>> = {
   'watchman-make': 'r run',
   'consul-template': 'exec',
 }
-/** Whose option's value is run, by the names of the options. */
+/** Option names whose value the program runs, by program. */
 export const runsValue: ReadonlyMap<string, readonly string[]> = new Map(
   Object.entries(values).map(([name, options]) => [name, list(options)]),
 )
 
-/** A kubeconfig can name programs that log in; those of a person's own folder, and the system's, are theirs. */
+/** A kubeconfig can name login programs. The files in a person's own folder and in the system's are trusted. */
 const elsewhereConfigured =
   /^--kubeconfig=(?!((~|\/\uFFF0|\/home\/[^/]+|\/root|\/Users\/[^/]+|\/)\/\.kube\/|\/etc\/)(?!.*\.\.))/s
 
-/** An argument by which the program loads code: a library, a filter, a script of its own language. */
+/** Arguments that make a program load code: a library, a filter, or a script in its language. */
 export const loads: Readonly<Record<string, RegExp>> = {
   pandoc: /^(-L|--lua-filter)/,
   'ssh-keygen': /^-D/,
@@ -90,7 +90,7 @@ export const loads: Readonly<Record<string, RegExp>> = {
   oc: elsewhereConfigured,
 }
 
-/** Common programs to which every word is a file, a pattern, a text or the name of a package. */
+/** Common programs whose words are all files, patterns, texts or package names. */
 export const fileTools: ReadonlySet<string> = new Set(
   list(`
     cat ls rm cp mv mkdir rmdir touch ln grep egrep fgrep zgrep ag ack head tail wc uniq cut tr paste tee diff cmp comm stat
@@ -100,12 +100,12 @@ export const fileTools: ReadonlySet<string> = new Set(
     docker podman helm terraform gh glab jest pytest vitest mocha`),
 )
 
-/** Those of them that open addresses all the same: of charts, modules, packages and images. */
+/** The programs among them that open addresses: of charts, modules, packages and images. */
 export const fetchingTools: ReadonlySet<string> = new Set(
   list('helm terraform docker podman dnf yum apk pacman'),
 )
 
-/** Programs whose operands are names of programs, packages, services or files, and run none of them. */
+/** Programs whose operands name programs, packages, services or files, but do not run them. */
 export const namesPrograms: ReadonlySet<string> = new Set(
   list(`
     brew port zypper nix-env nix-store nix-channel emerge equery scoop choco winget pkg pkg_add pkg_info pkgin opkg eopkg swupd
@@ -126,6 +126,6 @@ export const namesPrograms: ReadonlySet<string> = new Set(
     astyle indent gofmt goimports rustfmt autopep8 isort javap javadoc doxygen pydoc gettext msgfmt
     json yaml hyphen logrotate monit collectd telegraf stow chezmoi`),
 )
-/** Verbs behind which names of packages and services stand, whatever the program. */
+/** Verbs after which names of packages and services follow, in any program. */
 export const namingVerbs =
   /^(install|reinstall|add|remove|rm|uninstall|purge|info|show|search|list|ls|status|upgrade|update|outdated|deps|uses|pin|unpin|link|unlink|query|is-active|is-enabled|logs|which|help|man|docs|describe|explain|allow|deny|enable|disable|grep|find|--grep|--search|--message|-m)$/

@@ -1,19 +1,11 @@
-import { normalized } from './normalized.ts'
-import type { Json, JsonObject } from './types.ts'
+import { agentTool } from '../agent-tools.ts'
+import { normalized } from './unicode.ts'
+import type { Json, JsonObject } from '../types.ts'
 
 /*
- * Rules compare a path as text, and clients open many spellings of one path: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`.
- * Rules see such a path as given and in its plain form (docs/decisions/0058).
+ * One path has many spellings, which clients open alike: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules
+ * compare text, so they see such a path as given and also in its plain form (docs/decisions/0058).
  */
-
-/** Tools of agent clients that open the path they are given, under each client's name for them. */
-const fileTools: ReadonlySet<string> = new Set(
-  `Read Write Edit MultiEdit NotebookEdit NotebookRead Glob Grep LS LSP
-  read_file read_many_files list_directory glob grep grep_search search_file_content view view_image file_search list_dir
-  write_file replace create edit create_file create_directory apply_patch insert_edit_into_file replace_string_in_file`.split(
-    /\s+/,
-  ),
-)
 
 const pathArguments = [
   'file_path',
@@ -30,12 +22,12 @@ const pathArguments = [
 ]
 
 /**
- * The arguments as rules see them: beside a path that is not plain stands its plain form, so that a rule that restricts
- * matches either. The arguments themselves for most calls; null where a path is one that nobody should open: it climbs
- * above the root, or holds a NUL.
+ * The arguments for rules. A path that is not plain becomes an object with both forms, so that a restrictive rule can
+ * match either. Most calls get their own arguments back. null if a path climbs above the root or contains NUL, which
+ * must not be opened.
  */
 export function withPlainPaths(tool: string, params: JsonObject): JsonObject | null {
-  if (!fileTools.has(tool)) return params
+  if (agentTool(tool)?.opensPaths !== true) return params
   let seen = params
   try {
     for (const name of pathArguments) {
@@ -45,18 +37,19 @@ export function withPlainPaths(tool: string, params: JsonObject): JsonObject | n
       if (both !== given) seen = { ...seen, [name]: both }
     }
   } catch (error) {
-    if (error instanceof NobodysPath) return null
+    if (error instanceof UnsafePath) return null
     throw error
   }
   return seen
 }
 
 /**
- * The arguments with relative paths resolved against the folder that the client works in, beside what was given. One that
- * climbs above the root is left as it is joined, for `withPlainPaths` to refuse.
+ * The arguments with relative paths resolved against the client's working folder; the given form stays beside the
+ * resolved one. A path that climbs above the root stays unresolved, so that `withPlainPaths` refuses it.
  */
 export function resolvedIn(folder: unknown, tool: string, params: JsonObject): JsonObject {
-  if (typeof folder !== 'string' || !folder.startsWith('/') || !fileTools.has(tool)) return params
+  if (typeof folder !== 'string' || !folder.startsWith('/') || agentTool(tool)?.opensPaths !== true)
+    return params
   let resolved = params
   for (const name of pathArguments) {
     const given = Object.hasOwn(params, name) ? params[name] : undefined
@@ -67,21 +60,21 @@ export function resolvedIn(folder: unknown, tool: string, params: JsonObject): J
   return resolved
 }
 
-/** Not of a home folder either, which nobody here knows, nor with a drive of Windows. */
+/** Excludes home folders (`~`), whose place is unknown here, and Windows drives. */
 const isRelative = (path: string): boolean => !/^\s*(?:[/~\\]|[A-Za-z]:|$)/.test(path)
 
-/** Dots and slashes where a plain path has none, space around it, and what has more than one form in Unicode. */
+/** Finds paths that may not be plain: dots and slashes, white space around the path, and characters outside ASCII. */
 const mayDiffer = /\/[./]|^[.\s]|[/\s]$|[^ -~]/
 
-class NobodysPath extends Error {}
+class UnsafePath extends Error {}
 
 function plainOrThrow(given: string): string {
   const plain = mayDiffer.test(given) ? plainPath(given) : given
-  if (plain === null) throw new NobodysPath()
+  if (plain === null) throw new UnsafePath()
   return plain
 }
 
-/** A text that is not plain becomes an object of both; to an object's texts their plain forms are added. */
+/** A text that is not plain becomes an object with both forms. An object gets the plain forms of its texts added. */
 function withPlain(given: Json): Json {
   if (typeof given === 'string') {
     const plain = plainOrThrow(given)
@@ -109,8 +102,8 @@ function withPlain(given: Json): Json {
 const isObject = (value: object): value is JsonObject => !Array.isArray(value)
 
 /**
- * The one spelling of a path, as clients make it before they open it: without space around it, empty parts, `.` and `..`,
- * in composed Unicode. Null for a path that climbs above the root or holds a NUL.
+ * The plain form of a path, as clients compute it before opening: trimmed, without empty parts, `.` and `..`, in
+ * composed Unicode. null if it climbs above the root or contains NUL.
  */
 export function plainPath(path: string): string | null {
   if (path.includes('\u0000')) return null

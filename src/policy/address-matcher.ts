@@ -1,14 +1,14 @@
 import type { Budget } from './budget.ts'
-import { normalHost } from './hosts.ts'
+import { normalHost } from './readers/hosts.ts'
 import { failed, matched, type Matcher, type ValueOperator } from './operators.ts'
-import { otherReadings } from './other-readings.ts'
+import { otherReadings } from './readers/text-variants.ts'
 import { maybe, no } from './tri.ts'
 
 /**
- * For rules that deny or hold: text is also compared address by address, as it will be delivered. `equals`, `in`,
- * `startswith` and `contains` then hold for `Boss <boss@acme.com>` and for `x@y.com, boss@ACME.com` as they do for
- * `boss@acme.com` (contract section 5: of several recipients one is enough). It only ever adds matches; `allow` rules and
- * the negative operators keep to the text as it is written.
+ * For rules that deny or hold: also compares every address in a text, as it will be delivered. `equals`, `in`,
+ * `startswith` and `contains` then match `Boss <boss@acme.com>` and `x@y.com, boss@ACME.com` as they match
+ * `boss@acme.com`: one matching recipient is enough. This only adds matches. `allow` rules and the negative operators
+ * compare the text as written.
  */
 export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: unknown): Matcher {
   const values = (Array.isArray(value) ? value : [value]).filter((each) => typeof each === 'string')
@@ -25,7 +25,7 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
       }
       return result === 0 ? failed : result
     },
-    // Whatever a text starts with, another recipient may follow.
+    // Another recipient may follow the known prefix.
     prefix(prefix, hole) {
       const result = matcher.prefix(prefix, hole)
       return result === no ? maybe : result
@@ -33,14 +33,14 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
   }
 }
 
-/** How an address is compared with the rule's values; null when no address could ever be meant. */
+/** How to compare an address with the rule's values; null if the values cannot match any address. */
 function comparison(
   operator: ValueOperator,
   values: readonly string[],
 ): ((address: string, inList: boolean) => boolean) | null {
   const whole = new Set(values.map(normalAddress).filter((each) => each !== null))
   const first = values[0] ?? ''
-  // Also the whole address in normal form: its host may be written in another.
+  // Includes the whole address in normal form, because its host may be written in another form.
   const parts = first !== '' && isPartOfAddress(first) ? [first.toLowerCase(), ...whole] : []
   switch (operator) {
     case 'equals':
@@ -56,12 +56,12 @@ function comparison(
   }
 }
 
-/** Or something that other readers take for one (other-readings.ts). */
+/** An `@`, or characters that other readers decode to one (readers/text-variants.ts). */
 const hasAtSign = /@|\uff20|\ufe6b|=\?/
 
 const isPartOfAddress = (text: string): boolean => !/[\s,;:<>()"'[\]\\/]/.test(text)
 
-/** One bare address in the form in which addresses are compared; null for anything else. */
+/** One bare address in the form used for comparison; null for anything else. */
 function normalAddress(text: string): string | null {
   const at = text.indexOf('@')
   if (at < 1 || text.includes('@', at + 1) || !isPartOfAddress(text)) return null
@@ -69,8 +69,8 @@ function normalAddress(text: string): string | null {
 }
 
 /**
- * Every address that some reader could take from a text: what stands around each `@`, without names, brackets, quotes
- * and spaces. Lower case as a whole: no mailbox differs from another by that. Linear in the text.
+ * Every address that some reader could find in a text: the parts around each `@`, without names, brackets, quotes and
+ * spaces. All in lower case, since mailboxes do not differ by case. Takes linear time.
  */
 export function addressesIn(text: string, budget: Budget): string[] {
   return [...new Set([text, ...otherReadings(text)].flatMap((each) => addressesAsWritten(each, budget)))]
@@ -92,10 +92,10 @@ function addressOf(local: string, domain: string): string {
   return `${local.toLowerCase()}@${normalHost(domain) ?? domain.toLowerCase()}`
 }
 
-/** Longest part before the `@` that is read; RFC 5321 allows 64. */
+/** Longest local part (before the `@`) that is read; RFC 5321 allows 64. */
 const longestLocal = 256
 const ends = new Set(' \t\n\r,;:<>()"\'[]\\/@')
-/** What can follow an address in a link. */
+/** Characters that can follow an address in a link. */
 const domainEnds = new Set([...ends, '?', '#', '&', '=', '%', '|'])
 const isBlank = (char: string | undefined): boolean => char !== undefined && char.trim() === ''
 

@@ -1,11 +1,14 @@
-import { loads, runsValue } from '../tables/running.ts'
+import { loads, runsValue } from '../tables/command-options.ts'
 import type { Shell } from '../types.ts'
 
-/** Pagers and the like that many set to have a text printed. */
+/** Pagers and similar programs that people often set to print a text. */
 const harmless = /^(cat|less|more|most|never|builtin|)(\s+-[\w-]+)*$/
 
-/** What a program of `tables/running.ts` runs or loads by its options, whoever reads the rest of its arguments. */
-export function readRunning(name: string, args: readonly string[], shell: Shell): void {
+/**
+ * Reads options by which a program of `tables/command-options.ts` runs or loads code, whichever reader handles its other
+ * arguments.
+ */
+export function readCommandOptions(name: string, args: readonly string[], shell: Shell): void {
   for (const code of valuesRun(name, args)) {
     if (harmless.test(code.trim())) continue
     shell.note('script', `\`${name}\` is told which program to run`)
@@ -19,7 +22,7 @@ export function readRunning(name: string, args: readonly string[], shell: Shell)
     shell.note('script', `\`${name}\` loads code`)
 }
 
-/** A long option with the word behind it, as if an equals sign stood between. */
+/** A long option with its next word, as if joined by an equals sign. */
 const withValue = (arg: string, next: string | undefined): string =>
   /^--[\w-]+$/.test(arg) && next !== undefined ? `${arg}=${next}` : arg
 
@@ -30,7 +33,7 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       const next = args[at + 1] ?? ''
       if (option.length > 1) {
         if (arg === `-${option}`) return [next]
-        // A beginning of the name is enough for most.
+        // Most programs accept the beginning of the name.
         const [, name = '', value] = /^--([\w-]+)(?:=(.*))?$/s.exec(arg) ?? []
         return name === option || (name.length > 3 && option.startsWith(name)) ? [value ?? next] : []
       }
@@ -41,7 +44,7 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       return [attached === '' ? next : attached]
     }),
   )
-  // What strace writes goes to a program behind a bar only, gdb's and lldb's commands to a shell behind these.
+  // strace pipes its output to a program only after a bar; gdb and lldb run shell commands only after these words.
   if (name === 'strace') return found.flatMap((value) => /^[|!](.*)$/s.exec(value)?.[1] ?? [])
   if (name === 'gdb' || name === 'lldb')
     return found.flatMap((value) => /^\s*(?:!|shell\b|platform shell\b|pipe\b)(.*)$/s.exec(value)?.[1] ?? [])

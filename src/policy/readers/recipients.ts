@@ -1,26 +1,25 @@
-import type { Budget } from './budget.ts'
+import type { Budget } from '../budget.ts'
 import { normalHost } from './hosts.ts'
-import { hidesAddress, otherReadings } from './other-readings.ts'
+import { hidesAddress, otherReadings } from './text-variants.ts'
 
-/** A host in normal form, or null for something that cannot be read as one: it is outside every domain. */
+/** A host in normal form. null cannot be read as a host, and is outside every domain. */
 export type Host = string | null
 
 const plainAddress = /^[A-Za-z0-9._+-]+@([a-z0-9][a-z0-9.-]*[a-z])$/
-// `https:` needs no slashes for browsers; any other scheme counts once slashes follow.
+// Browsers need no slashes after `https:`. Other schemes count only if slashes follow.
 const urlStart = /^(?:(?:https?|ftp|wss?):[\\/]*|[A-Za-z][A-Za-z0-9+.-]*:[\\/]+|[\\/]{2,})/i
 
-/** Schemes whose links lead to the host they name; of others nobody knows: `s3://acme.com` is a bucket. */
+/** Schemes whose links lead to the host they name. For other schemes this is unknown: `s3://acme.com` is a bucket. */
 const hostScheme =
   /^(?:https?|wss?|s?ftps?|ssh|git|svn|rsync|smb|ldaps?|imaps?|smtps?|pop3s?|gopher|(?:git|svn)\+\w+|[\\/]+):?[\\/]*$/i
-/** Links to no host at all, or to that of another link inside of them. */
+/** Links without a host, or with the host of another link inside them. */
 const otherScheme = /^(?:javascript|vbscript|data|about|blob|filesystem|jar|view-source|feed|intent):/i
 
 /**
- * Every host that some reader could take from a text: of each address in a list by comma, semicolon or line, of
- * `Name <a@x>`, of links (with user info, ports and backslashes read both ways), and what follows any `@`, also in a
- * link. Where readers differ, all readings are returned, so that a restrictive rule sees the worst one. Blank text has
- * none. Linear in the text; pieces and hosts are paid for as they are found, so that it throws BudgetExceeded before a
- * long list has been read to its end.
+ * Every host that some reader could find in a text: of each address in a list, of `Name <a@x>`, of links (with user
+ * info, ports and backslashes), and after any `@`, also in a link. Where readers differ, all readings are returned,
+ * so that a restrictive rule sees the worst one. Blank text has none. Takes linear time, and spends budget while
+ * reading, so that a long list throws BudgetExceeded early.
  */
 export function hostsIn(text: string, budget: Budget): Host[] {
   budget.spend(text.length >> 5)
@@ -41,11 +40,11 @@ function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
   const hasOneReading = isLink && isLoneLink(text.trim(), pieces[0] ?? '')
   const hosts = new Set<Host>()
   pieces.forEach((piece, index) => {
-    // To a mail tool `me` is a recipient wherever it stands; in runs it is an address by now (me.ts).
+    // A mail tool takes `me` as a recipient at any place. In runs it has already become an address (me.ts).
     const isRestOfLink = hasOneReading && index > 0 && !/:[\\/]/.test(piece) && piece !== 'me'
     for (const host of hostsInPiece(piece, budget)) if (host !== null || !isRestOfLink) hosts.add(host)
   })
-  if (goesOn.test(text)) hosts.add(null)
+  if (hostGoesOn.test(text)) hosts.add(null)
   const joined = asBrowsersJoin(text)
   if (joined !== text.trim() && (urlStart.test(joined) || otherScheme.test(joined))) {
     for (const host of hostsInPiece(joined, budget)) hosts.add(host)
@@ -54,14 +53,14 @@ function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
 }
 
 /**
- * Mail libraries leave out white space in an address: `a@acme.com. evil.net` goes to acme.com.evil.net. No `@` is looked
- * past, so that it is linear.
+ * Mail libraries ignore white space in an address: `a@acme.com. evil.net` goes to acme.com.evil.net. The pattern
+ * stops at the next `@` to stay linear.
  */
-const goesOn = /@[^\s@,;:<>()"]*(?:\.\s+|\s+\.\s*)[^\s,;<>]/
+const hostGoesOn = /@[^\s@,;:<>()"]*(?:\.\s+|\s+\.\s*)[^\s,;<>]/
 
 /**
- * Browsers drop tabs and line breaks inside a link and control characters around it: `https://acme.com\n.evil.net` and
- * `ht\ttp://evil.net/a@acme.com` go to evil.net.
+ * Browsers drop tabs and line breaks inside a link and control characters around it: `https://acme.com
+ * .evil.net` and `ht\ttp://evil.net/a@acme.com` go to evil.net.
  */
 function asBrowsersJoin(text: string): string {
   let start = 0
@@ -73,8 +72,8 @@ function asBrowsersJoin(text: string): string {
 }
 
 /**
- * Whether a text is one link to every reader: the comma of `https://acme.com/?q=1,2` separates nothing. Not so while
- * the authority goes on (`https://acme.com,.evil.net`), nor where something could be an address or a name.
+ * Whether every reader sees a text as one link: the comma of `https://acme.com/?q=1,2` separates nothing. False while
+ * the authority may continue (`https://acme.com,.evil.net`), or if a part could be an address or a name.
  */
 function isLoneLink(text: string, start: string): boolean {
   const rest = start.slice(urlStart.exec(start)?.[0].length ?? 0)
@@ -82,15 +81,15 @@ function isLoneLink(text: string, start: string): boolean {
 }
 
 /**
- * The hosts that every completion of a text starting with `prefix` has, in first place; null when there is none yet.
- * Known only once a link's authority has ended.
+ * The hosts that come first in every completion of `prefix`; null if none is certain. A host is certain only once a
+ * link's authority has ended.
  */
 export function settledHosts(prefix: string): Host[] | null {
   const authority = /^https?:\/\/([A-Za-z0-9.-]+)(?::\d+)?[/?#]/i.exec(prefix)
   return authority?.[1] === undefined ? null : [normalHost(authority[1])]
 }
 
-/** Pieces between separators outside of quotes; a quote that never closes protects nothing. */
+/** Pieces between separators outside quotes. A quote that never closes is ignored. */
 function split(text: string): string[] {
   const pieces: string[] = []
   let start = 0
@@ -118,11 +117,11 @@ function hostsInPiece(piece: string, budget: Budget): Host[] {
   const hosts: Host[] = link === undefined ? [] : hostsInLink(bare.slice(link.length))
   if (otherScheme.test(bare) || (link !== undefined && !hostScheme.test(link))) hosts.push(null)
   if (text.includes('@')) {
-    // After its authority a link may say `@` without meaning a host: `/@ann`, `/react@18.2.0`.
+    // In the path of a link, `@` may stand for something else: `/@ann`, `/react@18.2.0`.
     const isOnlyLink = /^(?:https?|ftp|wss?):/i.test(bare) && !/[\s<>"[]/.test(bare)
     for (const host of hostsAfterAt(text)) if (!isOnlyLink || isNamed(host)) hosts.push(host)
   }
-  // `https://acme.com/ <me>` is a name and an address, and so is `a@acme.com <me>`.
+  // `https://acme.com/ <me>` is a name with an address, and so is `a@acme.com <me>`.
   const bracketed = hosts.length === 0 ? [] : bare.split('<').slice(1)
   for (const part of bracketed) {
     if (link !== undefined || !part.includes('@'))
@@ -131,11 +130,11 @@ function hostsInPiece(piece: string, budget: Budget): Host[] {
   const inside = linksInside(bare)
   if (hosts.length > 0) return [...hosts, ...inside]
   const authority = text.split(/[/\\?#]/, 1)[0] ?? ''
-  // Without a scheme a word or a number is not meant as a host, though a browser would make one of it.
+  // A word or number without a scheme is not meant as a host, although browsers would accept it.
   return [/[.\u3002\uff0e\uff61%]/.test(authority) ? hostOf(authority) : null, ...inside]
 }
 
-/** Hosts of links further on in a text: `see https://evil.net`, `blob:https://evil.net/x`; not of those in a query. */
+/** Hosts of links inside a text: `see https://evil.net`, `blob:https://evil.net/x`. Links in a query are left out. */
 function linksInside(text: string): Host[] {
   if (!text.includes('://')) return []
   return [
@@ -149,7 +148,7 @@ function countOf(text: string, char: string): number {
   return count
 }
 
-/** Whether it is a host by name: not an address in digits, to which mail goes only in brackets. */
+/** False for an IP address: mail goes to one only in brackets. */
 function isNamed(host: Host): boolean {
   return host !== null && !/(?:^|\.)\d+$/.test(host)
 }
@@ -157,7 +156,9 @@ function isNamed(host: Host): boolean {
 const opening = new Set('<"\'(')
 const closing = new Set('>"\')')
 
-/** Without brackets, quotes and white space around it. By hand: a regex for the end takes the square of the length. */
+/**
+ * Removes brackets, quotes and white space around a piece. A loop, because a regex for the end takes quadratic time.
+ */
 function withoutWrapping(piece: string): string {
   const isBlank = (char: string) => char.trim() === ''
   let start = 0
@@ -167,12 +168,12 @@ function withoutWrapping(piece: string): string {
   return piece.slice(start, end)
 }
 
-/** RFC 3986 ends the authority at a slash, browsers also at a backslash: both are read. */
+/** RFC 3986 ends the authority at a slash, browsers also at a backslash. Both readings are returned. */
 function hostsInLink(rest: string): Host[] {
   const hosts: Host[] = []
   const strict = rest.split(/[/?#]/, 1)[0] ?? ''
   const browser = rest.split(/[/\\?#]/, 1)[0] ?? ''
-  // No reader takes user info with white space or control characters as it is written.
+  // No reader accepts user info with white space or control characters as written.
   if (/[\s\p{Cc}]/u.test(strict.slice(0, strict.lastIndexOf('@') + 1))) hosts.push(null)
   for (const authority of strict === browser ? [strict] : [strict, browser]) {
     const parts = authority.split('@')
@@ -182,8 +183,8 @@ function hostsInLink(rest: string): Host[] {
 }
 
 /**
- * The host after every `@`: parsers differ on which one delivers (`"x@evil.net y"@acme.com`), so all count. Text that
- * goes on after a host in a way that some parsers glue to it makes the address unreadable.
+ * The host after every `@`: parsers disagree on which one delivers (`"x@evil.net y"@acme.com`), so all count. Text
+ * that some parsers join to the host makes the address unreadable.
  */
 function hostsAfterAt(text: string): Host[] {
   const hosts: Host[] = []
@@ -202,8 +203,8 @@ function hostsAfterAt(text: string): Host[] {
 const glued = /^\s*[.([\\]|^[&=|{}^`~$!*+%]|^["'][^\s,;<>"')]/
 
 /**
- * `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to send it on: where to, and null, since not everybody
- * does. Takes what stands before an `@`.
+ * `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to forward the mail. Returns the hosts it is forwarded
+ * to, and null because not every server forwards. `before` is the text before an `@`.
  */
 function hostsOnTheWay(before: string): Host[] {
   const end = before.endsWith('"') ? before.length - 1 : before.length

@@ -15,8 +15,8 @@ const options: Readonly<Record<string, OptionTable>> = {
 }
 
 /**
- * Notes the variables that a builtin sets by name: `read c`, `printf -v c`, `mapfile c`, `getopts`, `set -- a b`, `unset c`.
- * Where a wrapper or a variable stands for the builtin, its reader says so (`Shell.sets`).
+ * Defines the variables that a builtin sets by name: `read c`, `printf -v c`, `mapfile c`, `getopts`, `set -- a b`,
+ * `unset c`. If a wrapper or a variable stands for the builtin, that reader calls `Shell.sets`.
  */
 export function defineByBuiltin(
   command: Command,
@@ -53,14 +53,14 @@ export function defineByBuiltin(
     case 'typeset':
     case 'local':
       if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg))) defineReferences(command, body, state)
-      // Inside of a function it is another variable, which has no value yet.
+      // In a function it is another variable, which has no value yet.
       for (const arg of args) if (/^\w+$/.test(arg)) bind(arg, () => [[]])
       return
     case 'unset':
       for (const arg of args) unsets(arg, state, bind)
       return
     case 'shopt':
-      // What a variable or a pattern stands for may be it. No program's settings: nothing else asks for them.
+      // A variable or a pattern may stand for it. Not defined in `body`, because no program reads this setting.
       if (words.some(({ value, text }) => value === 'nocasematch' || /[$`*?[{]/.test(text)))
         define(state, newBody(), 'BASHOPTS', { append: false, values: () => [[unknown]], builtin: true })
       return
@@ -75,7 +75,7 @@ type Bind = (name: string, values: () => readonly Value[], indexed?: boolean) =>
 
 const element = /^(\w+)\[(.*)\]$/s
 
-/** Where the arguments begin that `set` gives the shell: behind its options, or behind `--`. */
+/** The index of the first argument that `set` gives to the shell: after its options or after `--`. */
 function operandsOfSet(args: readonly string[]): number | undefined {
   for (let at = 0; at < args.length; at += 1) {
     const arg = args[at] ?? ''
@@ -86,7 +86,10 @@ function operandsOfSet(args: readonly string[]): number | undefined {
   return undefined
 }
 
-/** A variable that is taken away is empty; an element that is, leaves the others where they are, but first may be another. */
+/**
+ * A removed variable is empty. A removed element leaves the others at their index, but another element may then be
+ * the first.
+ */
 function unsets(arg: string, state: State, bind: Bind): void {
   const [, name] = element.exec(arg) ?? []
   if (name === undefined) {
@@ -105,7 +108,7 @@ function unsets(arg: string, state: State, bind: Bind): void {
   bind(name, left, true)
 }
 
-/** `declare -n a=b`: the one is the other. */
+/** `declare -n a=b`: a is another name for b. */
 function defineReferences(command: Command, body: Body, state: State): void {
   for (const arg of command.args) {
     if (arg.type !== 'Assignment' || arg.value.type !== 'Word') continue
@@ -137,7 +140,7 @@ function defineRead(
   const table = options[name] ?? {}
   const given = readOptions(args, table)
   const set = (...letters: string[]): boolean => given.options.some(([option]) => letters.includes(option))
-  // Options that a variable holds can be any.
+  // An argument with a variable could be any option.
   const certain =
     !given.unsure && !set('n', 'N', 'd', 's', 'c', 'O', 'i', 'u') && !args.some((arg) => /[$`]/.test(arg))
   const lines = (): string[] | undefined => {
@@ -159,15 +162,15 @@ function defineRead(
     const values = (): readonly Value[] => {
       const ifs = separators(state)
       const known = lines()
-      // What comes out of a file or a program, as `$(...)` does.
+      // Unknown input, like the output of `$(...)`.
       if (known === undefined) return [[output]]
       const found = known.map((line) => line.trim()).filter((line) => line !== '')
       if (found.length === 0 || ifs === undefined) return [[unknown]]
       const lists = found.map((line) => line.split(ifs))
-      // Where something else than white space stands between fields, it can stand at the ends too, and twice.
+      // Separators other than white space can also stand at the ends, or twice in a row.
       if (!isWhite(ifs)) return [...lists, ...lists.flat().map((field) => [field]), [unknown]]
       if (array !== undefined) return lists
-      // The last one takes all that is left; a loop reads every line, one after another.
+      // The last variable gets the rest of the line. A loop reads every line in turn.
       return lists.map((fields) => [last ? fields.slice(at).join(' ') : (fields[at] ?? '')])
     }
     bind(base, values, index !== undefined)

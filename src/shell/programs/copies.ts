@@ -3,12 +3,12 @@ import type { Program, Shell } from '../types.ts'
 import { has, readOptions } from './options.ts'
 import { sendingPath, starts } from './paths.ts'
 
-/** Addresses of buckets, whatever the store. */
+/** Addresses of buckets in any store. */
 const bucket = /^(s3|s3a|gs|b2|az|abfss?|wasbs?|oss|cos|obs|https?|r2|swift|hf):\/\//i
 
 /**
- * A copy to a bucket is egress, one from it is a write. A target that is only known when it runs may be a bucket, unless
- * the source is the bucket: then it is a script, as nobody can say.
+ * A copy to a bucket is egress, a copy from one is a write. An unknown target may be a bucket. If the source is a
+ * bucket, it is only a script, because the direction is uncertain.
  */
 function copies(
   operands: readonly string[],
@@ -20,7 +20,7 @@ function copies(
   const sources = operands.slice(0, -1)
   if (isRemote(target)) return shell.note('egress', `\`${name}\` copies to a bucket`)
   if (target !== '' && isPlain(target.slice(0, 1))) return
-  // xargs puts more behind what is written.
+  // xargs appends more words.
   if (sources.slice(1).some(isRemote)) return shell.note('egress', `\`${name}\` copies to a bucket`)
   if (sources.some(isRemote) || sources.some((word) => !isPlain(word.slice(0, 1))))
     shell.note('script', `where \`${name}\` copies to is only known when it runs`)
@@ -38,7 +38,7 @@ const awsCopy = {
 }
 
 export const aws: Program = (args, shell) => {
-  // What an argument takes from a file is sent with the call.
+  // `aws` sends the content of files named in arguments.
   if (args.some((arg) => /^(--[\w-]+=)?fileb?:\/\//.test(arg)))
     shell.note('egress', '`aws` sends what is in a file')
   for (const at of starts(args, globals)) {
@@ -70,7 +70,7 @@ export const gcloud: Program = (args, shell) => {
     )
 }
 
-/** gsutil, s5cmd, azcopy's kin: a verb, then sources and a target. */
+/** gsutil, s5cmd and similar: a verb, then sources and a target. */
 export const copier: Program = (args, shell, _, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined && name !== 's3cmd' && name !== 'b2')
@@ -92,11 +92,11 @@ export const copier: Program = (args, shell, _, name) => {
   else copies(operands, shell, name)
 }
 
-/** A host in front of a path, as rsync, tar and borg read it: a colon before the first slash. */
+/** Whether a host comes before a path, as rsync, tar and borg read it: a colon before the first slash. */
 const hasHost = (word: string): boolean =>
   /^[^/:\s]+:(?!\\)/.test(word) || /^(rsync|ssh|sftp|rclone):\/\//.test(word)
 
-/** rsync: a host on either side is egress, whatever `-e` runs is read. */
+/** rsync: a host on either side is egress; the command of `-e` is read. */
 export const rsync: Program = (args, shell) => {
   const read = readOptions(args, {
     anywhere: true,
@@ -117,7 +117,7 @@ export const rsync: Program = (args, shell) => {
     shell.note('script', 'where `rsync` copies is only known when it runs')
 }
 
-/** Backups to another machine, by the repository's address. */
+/** Backups to another machine, by the address of the repository. */
 export const backup: Program = (args, shell, _, name) => {
   if (
     args.some((word) => hasHost(word) && !word.includes('=')) &&
@@ -131,11 +131,11 @@ const tarOptions = {
   flags: 'AcdrtuxvzjJZahiklmnopPsSUwWBGMOR',
   values: 'bCfFgHIKLNTVX',
   long: 'file use-compress-program to-command info-script new-volume-script rsh-command rmt-command checkpoint-action set-mtime-command directory files-from exclude exclude-from exclude-ignore exclude-ignore-recursive exclude-tag exclude-tag-all exclude-tag-under transform xform strip-components owner group owner-map group-map mode mtime newer newer-mtime after-date format label blocking-factor record-size tape-length listed-incremental level starting-file sort suffix pax-option quoting-style quote-chars no-quote-chars warning volno-file add-file sparse-version hole-detection',
-  // Those that are the beginning of one with a value.
+  // Options that are also the beginning of one with a value.
   longFlags: 'checkpoint list sparse',
 }
 
-/** `tar cfI archive program`: letters without a dash take the words behind them in their order. */
+/** `tar cfI archive program`: letters without a dash take the following words in their order. */
 function dashed(args: readonly string[]): string[] {
   const [letters = '', ...rest] = args
   if (!/^[A-Za-z0-9]+$/.test(letters)) return [...args]
@@ -146,7 +146,7 @@ function dashed(args: readonly string[]): string[] {
   return [...options, ...rest]
 }
 
-/** tar: its options that run programs, and archives on another machine. */
+/** tar: options that run programs, and archives on another machine. */
 export const tar: Program = (args, shell) => {
   const read = readOptions(dashed(args), tarOptions)
   const local = has(read, 'force-local')

@@ -1,13 +1,13 @@
-import { normalized } from './normalized.ts'
+import { normalized } from './unicode.ts'
 
 /**
- * What other readers make of a text: with its encoded words decoded (RFC 2047), then in the compatibility form of its
- * characters (`＠` as `@`, `℀` as `a/c`), then without its comments (RFC 5322). Only those that differ from the text and
- * from each other; none for most texts. Linear.
+ * How other programs could read a text: with encoded words decoded (RFC 2047), then in compatibility characters (`＠`
+ * as `@`, `℀` as `a/c`), then without comments (RFC 5322). Returns only readings that differ, so most texts have
+ * none. Takes linear time.
  */
 export function otherReadings(text: string): string[] {
   const decoded = text.includes('=?')
-    ? text.replace(encodedWord, (word, ...of: string[]) => decode(word, of))
+    ? text.replace(encodedWord, (word, ...parts: string[]) => decode(word, parts))
     : text
   const folded = isAscii(decoded) ? decoded : normalized(decoded, 'NFKC')
   const bare = folded.includes('(') ? withoutComments(folded) : folded
@@ -16,7 +16,7 @@ export function otherReadings(text: string): string[] {
 
 /**
  * Whether a text has an encoded word where only an address may stand (`=?utf-8?q?b=40evil.net=3e?=@acme.com`), or one
- * that cannot be decoded: readers that decode before they read an address deliver to what is hidden in it.
+ * that cannot be decoded. Programs that decode first would deliver to the hidden address.
  */
 export function hidesAddress(text: string): boolean {
   if (!text.includes('=?')) return false
@@ -32,12 +32,12 @@ const encodedWord = /=\?([^?\s]{1,80})\?([qb])\?([^?\s]*)\?=/gi
 
 const isAscii = (text: string): boolean => /^[ -~\s]*$/.test(text)
 
-/** White space, the end of the text or one of `signs`. */
+/** True for white space, the end of the text, or one of `signs`. */
 function isBetween(char: string | undefined, signs: string): boolean {
   return char === undefined || char.trim() === '' || signs.includes(char)
 }
 
-/** The word itself if nobody knows its charset. */
+/** Returns the word itself if its charset is unknown. */
 function decode(word: string, [charset = '', encoding = '', content = '']: readonly string[]): string {
   try {
     const bytes =
@@ -56,7 +56,7 @@ function unquote(content: string): string {
     .replace(/=([0-9A-F]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
-/** Without what stands in parentheses, however nested; one that never closes is kept. */
+/** Removes parentheses and their content, also nested ones. One that never closes is kept. */
 function withoutComments(text: string): string {
   const kept: string[] = []
   const opened: number[] = []

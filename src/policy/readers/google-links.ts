@@ -1,9 +1,9 @@
 import { normalHost } from './hosts.ts'
 
-/** Links longer than this are no file links; keeps the reading of long texts free. */
+/** Longer links are not read as file links, so that long texts stay cheap. */
 const longestLink = 4096
 
-// With or without a scheme; user info and odd slashes only where there is a scheme, as browsers read them.
+// The scheme is optional. User info and odd slashes are read only after a scheme, as browsers do.
 const linkStart = /^\s*(?:https?:[\\/]*(?:[^\s/\\?#]*@)?|[\\/]{2,})?([^\s/\\?#@:]+)(?::\d*)?(?=[/\\?#])/i
 const fileHosts = new Set([
   ...['docs', 'drive', 'sheets', 'slides', 'spreadsheets', 'drive.usercontent'].map(
@@ -12,16 +12,16 @@ const fileHosts = new Set([
   ...['3', '4', '5', '6'].map((place) => `lh${place}.googleusercontent.com`),
   'lh3.google.com',
 ])
-/** Where programs ask for the same files: `/v1/documents/ID`, `/drive/v3/files/ID`. */
+/** Hosts of the APIs for the same files: `/v1/documents/ID`, `/drive/v3/files/ID`. */
 const apiHosts = new Set(['docs', 'sheets', 'slides', 'www'].map((name) => `${name}.googleapis.com`))
 const linkMarkers = ['d', 'folders']
 const apiMarkers = ['documents', 'spreadsheets', 'presentations', 'files']
 const idNames = /^(?:id|srcid|key|docid|fileid|folderid)$/i
 
 /**
- * The file id of a Google Docs, Sheets, Slides or Drive link, else null: `/d/ID`, `/d/e/ID`, `/folders/ID`, `?id=ID`,
- * `?srcid=ID` and the like, with any account or domain prefix before it, or of the file's address in Google's APIs. The
- * host and the path are read as browsers read them.
+ * The file id in a Google Docs, Sheets, Slides or Drive link, or in the file's address in Google's APIs; else null.
+ * Reads `/d/ID`, `/d/e/ID`, `/folders/ID`, `?id=ID`, `?srcid=ID` and similar forms, after any account or domain
+ * prefix. Host and path are read as browsers read them.
  */
 export function googleFileId(text: string): string | null {
   if (text.length > longestLink) return null
@@ -31,7 +31,7 @@ export function googleFileId(text: string): string | null {
   if (host === null || markers === null) return null
   const [rest = '', fragment = ''] = link.slice(host[0].length).trim().split('#', 2)
   const [path = '', query = ''] = rest.split('?', 2)
-  // Old links to Drive name the folder behind the `#`.
+  // Old Drive links have the folder after the `#`.
   return idInPath(path, markers) ?? idInQuery(query) ?? idInPath(fragment, ['folders'])
 }
 
@@ -45,7 +45,7 @@ function idInPath(path: string, markers: readonly string[]): string | null {
     .flatMap((part) => part.split(/[\\/]/))
     .map((segment) => segment.split(/[;:=]/, 1)[0] ?? '')
     .filter((segment) => segment !== '')
-  // `/a/acme.com/` is a prefix, whatever the domain is called.
+  // `/a/acme.com/` is a prefix for any domain.
   if (segments[0] === 'a') segments.splice(0, 2)
   for (const marker of markers) {
     const at = segments.indexOf(marker)
@@ -63,27 +63,27 @@ function idInQuery(query: string): string | null {
   return null
 }
 
-/** What stands before an id in links to this host; null for other hosts. */
+/** The path segments that come before an id in links to this host; null for other hosts. */
 function markersOf(written: string): readonly string[] | null {
-  // Full-width letters, ideographic full stops and percent-encoding hide nothing.
+  // `normalHost` decodes full-width letters, ideographic full stops and percent-encoding.
   const host = /^[a-z0-9.]+$/i.test(written) ? written.toLowerCase().replace(/\.$/, '') : normalHost(written)
   if (host === null) return null
   return fileHosts.has(host) ? linkMarkers : apiHosts.has(host) ? apiMarkers : null
 }
 
-/** Text in the form in which it is compared: a Google link stands for its file's bare id (specification). */
+/** Text in the form used for comparison: a Google link becomes its file id. */
 export function comparable(text: string): string {
   return googleFileId(text) ?? text
 }
 
-/** Whether text that starts with `prefix` could still turn out to be a Google link. May say yes wrongly, never no. */
+/** Whether text that starts with `prefix` could become a Google link. May be wrongly true, never wrongly false. */
 export function couldBecomeGoogleLink(prefix: string): boolean {
   const start = prefix
     .replace(/[\t\n\r]/g, '')
     .trimStart()
     .toLowerCase()
   if (start === '' || /^(?:http|[\\/])/.test(start) || 'http'.startsWith(start)) return true
-  // Spelled in a way that has to be read first.
+  // This spelling must be decoded first.
   if (/^[a-z0-9.]*[^ -~]|^[a-z0-9.]*%/.test(start)) return true
   return [...fileHosts, ...apiHosts].some((host) => host.startsWith(start) || start.startsWith(host))
 }

@@ -1,0 +1,154 @@
+import type { Budget } from './budget.ts'
+import type { ParamCondition } from './condition.ts'
+import { type CompiledCondition, type LabelSets, type Subject, evaluateEach, overlaps } from './evaluate.ts'
+import {
+  describeCondition,
+  describeLabels,
+  describeScope,
+  joinClauses,
+  labelConditions,
+  list,
+  quote,
+} from './explain.ts'
+import type { PlannedRule, StepAnalysis } from './plan.ts'
+import type { Planned } from './plan-cases.ts'
+import { fillIn } from './plan-values.ts'
+import { inputSource } from './templates.ts'
+import { TextBudget } from './text-budget.ts'
+import { maybe } from './tri.ts'
+import type { Label } from './types.ts'
+import { Hole, type Partial, find } from './values.ts'
+
+/*
+ * Why a rule matches or may match a step, in words: one clause for each condition, and for a condition that is only
+ * possible the unknown value that decides it.
+ */
+
+/** Names shown of the values that decide one condition. */
+const mostNames = 3
+
+/**
+ * Explains each of these rules of the step with one clause, e.g. "`to` is outside `acme.com` if `input.to` is". It
+ * spends from `budget`. The plan has another budget, so explaining changes no verdict. Once `budget` is used up,
+ * clauses only say what the rules ask.
+ */
+export function explainMatches(step: StepAnalysis, rules: readonly PlannedRule[], budget: Budget): string[] {
+  let runs: string | null = null
+  return rules.map((rule) => {
+    const suffix = rule.outcome.occurs === maybe ? (runs ??= whetherItRuns(step.planned)) : ''
+    return explainMatch(step.planned, rule, budget) + suffix
+  })
+}
+
+function explainMatch(planned: Planned, rule: PlannedRule, budget: Budget): string {
+  const { outcome, rule: compiled } = rule
+  if (outcome.isCut || outcome.subject === null)
+    return `${compiled.because}, if a value matches that there was no time to compare`
+  try {
+    return joinClauses(clausesOf(planned, rule, outcome.subject, budget))
+  } catch {
+    // The budget is used up, or the rule cannot be read.
+    const open = outcome.matches === maybe ? ', if a value matches that is only known during the run' : ''
+    return `${compiled.because}${open}`
+  }
+}
+
+function clausesOf(planned: Planned, { rule }: PlannedRule, subject: Subject, budget: Budget): string[] {
+  const { described } = rule
+  const own: Subject = { ...subject, budget, byLabels: new Map(), found: new Map() }
+  const each = evaluateEach(rule, own)
+  return [
+    ...describeScope(described),
+    ...labelConditions.flatMap((which) => {
+      const clause = describeLabels(described, which)
+      if (clause === null) return []
+      if (each.labels[which] !== maybe) return [clause]
+      return [clause + deciding(labelDeciders(planned, new Set(described.labels?.[which])), 'is', which)]
+    }),
+    // In the order of evaluation, which puts the cheap conditions first.
+    ...(rule.params ?? []).map((condition, index) =>
+      each.params[index] === maybe
+        ? describeCondition(condition.source) + openPart(planned, condition, own)
+        : describeCondition(condition.source),
+    ),
+  ]
+}
+
+/** "if `input.to` is": what decides a condition that is only possible. */
+function openPart(planned: Planned, { source, path }: CompiledCondition, { params }: Subject): string {
+  if (source.operator === 'from_label') {
+    const wanted = new Set(source.value)
+    const ids = [...planned.paramSources].flatMap(([built, sources]) =>
+      overlaps(path, built === '' ? [] : built.split('.')) ? sources : [],
+    )
+    return deciding(namesOf(planned, [...new Set(ids)], wanted), 'carries it', 'any_of')
+  }
+  const { leaves, holes } = find(params, path)
+  const names = unknownNames(holes)
+  const [only] = holes
+  const isWhole = holes.length === 1 && leaves.length === 0 && (only?.prefix ?? '') === ''
+  return isWhole ? deciding(names, verbOf(source), 'any_of') : deciding(names, 'makes it so', 'any_of')
+}
+
+const does: ReadonlySet<ParamCondition['operator']> = new Set(['contains', 'startswith'])
+
+function verbOf({ operator }: ParamCondition): string {
+  if (operator === 'not_in') return 'is not'
+  return does.has(operator) ? 'does' : 'is'
+}
+
+function deciding(names: readonly string[], verb: string, which: (typeof labelConditions)[number]): string {
+  const word = which === 'none_of' ? 'unless' : 'if'
+  if (names.length === 0) return ` ${word} a value that is only known during the run ${verb}`
+  return ` ${word} ${list(names, 'or', mostNames)} ${verb}`
+}
+
+const unknownNames = (holes: readonly Hole[]): string[] => [
+  ...new Set(holes.flatMap(({ from }) => (from === null ? [] : [quote(from)]))),
+]
+
+const labelDeciders = (planned: Planned, wanted: ReadonlySet<Label>): string[] =>
+  namesOf(planned, planned.sources, wanted)
+
+/** The sources that possibly, and not certainly, bring one of the labels. */
+function namesOf({ outputs }: Planned, sources: readonly string[], wanted: ReadonlySet<Label>): string[] {
+  const decides = (id: string): boolean => {
+    const labels: LabelSets | undefined = outputs.get(id)
+    if (labels === undefined || labels.isOpen) return true
+    return [...wanted].some((label) => labels.possible.has(label) && !labels.definite.has(label))
+  }
+  return [...new Set(sources)].filter(decides).map(nameOfSource)
+}
+
+const nameOfSource = (id: string): string =>
+  id.startsWith(inputSource('')) ? quote(id) : `the output of ${quote(id)}`
+
+function whetherItRuns({ step, plan, skipped }: Planned): string {
+  const scope = { ...plan, skipped, room: new TextBudget() }
+  const unknown = (...values: readonly Partial[]): string => {
+    const names = unknownNames(values.flatMap(holesIn))
+    return names.length === 0 ? 'a value that is only known during the run' : list(names, 'and', mostNames)
+  }
+  const reasons: string[] = []
+  if (step.forEach !== undefined) {
+    const items = fillIn(step.forEach, scope)
+    if (!Array.isArray(items)) reasons.push(`its items are those of ${unknown(items)}`)
+  }
+  if (step.when !== undefined) {
+    const { value, compare } = step.when
+    const sides = [value, ...(compare === undefined ? [] : [compare])].map((each) => fillIn(each, scope))
+    if (sides.some((side) => holesIn(side).length > 0))
+      reasons.push(`its \`when\` depends on ${unknown(...sides)}`)
+  }
+  return `, if the step runs at all${reasons.length === 0 ? '' : `: ${reasons.join(' and ')}`}`
+}
+
+function holesIn(value: Partial): Hole[] {
+  if (value instanceof Hole) return [value]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(holesIn) : []
+}
+
+/** The sources of a step that can bring labels which nothing declares: remembered values, and unknown inputs. */
+export function openSources({ planned: { sources, outputs } }: StepAnalysis): string[] {
+  return [...new Set(sources)].filter((id) => outputs.get(id)?.isOpen ?? true)
+}

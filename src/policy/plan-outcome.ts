@@ -1,0 +1,62 @@
+import { BudgetExceeded } from './budget.ts'
+import { type Conditions, type Subject, evaluate, isUnconditional } from './evaluate.ts'
+import type { Case, Planned } from './plan-cases.ts'
+import { type Tri, maybe, no, yes } from './tri.ts'
+
+/** One call that a step makes or may make, ready for evaluation. */
+export interface PlannedCall {
+  readonly occurs: Case['occurs']
+  readonly subject: Subject
+}
+
+/** All calls of a step have the same labels and differ only in parameters. */
+export function callsOf({ labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
+  const byLabels: Subject['byLabels'] = new Map()
+  return cases.map(({ occurs, params }) => ({
+    occurs,
+    subject: { params, labels, origins, budget, byLabels, found: new Map() },
+  }))
+}
+
+/** How certainly a rule matches a step: the result for the step's call that it matches most certainly. */
+export interface Outcome {
+  readonly matches: Tri
+  readonly occurs: Case['occurs']
+  /** That call; null if no call was evaluated. */
+  readonly subject: Subject | null
+  /** The budget was used up before all calls were evaluated. */
+  readonly isCut: boolean
+}
+
+export function isDefinite({ matches, occurs }: Pick<Outcome, 'matches' | 'occurs'>): boolean {
+  return matches === yes && occurs === yes
+}
+
+/** A rule without conditions on parameters is decided once for all calls, even if the budget is used up. */
+export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outcome {
+  let best: Outcome = { matches: no, occurs: maybe, subject: null, isCut: false }
+  const sameForAll = rule.params?.length === 0
+  const certain = sameForAll ? calls.find((call) => call.occurs === yes) : undefined
+  for (const { subject, occurs } of certain === undefined ? calls : [certain]) {
+    const matches = matchesWithin(rule, subject)
+    if (matches === null)
+      return isDefinite(best) ? { ...best, isCut: true } : { matches: maybe, occurs, subject, isCut: true }
+    if (matches !== no && !isDefinite(best)) best = { matches, occurs, subject, isCut: false }
+    if (sameForAll) break
+  }
+  return best
+}
+
+/**
+ * null once the budget is used up. Tested first, because throwing an error for each rule and step would cost more
+ * than the rule.
+ */
+function matchesWithin(rule: Conditions, subject: Subject): Tri | null {
+  if (subject.budget.isUsedUp && !isUnconditional(rule)) return null
+  try {
+    return evaluate(rule, subject)
+  } catch (error) {
+    if (!(error instanceof BudgetExceeded)) throw error
+    return null
+  }
+}

@@ -1,0 +1,19 @@
+import { normalized } from './unicode.ts'
+
+const id = /^[CGDUW][A-Z\d]{7,20}$/
+const archive = /^https:\/\/[a-z\d-]+\.slack\.com\/archives\/([CGD][A-Z\d]{7,20})(?:\/p\d{1,20})?\/?$/
+/** Letters without capitals, digits, `-` and `_`. */
+const called = /^#?([\p{Ll}\p{Lo}\p{Lm}\p{M}\p{Nd}_-]{1,80})$/u
+
+/**
+ * The channel that a text names, in the form of policies: `@me`, an id, or `#name`. A link becomes its id. null for
+ * everything else, such as look-alike characters. A name and an id are never equal, because only the vendor knows which
+ * channel has which name.
+ */
+export function channelOf(text: string): string | null {
+  if (text === '@me' || id.test(text)) return text
+  const linked = archive.exec(text)?.[1]
+  if (linked !== undefined) return linked
+  const name = called.exec(text)?.[1]
+  return name === undefined || normalized(name, 'NFKC') !== name ? null : `#${name}`
+}

@@ -1,0 +1,48 @@
+import { z } from 'zod'
+import { labelSlug as label } from './text.ts'
+
+/** Governance settings with their defaults. The database stores only the keys that were set. */
+export const governanceSettings = z.strictObject({
+  require_approval_for_external_comm: z.boolean().default(false),
+  require_approval_for_public_writes: z.boolean().default(false),
+  require_approval_for_permission_changes: z.boolean().default(false),
+  allow_self_approval: z.boolean().default(false),
+  approval_threshold: z.int().min(1).max(20).default(1),
+  category_flags: z.record(z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/), z.boolean()).default({}),
+  approvals_enabled: z.boolean().default(false),
+  approval_required_from: z.enum(['low', 'medium', 'high', 'critical']).nullable().default(null),
+  slack_approval_notifications: z.boolean().default(true),
+  external_tools: z
+    .record(
+      z.string().min(1).max(200),
+      z.strictObject({
+        side_effect: z.enum(['read', 'write', 'egress']).optional(),
+        output_labels: z.array(label).max(50).optional(),
+      }),
+    )
+    .default({}),
+  default_tool_access: z.enum(['allow', 'deny']).default('allow'),
+  require_mfa: z.boolean().default(false),
+  keep_decision_params: z.boolean().default(true),
+})
+export type GovernanceSettings = z.infer<typeof governanceSettings>
+
+/** The form of all settings of an organization: every one has a value. */
+export const completeSettings = z.strictObject(
+  Object.fromEntries(
+    Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap()]),
+  ) as unknown as { [K in keyof GovernanceSettings]: z.ZodType<GovernanceSettings[K]> },
+)
+
+/** Settings to change; the others stay. */
+export type GovernancePatch = {
+  readonly [Name in keyof GovernanceSettings]?: GovernanceSettings[Name] | undefined
+}
+
+/**
+ * All settings of an organization, with defaults filled in. Throws on stored values of another form, so that damaged
+ * settings permit nothing.
+ */
+export function readSettings(stored: unknown): GovernanceSettings {
+  return governanceSettings.parse(stored)
+}

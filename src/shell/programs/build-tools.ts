@@ -1,0 +1,101 @@
+import { isTestOrBuild } from '../tables/tools.ts'
+import type { Call, Program, Shell } from '../types.ts'
+import { sendsInBuilds } from './environment.ts'
+import { fed } from './interpreters.ts'
+
+const byName = (names: string, program: Program): Record<string, Program> =>
+  Object.fromEntries(names.split(' ').map((name) => [name, program]))
+
+/** make and cmake, runners of named tasks, compilers. */
+export const buildTools: Readonly<Record<string, Program>> = {
+  // `make` with any target counts as a build, but text that it evaluates does not.
+  ...byName('make gmake', make),
+  cmake: (args, shell) => {
+    if (args.some((arg) => arg.startsWith('-P'))) shell.note('script', '`cmake` runs a script')
+    const at = args.indexOf('-E')
+    if (at >= 0 && /^(env|time|chdir)$/.test(args[at + 1] ?? ''))
+      shell.run(
+        args
+          .slice(at + 2)
+          .filter((word, index) => index > 0 || args[at + 1] !== 'chdir' || word === '')
+          .filter((word) => !/^(\w+=|--)/.test(word)),
+      )
+  },
+  ...byName('just task invoke inv fab rake grunt gulp npm-run-all run-s run-p', namedTasks),
+  turbo: (args, shell, call, name) =>
+    namedTasks(
+      args.filter((arg) => arg !== 'run'),
+      shell,
+      call,
+      name,
+    ),
+  concurrently: (args, shell) => {
+    for (const arg of args) if (!arg.startsWith('-')) shell.code(arg)
+  },
+  javac: (args, shell) => {
+    if (args.some((arg) => /^-(processor|processorpath|-processor-path|Xplugin|J-javaagent)/.test(arg)))
+      shell.note('script', '`javac` runs code while it compiles')
+  },
+  ...byName('gcc g++ clang clang++ cc', compiler),
+}
+
+/**
+ * Reads a makefile given in the command, and code among the arguments. Builds often set variables. One counts as code
+ * only if make would run it at once, or if it is a command that sends.
+ */
+function make(args: readonly string[], shell: Shell, call: Call): void {
+  const given = args.flatMap((arg, at) => [
+    ...(/^--eval=(.*)$/s.exec(arg)?.slice(1) ?? []),
+    ...(arg === '--eval' ? [args[at + 1] ?? ''] : []),
+  ])
+  const stdin = args.some(
+    (arg, at) => /^(-f|--file|--makefile)$/.test(args[at - 1] ?? '') && /^(-|\/dev\/)/.test(arg),
+  )
+  if (stdin || args.some((arg) => /^(-f|--file=|--makefile=)(-|\/dev\/)/.test(arg)))
+    given.push(...fed(call), ...(call.input === undefined && call.files.length === 0 ? [''] : []))
+  for (const text of given) {
+    shell.note('script', '`make` is given code')
+    for (const line of text.split('\n')) {
+      const recipe = /^\t[@+-]*(.*)$/s.exec(line)?.[1] ?? /^[^#=]*?;(.*)$/s.exec(line)?.[1]
+      if (recipe !== undefined) shell.code(recipe)
+    }
+    evaluatedByMake(text, shell)
+  }
+  for (const arg of args) {
+    const [, name = '', how = '', value = ''] = /^([.\w]+)((?:[!?+]|::?:?)?=)(.*)$/s.exec(arg) ?? []
+    if (how === '') continue
+    if (/^(SHELL|\.SHELLFLAGS|MAKEFLAGS)$/.test(name)) shell.note('script', '`make` is given code')
+    if (how === '!=') {
+      shell.note('script', '`make` is given code')
+      shell.code(value)
+    } else evaluatedByMake(value, shell)
+    if (/\s/.test(value.trim())) sendsInBuilds(value, shell)
+  }
+}
+
+/** `$(shell ...)` in a text that make evaluates. */
+function evaluatedByMake(text: string, shell: Shell): void {
+  for (const [, code = ''] of text.matchAll(/\$[({]shell\s+([^)}]*)/g)) {
+    shell.note('script', '`make` is given code')
+    shell.code(code)
+  }
+}
+
+function compiler(args: readonly string[], shell: Shell, _: unknown, name: string): void {
+  if (
+    args.some((arg) =>
+      /^(-fplugin|-fpass-plugin|-wrapper|-specs|--specs|-B[./]|-Xclang|-fuse-ld=.*\/|-Wl,.*-plugin)/.test(
+        arg,
+      ),
+    )
+  )
+    shell.note('script', `\`${name}\` loads code`)
+}
+
+function namedTasks(args: readonly string[], shell: Shell, _: unknown, name: string): void {
+  if (args.some((arg) => /^(-l|--list|--summary|-T|--tasks|--version|--help|--dump|--show)$/.test(arg)))
+    return
+  const names = args.filter((arg) => !arg.startsWith('-') && !arg.includes('='))
+  if (names.length === 0 || !names.every((task) => isTestOrBuild(task)))
+    shell.note('script', `\`${name}\` runs a task`)
+}
