@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import { defineTool } from './tool.ts'
 
-/** Reads one text file below `FILE_ROOT` (contract section 9; the sandbox is in `activities/tools/sandbox.ts`). */
+/** Reads one text file below `FILE_ROOT` (the sandbox is in `activities/tools/sandbox.ts`). */
 export const fileRead = defineTool({
   name: 'file_read',
   description: 'Reads a text, Markdown or CSV file from the shared folder.',
   sideEffect: 'read',
-  // "Documents, sheets, files ...: internal" (specification, "Labels given by tools")
+  // Documents, sheets and files of the company are `internal`.
   outputLabels: ['internal'],
   params: z.strictObject({
     path: z
@@ -15,10 +15,17 @@ export const fileRead = defineTool({
       .max(4096)
       .describe('Path below the shared folder, parts separated by `/`, e.g. `reports/q3-summary.md`.'),
   }),
+  output: z.strictObject({
+    path: z.string().describe('The path as the call gave it.'),
+    text: z.string(),
+    media_type: z.string().describe('By the ending of the path, e.g. `text/csv`.'),
+    size: z.int().min(0).describe('In bytes.'),
+  }),
   categories: [],
   risk: 'medium',
-  constraints: ['max_response_size_kb'],
+  constraints: { max_response_size_kb: {} },
   repeat: 'free',
   connection: 'installation',
+  hasExecutor: true,
   timeoutSeconds: 30,
 })

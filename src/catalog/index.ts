@@ -1,21 +1,53 @@
 import type { CatalogueName } from '../policy/tool-names.ts'
 import { fileRead } from './file-read.ts'
+import * as github from './github.ts'
+import * as google from './google.ts'
+import * as jira from './jira.ts'
+import { llmGenerate } from './llm-generate.ts'
 import { mailSend } from './mail-send.ts'
 import { memoryGet } from './memory-get.ts'
 import { memorySet } from './memory-set.ts'
+import * as slack from './slack.ts'
 import type { ToolDeclaration } from './tool.ts'
+import * as trello from './trello.ts'
+import { webSearch } from './web-search.ts'
 
-/** Every tool the service knows, by name (contract section 9, "Catalogue"). */
+/** Every tool of the service, by name. */
 export const catalog = {
   file_read: fileRead,
   memory_get: memoryGet,
   memory_set: memorySet,
   mail_send: mailSend,
-} as const satisfies { readonly [Name in CatalogueName]?: ToolDeclaration<Name> }
+  calendar_create_event: google.calendarCreateEvent,
+  slack_send_message: slack.slackSendMessage,
+  slack_create_channel: slack.slackCreateChannel,
+  github_search_code: github.githubSearchCode,
+  github_get_file: github.githubGetFile,
+  github_list_issues: github.githubListIssues,
+  github_get_issue: github.githubGetIssue,
+  github_list_pull_requests: github.githubListPullRequests,
+  github_create_issue: github.githubCreateIssue,
+  github_comment: github.githubComment,
+  jira_search: jira.jiraSearch,
+  jira_get_issue: jira.jiraGetIssue,
+  jira_create_issue: jira.jiraCreateIssue,
+  jira_comment: jira.jiraComment,
+  trello_list_cards: trello.trelloListCards,
+  trello_get_card: trello.trelloGetCard,
+  trello_create_card: trello.trelloCreateCard,
+  trello_comment: trello.trelloComment,
+  docs_read: google.docsRead,
+  docs_create: google.docsCreate,
+  sheets_read: google.sheetsRead,
+  sheets_append: google.sheetsAppend,
+  drive_search: google.driveSearch,
+  web_search: webSearch,
+  llm_generate: llmGenerate,
+} as const satisfies { readonly [Name in CatalogueName]: ToolDeclaration<Name> }
 
 export type ToolName = keyof typeof catalog
 
-/** The declaration of a tool, or undefined for a name the catalogue does not have (`constructor` included). */
+/** The declaration of a tool; undefined for a name that the catalogue does not have (such as `constructor`). */
 export function getTool(name: string): ToolDeclaration | undefined {
   return byName.get(name)
 }

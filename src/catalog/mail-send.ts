@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { peopleOf } from '../policy/me.ts'
 import { defineTool } from './tool.ts'
 
-/** Most recipients of one mail, to, cc and bcc together. */
+/** Maximum recipients of one mail: `to`, `cc` and `bcc` together. */
 export const maxMailRecipients = 100
 
 const recipients = z.union([
@@ -11,31 +11,40 @@ const recipients = z.union([
 ])
 
 /**
- * Sends one mail over `SMTP_URL` (contract section 9). SMTP does not recognise a repeated message, so the call is
- * `unsafe`: its point of no return is the final dot of DATA.
+ * Sends one mail over `SMTP_URL`. SMTP does not recognise a repeated message, so the call is `unsafe`: its point of
+ * no return is the final dot of DATA.
  */
 export const mailSend = defineTool({
   name: 'mail_send',
-  description: 'Sends an email. `me` as a recipient is the person who runs the workflow.',
+  description: 'Sends an email. `me` as a recipient means the person who runs the workflow.',
   sideEffect: 'egress',
   outputLabels: [],
   params: z.strictObject({
     to: recipients.describe(
       '`me`, an address, `Name <address>`, several separated by comma or semicolon, or a list.',
     ),
-    // 998 is the longest line of RFC 5322, section 2.1.1
+    // 998 is the longest line in RFC 5322, section 2.1.1.
     subject: z.string().max(998),
     text: z.string().max(1_000_000).describe('The message as plain text.'),
     html: z.string().max(2_000_000).optional().describe('The same message as HTML.'),
     cc: recipients.optional().describe('Copies; written like `to`.'),
     bcc: recipients.optional().describe('Copies the other recipients do not see; written like `to`.'),
   }),
+  output: z.strictObject({
+    message_id: z.string(),
+    accepted: z.array(z.string()).describe('The address of every recipient.'),
+  }),
   people: peopleOf.mail_send,
   categories: ['external_comm'],
-  // "sending messages and email is high" (specification, "What the service does", 7)
+  // Sending messages to people counts as high risk.
   risk: 'high',
-  constraints: ['allowed_domains', 'max_message_length', 'read_only'],
+  constraints: {
+    allowed_domains: { to: 'recipients', cc: 'recipients', bcc: 'recipients' },
+    max_message_length: { text: 'message', html: 'message' },
+    read_only: {},
+  },
   repeat: 'unsafe',
   connection: 'installation',
+  hasExecutor: true,
   timeoutSeconds: 180,
 })

@@ -1,21 +1,26 @@
 import { z } from 'zod'
 import { memoryKey } from './memory-key.ts'
-import { defineTool } from './tool.ts'
+import { anyJson, defineTool } from './tool.ts'
 
 /**
- * Reads a value kept by `memory_set` or `PUT /memory/{key}`. No labels of its own: the labels that were stored with
- * the value travel with it (contract section 8).
+ * Reads a value stored by `memory_set` or `PUT /memory/{key}`. The tool adds no labels; the labels stored with the
+ * value apply.
  */
 export const memoryGet = defineTool({
   name: 'memory_get',
-  description: 'Reads a value of the organization’s memory; null if nothing is kept under the key.',
+  description: 'Reads a value from the organization’s memory; null if the key has none.',
   sideEffect: 'read',
   outputLabels: [],
   params: z.strictObject({ key: memoryKey.describe('Name of the value.') }),
+  output: z.strictObject({
+    key: z.string(),
+    value: anyJson.describe('Any JSON value; null if the key has none.'),
+  }),
   categories: [],
   risk: 'medium',
-  constraints: ['max_response_size_kb'],
+  constraints: { max_response_size_kb: {} },
   repeat: 'free',
   connection: 'none',
+  hasExecutor: true,
   timeoutSeconds: 10,
 })

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 
-/** Longest JSON text of a remembered value, in characters. */
+/** Longest JSON text of a memory value, in characters. */
 export const maxMemoryValueLength = 1_000_000
 
-/** Key of a remembered value: any text without control characters (they neither print nor store), 1 to 256 characters. */
+/** Key of a memory value: 1 to 256 characters, no control characters. */
 export const memoryKey = z
   .string()
   .min(1)

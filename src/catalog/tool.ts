@@ -1,43 +1,74 @@
-import type { z } from 'zod'
-import type { LimitName } from '../policy/tool-limits.ts'
-import type { Category, Label, RiskLevel, SideEffect } from '../policy/types.ts'
+import { z } from 'zod'
+import type { LimitedParams } from '../policy/tool-limits.ts'
+import type { Category, Json, Label, RiskLevel, SideEffect } from '../policy/types.ts'
 
 /**
- * What happens when a call's process dies between intent and outcome (contract section 4, "No side effect
- * happens twice"):
- * - `free`: reads; the call is made again.
- * - `transactional`: the write and its outcome commit together in our own database; made again.
- * - `keyed`: the integration takes an idempotency key; made again with the same key.
- * - `unsafe`: past its point of no return nothing can tell; the step becomes `unknown_outcome`.
+ * This says what happens if a call's process dies between intent and outcome. So no effect happens twice:
+ * - `free`: a read; the call is made again.
+ * - `transactional`: the write and its outcome commit together in our own database; the call is made again.
+ * - `keyed`: the integration takes an idempotency key; the call is made again with the same key.
+ * - `findable`: what the call makes carries a marker. After the point of no return the call is looked for: it is done, or
+ *   absent after `findableAfterSeconds` and made again, or a person decides.
+ * - `unsafe`: after its point of no return nobody knows the outcome; the step becomes `unknown_outcome`.
  */
-export type Repeat = 'free' | 'transactional' | 'keyed' | 'unsafe'
+export type Repeat = 'free' | 'transactional' | 'keyed' | 'findable' | 'unsafe'
 
-/** One tool of the catalogue: a declaration only; its executor is in `activities/tools/`. */
-export interface ToolDeclaration<Name extends string = string, Params extends z.ZodObject = z.ZodObject> {
+/** A service outside that several tools share; an organization connects all of them at once. */
+export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm'
+
+/** A value of any form in an output. */
+export const anyJson = z.json() as z.ZodType<Json>
+
+/**
+ * The declaration of one catalogue tool; its executor is in `activities/tools/`. The list of tools, the limits of tool
+ * policies, risk and the docs come from it.
+ */
+export interface ToolDeclaration<
+  Name extends string = string,
+  Params extends z.ZodObject = z.ZodObject,
+  Output extends z.ZodObject = z.ZodObject,
+> {
   readonly name: Name
   readonly description: string
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
-  /** Strict object: a parameter the tool does not have is an error. */
+  /** A strict object: unknown parameters are errors. */
   readonly params: Params
-  /** Parameters that name people by address, in which the word `me` is the person who runs; rules see the address. */
+  /**
+   * The value that a call returns. A strict object has no other fields, so a template that names another one is an
+   * error when its definition is saved; a loose object may have any. Use `anyJson` for a value of any form.
+   */
+  readonly output: Output
+  /** Parameters that name people by address. `me` in them means the requester; rules see the address. */
   readonly people?: readonly string[]
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
-  /** Names of the limits a tool policy may set on it. */
-  readonly constraints: readonly LimitName[]
+  /** The limits that a tool policy may set on it, each with the parameters that it reads. */
+  readonly constraints: LimitedParams
   readonly repeat: Repeat
   /**
-   * What an organization must have before the tool works there: nothing, or the installation's own folder or mail server,
-   * which its operator gives to organizations by name.
+   * For `findable`: seconds after the point of no return until a call that is not found was certainly not made. They
+   * cover the longest request and the delay of the service's lists.
    */
-  readonly connection: 'none' | 'installation'
-  /** Wall-clock limit of one attempt, unless the step says less. */
+  readonly findableAfterSeconds?: number
+  /**
+   * An organization needs this before the tool works there: nothing, the installation's folder or mail server, which the
+   * operator gives to organizations by name, or a connection to an integration.
+   */
+  readonly connection: 'none' | 'installation' | Integration
+  /** Without an executor the tool's calls fail with `tool_not_available`. Rules and policies can name it already. */
+  readonly hasExecutor: boolean
+  /** Time limit of one attempt, unless the step sets a shorter one. */
   readonly timeoutSeconds: number
 }
 
-export function defineTool<const Name extends string, Params extends z.ZodObject>(
-  tool: ToolDeclaration<Name, Params>,
-): ToolDeclaration<Name, Params> {
+export function defineTool<const Name extends string, Params extends z.ZodObject, Output extends z.ZodObject>(
+  tool: ToolDeclaration<Name, Params, Output>,
+): ToolDeclaration<Name, Params, Output> {
   return tool
+}
+
+/** Finds the declaration of a tool by its name. */
+export interface ToolCatalog {
+  get(name: string): ToolDeclaration | undefined
 }

@@ -1,44 +1,40 @@
-import type { ToolDeclaration } from '../catalog/tool.ts'
-import { ruleDomain } from '../policy/hosts.ts'
-import {
-  type Reference,
-  hasMoreReferences,
-  isTemplate,
-  references,
-  reservedWords,
-} from '../policy/template-syntax.ts'
+import type { ToolCatalog } from '../catalog/tool.ts'
+import { ruleDomain } from '../policy/readers/hosts.ts'
+import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
 import { catalogueNames, nearestNames } from '../policy/tool-names.ts'
 import type { Json } from '../policy/types.ts'
-import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
+import { mostItems, mostSteps, type WorkflowDefinition, type WorkflowStep } from './definition.ts'
 import { dependencies, findCycle, stepReferences } from './definition-graph.ts'
 import { hasInputType } from './definition-inputs.ts'
 import { type Issue, isForbiddenName, jsonIssues, typeOfJson } from './json.ts'
-import { checkConstantParams } from './tool-params.ts'
-
-export interface ToolCatalog {
-  get(name: string): ToolDeclaration | undefined
-}
+import { checkParams } from './definition-params.ts'
+import { typeOf, words, writtenForm } from './forms.ts'
+import { type Known, formOf, itemForm, knownOf, referenceForm } from './reference-forms.ts'
 
 const name = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
-const mostSteps = 1000
-/** A definition of a thousand mistakes needs no thousand lines. */
+/** Maximum number of issues in one answer. */
 const mostIssues = 100
-/** Each is looked up when the workflow is saved, when a run of it is planned and in each step. */
-const mostReferences = 10_000
+/** Each reference is looked up when the workflow is saved, when a run is planned, and in each step. */
+export const mostReferences = 10_000
 
 /**
- * Everything that is wrong with a definition of the right shape, each issue naming its step (contract section 3); an
- * empty list means it can be saved; at most 100 of them. Linear in the definition's size.
+ * All errors of a definition whose shape is valid, each naming its step, at most 100. An empty list means that it can
+ * be saved. Linear in the definition's size.
  */
 export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCatalog): Issue[] {
   const malformed = jsonIssues(definition)
   if (malformed.length > 0) return malformed
   if (definition.steps.length > mostSteps) {
-    return [{ path: 'steps', message: `a workflow has at most 1,000 steps, not ${definition.steps.length}` }]
+    return [
+      {
+        path: 'steps',
+        message: `a workflow has at most ${inWords(mostSteps)} steps, not ${definition.steps.length}`,
+      },
+    ]
   }
   if (hasMoreReferences([definition.steps, definition.result ?? {}] as unknown as Json, mostReferences))
-    return [{ path: 'steps', message: 'a workflow has at most 10,000 templates' }]
-  const known = { inputs: definition.inputs ?? {}, steps: new Set(definition.steps.map((step) => step.id)) }
+    return [{ path: 'steps', message: `a workflow has at most ${inWords(mostReferences)} templates` }]
+  const known = knownOf(definition, catalog)
   const issues = [...checkInputDeclarations(known.inputs), ...checkIds(definition.steps)]
   for (const [index, step] of definition.steps.entries()) {
     if (issues.length >= mostIssues) return issues.slice(0, mostIssues)
@@ -47,22 +43,20 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
     checkStep(step, catalog, known, add)
   }
   for (const [key, value] of Object.entries(definition.result ?? {})) {
+    const add = (message: string) =>
+      issues.push({ path: `result.${key}`, message: `result \`${key}\`: ${message}` })
     for (const reference of references(value)) {
-      const message = problemOf(reference, known, false)
-      if (message !== null) issues.push({ path: `result.${key}`, message: `result \`${key}\`: ${message}` })
+      const form = referenceForm(reference, known, null)
+      if (typeof form === 'string') add(form)
     }
+    checkNames({ [key]: value }, add)
   }
   const cycle = findCycle(dependencies(definition))
   if (cycle !== null) {
     const steps = [...cycle, cycle[0] ?? ''].map((id) => `\`${id}\``).join(' → ')
-    issues.push({ path: 'steps', message: `steps wait for each other in a circle: ${steps}` })
+    issues.push({ path: 'steps', message: `steps wait for each other in a cycle: ${steps}` })
   }
   return issues.slice(0, mostIssues)
-}
-
-interface Known {
-  readonly inputs: NonNullable<WorkflowDefinition['inputs']>
-  readonly steps: ReadonlySet<string>
 }
 
 type Add = (place: string, message: string) => void
@@ -73,7 +67,7 @@ function checkInputDeclarations(inputs: Known['inputs']): Issue[] {
     const add = (message: string) =>
       issues.push({ path: `inputs.${input}`, message: `input \`${input}\`: ${message}` })
     if (!name.test(input)) add('a name has letters, digits, `_` and `-`, and does not start with `-`')
-    if (input === 'uploaded_files') add('`uploaded_files` is always there: choose another name')
+    if (input === 'uploaded_files') add('`uploaded_files` always exists: choose another name')
     const value = declaration.default
     if (value !== undefined && value !== null && !hasInputType(value, declaration.type)) {
       add(`the default must be of type ${declaration.type}, not ${typeOfJson(value)}`)
@@ -99,26 +93,39 @@ function checkIds(steps: readonly WorkflowStep[]): Issue[] {
 
 function checkStep(step: WorkflowStep, catalog: ToolCatalog, known: Known, add: Add): void {
   const tool = catalog.get(step.tool)
+  const found = stepReferences(step)
+  const item = itemForm(
+    step,
+    known,
+    found.some(({ reference }) => reference.kind === 'item'),
+  )
   if (tool === undefined) add('tool', unknownTool(step.tool, catalog))
   else {
-    for (const issue of checkConstantParams(tool, step.params)) add(`params.${issue.path}`, issue.message)
+    const issues = checkParams(tool, step.params, (reference) => formOf(reference, known, item))
+    for (const issue of issues) add(`params.${issue.path}`, issue.message)
   }
   for (const id of step.depends_on ?? []) {
     if (id === step.id) add('depends_on', 'a step cannot wait for itself')
     else if (!known.steps.has(id)) add('depends_on', `there is no step \`${id}\``)
   }
-  for (const { place, reference } of stepReferences(step)) {
-    const hasItem = step.for_each !== undefined && place !== 'for_each'
+  for (const { place, reference } of found) {
     if (reference.kind === 'step' && reference.stepId === step.id) {
       add(place, `\`${reference.text}\` refers to the step itself`)
       continue
     }
-    const message = problemOf(reference, known, hasItem)
-    if (message !== null) add(place, message)
+    const form = referenceForm(reference, known, place === 'for_each' ? null : item)
+    if (typeof form === 'string') add(place, inParam(place, form))
   }
-  checkForEach(step, add)
+  for (const place of ['params', 'for_each'] as const)
+    checkNames(step[place] ?? null, (message) => add(place, message))
+  checkNames([step.when?.value ?? null, step.when?.compare ?? null], (message) => add('when', message))
+  checkForEach(step, known, add)
   checkWhen(step, add)
 }
+
+/** The message with the name of the parameter that it is about. */
+const inParam = (place: string, message: string): string =>
+  place.startsWith('params.') ? `parameter \`${place.slice('params.'.length)}\`: ${message}` : message
 
 function unknownTool(name: string, catalog: ToolCatalog): string {
   const near = nearestNames(name, catalogueNames).filter((each) => catalog.get(each) !== undefined)
@@ -126,46 +133,50 @@ function unknownTool(name: string, catalog: ToolCatalog): string {
   return `there is no tool \`${name}\`: ${hint}\`GET /tools\` lists the tools`
 }
 
-function problemOf(reference: Reference, known: Known, hasItem: boolean): string | null {
-  const { text } = reference
-  switch (reference.kind) {
-    case 'unknown':
-      return `\`${text}\` is not a reference: write for example \`{{input.name}}\` or \`{{steps.ID.output.path}}\``
-    case 'step':
-      return known.steps.has(reference.stepId)
-        ? null
-        : `\`${text}\`: there is no step \`${reference.stepId}\``
-    case 'input':
-      return Object.hasOwn(known.inputs, reference.name)
-        ? null
-        : `\`${text}\`: the workflow declares no input \`${reference.name}\``
-    case 'item':
-    case 'index':
-      return hasItem
-        ? null
-        : `\`${text}\` only has a value in the params and \`when\` of a step with \`for_each\``
-    default:
-      return null
+/** The first name of a field with a template, which would stay as it is; null if there is none. */
+function templateInName(value: Json): string | null {
+  if (typeof value !== 'object' || value === null) return null
+  for (const [name, each] of Object.entries(value)) {
+    const found = isTemplate(name) ? name.slice(0, 100) : templateInName(each)
+    if (found !== null) return found
   }
+  return null
 }
 
-function checkForEach(step: WorkflowStep, add: Add): void {
-  if (typeof step.for_each === 'string' && !isTemplate(step.for_each)) {
-    add('for_each', 'must be a template that gives a list, such as `{{steps.ID.output.items}}`')
+function checkNames(value: Json, add: (message: string) => void): void {
+  const name = templateInName(value)
+  if (name !== null)
+    add(
+      `\`${name}\` is the name of a field, and a template in a name is not filled in: write the name without \`{{\``,
+    )
+}
+
+const inWords = (count: number): string => count.toLocaleString('en-US')
+
+function checkForEach(step: WorkflowStep, known: Known, add: Add): void {
+  if (typeof step.for_each === 'string') {
+    const type = typeOf(writtenForm(step.for_each, (reference) => formOf(reference, known, null)))
+    const given = isTemplate(step.for_each) && type !== null ? `, and this gives ${words[type]}` : ''
+    if (type !== null && type !== 'array')
+      add(
+        'for_each',
+        `\`for_each\` must be a template that gives a list, such as \`{{steps.ID.output.items}}\`${given}`,
+      )
   }
-  if (Array.isArray(step.for_each) && step.for_each.length > 10_000)
-    add('for_each', 'has more than 10,000 items')
+  if (Array.isArray(step.for_each) && step.for_each.length > mostItems)
+    add('for_each', `\`for_each\` has more than ${inWords(mostItems)} items`)
 }
 
 const isScalar = (value: Json) => ['string', 'number', 'boolean'].includes(typeof value)
 
-/** A constant `compare` must be one that the operator can compare with; one with templates shows at run time. */
+/** The operator must be able to compare with a constant `compare`. One with templates is checked during the run. */
 function checkWhen(step: WorkflowStep, add: Add): void {
   if (step.when === undefined) return
   const { operator } = step.when
   const compare: Json | undefined = step.when.compare
   if (compare === undefined) {
-    if (operator !== 'exists') add('when.compare', `\`${operator}\` needs a value to compare with`)
+    if (operator !== 'exists')
+      add('when.compare', `the operator \`${operator}\` needs a value in \`compare\``)
     return
   }
   if (references(compare).length > 0 || operator === 'equals' || operator === 'not_equals') return

@@ -1,7 +1,7 @@
 import { type Reference, references } from '../policy/template-syntax.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 
-/** Every reference of a step, with the dotted place within the step where it stands. */
+/** Every reference of a step, with its dotted place in the step. */
 export function stepReferences(step: WorkflowStep): { place: string; reference: Reference }[] {
   const at = (place: string, list: Reference[]) => list.map((reference) => ({ place, reference }))
   return [
@@ -16,7 +16,7 @@ export function stepReferences(step: WorkflowStep): { place: string; reference: 
   ]
 }
 
-/** The steps a step waits for: `depends_on` and every step it references, without itself and unknown ones. */
+/** The steps that each step waits for: `depends_on` and all referenced steps, without itself and unknown ones. */
 export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map<string, string[]> {
   const ids = new Set(definition.steps.map((step) => step.id))
   return new Map(
@@ -30,7 +30,7 @@ export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map
   )
 }
 
-/** One cycle of the graph in the order of its arrows, or null for a DAG. Linear in steps and dependencies. */
+/** One cycle of the graph in the order of its edges, or null. Linear in steps and dependencies. */
 export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string[] | null {
   const waitingFor = new Map<string, number>()
   const dependants = new Map<string, string[]>()
@@ -51,7 +51,7 @@ export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string
       if (left === 0) ready.push(each)
     }
   }
-  // Each step that is left waits for another one that is left: following those must come round.
+  // Each remaining step waits for another remaining one, so following them leads to a cycle.
   const seen = new Map<string, number>()
   const walk: string[] = []
   let at = waitingFor.keys().next().value

@@ -6,32 +6,46 @@ export function hasInputType(value: Json, type: InputType): boolean {
   return typeOfJson(value) === type
 }
 
+/** Whether a required input is missing. Then nothing is filled in, because a run could be given other values. */
+export interface CheckedInputs {
+  readonly inputs: JsonObject
+  readonly areComplete: boolean
+}
+
 /**
- * A run's inputs with the defaults filled in, or what is wrong with them: a required one missing, one the workflow does
- * not have, one of another type. null counts as not given; an optional input without default then stays away.
+ * A run's inputs with defaults filled in, or the errors: a required input is missing (unless `mayLack`), an input is
+ * unknown or has another type. null counts as not given; an optional input without a default is then left out.
  */
 export function checkInputs(
   definition: Pick<WorkflowDefinition, 'inputs'>,
   inputs: JsonObject,
-): { inputs: JsonObject } | Issue[] {
-  const declared = definition.inputs ?? {}
+  { mayLack = false } = {},
+): CheckedInputs | Issue[] {
+  const declared = Object.entries(definition.inputs ?? {})
   const issues = jsonIssues(inputs, 'inputs')
   for (const name of Object.keys(inputs)) {
-    if (!Object.hasOwn(declared, name)) {
+    if (!Object.hasOwn(definition.inputs ?? {}, name)) {
       issues.push({ path: `inputs.${name}`, message: `the workflow has no input \`${name}\`` })
     }
   }
-  const complete: [string, Json][] = []
-  for (const [name, declaration] of Object.entries(declared)) {
-    const given = Object.hasOwn(inputs, name) ? inputs[name] : null
-    const value = given ?? declaration.default ?? null
-    const path = `inputs.${name}`
-    if (value === null) {
-      if (declaration.required === true) issues.push({ path, message: `input \`${name}\` is required` })
-    } else if (!hasInputType(value, declaration.type)) {
-      const message = `input \`${name}\` must be of type ${declaration.type}, not ${typeOfJson(value)}`
-      issues.push({ path, message })
-    } else complete.push([name, value])
+  const given = ([name]: (typeof declared)[number]): Json =>
+    Object.hasOwn(inputs, name) ? (inputs[name] ?? null) : null
+  const missing = declared.filter(
+    (each) => each[1].required === true && (given(each) ?? each[1].default ?? null) === null,
+  )
+  const areComplete = missing.length === 0
+  const known: [string, Json][] = []
+  for (const each of declared) {
+    const [name, { type, default: fallback }] = each
+    const value = given(each) ?? (areComplete ? (fallback ?? null) : null)
+    if (value === null) continue
+    if (!hasInputType(value, type)) {
+      const message = `input \`${name}\` must be of type ${type}, not ${typeOfJson(value)}`
+      issues.push({ path: `inputs.${name}`, message })
+    } else known.push([name, value])
   }
-  return issues.length > 0 ? issues : { inputs: Object.fromEntries(complete) }
+  if (!mayLack)
+    for (const [name] of missing)
+      issues.push({ path: `inputs.${name}`, message: `input \`${name}\` is required` })
+  return issues.length > 0 ? issues : { inputs: Object.fromEntries(known), areComplete }
 }

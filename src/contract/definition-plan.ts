@@ -1,13 +1,13 @@
-import type { Plan, PlanStep } from '../policy/plan.ts'
+import type { Plan, PlanStep } from '../policy/plan-types.ts'
 import type { JsonObject } from '../policy/types.ts'
-import type { ToolCatalog } from './definition-check.ts'
+import type { ToolCatalog } from '../catalog/tool.ts'
 import type { WorkflowDefinition } from './definition.ts'
 import { dependencies } from './definition-graph.ts'
 
-/** What these return can carry labels that no declaration names: a remembered value keeps its own. */
+/** Outputs of these tools can carry labels that no declaration names: a memory value has its own labels. */
 const bringingOwnLabels: ReadonlySet<string> = new Set(['memory_get'])
 
-/** A checked definition as the policy core analyses it. A tool the catalogue has lost counts as egress. */
+/** Converts a checked definition for the policy core. A tool that is no longer in the catalogue counts as egress. */
 export function planOf(
   definition: WorkflowDefinition,
   catalog: ToolCatalog,

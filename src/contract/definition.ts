@@ -3,16 +3,12 @@ import { labelSlug, textField } from '../policy/text.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 import { isObject, jsonIssues } from './json.ts'
 
-export { checkDefinition } from './definition-check.ts'
-export { checkInputs } from './definition-inputs.ts'
-export { dependencies, stepReferences } from './definition-graph.ts'
-export { planOf } from './definition-plan.ts'
-export { parseParams } from './tool-params.ts'
-
-/** Contract section 3. */
+/** Maximum number of steps in a workflow. */
 export const mostSteps = 1000
+/** Maximum number of items of one `for_each`. */
+export const mostItems = 10_000
 
-/** JSON as it stands: zod's own object readers would silently drop a `__proto__` key instead of refusing it. */
+/** JSON as given: zod's own object schemas would silently drop a `__proto__` key and not refuse it. */
 const json = z.unknown().superRefine((value, context) => report(value, context))
 
 const jsonObject = json
@@ -20,7 +16,7 @@ const jsonObject = json
     if (!isObject(value)) context.addIssue({ code: 'custom', message: 'must be an object' })
   })
   .transform((value) => value as JsonObject)
-  .meta({ type: 'object' })
+  .meta({ type: 'object', additionalProperties: {} })
 
 const jsonValue = json.transform((value) => value as Json)
 
@@ -63,18 +59,20 @@ const step = z.strictObject({
   tool: textField(200),
   params: jsonObject.default({}),
   depends_on: z.array(textField(100)).max(mostSteps).optional(),
-  /** Templates are resolved in `value` and in `compare`; `exists` may leave `compare` out, meaning true. */
+  /** `value` and `compare` may have templates. `exists` may leave out `compare`, which then means true. */
   when: z
     .strictObject({ value: jsonValue, operator: whenOperator, compare: jsonValue.optional() })
     .optional(),
-  /** A template that resolves to a list, or a list; at most 10,000 items. */
+  /** A template that resolves to a list, or a list; at most `mostItems` items. */
   for_each: z
     .union([
       textField(10_000),
-      jsonValue.refine((value) => Array.isArray(value), 'must be a template or a list'),
+      jsonValue
+        .refine((value) => Array.isArray(value), 'must be a template or a list')
+        .meta({ type: 'array', items: {}, maxItems: mostItems }),
     ])
     .optional(),
-  /** `attempts` counts the first one too. */
+  /** `attempts` includes the first one. */
   retry: z
     .strictObject({ attempts: z.int().min(1).max(20), backoff_seconds: z.number().min(0).max(3600) })
     .optional(),
@@ -84,16 +82,13 @@ const step = z.strictObject({
     .optional()
     .meta({
       description:
-        '`continue`: the run goes on when the step, or an item of it, fails, is denied, rejected or expires; its output is ' +
-        'null, and so is every path into it, as with a step or an item that `when` skips',
+        '`continue`: the run continues when the step, or an item of it, fails, is denied, rejected or expires; its output is ' +
+        'null, and so is every path into it, as for a step or an item that `when` skips',
     }),
   summary: textField(500, 0).optional(),
 })
 
-/**
- * Shape of a workflow definition (contract section 3). What it cannot see (references, tools, the graph) is
- * `checkDefinition`'s to find.
- */
+/** Shape of a workflow definition. `checkDefinition` checks references, tools and the graph. */
 export const workflowDefinition = z.strictObject({
   inputs: z.record(textField(100), inputDeclaration).optional(),
   steps: z

@@ -1,6 +1,6 @@
 import { monotonicFactory } from 'ulid'
 
-/** Prefixes of every id (contract section 1): `org_01J…`, sortable by the time of their making. */
+/** Prefixes of ids such as `org_01J…`. Ids sort by creation time. */
 export const idPrefixes = {
   organization: 'org',
   user: 'usr',
@@ -15,13 +15,17 @@ export const idPrefixes = {
   file: 'file',
   event: 'evt',
   invitation: 'inv',
+  connection: 'con',
 } as const
 export type IdKind = keyof typeof idPrefixes
 
 const pool = new Uint8Array(4_096)
 let used = pool.length
 
-/** A number from 0 to below 1 from the system's generator, which is asked for many at once: each call of it costs more. */
+/**
+ * A number from 0 (inclusive) to 1 (exclusive). The system's generator is read in blocks, because each call of it is
+ * slow.
+ */
 function random(): number {
   if (used === pool.length) {
     crypto.getRandomValues(pool)
@@ -32,7 +36,7 @@ function random(): number {
 
 const next = monotonicFactory(random)
 
-/** A new id of this kind; later ones of one process sort after earlier ones. */
+/** A new id of this kind. Later ids of one process sort after earlier ones. */
 export function newId(kind: IdKind): string {
   return `${idPrefixes[kind]}_${next()}`
 }

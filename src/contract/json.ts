@@ -3,10 +3,10 @@ import type { Json, JsonObject } from '../policy/types.ts'
 
 export type Issue = FieldIssue
 
-/** Levels of nesting that JSON may have anywhere in the service; keeps every recursive reader safe. */
+/** Levels of nesting that JSON may have anywhere in the service. This protects recursive code. */
 export const deepestJson = 64
 
-/** Names that mean something to JavaScript objects: never accepted as keys or ids. */
+/** Names with a meaning for JavaScript objects; never accepted as keys or ids. */
 const forbiddenNames: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
 export function isForbiddenName(name: string): boolean {
@@ -17,21 +17,20 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Characters that the name of a field may have. */
+/** Maximum characters of a field's name. */
 export const longestKey = 1_000
 
 /**
- * What keeps a value from being plain JSON that can be stored: nesting over 64 levels, NUL characters, broken
- * surrogate pairs, numbers JSON does not have, forbidden names and those over 1,000 characters. At most ten issues.
+ * The problems that prevent a value from being stored as JSON: more than 64 levels, NUL characters, broken surrogate
+ * pairs, numbers outside JSON, forbidden names, and names over 1,000 characters. At most ten issues.
  */
 export function jsonIssues(value: unknown, path = ''): Issue[] {
   return inspectJson(value, { path }).issues
 }
 
 /**
- * The same with the number of fields that all objects of the value have together. `most`: issues after which it stops. It takes
- * time in proportion to the value and never recurses past the bound: the way to a value is one list for the whole walk, of
- * which a path is made for an issue alone.
+ * The same, with the number of fields of all objects in the value. Stops after `most` issues. Takes time proportional
+ * to the value, and recursion is bounded. The whole walk shares one path, and text of it is only built for an issue.
  */
 export function inspectJson(
   value: unknown,
@@ -54,7 +53,7 @@ export function joinPath(...parts: readonly (string | number)[]): string {
 
 interface Walk {
   readonly way: (string | number)[]
-  /** Length of the way to where the walk began. */
+  /** Length of the path at the start of the walk. */
   readonly start: number
   readonly most: number
   readonly issues: Issue[]
@@ -91,7 +90,7 @@ function visitAll(value: object, walk: Walk): void {
     for (const [key, each] of Object.entries(value)) {
       if (issues.length >= most) break
       walk.fields += 1
-      // Such a name is not shown: nothing could keep the message.
+      // The name itself is not shown: a message with it could not be stored.
       const bad = textProblem(key)
       if (bad !== null) {
         way.length = at
@@ -118,7 +117,7 @@ function textProblem(text: string): string | null {
   return text.isWellFormed() ? null : 'must not contain broken surrogate pairs'
 }
 
-/** A JSON value of bounded size in words, for messages: its type as the definition's input types name it. */
+/** The type of a JSON value, in the words of input types. */
 export function typeOfJson(value: Json): string {
   if (value === null) return 'null'
   return Array.isArray(value) ? 'array' : typeof value

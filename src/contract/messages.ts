@@ -1,51 +1,52 @@
 import type { BadOutcome, Outcome } from './status.ts'
 
-/** What passes between API, workers and Temporal: ids, verdicts and counts, never data. */
+/** Messages between API, workers and Temporal. They contain ids, verdicts and counts, never data. */
 
 export const workflowType = 'governedRun'
-/** Selects the frozen interpreter module; new runs take the newest. */
+/** Selects the frozen interpreter module; new runs use the newest. */
 export const interpreterVersion = 1
 
-/** Input of a run's workflow: the skeleton of one frozen version. */
+/** Input of a run's workflow: the graph of one frozen version. */
 export interface RunInput {
   readonly runId: string
   readonly interpreterVersion: number
   readonly steps: readonly SkeletonStep[]
-  /** Whether the run must be let in first (`enterRun`): it waits for its own approval. */
+  /** Whether the run waits for its own approval and must be admitted first (`enterRun`). */
   readonly gated: boolean
   readonly heartbeatSeconds: number
-  /** Search attributes registered on this cluster are kept up to date only if true. */
+  /** Whether to update search attributes; they must be registered on this cluster. */
   readonly searchAttributes: boolean
-  /** What the run did in its earlier histories; absent in its first. */
+  /** Progress from the run's earlier histories; absent in its first. */
   readonly carried?: Carried
 }
 
 /**
- * What a run takes along into a new history (continue-as-new): ids, counts and deadlines. It saves asking the rows again
- * and is no authority: a call that it left out is made again, and answers what its row says.
+ * The progress that a run carries into a new history (continue-as-new): ids, counts and deadlines. It only saves
+ * reading the rows again and is not trusted: a call that it leaves out is made again, and returns the state of its
+ * row.
  */
 export interface Carried {
   /** Steps that have ended. */
   readonly ended: readonly string[]
-  /** `for_each` steps under way, by id. */
+  /** `for_each` steps in progress, by id. */
   readonly items: Readonly<Record<string, CarriedItems>>
-  /** Calls that wait for a person and were not woken meanwhile, by wake key. */
-  readonly waiting: Readonly<Record<string, Waiting>>
+  /** Calls that wait for a person and have not been woken, by wake key. */
+  readonly waiting: Readonly<Record<string, WaitReason>>
 }
 
 export interface CarriedItems {
   readonly count: number
   /** First item that has not begun. */
   readonly next: number
-  /** Items before it that have not ended. */
+  /** Earlier items that have not ended. */
   readonly open: readonly number[]
 }
 
 /**
- * A call that waits: for an approval until `expiresAt` (ISO 8601; null: for ever), for a slot of its run as long as its
- * approval may be used, or for a person to resolve its unknown outcome.
+ * Why a call waits: for an approval until `expiresAt` (ISO 8601; null means forever), for a slot of its run while its
+ * approval is valid, or for a person to resolve its unknown outcome.
  */
-export type Waiting =
+export type WaitReason =
   | { readonly kind: 'approval' | 'slot'; readonly expiresAt: string | null }
   | { readonly kind: 'resolution'; readonly expiresAt: null }
 
@@ -55,8 +56,10 @@ export interface SkeletonStep {
   readonly dependsOn: readonly string[]
   readonly forEach: boolean
   readonly continueOnError: boolean
-  /** Wall-clock limit of one attempt. */
+  /** Time limit of one attempt. */
   readonly timeoutSeconds: number
+  /** The definition's `summary`, for operators, at most 256 bytes; absent if the step has none. */
+  readonly summary?: string
 }
 
 /** Argument of every tool activity. */
@@ -66,33 +69,33 @@ export interface StepRef {
   readonly itemIndex: number | null
 }
 
-/** What a tool activity answers when the call has an outcome that lets the run go on. */
+/** A tool activity's result when the run may continue. */
 export interface StepDone {
   readonly outcome: Extract<Outcome, 'completed' | 'skipped'>
 }
 
-/** Types of the failures by which a tool activity tells everything else. */
+/** Failure types for all other results of a tool activity. */
 export const failureTypes = {
   /** Details: HeldDetails. The workflow waits and schedules the call again. */
   approvalRequired: 'ApprovalRequired',
-  /** The workflow waits until a person has resolved it, and schedules the call again. */
+  /** The workflow waits until a person has resolved the outcome, and schedules the call again. */
   unknownOutcome: 'UnknownOutcome',
-  /** Details: {outcome}. The call ended badly; message names the rule or the error's code. */
+  /** Details: {outcome}. The call ended badly; the message names the rule or the error's code. */
   ended: 'StepEnded',
-  /** Passing trouble (database away, a tool's retryable failure): Temporal tries again. */
+  /** A passing problem (a database outage, a tool's retryable failure): Temporal tries again. */
   unavailable: 'Unavailable',
-  /** Somebody other than us scheduled this call. */
+  /** The call was not scheduled by this service. */
   refused: 'Refused',
 } as const
 
-/** What a held call, or a held run, waits for. */
+/** The reason why a call or a run is held. */
 export type HeldFor = 'approval' | 'slot'
 
 export interface HeldDetails {
   readonly waitsFor: HeldFor
-  /** null: it needs none, and waits for a slot of its run. */
+  /** null: no approval is needed; the call waits for a slot of its run. */
   readonly approvalId: string | null
-  /** ISO 8601, or null for never. */
+  /** ISO 8601; null means never. */
   readonly expiresAt: string | null
 }
 
@@ -100,14 +103,19 @@ export interface EndedDetails {
   readonly outcome: BadOutcome
 }
 
-/** Signal that something changed. Only a wake-up. */
+/** Signal that something has changed. It only wakes the workflow and carries no decision. */
 export const wakeSignal = 'wake'
 export interface Wake {
-  /** Of what: calls (`stepId#itemIndex`), the run's own approval (empty), the run's slot (`slotKey`). None: of all. */
+  /**
+   * Which calls to wake: calls (`stepId#itemIndex`), the run's own approval (empty text) or the run's slot
+   * (`slotKey`). Without a key, all of them.
+   */
   readonly key?: string | readonly string[]
+  /** Id of the person whose decision is the reason. Only for operators: the interpreter does not read it. */
+  readonly by?: string
 }
 
-/** Of a wake-up for what waits for a slot; no call's key is without a `#`. */
+/** Wakes calls that wait for a slot. It cannot be a call's key, which always has a `#`. */
 export const slotKey = 'slot'
 export const wakeKey = (stepId: string, itemIndex: number | null): string => `${stepId}#${itemIndex ?? -1}`
 
@@ -118,21 +126,31 @@ export type EnterResult =
 
 export type ExpandResult = { readonly count: number } | { readonly ended: BadOutcome }
 
-/** How a run ended, as the workflow saw it; the rows decide the rest. */
+export type FinalStatus = 'completed' | 'failed' | 'denied' | 'rejected' | 'expired' | 'cancelled'
+
+/** How a run ended, as the workflow saw it. The rows decide everything else. */
 export interface FinishInput {
   readonly runId: string
-  readonly status: 'completed' | 'failed' | 'denied' | 'rejected' | 'expired' | 'cancelled'
+  readonly status: FinalStatus
   /** The step that ended it. */
   readonly stepId?: string
 }
 
-/** Search attributes (temporal-dev.yml registers them on the development server). */
+/** The message with which the workflow of a run fails: the run's end and the step that ended it, without a value. */
+export const endMessage = (status: FinalStatus, stepId: string | undefined): string =>
+  stepId === undefined ? status : `${status}: step ${stepId}`
+const anEnd = /^(failed|denied|rejected|expired|cancelled)(: step |$)/
+/** Whether a workflow failed with this message because its run has ended so, and not because of an error. */
+export const isEndMessage = (message: string): boolean => anEnd.test(message)
+
+/** Search attributes. temporal-dev.yml registers them on the development server. */
 export const searchAttributes = {
   organization: 'CountersignOrganization',
   workflow: 'CountersignWorkflow',
+  workflowName: 'CountersignWorkflowName',
   version: 'CountersignVersion',
   state: 'CountersignState',
-  /** A list: each kind of thing, and each thing, that it waits for. */
+  /** A list with each kind of thing, and each thing, that the run waits for. */
   waitingOn: 'CountersignWaitingOn',
   risk: 'CountersignRisk',
 } as const

@@ -1,4 +1,4 @@
-/** Status words, from contract sections 4 and 6. */
+/** Status words of runs, steps and approvals. */
 
 export const runStatuses = [
   'queued',
@@ -15,7 +15,7 @@ export const runStatuses = [
 export type RunStatus = (typeof runStatuses)[number]
 
 const openRunStatuses: ReadonlySet<RunStatus> = new Set(['queued', 'awaiting_approval', 'running', 'paused'])
-/** Whether a run's status is its last. */
+/** Whether a run's status is final. */
 export const runEnded = (status: RunStatus): boolean => !openRunStatuses.has(status)
 
 export const stepStatuses = [
@@ -33,7 +33,7 @@ export const stepStatuses = [
 ] as const
 export type StepStatus = (typeof stepStatuses)[number]
 
-/** How a call can end for good (states of an effect with an outcome). */
+/** The final outcomes of a call (states of an effect). */
 export const outcomes = [
   'completed',
   'failed',
@@ -45,30 +45,34 @@ export const outcomes = [
 ] as const
 export type Outcome = (typeof outcomes)[number]
 
-/** States of an effect; governance/effect.ts tells them in prose. */
-export type EffectState = 'held' | 'intent' | 'sent' | 'retry' | 'unknown_outcome' | Outcome
+/** States of an effect; ARCHITECTURE.md explains them. */
+export const effectStates = ['held', 'intent', 'sent', 'retry', 'unknown_outcome', ...outcomes] as const
+export type EffectState = (typeof effectStates)[number]
 
 export const isOutcome = (state: EffectState): state is Outcome =>
   (outcomes as readonly string[]).includes(state)
 
-/** Outcomes that end the run unless the step says `on_error: continue`. */
+/** Outcomes that end the run unless the step has `on_error: continue`. */
 export type BadOutcome = Exclude<Outcome, 'completed' | 'skipped'>
 export const isBadOutcome = (outcome: Outcome): outcome is BadOutcome =>
   outcome !== 'completed' && outcome !== 'skipped'
 
-/** A cancelled call is none of what `on_error: continue` covers (contract section 3). */
+/** `on_error: continue` does not cover cancelled calls. */
 export const endsRun = (bad: BadOutcome, continueOnError: boolean): boolean =>
   !continueOnError || bad === 'cancelled'
 
 /**
- * What a `for_each` step ends as whose items ended badly so, in the items' order; null if none did. The first one's, so
- * that it does not depend on which was faster. Items are cancelled because another ended the step, unless the step goes on
- * past bad ones: then a cancelled item is what ends it.
+ * The outcome of a `for_each` step from the bad outcomes of its items, in the items' order; null if there are none.
+ * It is the first item's outcome, so that it does not depend on timing. Items are cancelled because another one ended
+ * the step. With `continueOnError` that cannot be the reason, so a cancelled item ends the step.
  */
 export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: boolean): BadOutcome | null {
   if (continueOnError && items.includes('cancelled')) return 'cancelled'
   return items.find((outcome) => outcome !== 'cancelled') ?? items[0] ?? null
 }
+
+/** The most unknown outcomes that one request resolves. */
+export const mostResolved = 1_000
 
 export const approvalStatuses = ['pending', 'approved', 'rejected', 'cancelled', 'expired'] as const
 export type ApprovalStatus = (typeof approvalStatuses)[number]

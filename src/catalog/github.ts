@@ -1,0 +1,168 @@
+import { z } from 'zod'
+import { defineTool } from './tool.ts'
+
+const repo = z
+  .string()
+  .min(1)
+  .max(1000)
+  .describe('`owner/name`, or a link into the repository such as `https://github.com/acme/app/issues/7`.')
+const number = z
+  .int()
+  .min(1)
+  .optional()
+  .describe('The number. It may be absent if `repo` is a link that names it.')
+const limit = z.int().min(1).max(100).optional().describe('Maximum number of results; default 30.')
+const state = z.enum(['open', 'closed', 'all']).optional().describe('Default `open`.')
+const labels = z.array(z.string().min(1).max(100)).max(100)
+const title = z.string().min(1).max(256)
+/** GitHub takes 65,536 characters; the marker of the call takes up to 100. */
+const body = z.string().max(65_436)
+const url = z.string()
+
+const issue = z.strictObject({
+  number: z.int(),
+  title: z.string(),
+  body: z.string().nullable(),
+  labels: z.array(z.string()),
+  state: z.string(),
+  url,
+})
+const pullRequest = issue.extend({ merged_at: z.string().nullable().describe('ISO 8601; null: not merged.') })
+
+const common = { connection: 'github', hasExecutor: true, timeoutSeconds: 60 } as const
+/** Titles and texts of issues come from anybody who may write there, so they are `untrusted`. */
+const writtenByOthers = ['internal', 'untrusted']
+const reads = {
+  ...common,
+  sideEffect: 'read',
+  categories: [],
+  risk: 'medium',
+  repeat: 'free',
+} as const
+/** A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag. */
+const findable = { repeat: 'findable', findableAfterSeconds: 60 } as const
+const readsOneRepo = { allowed_repos: { repo: 'repository' }, max_response_size_kb: {} } as const
+
+export const githubSearchCode = defineTool({
+  ...reads,
+  name: 'github_search_code',
+  description: 'Searches code in GitHub repositories.',
+  outputLabels: ['internal'],
+  params: z.strictObject({
+    query: z
+      .string()
+      .min(1)
+      .max(256)
+      .describe('Words and qualifiers of GitHub’s code search, e.g. `parseDate language:ts`.'),
+    repo: repo.optional().describe('Searches in this repository; written like `repo` of the other tools.'),
+    limit,
+  }),
+  output: z.strictObject({
+    results: z.array(z.strictObject({ repo: z.string(), path: z.string(), url, text: z.string() })),
+  }),
+  constraints: {
+    allowed_repos: { repo: 'repository', query: 'search' },
+    max_response_size_kb: {},
+  },
+})
+
+export const githubGetFile = defineTool({
+  ...reads,
+  name: 'github_get_file',
+  description: 'Reads one text file of a GitHub repository.',
+  outputLabels: ['internal'],
+  params: z.strictObject({
+    repo,
+    path: z
+      .string()
+      .min(1)
+      .max(4096)
+      .optional()
+      .describe(
+        'Path in the repository, e.g. `src/main.ts`. It may be absent if `repo` is a link to the file.',
+      ),
+    ref: z.string().min(1).max(255).optional().describe('Branch, tag or commit; default: the main branch.'),
+  }),
+  output: z.strictObject({ repo: z.string(), path: z.string(), ref: z.string(), text: z.string(), url }),
+  constraints: {
+    allowed_repos: { repo: 'repository', path: 'path', ref: 'path' },
+    max_response_size_kb: {},
+  },
+})
+
+export const githubListIssues = defineTool({
+  ...reads,
+  name: 'github_list_issues',
+  description: 'Lists issues of a GitHub repository.',
+  outputLabels: writtenByOthers,
+  params: z.strictObject({
+    repo,
+    state,
+    labels: labels.optional().describe('Only issues that have all of these labels.'),
+    limit,
+  }),
+  output: z.strictObject({ issues: z.array(issue) }),
+  constraints: readsOneRepo,
+})
+
+export const githubGetIssue = defineTool({
+  ...reads,
+  name: 'github_get_issue',
+  description: 'Reads one issue of a GitHub repository.',
+  outputLabels: writtenByOthers,
+  params: z.strictObject({ repo, number }),
+  output: issue,
+  constraints: readsOneRepo,
+})
+
+export const githubListPullRequests = defineTool({
+  ...reads,
+  name: 'github_list_pull_requests',
+  description: 'Lists pull requests of a GitHub repository.',
+  outputLabels: writtenByOthers,
+  params: z.strictObject({ repo, state, limit }),
+  output: z.strictObject({ pull_requests: z.array(pullRequest) }),
+  constraints: readsOneRepo,
+})
+
+export const githubCreateIssue = defineTool({
+  ...common,
+  name: 'github_create_issue',
+  description: 'Creates an issue in a GitHub repository.',
+  sideEffect: 'write',
+  outputLabels: [],
+  params: z.strictObject({
+    repo,
+    title,
+    body: body.optional().describe('The text, as Markdown.'),
+    labels: labels.optional(),
+  }),
+  output: z.strictObject({ number: z.int(), url }),
+  // The repository may be public.
+  categories: ['public_writes'],
+  risk: 'medium',
+  constraints: {
+    allowed_repos: { repo: 'repository' },
+    max_message_length: { title: 'message', body: 'message' },
+    read_only: {},
+  },
+  ...findable,
+})
+
+export const githubComment = defineTool({
+  ...common,
+  name: 'github_comment',
+  description: 'Comments on an issue or a pull request of a GitHub repository.',
+  sideEffect: 'egress',
+  outputLabels: [],
+  params: z.strictObject({ repo, number, body: body.min(1).describe('The comment, as Markdown.') }),
+  output: z.strictObject({ id: z.int(), url }),
+  categories: ['public_writes'],
+  risk: 'medium',
+  constraints: {
+    allowed_repos: { repo: 'repository' },
+    max_message_length: { body: 'message' },
+    read_only: {},
+  },
+  ...findable,
+})

@@ -1,0 +1,129 @@
+import { z } from 'zod'
+import { peopleOf } from '../policy/me.ts'
+import { readsInternal } from './reading.ts'
+import { defineTool } from './tool.ts'
+
+const common = { connection: 'google', hasExecutor: false, timeoutSeconds: 60 } as const
+const reads = { ...common, ...readsInternal } as const
+/** Others can read shared documents, so writing into one is a public write. */
+const writes = {
+  ...common,
+  sideEffect: 'write',
+  outputLabels: [],
+  categories: ['public_writes'],
+  risk: 'medium',
+  repeat: 'unsafe',
+} as const
+
+const file = (what: string) => z.string().min(1).max(2000).describe(`Link or file id of the ${what}.`)
+const cell = z.union([z.string(), z.number(), z.boolean(), z.null()])
+const rows = z.array(z.array(cell).max(1000)).describe('Rows of cells.')
+const range = z
+  .string()
+  .min(1)
+  .max(300)
+  .optional()
+  .describe('In A1 notation, e.g. `Sheet1!A1:D20`; default: the first sheet.')
+const time = z.string().min(1).max(40)
+
+export const calendarCreateEvent = defineTool({
+  ...common,
+  name: 'calendar_create_event',
+  description:
+    'Creates an event and invites its attendees. Default: the next business day at 10:00 in the calendar’s time zone.',
+  sideEffect: 'egress',
+  outputLabels: [],
+  params: z.strictObject({
+    title: z.string().min(1).max(1000),
+    start: time.optional().describe('ISO 8601, with or without an offset.'),
+    duration_minutes: z
+      .int()
+      .min(1)
+      .max(14 * 24 * 60)
+      .optional()
+      .describe('Default 30.'),
+    attendees: z
+      .union([z.string().min(1).max(32_000), z.array(z.string().min(1).max(1000)).min(1).max(200)])
+      .optional()
+      .describe('`me`, an address, several separated by comma or semicolon, or a list.'),
+    description: z.string().max(8000).optional(),
+    location: z.string().max(1000).optional(),
+    calendar: z.string().min(1).max(300).optional().describe('Calendar id; default: the main calendar.'),
+    video_meeting: z.boolean().optional().describe('Adds a link to a video meeting; default false.'),
+  }),
+  output: z.strictObject({
+    event_id: z.string(),
+    url: z.string(),
+    start: z.string(),
+    end: z.string(),
+    meeting_url: z.string().nullable(),
+  }),
+  people: peopleOf.calendar_create_event,
+  categories: ['external_comm'],
+  // Invitations are messages to people.
+  risk: 'high',
+  constraints: {
+    allowed_domains: { attendees: 'recipients' },
+    max_message_length: { description: 'message' },
+    read_only: {},
+  },
+  repeat: 'unsafe',
+})
+
+export const docsRead = defineTool({
+  ...reads,
+  name: 'docs_read',
+  description: 'Reads the text of a Google document.',
+  params: z.strictObject({ document: file('document') }),
+  output: z.strictObject({
+    document_id: z.string(),
+    title: z.string(),
+    text: z.string(),
+    url: z.string(),
+  }),
+})
+
+export const docsCreate = defineTool({
+  ...writes,
+  name: 'docs_create',
+  description: 'Creates a Google document.',
+  params: z.strictObject({
+    title: z.string().min(1).max(1000),
+    content: z.string().max(1_000_000).describe('The text, as Markdown.'),
+    folder: file('folder').optional(),
+  }),
+  output: z.strictObject({ document_id: z.string(), url: z.string() }),
+  constraints: { max_message_length: { content: 'message' }, read_only: {} },
+})
+
+export const sheetsRead = defineTool({
+  ...reads,
+  name: 'sheets_read',
+  description: 'Reads rows of a Google sheet.',
+  params: z.strictObject({ spreadsheet: file('spreadsheet'), range }),
+  output: z.strictObject({ spreadsheet_id: z.string(), range: z.string(), rows }),
+})
+
+export const sheetsAppend = defineTool({
+  ...writes,
+  name: 'sheets_append',
+  description: 'Adds rows below the last row of a Google sheet.',
+  params: z.strictObject({ spreadsheet: file('spreadsheet'), range, rows: rows.min(1).max(10_000) }),
+  output: z.strictObject({ spreadsheet_id: z.string(), range: z.string(), rows: z.int() }),
+  constraints: { read_only: {} },
+})
+
+export const driveSearch = defineTool({
+  ...reads,
+  name: 'drive_search',
+  description: 'Searches files in Google Drive by words in their name or text.',
+  params: z.strictObject({
+    query: z.string().min(1).max(1000),
+    limit: z.int().min(1).max(100).optional().describe('Maximum number of files; default 20.'),
+  }),
+  output: z.strictObject({
+    files: z.array(
+      z.strictObject({ id: z.string(), name: z.string(), media_type: z.string(), url: z.string() }),
+    ),
+  }),
+})

@@ -1,0 +1,25 @@
+import type { Integration } from '../tool.ts'
+import { github } from './github.ts'
+import type { IntegrationDeclaration } from './integration.ts'
+import { jira } from './jira.ts'
+import { llm } from './llm.ts'
+import { search } from './search.ts'
+import { slack } from './slack.ts'
+import { trello } from './trello.ts'
+
+/** Every integration that can be connected, by name. */
+export const integrations = { github, slack, jira, trello, search, llm } as const
+
+export type Connectable = keyof typeof integrations
+export const integrationNames = Object.keys(integrations) as [Connectable, ...Connectable[]]
+
+/** The credential of an integration, as its schema has parsed it. */
+export type CredentialOf<Name extends Connectable> =
+  (typeof integrations)[Name] extends IntegrationDeclaration<infer Credential> ? Credential : never
+
+/** The declaration, for code that serves every integration alike; undefined for one that cannot be connected yet. */
+export function integrationNamed(name: Integration): IntegrationDeclaration | undefined {
+  return byName.get(name)
+}
+
+const byName: ReadonlyMap<string, IntegrationDeclaration> = new Map(Object.entries(integrations))

@@ -1,0 +1,30 @@
+import { z } from 'zod'
+import { baseUrl, byStatus, defineIntegration, textIn } from './integration.ts'
+
+const word = z
+  .string()
+  .min(1)
+  .max(1024)
+  .regex(/^[\w.-]+$/, 'has letters, digits, `-`, `_` and `.` only: copy it again')
+
+const credential = z.strictObject({
+  key: word.describe('The API key of the app.'),
+  token: word.describe('A token of the account for this key.'),
+  base_url: baseUrl.optional().describe('Another address of the API; default `https://api.trello.com`.'),
+})
+
+export const trello = defineIntegration<z.output<typeof credential>>({
+  name: 'trello',
+  title: 'Trello',
+  credential,
+  addresses: ({ base_url }) => [base_url ?? 'https://api.trello.com'],
+  // A header and not the query, because addresses are written to the logs of proxies.
+  headers: ({ key, token }) => ({
+    authorization: `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`,
+    accept: 'application/json',
+  }),
+  async check(_, ask) {
+    const answer = await ask({ method: 'GET', path: '/1/members/me' })
+    return byStatus(answer, (json) => textIn(json, 'username') ?? textIn(json, 'fullName'))
+  },
+})

@@ -1,0 +1,65 @@
+import { z } from 'zod'
+import { attachment } from './attachment.ts'
+import { readsInternal } from './reading.ts'
+import { defineTool } from './tool.ts'
+
+const common = { connection: 'jira', hasExecutor: false, timeoutSeconds: 60 } as const
+const reads = { ...common, ...readsInternal } as const
+const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', repeat: 'unsafe' } as const
+
+const issue = z.string().min(1).max(1000).describe('Key such as `OPS-12`, or a link to the issue.')
+const text = z.string().max(32_767)
+const found = z.strictObject({
+  key: z.string(),
+  summary: z.string(),
+  status: z.string(),
+  url: z.string(),
+})
+
+export const jiraSearch = defineTool({
+  ...reads,
+  name: 'jira_search',
+  description: 'Searches issues in Jira.',
+  params: z.strictObject({
+    query: z.string().min(1).max(4000).describe('In JQL, e.g. `project = OPS and status = Open`.'),
+    limit: z.int().min(1).max(100).optional().describe('Maximum number of issues; default 50.'),
+  }),
+  output: z.strictObject({ issues: z.array(found) }),
+})
+
+export const jiraGetIssue = defineTool({
+  ...reads,
+  name: 'jira_get_issue',
+  description: 'Reads one issue in Jira.',
+  params: z.strictObject({ issue }),
+  output: found.extend({ description: z.string().nullable() }),
+})
+
+export const jiraCreateIssue = defineTool({
+  ...writes,
+  name: 'jira_create_issue',
+  description: 'Creates an issue in Jira.',
+  sideEffect: 'write',
+  params: z.strictObject({
+    project: z.string().min(1).max(255).describe('Key of the project, e.g. `OPS`.'),
+    summary: z.string().min(1).max(255),
+    description: text.optional(),
+    type: z.string().min(1).max(100).optional().describe('Default `Task`.'),
+    labels: z.array(z.string().min(1).max(255)).max(100).optional(),
+  }),
+  output: z.strictObject({ key: z.string(), url: z.string() }),
+  constraints: { max_message_length: { summary: 'message', description: 'message' }, read_only: {} },
+})
+
+export const jiraComment = defineTool({
+  ...writes,
+  name: 'jira_comment',
+  description: 'Comments on an issue in Jira, also with a file.',
+  sideEffect: 'egress',
+  params: z.strictObject({ issue, text: text.min(1), ...attachment }),
+  output: z.strictObject({ id: z.string(), url: z.string() }),
+  constraints: {
+    max_message_length: { text: 'message', attachment_content: 'message' },
+    read_only: {},
+  },
+})

@@ -1,0 +1,58 @@
+import { z } from 'zod'
+import { defineTool } from './tool.ts'
+
+const common = {
+  connection: 'slack',
+  hasExecutor: false,
+  outputLabels: [],
+  repeat: 'unsafe',
+  timeoutSeconds: 60,
+} as const
+
+export const slackSendMessage = defineTool({
+  ...common,
+  name: 'slack_send_message',
+  description: 'Sends a message to a Slack channel, or to the person who runs the workflow.',
+  sideEffect: 'egress',
+  params: z.strictObject({
+    channel: z
+      .string()
+      .min(1)
+      .max(500)
+      .describe('`#name`, a channel’s id or link, or `@me`: the person who runs the workflow.'),
+    text: z.string().min(1).max(40_000).describe('The message, as Slack’s Markdown.'),
+    thread_ts: z
+      .string()
+      .regex(/^\d+\.\d+$/, 'is the `ts` of a message, such as `1700000000.000100`')
+      .optional()
+      .describe('The `ts` of the message to answer.'),
+  }),
+  output: z.strictObject({ channel: z.string(), ts: z.string() }),
+  categories: ['external_comm'],
+  risk: 'high',
+  constraints: {
+    allowed_channels: { channel: 'channel' },
+    max_message_length: { text: 'message' },
+    read_only: {},
+  },
+})
+
+export const slackCreateChannel = defineTool({
+  ...common,
+  name: 'slack_create_channel',
+  description: 'Creates a Slack channel and invites the person who runs the workflow.',
+  sideEffect: 'write',
+  params: z.strictObject({
+    name: z
+      .string()
+      .min(1)
+      .max(80)
+      .describe('Lower-case letters, digits, `-` and `_`, with or without `#` before it.'),
+    is_private: z.boolean().optional().describe('Default false.'),
+  }),
+  output: z.strictObject({ channel: z.string(), name: z.string() }),
+  // The invitation lets somebody in.
+  categories: ['permission_changes'],
+  risk: 'medium',
+  constraints: { allowed_channels: { name: 'channel' }, read_only: {} },
+})

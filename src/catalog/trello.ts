@@ -1,0 +1,65 @@
+import { z } from 'zod'
+import { attachment } from './attachment.ts'
+import { readsInternal } from './reading.ts'
+import { defineTool } from './tool.ts'
+
+const common = { connection: 'trello', hasExecutor: false, timeoutSeconds: 60 } as const
+const reads = { ...common, ...readsInternal } as const
+const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', repeat: 'unsafe' } as const
+
+const place = (what: string) => z.string().min(1).max(1000).describe(`Id of the ${what}, or a link to it.`)
+const text = z.string().max(16_384)
+const card = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  description: z.string(),
+  list: z.string(),
+  url: z.string(),
+})
+
+export const trelloListCards = defineTool({
+  ...reads,
+  name: 'trello_list_cards',
+  description: 'Lists the open cards of a Trello board.',
+  params: z.strictObject({
+    board: place('board'),
+    list: z.string().min(1).max(1000).optional().describe('Only cards of the list with this name or id.'),
+  }),
+  output: z.strictObject({ cards: z.array(card) }),
+})
+
+export const trelloGetCard = defineTool({
+  ...reads,
+  name: 'trello_get_card',
+  description: 'Reads one card of a Trello board.',
+  params: z.strictObject({ card: place('card') }),
+  output: card,
+})
+
+export const trelloCreateCard = defineTool({
+  ...writes,
+  name: 'trello_create_card',
+  description: 'Creates a card in a list of a Trello board.',
+  sideEffect: 'write',
+  params: z.strictObject({
+    board: place('board'),
+    list: z.string().min(1).max(1000).describe('Name or id of the list.'),
+    name: z.string().min(1).max(1000),
+    description: text.optional(),
+  }),
+  output: z.strictObject({ id: z.string(), url: z.string() }),
+  constraints: { max_message_length: { name: 'message', description: 'message' }, read_only: {} },
+})
+
+export const trelloComment = defineTool({
+  ...writes,
+  name: 'trello_comment',
+  description: 'Comments on a card of a Trello board, also with a file.',
+  sideEffect: 'egress',
+  params: z.strictObject({ card: place('card'), text: text.min(1), ...attachment }),
+  output: z.strictObject({ id: z.string(), url: z.string() }),
+  constraints: {
+    max_message_length: { text: 'message', attachment_content: 'message' },
+    read_only: {},
+  },
+})

@@ -1,0 +1,125 @@
+import type { z } from 'zod'
+import type { ToolDeclaration } from '../catalog/tool.ts'
+import { readAs } from '../policy/issues.ts'
+import { type Reference, isTemplate, parseText } from '../policy/template-syntax.ts'
+import type { Json, JsonObject } from '../policy/types.ts'
+import { type Form, type JsonType, typeOf, words } from './forms.ts'
+import { type Issue, joinPath } from './json.ts'
+import { aboutParam, accepts, fieldsOf } from './tool-params.ts'
+
+/**
+ * Errors in a step's parameters that are known before any run: unknown ones, missing required ones, written values
+ * that the tool refuses, and references to a value of another type. Only the run can check the rest of what a template
+ * fills in. `formOf` gives the form of a reference.
+ */
+export function checkParams(
+  tool: ToolDeclaration,
+  params: JsonObject,
+  formOf: (reference: Reference) => Form,
+): Issue[] {
+  const fields = fieldsOf(tool)
+  const names = Object.keys(fields)
+  const issues: Issue[] = []
+  for (const [name, value] of Object.entries(params)) {
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined
+    if (field === undefined) {
+      const has = names.length === 0 ? 'none' : names.map((each) => `\`${each}\``).join(', ')
+      issues.push({ path: name, message: `\`${tool.name}\` has no parameter \`${name}\` (it has ${has})` })
+    } else issues.push(...checkParam(field, name, value, formOf))
+  }
+  for (const [name, field] of Object.entries(fields)) {
+    if (!Object.hasOwn(params, name) && !accepts(field, undefined)) {
+      issues.push({ path: name, message: `\`${tool.name}\` needs the parameter \`${name}\`` })
+    }
+  }
+  return issues
+}
+
+function checkParam(
+  field: z.ZodType,
+  name: string,
+  value: Json,
+  formOf: (reference: Reference) => Form,
+): Issue[] {
+  if (value === null && accepts(field, undefined)) return []
+  const gaps: Gaps = new Map()
+  const sample = sampleOf(value, [], gaps, formOf)
+  const read = readAs(field, sample, { quotes: gaps.size === 0, counts: (issue) => isSure(issue, [], gaps) })
+  if (read.ok) return []
+  return read.issues.map(({ path, message }) => {
+    const gap = gaps.get(path)
+    return aboutParam(joinPath(name, path), gap === undefined ? message : aboutGap(message, gap))
+  })
+}
+
+/** A place that a template fills in. */
+interface Gap {
+  /** null if the value can have several types. */
+  readonly type: JsonType | null
+  /** The whole text is this reference; null for a text with other parts, whose sample has only the written ones. */
+  readonly reference: string | null
+}
+/** By dotted path below the parameter. */
+type Gaps = Map<string, Gap>
+
+const samples: Readonly<Record<JsonType, unknown>> = {
+  string: 'text',
+  number: 1,
+  boolean: true,
+  array: [],
+  object: {},
+}
+
+/** The value as far as it is written; each gap gets a value of its type, or undefined if it can have several types. */
+function sampleOf(
+  value: Json,
+  way: readonly string[],
+  gaps: Gaps,
+  formOf: (reference: Reference) => Form,
+): unknown {
+  if (typeof value === 'string') {
+    if (!isTemplate(value)) return value
+    const parts = parseText(value)
+    const written = parts.filter((part) => typeof part === 'string')
+    if (written.length === parts.length) return written.join('')
+    const [only] = parts
+    if (parts.length > 1 || typeof only !== 'object') {
+      gaps.set(way.join('.'), { type: 'string', reference: null })
+      return written.join('')
+    }
+    const type = typeOf(formOf(only))
+    gaps.set(way.join('.'), { type, reference: only.text })
+    return type === null ? undefined : samples[type]
+  }
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value))
+    return (value as readonly Json[]).map((each, at) => sampleOf(each, [...way, String(at)], gaps, formOf))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [key, sampleOf(each, [...way, key], gaps, formOf)]),
+  )
+}
+
+/** Whether the value is wrong whatever its gaps turn out to be. A union is wrong if all of its branches are. */
+function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps): boolean {
+  const way = [...at, ...issue.path]
+  const gap = gaps.get(way.join('.'))
+  if (gap === undefined && isBelowGap(way, gaps)) return false
+  if (issue.code === 'invalid_union' && issue.errors.length > 0)
+    return issue.errors.every((branch) => branch.some((each) => isSure(each, way, gaps)))
+  if (gap === undefined) return true
+  if (gap.type === null) return false
+  if (issue.code === 'invalid_type') return true
+  if (issue.code === 'invalid_value') return issue.values.every((each) => typeof each !== gap.type)
+  // What a template adds to a text makes it longer.
+  return issue.code === 'too_big' && gap.reference === null
+}
+
+const isBelowGap = (way: readonly PropertyKey[], gaps: Gaps): boolean =>
+  way.some((_, length) => gaps.has(way.slice(0, length).join('.')))
+
+function aboutGap(message: string, { type, reference }: Gap): string {
+  if (type === null || reference === null) return message
+  const [wanted = ''] = message.split(', not ')
+  const hint = wanted === 'must be text' ? `: write \`{{''}}${reference}\` to make it text` : ''
+  return `${wanted}, and \`${reference}\` is ${words[type]}${hint}`
+}

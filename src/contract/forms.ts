@@ -1,0 +1,146 @@
+import { z } from 'zod'
+import type { ToolDeclaration } from '../catalog/tool.ts'
+import { type Reference, isTemplate, parseText } from '../policy/template-syntax.ts'
+import type { Json } from '../policy/types.ts'
+import type { InputType } from './definition.ts'
+
+/** The part of JSON Schema that says which values are possible at a place. `true`: any value. */
+export type Form = true | FormObject
+interface FormObject {
+  readonly type?: string | readonly string[]
+  readonly properties?: Readonly<Record<string, Form>>
+  readonly additionalProperties?: Form | false
+  readonly items?: Form
+  readonly prefixItems?: readonly Form[]
+  readonly anyOf?: readonly Form[]
+  readonly oneOf?: readonly Form[]
+}
+
+type OneType = FormObject & { readonly type: string }
+
+export const textForm: Form = { type: 'string' }
+export const numberForm: Form = { type: 'number' }
+/** The form of a list whose elements have one form. */
+export const listForm = (items: Form): Form => ({ type: 'array', items })
+export const inputForm = (type: InputType): Form => ({ type })
+/** The form of what a call of a tool returns. */
+export const outputForm = (tool: ToolDeclaration): Form =>
+  z.toJSONSchema(tool.output, { unrepresentable: 'any' }) as Form
+
+/**
+ * The forms that a value can have, apart from null; null if it can have any. A form that this module does not read
+ * counts as any.
+ */
+function options(form: Form): readonly OneType[] | null {
+  if (form === true) return null
+  const either = form.anyOf ?? form.oneOf
+  if (either === undefined) {
+    const types = [form.type ?? []].flat().filter((type) => type !== 'null')
+    return types.length === 0 ? null : types.map((type) => ({ ...form, type }))
+  }
+  const all = either.filter((each) => each === true || each.type !== 'null').map(options)
+  return all.length === 0 || all.includes(null) ? null : all.flatMap((each) => each ?? [])
+}
+
+/** The form below one segment of a path; null if no value of this form has it. */
+export function below(form: Form, segment: string): Form | null {
+  const all = options(form)
+  if (all === null) return true
+  const found = all.flatMap((each) => belowOne(each, segment) ?? [])
+  if (found.length === 0) return null
+  return found.length === 1 && found[0] !== undefined ? found[0] : { anyOf: found }
+}
+
+function belowOne(form: OneType, segment: string): Form | null {
+  if (form.type === 'array')
+    return /^\d{1,9}$/.test(segment) ? (form.prefixItems?.[Number(segment)] ?? form.items ?? true) : null
+  if (form.type !== 'object') return null
+  const { properties = {}, additionalProperties = true } = form
+  if (Object.hasOwn(properties, segment)) return properties[segment] ?? true
+  return additionalProperties === false ? null : additionalProperties
+}
+
+/** The form of the elements of a list; null if the value is no list. */
+export const elementOf = (form: Form): Form | null => below(form, '0')
+
+export type JsonType = 'string' | 'number' | 'boolean' | 'array' | 'object'
+
+/** The type of a value, apart from null; null if it can have several types. */
+export function typeOf(form: Form): JsonType | null {
+  const types = new Set(options(form)?.map(({ type }) => (type === 'integer' ? 'number' : type)))
+  const [only] = types
+  return types.size === 1 ? ((only ?? null) as JsonType | null) : null
+}
+
+/** The form at the end of a path, or an error message. */
+export function follow(form: Form, path: readonly string[], text: string, what: string): Form | string {
+  let at = form
+  for (const [index, segment] of path.entries()) {
+    const next = below(at, segment)
+    if (next === null) {
+      const place = index === 0 ? what : `\`${path[index - 1]}\``
+      return `\`${text}\`: ${place} ${lacks(at, segment)}`
+    }
+    at = next
+  }
+  return at
+}
+
+/** Names of fields in one message. */
+const mostNames = 30
+
+function lacks(form: Form, segment: string): string {
+  const all = options(form) ?? []
+  const names = [...new Set(all.flatMap((each) => Object.keys(each.properties ?? {})))].slice(0, mostNames)
+  if (names.length > 0)
+    return `has no \`${segment}\` (it has ${names.map((each) => `\`${each}\``).join(', ')})`
+  if (all.some(({ type }) => type === 'array'))
+    return `is a list, which has no \`${segment}\`: name a place in it, for example \`[0]\``
+  const type = typeOf(form)
+  return type === null ? `has no \`${segment}\`` : `is ${words[type]}, which has no \`${segment}\``
+}
+
+/** Types in words. */
+export const words: Readonly<Record<JsonType, string>> = {
+  string: 'text',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+}
+
+/** Different forms that the elements of one written list may have. With more, an element counts as any value. */
+const mostForms = 20
+
+/** Levels of a written value whose form is read. Below them it counts as any value, so that the work stays linear. */
+const mostLevels = 6
+
+/** The form of a value as a definition writes it. `formOf` gives the form of a reference. */
+export function writtenForm(value: Json, formOf: (reference: Reference) => Form, levels = mostLevels): Form {
+  if (typeof value === 'string') {
+    const only = wholeReference(value)
+    return only === null ? textForm : formOf(only)
+  }
+  if (value === null) return { type: 'null' }
+  if (typeof value !== 'object') return { type: typeof value }
+  const form = (each: Json): Form => (levels === 0 ? true : writtenForm(each, formOf, levels - 1))
+  if (Array.isArray(value)) return listForm(formOfElements(value, form))
+  const properties = Object.entries(value).map(([key, each]) => [key, form(each)] as const)
+  return { type: 'object', properties: Object.fromEntries(properties), additionalProperties: false }
+}
+
+function formOfElements(list: readonly Json[], formOf: (element: Json) => Form): Form {
+  const different = new Map<string, Form>()
+  for (const each of list) {
+    const form = formOf(each)
+    different.set(JSON.stringify(form), form)
+    if (different.size > mostForms) return true
+  }
+  return { anyOf: [...different.values()] }
+}
+
+/** The reference of a text that is nothing else; such a value keeps its type. */
+export function wholeReference(text: string): Reference | null {
+  const [only, ...others] = isTemplate(text) ? parseText(text) : []
+  return typeof only === 'object' && others.length === 0 ? only : null
+}

@@ -1,0 +1,86 @@
+import type { ToolCatalog } from '../catalog/tool.ts'
+import type { Reference } from '../policy/template-syntax.ts'
+import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
+import {
+  type Form,
+  elementOf,
+  follow,
+  inputForm,
+  listForm,
+  numberForm,
+  outputForm,
+  textForm,
+  writtenForm,
+} from './forms.ts'
+
+/** The values that the templates of a definition can name. */
+export interface Known {
+  readonly inputs: NonNullable<WorkflowDefinition['inputs']>
+  /** By id; the form of a step's output. */
+  readonly steps: ReadonlyMap<string, { readonly output: Form; readonly name: string }>
+}
+
+/** An output of a tool that the catalogue does not have can be any value. */
+export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): Known {
+  const forms = new Map<string, Form>()
+  const formOfTool = (name: string): Form => {
+    const tool = catalog.get(name)
+    const form = forms.get(name) ?? (tool === undefined ? true : outputForm(tool))
+    forms.set(name, form)
+    return form
+  }
+  const steps = definition.steps.map(({ id, tool, for_each }) => {
+    const one = formOfTool(tool)
+    const name = `the output of step \`${id}\``
+    if (for_each === undefined) return [id, { output: one, name }] as const
+    return [id, { output: listForm(one), name: `${name}, which has \`for_each\`,` }] as const
+  })
+  return { inputs: definition.inputs ?? {}, steps: new Map(steps) }
+}
+
+/** The form of `{{item}}` in a step; null for a step without `for_each`. It is only read for a step that uses it. */
+export function itemForm(step: WorkflowStep, known: Known, isUsed: boolean): Form | null {
+  if (step.for_each === undefined) return null
+  if (!isUsed) return true
+  return elementOf(writtenForm(step.for_each, (reference) => formOf(reference, known, null))) ?? true
+}
+
+/** The form of a reference; any value for one that has an error. */
+export function formOf(reference: Reference, known: Known, item: Form | null): Form {
+  const form = referenceForm(reference, known, item)
+  return typeof form === 'string' ? true : form
+}
+
+/**
+ * The form of a reference, or the error in it. `item` is the form of `{{item}}`, or null where it has no value. Any
+ * value can be null in a run, for example the output of a skipped step.
+ */
+export function referenceForm(reference: Reference, known: Known, item: Form | null): Form | string {
+  const { text } = reference
+  switch (reference.kind) {
+    case 'unknown':
+      return `\`${text}\` is not a reference: write for example \`{{input.name}}\` or \`{{steps.ID.output.path}}\``
+    case 'step': {
+      const step = known.steps.get(reference.stepId)
+      if (step === undefined) return `\`${text}\`: there is no step \`${reference.stepId}\``
+      return follow(step.output, reference.path, text, step.name)
+    }
+    case 'input': {
+      const { name, path } = reference
+      const input = Object.hasOwn(known.inputs, name) ? known.inputs[name] : undefined
+      if (input === undefined) return `\`${text}\`: the workflow declares no input \`${name}\``
+      return follow(inputForm(input.type), path, text, `input \`${name}\``)
+    }
+    case 'item':
+      return item === null ? outsideForEach(text) : follow(item, reference.path, text, '`item`')
+    case 'index':
+      return item === null ? outsideForEach(text) : numberForm
+    case 'uploaded_files':
+      return true
+    default:
+      return textForm
+  }
+}
+
+const outsideForEach = (text: string): string =>
+  `\`${text}\` only has a value in the params and \`when\` of a step with \`for_each\``
