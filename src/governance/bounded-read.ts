@@ -1,18 +1,17 @@
-import { sql, type Kysely, type Transaction } from 'kysely'
-import type { Database } from '../db/schema/index.ts'
+import { sql, type Transaction } from 'kysely'
+import type { Database, Db } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
 
-/** Milliseconds that one statement of a listing may take. */
+/** The longest time of one statement, in milliseconds. */
 const longest = 10_000
 const queryCancelled = '57014'
 
 /**
- * Reads what one answer shows, at one moment of the database: by indexes, whatever is known of the tables, and with one
- * process. A statement that takes longer than 10 s is ended, so that no list keeps a connection from everybody else; then it
- * throws `unavailable` (docs/decisions/0067).
+ * Reads one answer's rows from one snapshot, with index scans in a single process. A statement that takes longer than
+ * `milliseconds` is ended, so no list blocks a connection. Then it throws `unavailable` (docs/decisions/0067).
  */
 export async function readBounded<T>(
-  db: Kysely<Database>,
+  db: Db,
   work: (trx: Transaction<Database>) => Promise<T>,
   milliseconds = longest,
 ): Promise<T> {
@@ -30,6 +29,6 @@ export async function readBounded<T>(
       })
   } catch (error) {
     if ((error as { code?: unknown }).code !== queryCancelled) throw error
-    throw new DomainError('unavailable', 'the list takes too long to read: ask for less of it')
+    throw new DomainError('unavailable', 'the list takes too long to read: ask for fewer rows')
   }
 }

@@ -1,4 +1,4 @@
-/** What a caller did that the domain refuses. Only `api/` knows the HTTP status of each code (contract section 1). */
+/** Reasons of refusals in the domain. Only `api/` knows the HTTP status of each code (docs/reference/errors.md). */
 export type DomainErrorCode =
   | 'bad_request'
   | 'unauthenticated'
@@ -30,7 +30,7 @@ export class DomainError extends Error {
   override readonly name = 'DomainError'
   readonly code: DomainErrorCode
   readonly details: readonly ErrorDetail[]
-  /** Seconds after which the same call is worth another try, where that is known. */
+  /** Seconds to wait before the same call is worth another try, if known. */
   readonly retryAfter: number | undefined
   constructor(
     code: DomainErrorCode,
@@ -45,7 +45,7 @@ export class DomainError extends Error {
   }
 }
 
-/** One answer for what is absent and for what belongs to someone else: existence is never revealed. */
+/** The same answer for an absent object and for one of another organization, so existence is never revealed. */
 export function notFound(what: string, id: string): DomainError {
   return new DomainError('not_found', `no ${what} \`${id}\``)
 }

@@ -1,39 +1,39 @@
 import { sql, type Transaction } from 'kysely'
-import type { Context } from '../context.ts'
-import type { Database } from '../db/schema/index.ts'
+import type { Context } from './context.ts'
+import type { Database, Db } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
 import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
 
 /**
- * Names one use of an `Idempotency-Key`: the same text of another API key, route or organization is another one. Of
- * another API key of the same person too: it may be narrower, and would be handed what it could not have asked for.
+ * One use of an `Idempotency-Key`. The same text with another API key, route or organization is another use. This
+ * includes another API key of the same person, which may have fewer rights.
  */
 export interface KeyUse extends IdempotencyUse {
-  /** Over the body. */
+  /** Hash of the body. */
   readonly bodyHash: string
 }
 
 export interface StoredAnswer {
   readonly status: number
-  /** JSON text, or null for no body. */
+  /** JSON text; null for no body. */
   readonly body: string | null
 }
 
-/** What an act needs to be done once per key, also when the process dies between the act and its answer. */
+/** Lets an act happen once per key, even if the process dies between the act and its answer. */
 export interface Once {
-  /** An earlier holder of the key did the act and died before it could answer: only the answer is missing. */
+  /** An earlier holder of the key has acted but died before it answered: only the answer is missing. */
   readonly acted: boolean
-  /** What that act left with `markActed`. */
+  /** The value that this act saved with `markActed`. */
   readonly made: unknown
   /**
-   * Call in the act's own transaction. `made` is JSON that the answer needs and that cannot be read later, a new key's
-   * secret for one; it is kept sealed until the answer is. Throws `idempotency_in_progress` when another call has taken
-   * the key over.
+   * Call it in the act's transaction. `made` is JSON that the answer needs and that cannot be read later, such as a new
+   * key's secret. It is stored sealed until the answer is. Throws `idempotency_in_progress` if another call has taken
+   * over the key.
    */
   markActed(trx: Transaction<Database>, made?: object): Promise<void>
 }
 
-/** Acts, unless an earlier holder of the key did: then what that act made. `act` must call `once.markActed`. */
+/** Runs `act`, unless an earlier holder of the key did: then returns its result. `act` must call `once.markActed`. */
 export async function actOnce<Made extends object | void>(
   once: Once | null,
   act: () => Promise<Made>,
@@ -41,38 +41,36 @@ export async function actOnce<Made extends object | void>(
   return once?.acted === true ? (once.made as Made) : act()
 }
 
-/** Either the first answer again, or the right to make it. */
+/** Either the first answer again, or the right to act. */
 export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Claim }
 
 /**
- * The right to act under a key. It is ours while the lock is renewed; a process that dies loses it after `lockSeconds`,
- * and who asks again then has it. The lock only spares callers needless work, and may be short: one that is slow and not
- * dead cannot act any more, because `markActed` finds the key taken over and undoes the act with its transaction. (What
- * starts a run has its own mark: the run carries the key.)
+ * The right to act under a key. It lasts while the lock is renewed; if the process dies, another call can take it over
+ * after `lockSeconds`. A slow process cannot act after that: `markActed` throws, which undoes the act's transaction. (A
+ * run stores its key itself.)
  */
 export interface Claim extends Once {
   /**
-   * Keeps the answer for 24 hours. A large one of an act that is marked as done is not kept: who repeats the call has the
-   * answer made anew.
+   * Stores the answer for 24 hours. A large answer is not stored if the act is marked as done: a repeated call builds
+   * it again.
    */
   keep(answer: StoredAnswer): Promise<void>
-  /** Gives the key back: nothing final came of it, the caller may try again. That the act was done is not forgotten. */
+  /** Frees the key, because no final answer exists: the caller may try again. A marked act stays marked. */
   release(): Promise<void>
 }
 
 const lockSeconds = 5
 const renewMilliseconds = 1_500
 const keptFor = sql`interval '24 hours'`
-/** Characters; a run's view can have hundreds of megabytes. */
+/** Characters; a run's answer can have hundreds of megabytes. */
 export const mostKeptLength = 256 * 1024
 
 /**
- * Opens a key's use (contract section 1, "Idempotency-Key").
- * Errors: `idempotency_mismatch` when the key was used with another body, `idempotency_in_progress` while the first
- * call has not ended.
+ * Starts a use of a key (docs/reference/errors.md, "Idempotency keys"). Throws `idempotency_mismatch` if the key was
+ * used with another body, and `idempotency_in_progress` while the first call has not ended.
  */
-export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
-  // A row is taken over when it is over its time, or when its holder died (lock run out) and the body is the same.
+export async function openKey(context: Pick<Context, 'db' | 'sealer'>, use: KeyUse): Promise<Opening> {
+  // A row is taken over if it is too old, or if its holder died (the lock has expired) and the body is the same.
   const fresh = sql`k.created_at >= clock_timestamp() - ${keptFor}`
   const { rows } = await sql<{ token: string; acted: boolean; made: string | null }>`
     insert into idempotency_keys as k
@@ -101,7 +99,7 @@ export async function openKey(context: Context, use: KeyUse): Promise<Opening> {
   if (row !== undefined && row.body_hash !== use.bodyHash)
     throw new DomainError(
       'idempotency_mismatch',
-      'this `Idempotency-Key` was used with another body: take a new one',
+      'this `Idempotency-Key` was used with another body: use a new one',
     )
   if (row === undefined || row.response_status === null) throw inProgress()
   const body = await unseal(context, use, 'answer', row.response_body)
@@ -114,26 +112,26 @@ const inProgress = (): DomainError =>
     'the first call with this `Idempotency-Key` has not ended: ask again',
   )
 
-/** Forgets keys after their 24 hours. */
-export async function forgetOldKeys(context: Context): Promise<void> {
+/** Deletes keys after 24 hours. */
+export async function forgetOldKeys(db: Db): Promise<void> {
   await sql`delete from idempotency_keys
     where created_at < clock_timestamp() - ${keptFor} and coalesce(locked_until < clock_timestamp(), true)`.execute(
-    context.db,
+    db,
   )
 }
 
 async function claimOf(
-  context: Context,
+  context: Pick<Context, 'db' | 'sealer'>,
   use: KeyUse,
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
 ): Promise<Claim> {
-  // Whoever takes the key over sets a new `created_at`: it tells whether the row is still ours.
+  // A takeover sets a new `created_at`, which shows whether the row is still ours.
   const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId}
     and api_key_id = ${use.apiKeyId} and route = ${use.route} and key = ${use.key} and created_at = ${row.token}::timestamptz`
   const made = await unseal(context, use, 'made', row.made)
   let isRenewing = false
   const renewal = setInterval(() => {
-    // A database that is slow to answer must not get a second question on top.
+    // Do not send a second renewal while the database is slow to answer.
     if (isRenewing) return
     isRenewing = true
     sql`update idempotency_keys set locked_until = clock_timestamp() + make_interval(secs => ${lockSeconds})
@@ -174,9 +172,9 @@ async function claimOf(
   }
 }
 
-/** Answers hold outputs, and once a new API key: at rest they are sealed, bound to their row and column. */
+/** Answers contain outputs and once a new API key, so they are sealed for their row and column. */
 async function seal(
-  context: Context,
+  context: Pick<Context, 'sealer'>,
   use: KeyUse,
   column: 'answer' | 'made',
   text: string | null,
@@ -186,7 +184,7 @@ async function seal(
 }
 
 async function unseal(
-  context: Context,
+  context: Pick<Context, 'sealer'>,
   use: KeyUse,
   column: 'answer' | 'made',
   sealed: string | null,

@@ -1,12 +1,12 @@
-import { sql, type Kysely, type SelectQueryBuilder } from 'kysely'
-import type { Database } from '../db/schema/index.ts'
+import { sql, type SelectQueryBuilder } from 'kysely'
+import type { Db } from '../db/schema/index.ts'
 import { readBounded } from './bounded-read.ts'
 import { DomainError } from './errors.ts'
 
-/** What part of a list is asked for (contract section 1, "Lists"). */
+/** The page of a list that a caller asks for (docs/reference/errors.md, "Lists"). */
 export interface PageRequest {
   readonly limit: number
-  /** As answered in `next_cursor`; null for the first page. */
+  /** `next_cursor` of the page before; null for the first page. */
   readonly cursor: string | null
 }
 
@@ -15,21 +15,24 @@ export interface Page<T> {
   readonly next_cursor: string | null
 }
 
-/** The text after which a page begins, or null. `validation_error` for what no list has answered. */
-export function readCursor(cursor: string | null): string | null {
+/**
+ * The place after which the page begins, as `writeCursor` got it; null for the first page. `form` is the form of places;
+ * without it, that of ids. Throws `validation_error` if no list can have answered this cursor.
+ */
+export function readCursor(cursor: string | null, form = /^[\x21-\x7e]{1,200}$/): string | null {
   if (cursor === null) return null
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
-  if (/^[\x21-\x7e]{1,200}$/.test(text) && writeCursor(text) === cursor) return text
+  if (form.test(text) && writeCursor(text) === cursor) return text
   const message = 'is not a cursor: take `next_cursor` of the page before'
   throw new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
 }
 
 /**
- * One page of what `query` selects, by `column`, the greatest first: an id, whose order is that of time. `place` is what a
- * row has there.
+ * One page of the rows of `query`, by `column` in descending order. The column holds ids, which sort by time. `place`
+ * returns the id of a row.
  */
 export async function readPage<DB, TB extends keyof DB, Row>(
-  db: Kysely<Database>,
+  db: Db,
   query: SelectQueryBuilder<DB, TB, Row>,
   column: string,
   page: PageRequest,
@@ -43,12 +46,12 @@ export async function readPage<DB, TB extends keyof DB, Row>(
   return pageOf(rows, page.limit, place, (row) => row)
 }
 
-/** The page with each row as callers see it. */
+/** The page with each row converted for the API. */
 export function viewPage<Row, T>(page: Page<Row>, view: (row: Row) => T): Page<T> {
   return { data: page.data.map(view), next_cursor: page.next_cursor }
 }
 
-/** A page out of `limit + 1` rows: the one too many says whether there is a next one. */
+/** Makes a page from up to `limit + 1` rows: the extra row shows that there is a next page. */
 export function pageOf<Row, T>(
   rows: readonly Row[],
   limit: number,
@@ -61,5 +64,12 @@ export function pageOf<Row, T>(
   return { data: shown.map(view), next_cursor: more ? writeCursor(place(last)) : null }
 }
 
-/** A cursor after which the page that follows `text` begins. */
+/** One page of a list that is in memory, in its order. `place` returns a different id for each item. */
+export function pageOfList<T>(items: readonly T[], page: PageRequest, place: (item: T) => string): Page<T> {
+  const after = readCursor(page.cursor)
+  const from = after === null ? 0 : items.findIndex((item) => place(item) === after) + 1
+  return pageOf(items.slice(from, from + page.limit + 1), page.limit, place, (item) => item)
+}
+
+/** The cursor of the page that begins after `text`. */
 export const writeCursor = (text: string): string => Buffer.from(text, 'utf8').toString('base64url')

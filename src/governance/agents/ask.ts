@@ -1,22 +1,23 @@
-import type { Context } from '../../context.ts'
+import type { Context } from '../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import type { JsonObject } from '../../policy/types.ts'
-import { canonicalJson } from '../canonical.ts'
-import { violates } from '../database-errors.ts'
-import { senderOf, type Caller, type Identity } from '../identity.ts'
-import { roleUnderLock } from '../people/members.ts'
-import { heapBytes, Recent } from '../recent.ts'
-import { effectiveLimits } from '../quotas/limits.ts'
-import { storageOver } from '../quotas/storage.ts'
-import type { Taken } from '../rates/rates.ts'
-import { hasRole } from '../scopes.ts'
+import { canonicalJson } from '../../shared/canonical-json.ts'
+import { violates } from '../../db/errors.ts'
+import { senderOf, type Caller, type Identity } from '../access/identity.ts'
+import { roleUnderLock } from '../access/recheck.ts'
+import { counted, heapBytes } from '../../shared/byte-cache.ts'
+import { effectiveLimits } from '../../contract/plan-limits.ts'
+import { storageOver } from '../limits/storage.ts'
+import { noteRefusal } from '../limits/rate-refusal.ts'
+import type { Taken } from '../limits/rates.ts'
+import { hasRole } from '../access/scopes.ts'
 import { agentInputPlace } from '../sealing/places.ts'
 import { authorizeCalls } from './authorize.ts'
 import { readCall } from './classify.ts'
 import { hashOfCall } from './same-call.ts'
 import { unrecorded, type AgentDecision } from './unrecorded.ts'
 
-/** What an agent asks before it calls a tool (contract section 7), read and checked. */
+/** A validated question: an agent asks it before it calls a tool. */
 export interface AgentRequest {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly session_id: string
@@ -27,14 +28,16 @@ export interface AgentRequest {
   readonly annotations?: ToolAnnotations | undefined
 }
 
-/** Who asks, from where. */
+/** The person and key that ask, with their address. */
 export interface Asker {
   readonly identity: Identity
   readonly ip: string | null
+  /** Id of the HTTP request, for the log. */
+  readonly requestId?: string
 }
 
-/** The asker acting in this organization: `runAs` asks under the lock for the rights that a question needs. */
-export function callerIn({ identity, ip }: Asker, organizationId: string): Caller {
+/** The asker as a caller in this organization. `runAs` checks the needed scope and role under the lock. */
+export function callerIn({ identity, ip, requestId }: Asker, organizationId: string): Caller {
   const { user, keyId, sessionId, scopes } = identity
   return {
     userId: user.id,
@@ -46,19 +49,19 @@ export function callerIn({ identity, ip }: Asker, organizationId: string): Calle
     scopes,
     needs: { scope: 'agents:authorize', role: 'member' },
     ip,
+    ...(requestId === undefined ? {} : { requestId }),
   }
 }
 
-/** An agent's approval waits for an hour unless its rule says otherwise (contract section 6). */
-const approvalSeconds = 3_600
+/** An agent's approval expires after an hour, unless its rule says otherwise. */
+export const approvalSeconds = 3_600
 
-/** How often it is tried again to find the organization of a session that another process opens just now. */
+/** Attempts to find the organization of a session that another process is opening. */
 const mostTries = 3
 
 /**
- * Decides one call of an agent (specification, "Authorization interface"). Whoever may not ask, or asks in a wrong
- * organization, gets a `deny`, never an error: fail-open clients would let errors pass. Throws only what is no answer:
- * the database is gone.
+ * Decides one call of an agent. A person without the right to ask gets a `deny`, never an error, because fail-open
+ * clients let a call pass after an error. Throws only if the database is gone.
  */
 export async function authorize(
   context: Context,
@@ -72,7 +75,7 @@ export async function authorize(
   for (let tries = 1; ; tries += 1) {
     const organizationId = await organizationOf(context, asker.identity, request)
     if (organizationId === '') return nowhere()
-    const limited = await limitedElsewhere(context, asker.identity, organizationId)
+    const limited = await limitedElsewhere(context, asker, organizationId)
     if (limited !== null) return limited
     const seal = await context.sealer.sealing()
     try {
@@ -85,7 +88,7 @@ export async function authorize(
           by: senderOf(asker.identity),
         },
         agent: request.agent,
-        actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip },
+        actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip, requestId: asker.requestId },
         named: request.organization_id ?? null,
         call,
         params: request.tool_input,
@@ -93,22 +96,23 @@ export async function authorize(
         seal: (approvalId) => seal(agentInputPlace(approvalId), input),
         mustBeConfirmed: context.config.people.mustBeConfirmed,
         approvalSeconds,
+        limitNotedAt: context.agentSessions.limitNotedAt,
       })
     } catch (error) {
-      // Opened at this moment in another organization: it belongs there.
+      // Another organization has opened this session meanwhile: look it up again.
       if (tries === mostTries || !violates(error, 'agent_sessions_name')) throw error
-      bound.delete(boundName(asker.identity, request.session_id))
+      context.agentSessions.organizations.delete(sessionName(asker.identity, request.session_id))
     }
   }
 }
 
 /**
- * A key's own organization has counted the question: another one in which it is decided counts it too, of its members;
- * nobody else uses up what they may ask.
+ * The key's organization has counted the question already. If another organization decides it, that one counts it too,
+ * but only for its members, so nobody else uses up its rate.
  */
 async function limitedElsewhere(
-  context: Context,
-  { charged, user }: Identity,
+  context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
+  { identity: { charged, user }, requestId }: Asker,
   organizationId: string,
 ): Promise<AgentDecision | null> {
   if (charged.holderId === organizationId) return null
@@ -122,31 +126,31 @@ async function limitedElsewhere(
   if (row === undefined) return null
   const limits = effectiveLimits(row.plan, row.quota_overrides)
   const taken = await context.rates.take(organizationId, limits, 'authorize')
-  return taken.allowed ? null : rateLimited(taken)
+  if (taken.allowed) return null
+  noteRefusal(context, organizationId, taken, requestId)
+  return rateLimited(taken)
 }
 
-/** A denial over an organization's limit of agents' questions. */
+/** A denial over an organization's rate limit of agents' questions. */
 export const rateLimited = ({ limit, retryAfter }: Taken): AgentDecision =>
   unrecorded(
     'rate limited',
     `The organization is at its limit of ${limit} agents' questions a minute: try again in ${retryAfter} seconds.`,
   )
 
-/** Organizations of sessions, by person and session: a session never moves. */
-const bound = new Recent<string>(8 * 1024 * 1024)
-const boundName = (identity: Identity, sessionId: string): string => `${identity.user.id}\n${sessionId}`
+const sessionName = (identity: Identity, sessionId: string): string => `${identity.user.id}\n${sessionId}`
 
 /**
- * Where a session belongs: the organization it started in; a new one to that which the request names, if the person is
- * a member there, else to the key's.
+ * The organization of a session. A new session belongs to the organization that the request names if the person is a
+ * member there, else to the key's. Empty if the person belongs to none.
  */
 export async function organizationOf(
-  { db }: Context,
+  { db, agentSessions: { organizations } }: Pick<Context, 'agentSessions' | 'db'>,
   identity: Identity,
   { session_id, organization_id }: Pick<AgentRequest, 'session_id' | 'organization_id'>,
 ): Promise<string> {
-  const name = boundName(identity, session_id)
-  const known = bound.get(name)
+  const name = sessionName(identity, session_id)
+  const known = organizations.get(name)
   if (known !== undefined) return known
   const session = await db
     .selectFrom('agent_sessions')
@@ -155,7 +159,7 @@ export async function organizationOf(
     .where('session_id', '=', session_id)
     .executeTakeFirst()
   if (session !== undefined) {
-    bound.set(name, session.organization_id, heapBytes(name))
+    organizations.set(name, session.organization_id, counted(heapBytes(name)))
     return session.organization_id
   }
   if (organization_id === undefined || organization_id === identity.organizationId)
@@ -173,10 +177,14 @@ const nowhere = (): AgentDecision =>
   unrecorded('no organization', 'The person this agent acts for belongs to no organization.')
 
 /**
- * A denial of a request that could not be read, so that it belongs to no session: kept in the audit log of the key's
- * organization, if its person may ask there: nobody else's questions fill its log. `why` never quotes the request.
+ * Denies a request that cannot be parsed. It has no session, so only the audit log of the key's organization records
+ * it, and only if the person may ask there: others cannot fill that log. `why` never quotes the request.
  */
-export async function denyUnreadable(context: Context, asker: Asker, why: string): Promise<AgentDecision> {
+export async function denyUnreadable(
+  context: Pick<Context, 'combiner'>,
+  asker: Asker,
+  why: string,
+): Promise<AgentDecision> {
   const { user, keyId, organizationId } = asker.identity
   const denied = unrecorded('unreadable request', `The request cannot be read, so it is denied: ${why}.`)
   if (organizationId === '') return denied
@@ -187,7 +195,7 @@ export async function denyUnreadable(context: Context, asker: Asker, why: string
       eventType: 'agent_call.unreadable',
       action: 'authorize',
       status: 'deny',
-      actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip },
+      actor: { type: 'user', id: user.id, apiKeyId: keyId, ip: asker.ip, requestId: asker.requestId },
       metadata: { decision_id: denied.decision_id },
     })
   })

@@ -1,25 +1,25 @@
 import { newId } from '../../contract/ids.ts'
 import { addedLabels, decide, refused, type Call, type Decided } from '../../policy/decide.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Label } from '../../policy/types.ts'
-import type { ChainTx } from '../chain-tx.ts'
-import type { BatchKind } from '../combiner.ts'
-import { addressNotConfirmed } from '../people/address-proof.ts'
-import { hasRole } from '../scopes.ts'
-import { classifyIn, nobodysPath } from './classify.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { BatchKind } from '../audit/combiner.ts'
+import { addressNotConfirmed } from '../access/address-proof.ts'
+import { refusalOfRole } from '../access/role-refusal.ts'
+import { classifyIn, pathAboveRoot } from './classify.ts'
 import { useHeldCall, withdrawHeld } from './held-call.ts'
 import { loadAgentLedger, type AgentLedger, type PriorDecision, type SessionRecord } from './ledger.ts'
 import type { AuthorizeOp, Judged, Question } from './question.ts'
-import { storageOver } from '../quotas/storage.ts'
-import { addLabels, goOn, openSession, wouldHaveTooMany } from './sessions.ts'
-import { withoutRoom, type AgentDecision } from './unrecorded.ts'
-import { priorOf, sharedCall, stillStands } from './same-call.ts'
+import { storageOver } from '../limits/storage.ts'
+import { addLabels, openSession, resume, wouldExceedLabels } from './sessions.ts'
+import { denyOverStorageLimit, type AgentDecision } from './unrecorded.ts'
+import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 
-/** The reason of a denial because the key or session that asks has ended meanwhile, or lost its scope. */
+/** The reason of a denial if the asking key or session has ended, or has lost its scope. */
 export const keyEnded = 'key ended'
 
 /**
- * Decides agents' calls, in order, under the chain lock; commit point `agent.decide`. Labels that a call adds are there
- * for the next one of the same batch.
+ * Decides agents' calls in order, under the chain lock; commit point `agent.decide`. The next call of the batch sees
+ * the labels that a call adds.
  */
 export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> = {
   point: 'agent.decide',
@@ -35,26 +35,26 @@ export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> 
 
 function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): AgentDecision {
   const full = storageOver(tx)
-  if (full !== null) return withoutRoom(tx, full, op)
+  if (full !== null) return denyOverStorageLimit(tx, full, op)
   const shared = sharedCall(ledger, op)
   const session =
     shared === null
       ? openSession(tx, ledger, { ...op.key, agent: op.agent })
-      : goOn(tx, ledger, shared.session)
+      : resume(tx, ledger, shared.session)
   const asking = ledger.session(op.key.userId, op.key.sessionId) ?? session
   const refusal = refusalOf(tx, ledger, [session, asking], op)
   const answered = priorOf(ledger, session, op)
-  // What comes back passes both adapters' sessions: the gateway asks in its own, too, without the hook.
+  // Hook and gateway may ask in two sessions about one call. Its result reaches both, so both get the labels.
   const carry = (labels: readonly Label[]): void => {
     addLabels(tx, session, labels, op.call.tool)
     if (shared !== null && labels.length > 0)
       addLabels(tx, openSession(tx, ledger, { ...op.key, agent: op.agent }), labels, op.call.tool)
   }
   const hasNoRoomFor = (labels: readonly Label[]): boolean =>
-    [session, asking].some((each) => wouldHaveTooMany(each.labels, labels))
-  if (refusal === null && answered !== null && stillStands(tx, answered, op)) {
+    [session, asking].some((each) => wouldExceedLabels(each.labels, labels))
+  if (refusal === null && answered !== null && mayRepeat(tx, answered, op)) {
     if (answered.verdict !== 'allow') return answerAgain(session, answered)
-    // Its adapter may have said meanwhile that it reads more.
+    // The adapter may now send annotations that add labels.
     const more = classifyIn(op.call, answered.labels, tx.policy.settings).outputLabels
     if (!hasNoRoomFor(more)) {
       carry(more)
@@ -64,7 +64,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
 
   const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
   const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
-  // The gateway's own session has seen what went through it alone: that stays with its calls.
+  // Labels of the gateway's session come only from its own calls, and apply to them.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
   const call: Call = {
@@ -74,15 +74,16 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     params: op.call.params ?? {},
     labels,
   }
-  const question: Question = { op, session, earlier, sideEffect, labels }
-  const byRules = refusal ?? blockedBy(tx, ledger, question) ?? decide(tx.policy.compiled, call)
+  const question: Question = { tx, ledger, op, session, earlier, sideEffect, labels }
+  const byRules = refusal ?? blockedBy(question) ?? decide(tx.policy.compiled, call)
   const brings =
     byRules.verdict === 'deny' ? [] : unionLabels(outputLabels, addedLabels(tx.policy.compiled, call))
   const isTooMany = labels.length > mostLabels || hasNoRoomFor(brings)
   const decided = byRules.verdict !== 'deny' && isTooMany ? tooMany : byRules
-  const judged = explained(judge(tx, ledger, question, decided), words)
-  const answer = record(tx, ledger, question, judged)
-  // When it is allowed, not when it is seen to finish: calls run side by side, and none may slip between.
+  const judged = explained(judge(question, decided), words)
+  const answer = recordDecision(question, judged)
+  // Labels join when the call is allowed, not when it finishes: calls run at the same time, and none may pass in
+  // between.
   if (judged.verdict === 'allow') carry(brings)
   return answer
 }
@@ -92,7 +93,7 @@ const tooMany = refused(
   `${tooManyLabels('With this call the session would carry')}: start a new session.`,
 )
 
-/** Why this person or session may not ask at all, whatever the call. */
+/** The refusal of any call by this person, key or session, else null. */
 function refusalOf(
   tx: ChainTx,
   ledger: AgentLedger,
@@ -102,7 +103,7 @@ function refusalOf(
   if (!ledger.valid.has(op.key.by))
     return refused(
       keyEnded,
-      'The key or session that asks has ended or lost its scope: nothing it asks for is allowed any more.',
+      'The key or session that asks has ended or lost its scope: it can make no more calls.',
     )
   if (tx.policy.frozen !== null)
     return decide(tx.policy.compiled, {
@@ -113,14 +114,11 @@ function refusalOf(
       labels: [],
     })
   if (sessions.some(({ status }) => status === 'revoked'))
-    return refused(
-      'session revoked',
-      'This agent session was revoked: nothing it asks for is allowed any more.',
-    )
+    return refused('session revoked', 'This agent session was revoked: it can make no more calls.')
   if (op.named !== null && op.named !== tx.organizationId)
     return refused(
       'wrong organization',
-      'The call names another organization than the one its session belongs to: start a new session for it.',
+      'The session belongs to another organization than the call names: start a new session.',
     )
   const role = ledger.roles.get(op.key.userId)
   if (role === undefined)
@@ -128,42 +126,38 @@ function refusalOf(
   if (op.mustBeConfirmed && !ledger.confirmed.has(op.key.userId))
     return refused(
       addressNotConfirmed,
-      'The person this agent acts for has not confirmed their mail address: the mail to it has the link.',
+      'The person this agent acts for has not confirmed their mail address: use the link in the mail.',
     )
-  if (hasRole(role, 'member')) return null
-  return refused(
-    'role may not ask',
-    `The person this agent acts for is only a ${role}: agents need \`member\`.`,
-  )
+  return refusalOfRole('agents', role)
 }
 
-function blockedBy(tx: ChainTx, ledger: AgentLedger, { op, sideEffect }: Question): Decided | null {
+function blockedBy({ tx, ledger, op, sideEffect }: Question): Decided | null {
   if (op.call.annotations.definitionChanged === true)
     return refused(
       'tool changed',
-      'The tool’s description or parameters are no longer those that this session was first shown: start a new session once somebody has looked at them.',
+      'The tool’s description or parameters have changed since the session began: let a person check them, then start a new session.',
     )
-  if (op.call.params === null) return nobodysPath
+  if (op.call.params === null) return pathAboveRoot
   const role = ledger.roles.get(op.key.userId) ?? 'viewer'
-  const blocked = tx.policy.toolAccess.blocks(op.call.tool, role, sideEffect)
+  const blocked = tx.policy.toolAccess.refusal({ tool: op.call.tool, role, sideEffect, params: null })
   return blocked === null ? null : refused(blocked.reason, blocked.explanation)
 }
 
-function judge(tx: ChainTx, ledger: AgentLedger, question: Question, decided: Decided): Judged {
-  if (decided.verdict === 'require_approval') return useHeldCall(tx, ledger, question, decided)
-  // Nobody needs to decide what no rule holds any more.
-  if (decided.verdict === 'allow') withdrawHeld(tx, ledger, question)
+function judge(question: Question, decided: Decided): Judged {
+  if (decided.verdict === 'require_approval') return useHeldCall(question, decided)
+  // No rule holds the call now, so its approval no longer needs a decision.
+  if (decided.verdict === 'allow') withdrawHeld(question)
   return { ...decided, approvalId: null, expiresAt: null }
 }
 
-/** Why a command counts as egress is part of why a rule on egress held or denied it. */
+/** Adds to a denial or hold why the command counts as egress. */
 function explained(judged: Judged, words: string): Judged {
   return judged.verdict === 'allow' ? judged : { ...judged, explanation: `${judged.explanation}${words}` }
 }
 
 /** Writes the decision and its audit entry. */
-function record(tx: ChainTx, ledger: AgentLedger, question: Question, judged: Judged): AgentDecision {
-  const { op, session, sideEffect } = question
+function recordDecision(question: Question, judged: Judged): AgentDecision {
+  const { tx, ledger, op, session, sideEffect } = question
   const labels = [...question.labels]
   const id = newId('decision')
   session.decision_seq += 1

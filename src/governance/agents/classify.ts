@@ -1,33 +1,33 @@
 import { classifyCommand } from '../../shell/classify.ts'
 import { classifyPowerShell } from '../../shell/powershell.ts'
 import { refused, type Decided } from '../../policy/decide.ts'
-import { withPlainPaths } from '../../policy/file-paths.ts'
+import { withPlainPaths } from '../../policy/readers/file-paths.ts'
 import { agentTool, withAnnotations, type AgentTool, type ToolAnnotations } from '../../policy/agent-tools.ts'
 import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-tools.ts'
 import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
-import type { GovernanceSettings } from '../settings.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
 
-/** What is known of an agent's call before its session is: the expensive part, done outside of the lock. */
+/** The parts of a call that do not depend on its session: reading them is expensive, and done before the lock. */
 export interface ReadCall {
   readonly tool: string
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
-  /** It runs a program: egress once the session holds anything but web content. */
+  /** The call runs a program: it counts as egress once the session has labels other than `untrusted`. */
   readonly isScript: boolean
-  /** Why a command counts as what it counts as; null for a tool that is what its name says. */
+  /** Why a command has its side effect; null if the tool's name decides. */
   readonly because: string | null
   readonly annotations: ToolAnnotations
-  /** The arguments as rules see them, or null: it names a path that nobody should open. What is hashed and shown is as given. */
+  /** The arguments as rules see them; null for a path above the root. Hash and approval use the given arguments. */
   readonly params: JsonObject | null
 }
 
 /** The denial of a call without `params`. */
-export const nobodysPath: Decided = refused(
+export const pathAboveRoot: Decided = refused(
   'path above the root',
-  'A path of the call climbs above the root or holds a NUL character: give the path that is meant.',
+  'A path of the call climbs above the root or contains a NUL character: correct the path.',
 )
 
-/** Reads a call by its tool's name and arguments (specification, "Classification of agent tool calls"). */
+/** Classifies a call by its tool's name and arguments. */
 export function readCall(tool: string, input: JsonObject, annotations: ToolAnnotations): ReadCall {
   const known = agentTool(tool) ?? (tool.startsWith('mcp__') ? protocolTool(tool) : unknownTool(tool))
   const { sideEffect, outputLabels, code } = known
@@ -47,8 +47,8 @@ export function readCall(tool: string, input: JsonObject, annotations: ToolAnnot
 }
 
 /**
- * When unsure, a tool counts as write, never read. Some clients write a protocol tool `mcp_<server>_<tool>` or
- * `MCP:<tool>`: which part is the server's nobody knows, but a word that sends sends.
+ * An unknown tool counts as write, never as read. Some clients write a protocol tool as `mcp_<server>_<tool>` or
+ * `MCP:<tool>`. The server's part is unclear then, but a name with a sending verb counts as egress.
  */
 function unknownTool(name: string): AgentTool {
   const own = /^mcp[_:](.+)$/is.exec(name)?.[1]
@@ -62,10 +62,11 @@ function protocolTool(name: string): AgentTool {
 }
 
 function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject) {
-  if (code === 'script') return { kind: 'script', because: 'it runs a program that is not read' } as const
-  // A socket instead of a command.
+  if (code === 'script')
+    return { kind: 'script', because: 'it runs a program whose code is unknown' } as const
+  // The call opens a socket instead of running a command.
   if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection' } as const
-  // Of two the client runs the one it knows, which is not ours to guess.
+  // With both fields, the client's choice is unknown, so the stricter one counts.
   const given = [input['command'], input['cmd']].filter((command) => command !== undefined)
   const readings = (given.length === 0 ? [undefined] : given).map((command) => readCommand(code, command))
   return readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))
@@ -79,7 +80,7 @@ function readCommand(code: 'bash' | 'powershell', given: Json | undefined) {
   return code === 'powershell' ? classifyPowerShell(command) : classifyCommand(command)
 }
 
-/** A command as text; one that comes as words is quoted again, so that each stays the word it is. */
+/** A command as text. An array of words is quoted again, so each word stays one word. */
 function textOf(command: Json | undefined): string | null {
   if (typeof command === 'string') return command
   if (!Array.isArray(command)) return null
@@ -91,11 +92,11 @@ function textOf(command: Json | undefined): string | null {
 export interface Classified {
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
-  /** A sentence on why a command counts as egress; empty for any other call. */
+  /** A sentence that says why a command counts as egress; empty for any other call. */
   readonly words: string
 }
 
-/** The call as it counts in a session of these labels, under these settings. */
+/** The call's side effect and labels in a session with these labels, under these settings. */
 export function classifyIn(
   call: ReadCall,
   labels: readonly Label[],

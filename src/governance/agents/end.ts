@@ -1,9 +1,9 @@
-import type { Context } from '../../context.ts'
+import type { Context } from '../context.ts'
 import { notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf, type Caller } from '../identity.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
 import { callerIn, type Asker } from './ask.ts'
-import { runAs } from '../standing.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
 import { withdrawAll } from './withdraw.ts'
 
 export interface EndedSession {
@@ -12,12 +12,12 @@ export interface EndedSession {
 }
 
 /**
- * Ends a session of the caller's own, and withdraws its approvals that wait or were given and not used (contract section 7;
- * commit point `agent.session`). Its labels stay: the next call opens it again with them. Ending one that is over changes
- * nothing. Throws `not_found`, also for who has left its organization, and `insufficient_role`.
+ * Ends one of the caller's own sessions, and withdraws its pending and unused approvals (commit point `agent.session`).
+ * The labels stay: the next call opens the session again with them. A session that is over does not change. Throws
+ * `insufficient_role`, and `not_found` also if the caller has left the organization.
  */
 export async function endSession(
-  context: Context,
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
   asker: Asker,
   sessionId: string,
   once: Once | null,
@@ -38,7 +38,7 @@ export async function endSession(
       .where('status', '=', 'live')
       .returning('id')
       .executeTakeFirst()
-    // What waits, waits in a live session alone: of one that is over there is nothing to end.
+    // Only live sessions have pending approvals.
     const cancelled = live === undefined ? 0 : await withdrawAll(tx, known.id)
     if (live !== undefined)
       tx.append({
@@ -56,11 +56,11 @@ export async function endSession(
 }
 
 /**
- * Revokes a session for good: its next call is denied in every process, those that wait are withdrawn (specification,
- * "What the service does" 9). Revoking again changes nothing.
+ * Revokes a session for good: every process denies its next call, and its approvals are withdrawn. A second revocation
+ * changes nothing.
  */
 export async function revokeSession(
-  context: Context,
+  context: Acting,
   caller: Caller,
   id: string,
   reason: string,

@@ -1,35 +1,46 @@
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
-import { pendingApproval, suffices } from '../approvals/held.ts'
+import { pendingApproval, requirementNow, stateAtUse } from '../approvals/held.ts'
+import {
+  announceRequest,
+  approvalsActor,
+  expireApproval,
+  markUsed,
+  supersedeApproval,
+  withdrawApproval,
+} from '../approvals/moves.ts'
 import { rejectionBy } from '../approvals/votes.ts'
-import type { ChainTx } from '../chain-tx.ts'
-import type { ApprovalRecord } from '../records.ts'
-import type { Exceeded } from '../quotas/run-quota.ts'
-import { approvalsOver, storageOver } from '../quotas/storage.ts'
-import type { AgentLedger, SessionRecord } from './ledger.ts'
+import { isoTime, type ApprovalRecord, type NewApproval } from '../approvals/records.ts'
+import type { Exceeded } from '../limits/run-quota.ts'
+import { approvalsOver, storageOver } from '../limits/storage.ts'
 import type { Judged, Question } from './question.ts'
-import { roomWords } from './unrecorded.ts'
+import { limitExplanation } from './unrecorded.ts'
 
 /**
- * A call that a rule holds (contract section 7). Its identity is person, session, tool and whole input. Asked about while
- * its approval is pending it is held by that one; once approved it is allowed once, which uses the approval up; rejected
- * it is denied; after expiry, withdrawal or use it is held anew. At use the votes must satisfy the strictest rule that
- * matches now and the session may hold no label that the approvers were not shown; that holds for an approval, too, which
- * has let this very call through before.
+ * Decides a call that a rule holds. The call is identified by person, session, tool and whole input. A pending approval
+ * keeps holding it. A given approval allows it once and is used up. After a rejection it is denied; after expiry,
+ * withdrawal or use it is held again. At use, the votes must satisfy the strictest rule that matches now, and the
+ * session may have no label that the approvers did not see. Both conditions also apply to an approval that has let this
+ * same call through before.
  */
-export function useHeldCall(tx: ChainTx, ledger: AgentLedger, question: Question, decided: Decided): Judged {
-  const { op, session, labels } = question
-  const hold = (former?: ApprovalRecord): Judged => holdCall(tx, ledger, question, decided, former)
+export function useHeldCall(question: Question, decided: Decided): Judged {
+  const { ledger, op, session, labels } = question
+  const hold = (former?: ApprovalRecord): Judged => holdCall(question, decided, former)
   const isShown = (given: ApprovalRecord): boolean => {
     const shown = new Set(given.labels)
     return labels.every((label) => shown.has(label))
   }
-  const through = alreadyThrough(ledger, question)
-  if (through !== null && isShown(through) && suffices(tx, decided, through, ledger.roles))
+  const through = earlierApproval(question)
+  if (
+    through !== null &&
+    isShown(through) &&
+    stateAtUse(question, decided, through, through.used_by) === 'usable'
+  )
     return letThrough(decided, through)
   const approval = ledger.approvalOf(session, op.key.paramsHash)
   if (approval === undefined) return hold()
-  if (approval.status === 'rejected')
+  const state = stateAtUse(question, decided, approval, null)
+  if (state === 'rejected')
     return {
       ...decided,
       verdict: 'deny',
@@ -37,33 +48,28 @@ export function useHeldCall(tx: ChainTx, ledger: AgentLedger, question: Question
       approvalId: approval.id,
       expiresAt: null,
     }
-  if (approval.status === 'cancelled' || approval.status === 'expired' || approval.used_by !== null)
-    return hold()
-  if (approval.expires_at !== null && new Date(approval.expires_at) <= tx.now) {
-    if (approval.status === 'pending') expire(tx, ledger, session, approval)
-    return hold(approval)
-  }
-  if (!isShown(approval)) return hold(approval)
+  if (state === 'withdrawn' || state === 'used' || approval.status === 'expired') return hold()
+  if (state === 'expired' && approval.status === 'pending')
+    expireApproval(question, approval, { actor: approvalsActor, runId: session.run_id })
+  if (state === 'expired' || !isShown(approval)) return hold(approval)
   if (approval.status === 'pending')
     return { ...decided, approvalId: approval.id, expiresAt: isoTime(approval.expires_at) }
-  if (!suffices(tx, decided, approval, ledger.roles)) return hold(approval)
-  approval.used_at = tx.now.toISOString()
-  approval.used_by = useOf(question)
-  ledger.dirtyApprovals.add(approval)
+  if (state !== 'usable') return hold(approval)
+  markUsed(question, approval, useOf(question))
   return letThrough(decided, approval)
 }
 
-/** As read from JSON that the database wrote, a time has its offset. */
-const isoTime = (time: string | null): string | null => (time === null ? null : new Date(time).toISOString())
-
-/** Takes a waiting approval of this call out of the inbox. */
-export function withdrawHeld(tx: ChainTx, ledger: AgentLedger, { session, op }: Question): void {
+/** Withdraws a pending approval of this call. */
+export function withdrawHeld(question: Question): void {
+  const { ledger, session, op } = question
   const approval = ledger.approvalOf(session, op.key.paramsHash)
-  if (approval?.status === 'pending') close(tx, ledger, approval, 'cancelled')
+  if (approval?.status === 'pending') withdrawApproval(question, approval)
 }
 
-/** The approval that has let this very call through already: its answer was lost, or the hook was asked before. */
-function alreadyThrough(ledger: AgentLedger, { earlier }: Question): ApprovalRecord | null {
+/**
+ * The approval that has already let this same call through: the answer was lost, or the hook asked before the gateway.
+ */
+function earlierApproval({ ledger, earlier }: Question): ApprovalRecord | null {
   if (earlier?.verdict !== 'allow' || earlier.approval_id === null) return null
   return ledger.approvals.get(earlier.approval_id) ?? null
 }
@@ -81,90 +87,51 @@ function letThrough(decided: Decided, approval: ApprovalRecord): Judged {
 const useOf = ({ session, op }: Question): string =>
   `${session.id}/${op.key.toolUseId ?? `call ${session.decision_seq + 1}`}`
 
-function holdCall(
-  tx: ChainTx,
-  ledger: AgentLedger,
-  { op, session, sideEffect, labels }: Question,
-  decided: Decided,
-  former: ApprovalRecord | undefined,
-): Judged {
+function holdCall(question: Question, decided: Decided, former: ApprovalRecord | undefined): Judged {
+  const { tx, ledger, op, session, sideEffect, labels } = question
   const isMore = former?.status !== 'pending'
   const over = storageOver(tx, op.weight) ?? (isMore ? approvalsOver(tx) : null)
   if (over !== null) return { ...decided, ...noRoom(over) }
   tx.expects({ bytes: op.weight, approvals: isMore ? 1 : 0 })
   const record = pendingApproval(
     tx,
-    decided,
     {
       kind: 'agent_call',
       run_id: null,
+      workflow_id: null,
       step_id: null,
       item_index: null,
       session_id: session.id,
       requested_by: op.key.userId,
       params_hash: op.key.paramsHash,
       labels: [...labels],
+      rule_name: decided.ruleName,
     },
-    op.approvalSeconds,
+    requirementNow(tx, decided),
+    decided.expiresAfterSeconds ?? op.approvalSeconds,
   )
-  const { id } = record
-  ledger.addApproval({
+  const approval: NewApproval = {
     record,
-    sealed: op.seal(id),
-    workflow_id: null,
+    sealed: op.seal(record.id),
     tool: op.call.tool,
     side_effect: sideEffect,
     rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect, risk: riskOf[sideEffect], labels }]),
-  })
-  if (former !== undefined) {
-    if (former.status === 'pending') close(tx, ledger, former, 'cancelled')
-    former.superseded_by = id
-    ledger.dirtyApprovals.add(former)
   }
-  tx.append({
-    eventType: 'approval.requested',
-    action: op.call.tool,
-    status: 'pending',
-    actor: op.actor,
-    runId: session.run_id,
-    metadata: { approval_id: id, session_id: session.id, rule_name: decided.ruleName },
-  })
-  return { ...decided, approvalId: id, expiresAt: record.expires_at }
+  ledger.addApproval(approval)
+  if (former !== undefined) supersedeApproval(question, former, record.id)
+  announceRequest(tx, approval, { actor: op.actor, runId: session.run_id })
+  return { ...decided, approvalId: record.id, expiresAt: record.expires_at }
 }
 
 const noRoom = (over: Exceeded) =>
   ({
     verdict: 'deny',
     reason: over.limit === 'storage_mb' ? 'storage limit' : 'approvals limit',
-    explanation: roomWords(over),
+    explanation: limitExplanation(over),
     approvalId: null,
     expiresAt: null,
   }) as const
 
-/** As a workflow's tools are scored: sending is high, changing and reading company data medium. */
+/** Same scores as for a workflow's tools: egress is high, the others are medium. */
 const riskOf = { read: 'medium', write: 'medium', egress: 'high' } as const
-
-function expire(tx: ChainTx, ledger: AgentLedger, session: SessionRecord, approval: ApprovalRecord): void {
-  close(tx, ledger, approval, 'expired')
-  tx.append({
-    eventType: 'approval.expired',
-    action: 'expire',
-    status: 'expired',
-    actor: { type: 'system', id: 'approvals' },
-    runId: session.run_id,
-    metadata: { approval_id: approval.id },
-  })
-}
-
-function close(
-  tx: ChainTx,
-  ledger: AgentLedger,
-  approval: ApprovalRecord,
-  status: 'cancelled' | 'expired',
-): void {
-  approval.status = status
-  approval.decided_at = tx.now.toISOString()
-  ledger.dirtyApprovals.add(approval)
-  tx.touched.add(approval.id)
-}

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import type { Role, SideEffect, Verdict } from '../../policy/types.ts'
-import type { ChainReader, ChainTx } from '../chain-tx.ts'
+import type { ChainReader, ChainTx } from '../audit/chain-tx.ts'
 import {
   approvalColumns,
   insertApprovals,
@@ -12,16 +12,16 @@ import {
   type ApprovalRecord,
   type NewApproval,
   type NewDecision,
-} from '../records.ts'
+} from '../approvals/records.ts'
 
-/** What names a call for the reader: its person, the client's session, the call's hash and the client's id of it. */
+/** Identifies a call: person, client's session, hash and client's id. */
 export interface CallKey {
   readonly userId: string
   readonly sessionId: string
-  /** Over `{tool, params}`. */
+  /** SHA-256 over `{tool, params}`, hex. */
   readonly paramsHash: string
   readonly toolUseId: string | null
-  /** By whose word: the id of the key or session. */
+  /** Id of the key or session that asks. */
   readonly by: string
 }
 
@@ -42,7 +42,7 @@ export interface SessionRecord extends Pick<
   ended_at: string | null
 }
 
-/** A decision on a call that has an id of the client's: an answer that got lost is given again. */
+/** An earlier decision on a call with a client's id: a lost answer is given again. */
 export interface PriorDecision {
   readonly id: string
   readonly session_id: string
@@ -58,19 +58,19 @@ export interface PriorDecision {
   readonly approval_id: string | null
   readonly policy_version: number
   readonly decided_at: string
-  /** It was seen to finish: asked again under this id it is another call. */
+  /** The call has finished: a question with the same id is a new call. */
   readonly observed: boolean
 }
 
 const nameOf = (userId: string, sessionId: string): string => `${userId}\n${sessionId}`
 const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\n${paramsHash}`
 
-/** The rows that agents' calls of one batch share, read in one statement and written back multi-row. */
+/** The rows that agents' calls of one batch share: one statement reads them, one writes them. */
 export class AgentLedger {
   readonly roles = new Map<string, Role>()
-  /** Members whose address is confirmed. */
+  /** Ids of members whose address is confirmed. */
   readonly confirmed = new Set<string>()
-  /** Keys and sessions that may still ask. */
+  /** Ids of keys and sessions that may still ask. */
   readonly valid = new Set<string>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly newApprovals: NewApproval[] = []
@@ -96,12 +96,12 @@ export class AgentLedger {
     return record
   }
 
-  /** Marks a session, a new one too, to be written. */
+  /** Marks a new or changed session to be written. */
   touch(record: SessionRecord): void {
     this.#dirty.add(record)
   }
 
-  /** Decisions on calls of this client id by the same person's sessions, the newest first. */
+  /** Decisions on calls with this client's id in the person's sessions, the newest first. */
   priors(userId: string, toolUseId: string): readonly PriorDecision[] {
     return (this.#priors.get(toolUseId) ?? []).filter(
       (prior) => this.#byId.get(prior.session_id)?.user_id === userId,
@@ -112,7 +112,7 @@ export class AgentLedger {
     this.#priors.set(prior.tool_use_id, [prior, ...(this.#priors.get(prior.tool_use_id) ?? [])])
   }
 
-  /** The newest approval of an identical call of the session. */
+  /** The newest approval of an identical call in the session. */
   approvalOf(session: SessionRecord, paramsHash: string): ApprovalRecord | undefined {
     return this.#ofCall.get(callOf(session.id, paramsHash))
   }
@@ -142,7 +142,7 @@ export class AgentLedger {
   }
 }
 
-/** What is not the session's name may change; its name, person and organization never do. */
+/** A session's name, person and organization never change. */
 function writeSessions(tx: ChainTx, sessions: readonly SessionRecord[]) {
   return sql`written_sessions as (
     insert into agent_sessions as s (organization_id, id, user_id, session_id, run_id, agent_name, agent_kind, status,
@@ -168,18 +168,18 @@ interface LoadedRows {
 
 const askingScopes = ['agents:authorize', 'agents:*']
 
-/** What a SessionRecord is read from. */
+/** The columns of a SessionRecord. */
 const sessionColumns = sql`id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources,
   label_bytes, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
 
-/** How long a lost answer is given again. */
+/** An answer is given again for so long, in case it was lost. */
 export const replayMinutes = 10
-/** Of a call asked about again and again, so many answers are looked at, the newest first. */
+/** The most earlier answers that are read for one call, the newest first. */
 const mostPriors = 32
 
 /**
- * Reads sessions, earlier decisions on the same calls, their approvals, the present roles of askers and voters, and which of the
- * askers' keys and sessions still hold.
+ * Reads sessions, earlier decisions on the same calls, their approvals, and the present roles of askers and voters. It
+ * also checks which of the askers' keys and sessions are still valid.
  */
 export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {
   const { organizationId } = reader
@@ -216,13 +216,13 @@ export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKe
         limit 1
       ) as found
     ), c as (
-      -- A call belongs to its own session, or to that in which it was already asked about under the same id.
+      -- A call belongs to its own session, or to the session in which it was asked under the same id before.
       select s.id as session_id, k.params_hash from s join k using (user_id, session_id)
       union
       select s.id, k.params_hash from k join p using (tool_use_id) join s on s.id = p.session_id
       where s.user_id = k.user_id
     ), a as (
-      -- Of many approvals of one call, each used up by one asking, only the newest counts.
+      -- Only the newest approval of a call counts: earlier ones were used up.
       select newest.* from c cross join lateral (
         select ${approvalColumns} from approvals
         where session_id = c.session_id and params_hash = c.params_hash and superseded_by is null

@@ -1,20 +1,21 @@
 import { sql } from 'kysely'
-import type { Context } from '../../context.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import { addedLabels } from '../../policy/decide.ts'
 import { unionLabels, type JsonObject, type Verdict } from '../../policy/types.ts'
 import { DomainError, notFound } from '../errors.ts'
-import { actorOf, senderOf } from '../identity.ts'
-import { quotaExceeded } from '../quotas/run-quota.ts'
-import { storageOver } from '../quotas/storage.ts'
-import { runAs } from '../standing.ts'
+import { actorOf, senderOf } from '../access/identity.ts'
+import { quotaExceeded } from '../limits/run-quota.ts'
+import { storageOver } from '../limits/storage.ts'
+import { runAs } from '../access/recheck.ts'
 import { callerIn, organizationOf, type Asker } from './ask.ts'
 import { classifyIn, readCall } from './classify.ts'
 import { loadAgentLedger } from './ledger.ts'
 import { callHash } from './same-call.ts'
 import { addLabels, openSession } from './sessions.ts'
 
-/** A call that has finished, as the client's post event tells it: its output never leaves the caller's machine. */
+/** A finished call, as the client's post event reports it. Its output never leaves the caller's machine. */
 export interface Finished {
   readonly session_id: string
   readonly tool_name: string
@@ -27,28 +28,28 @@ export interface Finished {
 export interface Observed {
   readonly session_run_id: string
   readonly labels: readonly string[]
-  /** No decision had allowed it. */
+  /** Whether no decision had allowed the call. */
   readonly unapproved: boolean
 }
 
 /**
- * Matches a finished call with the decision that allowed it (contract section 7). One that nobody allowed raises
- * `agent.unapproved_call`: in the audit log and on the session, whose labels then hold what the call may have read. Throws
- * `not_found` and `insufficient_role` for who may not ask in the session's organization, and writes nothing then; and
- * `quota_exceeded` where a session that is not known yet would be kept over `storage_mb`.
+ * Matches a finished call with the decision that allowed it. A call that no decision allowed is
+ * `agent.unapproved_call`: in the audit log and on the session, which gets the labels of what the call may have read.
+ * Throws `not_found` or `insufficient_role` if the person may not ask in the session's organization, and
+ * `quota_exceeded` if a new session would exceed `storage_mb`; then it writes nothing.
  */
 export async function observe(context: Context, asker: Asker, finished: Finished): Promise<Observed> {
   const paramsHash = callHash(finished.tool_name, finished.tool_input)
   const { user } = asker.identity
   const allowed =
     finished.tool_use_id === undefined
-      ? await someAllowed(context, user.id, paramsHash, finished)
-      : await lastAnswered(context, user.id, paramsHash, finished.tool_use_id, finished)
+      ? await someAllowed(context.db, user.id, paramsHash, finished)
+      : await lastAnswered(context.db, user.id, paramsHash, finished.tool_use_id, finished)
   if (allowed !== null) return { session_run_id: allowed.run_id, labels: allowed.labels, unapproved: false }
   return raise(context, asker, finished, paramsHash)
 }
 
-/** Whoever may not ask any more has nothing noted: what they tell is refused under the lock (`raise`). */
+/** Only persons who may still ask. For others, `raise` throws under the lock. */
 const askers = sql`memberships m on m.organization_id = s.organization_id and m.user_id = s.user_id and m.role <> 'viewer'`
 
 interface Allowed {
@@ -57,12 +58,12 @@ interface Allowed {
 }
 
 /**
- * The call that the client has an id for: what was answered last counts, in its own session if it was asked about there
- * and not in that of the hook in front. Told again it is the same call. All answers that had allowed it are used up: asked
- * about under this id again it is another call.
+ * Matches a call with a client's id. The last answer counts: in the call's own session if it was asked there, else in
+ * the hook's. A second report is the same call. All decisions that allowed it are then observed, so a later question
+ * with this id is a new call.
  */
 async function lastAnswered(
-  { db }: Context,
+  db: Db,
   userId: string,
   paramsHash: string,
   toolUseId: string,
@@ -85,9 +86,9 @@ async function lastAnswered(
   return last?.verdict === 'allow' ? last : null
 }
 
-/** A call without an id: each decision that allowed it covers one that finished, the first first. */
+/** Matches a call without an id: each allowing decision covers one finished call, the oldest first. */
 async function someAllowed(
-  { db }: Context,
+  db: Db,
   userId: string,
   paramsHash: string,
   { session_id, outcome }: Finished,
@@ -110,7 +111,7 @@ async function someAllowed(
       select run_id, labels, exists (select from noted) as noted from call`.execute(db)
     const [row] = rows
     if (row === undefined) return null
-    // Else another that finished at this moment has taken it.
+    // Otherwise a call that finished at the same moment has taken this decision.
     if (row.noted) return row
   }
 }
@@ -136,7 +137,7 @@ async function raise(
     }
     const ledger = await loadAgentLedger(tx, [key])
     const over = storageOver(tx)
-    // Over the limit a session that is there is told of it, and nothing is added: neither a session nor an audit entry.
+    // Over the limit, an existing session only gets the alert's count and labels: no new session and no audit entry.
     if (over !== null && ledger.session(key.userId, key.sessionId) === undefined) return quotaExceeded(over)
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)
@@ -162,7 +163,7 @@ async function raise(
       })
     return { session_run_id: session.run_id, labels: session.labels, unapproved: true }
   })
-  context.metrics.unapprovedCall()
+  context.metrics.unapprovedCalls.inc()
   if (raised instanceof DomainError) throw raised
   return raised
 }

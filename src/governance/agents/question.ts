@@ -1,40 +1,48 @@
 import type { Decided } from '../../policy/decide.ts'
 import type { JsonObject, Label, SideEffect } from '../../policy/types.ts'
-import type { Actor } from '../audit.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Actor } from '../audit/entry.ts'
+import type { SessionCache } from '../access/session-cache.ts'
 import type { ReadCall } from './classify.ts'
-import type { CallKey, PriorDecision, SessionRecord } from './ledger.ts'
+import type { AgentLedger, CallKey, PriorDecision, SessionRecord } from './ledger.ts'
 
-/** One call that an agent asks about, read before the lock. */
+/** An agent's question about one call, read before the lock. */
 export interface AuthorizeOp {
   readonly key: CallKey
   readonly agent: { readonly name: string; readonly kind: string }
   readonly actor: Extract<Actor, { type: 'user' }>
-  /** The organization the request names, if any. */
+  /** The organization that the request names, if any. */
   readonly named: string | null
   readonly call: ReadCall
   readonly params: JsonObject
   /** Characters of the input. */
   readonly weight: number
-  /** Seals the parameters for the people who decide on this approval. */
+  /** Seals the parameters for the approvers. */
   readonly seal: (approvalId: string) => Buffer
-  /** Whether a person whose address is not confirmed is refused. */
+  /** Whether a person with an unconfirmed address is refused. */
   readonly mustBeConfirmed: boolean
-  /** How long an approval waits unless its rule says otherwise; 0 = for ever. */
+  /** Seconds until an approval expires unless its rule says otherwise; 0 means never. */
   readonly approvalSeconds: number
+  readonly limitNotedAt: SessionCache['limitNotedAt']
 }
 
-/** A question as it is being decided. */
+/** A question while it is decided. */
 export interface Question {
+  readonly tx: ChainTx
+  readonly ledger: AgentLedger
   readonly op: AuthorizeOp
   readonly session: SessionRecord
-  /** The same call, asked about before and not yet finished. */
+  /** An earlier decision on the same call, if the call has not finished. */
   readonly earlier: PriorDecision | null
   readonly sideEffect: SideEffect
-  /** What it is decided on. A call that was let through on fewer labels cannot hold what the session has got since. */
+  /**
+   * The labels that the decision uses. A call that was allowed earlier keeps its labels of that moment: it cannot
+   * contain later data.
+   */
   readonly labels: readonly Label[]
 }
 
-/** A decision with the approval it is about. */
+/** A decision with its approval. */
 export interface Judged extends Decided {
   readonly approvalId: string | null
   readonly expiresAt: string | null

@@ -1,11 +1,11 @@
 import type { Selectable } from 'kysely'
-import type { Context } from '../../context.ts'
+import type { Db } from '../../db/schema/index.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { notFound } from '../errors.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 
-/** An agent session as the API shows it (contract section 7). */
+/** An agent session in the API's answers. */
 export interface AgentSessionView {
   readonly id: string
   readonly session_id: string
@@ -17,7 +17,7 @@ export interface AgentSessionView {
   readonly labels: readonly string[]
   readonly label_sources: readonly LabelSource[]
   readonly decisions: { readonly allow: number; readonly deny: number; readonly require_approval: number }
-  /** Calls that ran although no decision had allowed them: each is an alert. */
+  /** Calls that ran although no decision had allowed them. Each raised an alert. */
   readonly unapproved_calls: number
   readonly started_at: string
   readonly last_seen_at: string
@@ -34,7 +34,7 @@ export interface SessionFilters {
 
 /** The organization's agent sessions, newest first. */
 export async function listSessions(
-  { db }: Context,
+  db: Db,
   organizationId: string,
   filters: SessionFilters,
   page: PageRequest,
@@ -44,15 +44,11 @@ export async function listSessions(
     const wanted = filters[name]
     if (wanted !== undefined) query = query.where(name, '=', wanted)
   }
-  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), viewOf)
+  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), sessionView)
 }
 
-/** Throws `not_found` for a session of another organization. */
-export async function readSession(
-  { db }: Context,
-  organizationId: string,
-  id: string,
-): Promise<AgentSessionView> {
+/** Throws `not_found` also for a session of another organization. */
+export async function readSession(db: Db, organizationId: string, id: string): Promise<AgentSessionView> {
   const row = await db
     .selectFrom('agent_sessions')
     .selectAll()
@@ -60,10 +56,10 @@ export async function readSession(
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
   if (row === undefined) throw notFound('agent session', id)
-  return viewOf(row)
+  return sessionView(row)
 }
 
-function viewOf(row: Selectable<AgentSessionsTable>): AgentSessionView {
+function sessionView(row: Selectable<AgentSessionsTable>): AgentSessionView {
   return {
     id: row.id,
     session_id: row.session_id,

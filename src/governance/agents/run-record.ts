@@ -1,9 +1,9 @@
-import type { Context } from '../../context.ts'
-import type { JsonParts } from '../json-parts.ts'
-import type { RunView } from '../runs/read.ts'
-import { pendingInParts } from '../runs/run-parts.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { JsonParts } from '../../shared/json-parts.ts'
+import type { RunView } from '../runs/read/read.ts'
+import { pendingInParts } from '../runs/read/run-parts.ts'
 
-/** A run's form for what is no run of a workflow. */
+/** The form of a run, for an agent session. */
 export type SessionRunView = Omit<RunView, 'workflow_id' | 'workflow_version' | 'waiting_for'> & {
   readonly waiting_for: JsonParts
   readonly workflow_id: null
@@ -16,13 +16,13 @@ const words = {
   revoked: { status: 'cancelled', reason: 'the agent session was revoked' },
 } as const
 
-/** The run record of an agent session (contract section 7), or null. What its calls were, the receipt tells. */
+/** The run record of an agent session, or null. Its calls are in the receipt. */
 export async function readSessionRun(
-  context: Context,
+  db: Db,
   organizationId: string,
   runId: string,
 ): Promise<SessionRunView | null> {
-  const session = await context.db
+  const session = await db
     .selectFrom('agent_sessions')
     .selectAll()
     .where('run_id', '=', runId)
@@ -38,7 +38,7 @@ export async function readSessionRun(
     organization_id: organizationId,
     status,
     status_reason: reason,
-    waiting_for: pendingInParts(context, { column: 'session_id', value: session.id }),
+    waiting_for: pendingInParts({ db }, { column: 'session_id', value: session.id }),
     requested_by: session.user_id,
     inputs: {},
     input_labels: {},

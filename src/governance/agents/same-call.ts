@@ -1,36 +1,36 @@
-import { canonicalJson, sha256 } from '../canonical.ts'
-import type { ChainTx } from '../chain-tx.ts'
+import { canonicalJson, sha256 } from '../../shared/canonical-json.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
 import { classifyIn } from './classify.ts'
 import type { AgentLedger, PriorDecision, SessionRecord } from './ledger.ts'
 import type { AuthorizeOp } from './question.ts'
 
 /*
- * Whether two questions are about one call. A client gives each call an id (`tool_use_id`); for some minutes, and until
- * the call is seen to finish, a question with the same id and the same input is the same call asked about again.
+ * Whether two questions are about one call. A client gives each call an id (`tool_use_id`). For ten minutes, and until
+ * the call finishes, a question with the same id and input is about the same call.
  */
 
-/** What identifies a call's content: lower-case hex SHA-256 over `{tool, params}` (contract section 6). */
+/** The hash of a call's content: lower-case hex SHA-256 over `{tool, params}`. */
 export function callHash(tool: string, params: unknown): string {
   return hashOfCall(tool, canonicalJson(params))
 }
 
-/** The same, of parameters that are canonical JSON already. */
+/** The same hash, for parameters that are canonical JSON already. */
 export function hashOfCall(tool: string, canonicalParams: string): string {
   return sha256(`{"params":${canonicalParams},"tool":${canonicalJson(tool)}}`)
 }
 
 /**
- * Whether a recorded answer is given again. Only while nothing has changed that it was decided on: after a rule, policy or
- * setting was saved the call is decided anew, and so is an allowed one that its adapter now calls stricter.
+ * Whether an earlier answer may be given again. After a change of a rule, policy or setting the call is decided again.
+ * The same applies to an allowed call that its adapter now reports as stricter.
  */
-export function stillStands(tx: ChainTx, prior: PriorDecision, { call }: AuthorizeOp): boolean {
+export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: AuthorizeOp): boolean {
   if (prior.verdict === 'require_approval' || prior.policy_version !== tx.policy.version) return false
   if (prior.verdict === 'deny') return true
   const { sideEffect } = classifyIn(call, prior.labels, tx.policy.settings)
   return call.annotations.definitionChanged !== true && sideEffect === prior.side_effect
 }
 
-/** The newest decision on this call in this session, if the call has not been seen to finish. */
+/** The newest decision on this call in this session, if the call has not finished. */
 export function priorOf(ledger: AgentLedger, session: SessionRecord, op: AuthorizeOp): PriorDecision | null {
   if (op.key.toolUseId === null) return null
   const prior = ledger
@@ -44,16 +44,17 @@ export function priorOf(ledger: AgentLedger, session: SessionRecord, op: Authori
   return prior === undefined || prior.observed ? null : prior
 }
 
-/** A call that another adapter of the same person has asked about: the hook before, the gateway now. */
+/** A call about which another adapter of the same person has asked: first the hook, now the gateway. */
 export interface SharedCall {
   readonly session: SessionRecord
   readonly prior: PriorDecision
 }
 
 /**
- * The hook sees a protocol call as `mcp__<gateway>__<server>__<tool>`, the gateway behind it as `mcp__<server>__<tool>`,
- * in a session of its own or in the same. With the same client id and input it is one call: decided in the hook's session,
- * whatever has become of that, and covered by the approval that let it through there.
+ * Finds the hook's decision on the gateway's call. The hook names a protocol call `mcp__<gateway>__<server>__<tool>`;
+ * the gateway behind it names it `mcp__<server>__<tool>`, in its own session or the same one. With the same client's id
+ * and input it is one call. It is decided in the hook's session, whatever its status, and covered by the approval that
+ * allowed it there.
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null
@@ -67,13 +68,13 @@ export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | n
   return null
 }
 
-/** What clients take of a tool's name in all, and so what the gateway cuts at. */
+/** The longest tool name that clients accept; the gateway cuts longer ones. */
 const longestName = 64
 
 /**
- * Whether the gateway itself shows a tool so: `mcp__svc__fs__write` in front of `mcp__fs__write`. Its own name has no two
- * underscores together: `mcp__svc__x__y__t` is another server's tool than `mcp__y__t`. A name too long for clients, or
- * one that is taken, is cut and ends in its hash.
+ * Whether the gateway itself shows a tool under this name: `mcp__svc__fs__write` for `mcp__fs__write`. The gateway's
+ * name contains no double underscore, so `mcp__svc__x__y__t` is not `mcp__y__t`. A long or taken name is cut and ends
+ * in its hash.
  */
 function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]
@@ -81,6 +82,6 @@ function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   if (inner === undefined || prefix === undefined) return false
   if (shown === inner) return true
   const hash = `_${sha256(inner).slice(0, 8)}`
-  const room = longestName - prefix.length - hash.length
-  return room > 0 && shown === inner.slice(0, room) + hash
+  const rest = longestName - prefix.length - hash.length
+  return rest > 0 && shown === inner.slice(0, rest) + hash
 }

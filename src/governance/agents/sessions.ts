@@ -1,10 +1,10 @@
 import { newId } from '../../contract/ids.ts'
 import type { Label } from '../../policy/types.ts'
 import { mostLabels, unionLabels } from '../../policy/types.ts'
-import type { ChainTx } from '../chain-tx.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
 
-/** Who asks, and in which of their sessions. */
+/** The asking person and one of their sessions. */
 export interface SessionKey {
   readonly userId: string
   readonly sessionId: string
@@ -12,15 +12,15 @@ export interface SessionKey {
 }
 
 /**
- * The session a call belongs to, live from now on unless it was revoked: after its end the next call opens it again with
- * the labels it had (contract section 7). A new one is bound to the organization of the transaction.
+ * Opens the session of a call, unless it was revoked. An ended session becomes live again with its labels. A new
+ * session belongs to the organization of the transaction.
  */
 export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): SessionRecord {
   const now = tx.now.toISOString()
   const known = ledger.session(key.userId, key.sessionId)
-  if (known !== undefined) return goOn(tx, ledger, known)
+  if (known !== undefined) return resume(tx, ledger, known)
   tx.stores(sessionBytes)
-  return goOn(
+  return resume(
     tx,
     ledger,
     ledger.addSession({
@@ -45,11 +45,11 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): 
   )
 }
 
-/** What a session counts for beside its labels. */
+/** Bytes of a session beside its labels. */
 const sessionBytes = 2_048
 
-/** Something is asked in the session: it is live, unless it was revoked. */
-export function goOn(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): SessionRecord {
+/** Makes the session live, unless it was revoked, because a call was asked in it. */
+export function resume(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): SessionRecord {
   session.last_seen_at = tx.now.toISOString()
   if (session.status === 'ended') {
     session.status = 'live'
@@ -60,8 +60,8 @@ export function goOn(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): 
 }
 
 /**
- * Lets labels join the session, with the tool that brought them: every later call carries them. A session with more than
- * `mostLabels` stays as it is: all its calls are denied.
+ * Adds labels to the session, with the tool that brought them; every later call carries them. A session with more than
+ * `mostLabels` does not change: all its calls are denied.
  */
 export function addLabels(
   tx: Pick<ChainTx, 'stores'>,
@@ -83,11 +83,11 @@ export function addLabels(
   session.label_bytes = bytes
 }
 
-/** Whether a session of these labels would carry more than it may once others join. */
-export function wouldHaveTooMany(labels: readonly Label[], added: readonly Label[]): boolean {
+/** Whether a session would exceed `mostLabels` with the added ones. */
+export function wouldExceedLabels(labels: readonly Label[], added: readonly Label[]): boolean {
   if (labels.length + added.length <= mostLabels) return false
   return unionLabels(labels, added).length > mostLabels
 }
 
-/** Enough to tell where a label came from; tools' names are free text and need not all be kept. */
+/** The most tools kept as the sources of one label. */
 const mostSources = 20

@@ -1,18 +1,18 @@
 import { newId } from '../../contract/ids.ts'
 import type { SideEffect, Verdict } from '../../policy/types.ts'
-import type { ChainTx } from '../chain-tx.ts'
-import { exceededEntry, type Exceeded } from '../quotas/run-quota.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { exceededEntry, type Exceeded } from '../limits/run-quota.ts'
 import type { AuthorizeOp } from './question.ts'
 
-/** The answer to an agent (specification, "Decision"). */
+/** The answer to an agent. */
 export interface AgentDecision {
   readonly decision: Verdict
-  /** The rule's name where a rule decided. */
+  /** The rule's name if a rule decided, else a fixed reason. */
   readonly reason: string
   readonly explanation: string
   readonly decision_id: string
   readonly session_run_id: string
-  /** Of the session, as the call was decided on. */
+  /** The session's labels that the decision used. */
   readonly labels: readonly string[]
   readonly side_effect: SideEffect
   readonly rule_name: string | null
@@ -20,7 +20,7 @@ export interface AgentDecision {
   readonly expires_at?: string | null
 }
 
-/** A denial of which no decision is kept: there is no session it could belong to, or no room for it. */
+/** A denial without a stored decision: no session exists for it, or no storage is left. */
 export function unrecorded(reason: string, explanation: string): AgentDecision {
   return {
     decision: 'deny',
@@ -34,27 +34,25 @@ export function unrecorded(reason: string, explanation: string): AgentDecision {
   }
 }
 
-/** How often an organization that is over its limit has that in its audit log again. */
+/** How often the audit log repeats that an organization is over its limit. */
 const noteEveryMilliseconds = 3_600_000
-const notedAt = new Map<string, number>()
-const mostNoted = 10_000
 
 /**
- * The denial of every question while the organization keeps more than `storage_mb`: a decision and its audit entry would be
- * kept for ever, so that they go unrecorded. An entry each hour and process says that this happened.
+ * The denial of every question while the organization stores more than `storage_mb`. Decisions and audit entries would
+ * stay for ever, so these denials are not recorded. Each process adds one audit entry per hour.
  */
-export function withoutRoom(tx: ChainTx, over: Exceeded, op: AuthorizeOp): AgentDecision {
+export function denyOverStorageLimit(tx: ChainTx, over: Exceeded, op: AuthorizeOp): AgentDecision {
   const now = tx.now.getTime()
+  const notedAt = op.limitNotedAt
   if ((notedAt.get(tx.organizationId) ?? -Infinity) + noteEveryMilliseconds <= now) {
-    if (notedAt.size >= mostNoted) notedAt.clear()
     notedAt.set(tx.organizationId, now)
     tx.append(exceededEntry(over, 'authorize', op.actor))
   }
-  return unrecorded('storage limit', roomWords(over))
+  return unrecorded('storage limit', limitExplanation(over))
 }
 
-/** What an agent is told of a limit that denies its call. */
-export const roomWords = ({ limit, value }: Exceeded): string =>
+/** The explanation that an agent gets for a denial over a limit. */
+export const limitExplanation = ({ limit, value }: Exceeded): string =>
   limit === 'pending_approvals'
     ? `The organization is at its limit of ${value} approvals that wait for a person (\`pending_approvals\`): decide on some, or ask an owner to raise the limit.`
-    : `The organization keeps more than its limit of ${value} MiB (\`storage_mb\`): delete something, or ask an owner to raise the limit.`
+    : `The organization stores more than its limit of ${value} MiB (\`storage_mb\`): delete something, or ask an owner to raise the limit.`

@@ -1,38 +1,42 @@
-import type { Selectable } from 'kysely'
-import type { Context } from '../../context.ts'
+import { sql, type Selectable } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable } from '../../db/schema/runs.ts'
 import { expireIfDue } from '../approvals/expire.ts'
+import { withdrawByRequester, writeAtOnce } from '../approvals/moves.ts'
+import { loadApproval } from '../approvals/records.ts'
+import { isDue } from '../approvals/state.ts'
 import { readVotes } from '../approvals/votes.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf } from '../identity.ts'
-import { requireRole, runAs } from '../standing.ts'
+import { actorOf } from '../access/identity.ts'
+import { requireRole, runAs } from '../access/recheck.ts'
 import { callerIn, type Asker } from './ask.ts'
 
-/** What an agent learns of the approval it waits for. */
+/** An approval, as the waiting agent sees it. */
 export interface AgentApproval {
   readonly approval_id: string
   readonly status: ApprovalStatus
-  /** The person whose vote decided; null while nobody's has. */
+  /** The person whose vote decided; null before that. */
   readonly decided_by: string | null
   readonly comment: string
   readonly expires_at: string | null
 }
 
 /**
- * One approval of the asker's own calls. Throws `not_found` for any other, whoever it belongs to, and once they have left its
- * organization; `insufficient_role` where their agents may not ask any more.
+ * Reads an approval of one of the asker's own calls. Throws `not_found` for any other approval, and after the asker has
+ * left the organization; `insufficient_role` if their agents may not ask any more.
  */
 export async function readAgentApproval(
-  context: Context,
+  context: Pick<Context, 'combiner' | 'db'>,
   asker: Asker,
   approvalId: string,
 ): Promise<AgentApproval> {
-  const row = await own(context, asker, approvalId)
-  const isDue = row.status === 'pending' && row.expires_at !== null && row.expires_at <= new Date()
-  if (isDue) await expireIfDue(context, row)
-  const { status } = isDue ? await own(context, asker, approvalId) : row
+  const row = await readOwnApproval(context.db, asker, approvalId)
+  const isOver = isDue(row, new Date())
+  if (isOver) await expireIfDue(context, row)
+  const { status } = isOver ? await readOwnApproval(context.db, asker, approvalId) : row
   const votes = (await readVotes(context, [approvalId])).get(approvalId) ?? []
   const last = status === 'approved' || status === 'rejected' ? votes.at(-1) : undefined
   return {
@@ -44,42 +48,29 @@ export async function readAgentApproval(
   }
 }
 
-/** Withdraws one that waits (contract section 7). Throws `approval_already_decided`. */
+/** Withdraws a pending approval of the asker. Throws `approval_already_decided` if it is not pending. */
 export async function withdrawOwn(
-  context: Context,
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
   asker: Asker,
   approvalId: string,
   once: Once | null,
 ): Promise<void> {
-  const { organization_id } = await own(context, asker, approvalId)
+  const { organization_id } = await readOwnApproval(context.db, asker, approvalId)
   const caller = callerIn(asker, organization_id)
   await runAs(context, caller, 'agent.session', async (tx) => {
     await once?.markActed(tx.trx)
-    const row = await tx.trx
-      .updateTable('approvals')
-      .set({ status: 'cancelled', decided_at: tx.now })
-      .where('id', '=', approvalId)
-      .where('status', '=', 'pending')
-      .returning('session_id')
-      .executeTakeFirst()
-    if (row === undefined)
+    const { approval } = (await loadApproval(tx, sql`id = ${approvalId}`)) ?? {}
+    if (approval?.status !== 'pending')
       throw new DomainError(
         'approval_already_decided',
-        'the approval no longer waits: ask for the call again',
+        'the approval is no longer pending: ask for the call again',
       )
-    tx.touched.add(approvalId)
-    tx.append({
-      eventType: 'approval.withdrawn',
-      action: 'cancel',
-      status: 'cancelled',
-      actor: actorOf(caller),
-      metadata: { approval_id: approvalId, session_id: row.session_id },
-    })
+    withdrawByRequester(writeAtOnce(tx), approval, actorOf(caller))
   })
 }
 
-async function own(
-  { db }: Context,
+async function readOwnApproval(
+  db: Db,
   { identity }: Asker,
   approvalId: string,
 ): Promise<Selectable<ApprovalsTable>> {

@@ -1,14 +1,16 @@
 import { sql, type RawBuilder } from 'kysely'
-import type { ChainTx } from '../chain-tx.ts'
+import { announceWithdrawn, withdrawWhere } from '../approvals/moves.ts'
+import { isOverSql } from '../approvals/state.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
 
 /**
- * Takes what waits in a session out of the inbox, and back what was approved and not used yet: a session that goes on under
- * its id asks anew (docs/decisions/0059). Whoever waits is told. Resolves to how many there were.
+ * Withdraws the session's pending approvals, and the approved ones that are not used yet: if the session goes on, its
+ * agent asks again (docs/decisions/0059). Waiting readers are notified. Returns the number withdrawn.
  */
 export const withdrawAll = (tx: ChainTx, sessionId: string): Promise<number> =>
   withdraw(tx, sql`session_id = ${sessionId}`)
 
-/** The same for all that a person's agents have asked for in the organization: nobody is left who could ask again. */
+/** The same for all agents of a person in the organization, because the person has left it. */
 export const withdrawAllOf = (tx: ChainTx, userId: string): Promise<number> =>
   withdraw(
     tx,
@@ -17,11 +19,11 @@ export const withdrawAllOf = (tx: ChainTx, userId: string): Promise<number> =>
   )
 
 async function withdraw(tx: ChainTx, whose: RawBuilder<unknown>): Promise<number> {
-  const { rows } = await sql<{ id: string }>`
-    update approvals set status = 'cancelled', decided_at = ${tx.now}
-    where ${whose} and superseded_by is null
-      and (status = 'pending' or status = 'approved' and used_by is null and coalesce(expires_at > ${tx.now}, true))
-    returning id`.execute(tx.trx)
-  for (const { id } of rows) tx.touched.add(id)
-  return rows.length
+  const withdrawn = await withdrawWhere(
+    tx,
+    sql`${whose} and superseded_by is null and (
+          status = 'pending' or status = 'approved' and used_by is null and not ${isOverSql(sql`${tx.now}`)})`,
+  )
+  announceWithdrawn(tx, withdrawn)
+  return withdrawn.length
 }

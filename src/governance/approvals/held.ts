@@ -1,50 +1,55 @@
 import { newId } from '../../contract/ids.ts'
 import type { Decided } from '../../policy/decide.ts'
 import type { Role } from '../../policy/types.ts'
-import type { ChainTx } from '../chain-tx.ts'
-import type { ApprovalRecord } from '../records.ts'
-import { countingVotes, strictest, type Requirement } from './requirement.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { withRoles, type ApprovalRecord } from './records.ts'
+import type { Requirement } from './requirement.ts'
+import { approvalState, type ApprovalState } from './state.ts'
 
-/* What runs and agents have in common when a rule holds a call. */
+/* Shared by runs and agents: a call that a rule holds. */
 
-/** What the rules and settings of this moment ask of an approval (contract section 6). */
-function requirementNow(tx: ChainTx, decided: Decided): Requirement {
+/** The approvers and the number of votes that the rules and settings require now. */
+export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
+  const { approval_threshold, allow_self_approval } = tx.policy.settings
   return {
     approver: decided.approver,
-    needed: Math.max(tx.policy.settings.approval_threshold, decided.approvalsNeeded),
+    needed: Math.max(approval_threshold, decided.approvalsNeeded),
+    allowSelfApproval: allow_self_approval,
   }
 }
 
-/** Whether its votes satisfy the strictest of what it was asked for and what is asked now. */
-export function suffices(
-  tx: ChainTx,
+/**
+ * The state of an approval when the call `user` asks. The votes must satisfy the rules of this moment, by people with
+ * the role that the approval was shown to need, if that is stricter.
+ */
+export function stateAtUse(
+  { tx, ledger }: { readonly tx: ChainTx; readonly ledger: { readonly roles: ReadonlyMap<string, Role> } },
   decided: Decided,
   approval: ApprovalRecord,
-  roles: ReadonlyMap<string, Role>,
-): boolean {
-  const needs = strictest(requirementNow(tx, decided), { approver: approval.approver, needed: 1 })
-  return countingVotes(approval, needs.approver, roles, tx.policy.settings) >= needs.needed
+  user: string | null,
+): ApprovalState {
+  const required = requirementNow(tx, decided)
+  const approver = approval.approver === 'owner' ? 'owner' : required.approver
+  const votes = withRoles(approval, ledger.roles)
+  return approvalState(approval, votes, { ...required, approver }, tx.now, user)
 }
 
-/** A new approval of a held call, which waits for `seconds` unless its rule says otherwise; 0 = for ever. */
+type StoredLater = 'id' | 'approver' | 'approvals_needed' | 'expires_at' | 'votes' | 'status' | 'decided_at'
+type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by'
+
+/** A new pending approval. It expires after `seconds`; 0 means never. */
 export function pendingApproval(
   tx: ChainTx,
-  decided: Decided,
-  call: Pick<
-    ApprovalRecord,
-    'kind' | 'run_id' | 'step_id' | 'item_index' | 'session_id' | 'requested_by' | 'params_hash' | 'labels'
-  >,
+  held: Omit<ApprovalRecord, StoredLater | StoredAtUse>,
+  { approver, needed }: Pick<Requirement, 'approver' | 'needed'>,
   seconds: number,
 ): ApprovalRecord {
-  const { approver, needed } = requirementNow(tx, decided)
-  const lasts = decided.expiresAfterSeconds ?? seconds
   return {
     id: newId('approval'),
-    ...call,
-    rule_name: decided.ruleName,
+    ...held,
     approver,
     approvals_needed: needed,
-    expires_at: lasts === 0 ? null : new Date(tx.now.getTime() + lasts * 1_000).toISOString(),
+    expires_at: seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000).toISOString(),
     votes: [],
     status: 'pending',
     decided_at: null,

@@ -1,33 +1,36 @@
 import { sql, type Selectable } from 'kysely'
-import { publicBase } from '../../config.ts'
-import type { Context } from '../../context.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { publicBase } from '../../shared/config.ts'
+import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import type { ApprovalsTable, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
-import { openParams } from '../runs/sealed-params.ts'
+import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputPlace } from '../sealing/places.ts'
 import { mayDecide } from './requirement.ts'
 import { readVotes, type VoteView } from './votes.ts'
 
-/** An approval as the API shows it (contract section 6). */
+/** An approval in the API's answers. */
 export interface ApprovalView {
   readonly id: string
-  readonly kind: ApprovalKind
+  readonly kind: ApprovalKind | 'resolution'
   readonly status: ApprovalStatus
   readonly used_at: string | null
   readonly organization_id: string
   readonly run_id: string | null
   readonly step_id: string | null
   readonly item_index: number | null
-  /** The client's own id of the agent session; `agent_session_id` is ours. */
+  /** The client's id of the agent session; `agent_session_id` is the service's id. */
   readonly session_id: string | null
   readonly agent_session_id: string | null
   readonly workflow_id: string | null
   readonly tool: string | null
+  /** The `summary` of the step in its definition. */
+  readonly summary: string | null
   readonly side_effect: SideEffect | null
-  /** Only for those who may decide it. */
+  /** Only shown to people who may decide the approval. */
   readonly params?: JsonObject
   readonly params_hash: string | null
   readonly rule_id: string | null
@@ -35,7 +38,7 @@ export interface ApprovalView {
   readonly labels: readonly string[]
   readonly risk: Risk
   readonly requested_by: string
-  /** What `me` in the parameters of a run's call stands for; of an agent's call the address of the person it acts for. */
+  /** The address that `me` means in a run's parameters; for an agent's call, the address of the key's person. */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
@@ -43,10 +46,12 @@ export interface ApprovalView {
   readonly created_at: string
   readonly expires_at: string | null
   readonly decided_at: string | null
+  /** Only for an unknown outcome: the route that resolves it. */
+  readonly resolve_with: string | null
   readonly console_url: string
 }
 
-/** Who looks: their role decides whether they see the parameters. */
+/** The reading person. The role decides whether the parameters are shown. */
 export interface Viewer {
   readonly userId: string
   readonly organizationId: string
@@ -57,17 +62,17 @@ export interface ApprovalFilters {
   readonly status?: ApprovalStatus | undefined
   readonly kind?: ApprovalKind | undefined
   readonly run_id?: string | undefined
-  /** Only those that the viewer may decide (and has not asked for). */
+  /** Only approvals that the viewer may decide and has not requested. */
   readonly mine?: boolean | undefined
 }
 
 export async function listApprovals(
-  context: Context,
+  context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
   filters: ApprovalFilters,
   page: PageRequest,
 ): Promise<Page<ApprovalView>> {
-  let query = shownColumns(context)
+  let query = shownColumns(context.db)
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', viewer.organizationId)
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)
@@ -85,25 +90,28 @@ export async function listApprovals(
     context,
     rows.data.map((row) => row.id),
   )
-  return { ...rows, data: await Promise.all(rows.data.map((row) => show(context, viewer, row, votes))) }
+  return {
+    ...rows,
+    data: await Promise.all(rows.data.map((row) => approvalView(context, viewer, row, votes))),
+  }
 }
 
-/** Throws `not_found` for an approval of another organization. */
+/** Throws `not_found` also for an approval of another organization. */
 export async function readApproval(
-  context: Context,
+  context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
   approvalId: string,
 ): Promise<ApprovalView> {
-  const row = await shownColumns(context)
+  const row = await shownColumns(context.db)
     .where('id', '=', approvalId)
     .where('organization_id', '=', viewer.organizationId)
     .executeTakeFirst()
   if (row === undefined) throw notFound('approval', approvalId)
-  return show(context, viewer, row, await readVotes(context, [approvalId]))
+  return approvalView(context, viewer, row, await readVotes(context, [approvalId]))
 }
 
-function shownColumns(context: Context) {
-  return context.db
+function shownColumns(db: Db) {
+  return db
     .selectFrom('approvals')
     .selectAll()
     .select((eb) =>
@@ -122,6 +130,14 @@ function shownColumns(context: Context) {
     )
     .select((eb) =>
       eb
+        .selectFrom('run_steps as s')
+        .select('s.summary')
+        .whereRef('s.run_id', '=', 'approvals.run_id')
+        .whereRef('s.step_id', '=', 'approvals.step_id')
+        .as('summary'),
+    )
+    .select((eb) =>
+      eb
         .selectFrom('agent_sessions')
         .select(['agent_sessions.session_id'])
         .whereRef('agent_sessions.id', '=', 'approvals.session_id')
@@ -129,10 +145,14 @@ function shownColumns(context: Context) {
     )
 }
 
-async function show(
-  context: Context,
+async function approvalView(
+  context: Pick<Context, 'config' | 'sealer'>,
   viewer: Viewer,
-  row: Selectable<ApprovalsTable> & { requester_email: string | null; client_session_id: string | null },
+  row: Selectable<ApprovalsTable> & {
+    requester_email: string | null
+    client_session_id: string | null
+    summary: string | null
+  },
   votes: Awaited<ReturnType<typeof readVotes>>,
 ): Promise<ApprovalView> {
   const params = mayDecide(viewer.role, row.approver) ? await shownParams(context, row) : undefined
@@ -149,6 +169,7 @@ async function show(
     agent_session_id: row.session_id,
     workflow_id: row.workflow_id,
     tool: row.tool,
+    summary: row.summary,
     side_effect: row.side_effect,
     ...(params === undefined ? {} : { params }),
     params_hash: row.params_hash,
@@ -164,12 +185,13 @@ async function show(
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,
     decided_at: row.decided_at?.toISOString() ?? null,
+    resolve_with: null,
     console_url: `${publicBase(context.config)}/console/approvals/${row.id}`,
   }
 }
 
 async function shownParams(
-  context: Context,
+  context: Pick<Context, 'sealer'>,
   row: Selectable<ApprovalsTable>,
 ): Promise<JsonObject | undefined> {
   if (row.params_sealed === null) return undefined

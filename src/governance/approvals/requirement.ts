@@ -1,44 +1,55 @@
 import type { Role } from '../../policy/types.ts'
-import type { GovernanceSettings } from '../settings.ts'
-import type { VoteRecord } from '../records.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
 
-/** What an approval must meet: who may vote, and how many must. */
+/** The role that may vote, the number of votes needed, and whether the requester's own vote counts. */
 export interface Requirement {
   readonly approver: 'admin' | 'owner'
-  /** The larger of the organization's threshold and the rule's own number (contract section 6). */
+  /** The larger of the organization's threshold and the rule's number. */
   readonly needed: number
+  readonly allowSelfApproval: boolean
 }
 
-/** Whether a person of this role may decide what needs `approver`. */
+/** A vote, with the role that the voter has now; null if they have left the organization. */
+export interface VoteWithRole {
+  readonly user_id: string
+  readonly decision: 'approve' | 'reject'
+  readonly role: Role | null
+}
+
+/** The requirement stored with an approval, or the organization's settings where they are stricter. */
+export const requirementOf = (
+  approval: { readonly approver: 'admin' | 'owner'; readonly approvals_needed: number },
+  settings: GovernanceSettings,
+): Requirement => ({
+  approver: approval.approver,
+  needed: Math.max(approval.approvals_needed, settings.approval_threshold),
+  allowSelfApproval: settings.allow_self_approval,
+})
+
+/** Whether a person with this role may vote on an approval that needs `approver`. */
 export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'owner'): boolean {
   return role === 'owner' || (approver === 'admin' && role === 'admin')
 }
 
-/** The stricter of two requirements, member by member. */
-export function strictest(a: Requirement, b: Requirement): Requirement {
-  return {
-    approver: a.approver === 'owner' || b.approver === 'owner' ? 'owner' : 'admin',
-    needed: Math.max(a.needed, b.needed),
-  }
+/**
+ * Why a person's vote does not count; null if it counts. This rule is asked when they vote, and again when the approval
+ * is used: the voter must still have the role, and the setting on self-approval may have changed.
+ */
+export function voteRefusal(
+  voter: Pick<VoteWithRole, 'user_id' | 'role'>,
+  requestedBy: string,
+  required: Requirement,
+): 'not_an_approver' | 'self_approval' | null {
+  if (!mayDecide(voter.role, required.approver)) return 'not_an_approver'
+  if (voter.user_id === requestedBy && !required.allowSelfApproval) return 'self_approval'
+  return null
 }
 
-/**
- * Approving votes that count now: of people who still hold the role, and of the requester only where
- * `allow_self_approval` is on at this moment.
- */
-export function countingVotes(
-  approval: {
-    readonly votes: readonly Pick<VoteRecord, 'user_id' | 'decision'>[]
-    readonly requested_by: string
-  },
-  approver: 'admin' | 'owner',
-  roles: ReadonlyMap<string, Role>,
-  settings: Pick<GovernanceSettings, 'allow_self_approval'>,
-): number {
-  return approval.votes.filter(
-    (vote) =>
-      vote.decision === 'approve' &&
-      mayDecide(roles.get(vote.user_id), approver) &&
-      (settings.allow_self_approval || vote.user_id !== approval.requested_by),
-  ).length
-}
+/** The number of approving votes that count now. */
+export const countingVotes = (
+  votes: readonly VoteWithRole[],
+  requestedBy: string,
+  required: Requirement,
+): number =>
+  votes.filter((vote) => vote.decision === 'approve' && voteRefusal(vote, requestedBy, required) === null)
+    .length

@@ -1,6 +1,6 @@
-import type { Context } from '../../context.ts'
+import type { Context } from '../context.ts'
 
-/** A vote as the API shows it (contract section 6), with the address of the person beside their id. */
+/** A vote in the API's answers. */
 export interface VoteView {
   readonly user_id: string
   readonly email: string
@@ -9,9 +9,9 @@ export interface VoteView {
   readonly at: string
 }
 
-/** The votes on these approvals, the earliest first. */
+/** The votes on these approvals, by approval id, the earliest first. */
 export async function readVotes(
-  context: Context,
+  context: Pick<Context, 'db'>,
   approvalIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly VoteView[]>> {
   if (approvalIds.length === 0) return new Map()
@@ -34,10 +34,10 @@ export async function readVotes(
   )
 }
 
-/** A comment may be long; the sentence that quotes it need not be. */
+/** Characters of a person's words that a sentence quotes at most. */
 const longestQuote = 300
 
-/** Who rejected and with which words, as a part of a sentence. */
+/** Part of a sentence: the rejecting person and their comment. */
 export function rejectionBy(
   votes: readonly {
     readonly email: string
@@ -48,7 +48,12 @@ export function rejectionBy(
 ): string {
   const vote = votes.find(({ decision }) => decision === 'reject')
   if (vote === undefined) return `an approver rejected ${what}`
-  const comment = vote.comment.replaceAll(/\s+/g, ' ').trim()
-  const quoted = comment.length > longestQuote ? `${comment.slice(0, longestQuote).toWellFormed()}…` : comment
-  return `\`${vote.email}\` rejected ${what}${quoted === '' ? '' : ` with the comment \`${quoted}\``}`
+  const by = `\`${vote.email}\` rejected ${what}`
+  return vote.comment.trim() === '' ? by : `${by} with the comment ${quoted(vote.comment)}`
+}
+
+/** A person's words in a sentence: in one line, in backticks, and not too long. */
+export function quoted(words: string): string {
+  const line = words.replaceAll(/\s+/g, ' ').trim()
+  return `\`${line.length > longestQuote ? `${line.slice(0, longestQuote).toWellFormed()}…` : line}\``
 }

@@ -1,16 +1,17 @@
 import { sql } from 'kysely'
-import type { Context } from '../../context.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
 import { forgetGuesses } from './guesses.ts'
 import { forgetUsedCodes } from './used-codes.ts'
 
 const atOnce = 200
 
 /**
- * Appends what happened to accounts (sign-ins, passwords, second factors) to the chains of the organizations concerned.
- * Triggers wrote it down with the change itself; the row goes with the entry, so each is recorded once, whoever comes
- * first and whatever dies in between.
+ * Appends account events (sign-ins, passwords, second factors) to the chains of the organizations concerned. Triggers
+ * store the events together with each change. The row is deleted in the transaction of its audit entry, so each event
+ * is recorded exactly once.
  */
-export async function recordAccountEvents(context: Context): Promise<void> {
+export async function recordAccountEvents(context: Pick<Context, 'combiner' | 'db'>): Promise<void> {
   const rows = await context.db
     .selectFrom('account_events')
     .select(['id', 'organization_id'])
@@ -26,20 +27,24 @@ export async function recordAccountEvents(context: Context): Promise<void> {
     )
 }
 
-/** Forgets what nobody can use any more: sessions and mailed tokens over their time, wrong passwords of long ago. */
-export async function forgetEndedSignIns(context: Context): Promise<void> {
+/** Deletes expired sessions and mailed tokens, and old records of wrong passwords. */
+export async function forgetEndedSignIns(db: Db): Promise<void> {
   for (const table of ['auth_sessions', 'auth_verifications'])
     await sql`delete from ${sql.table(table)} where expires_at < clock_timestamp() - interval '1 hour'`.execute(
-      context.db,
+      db,
     )
-  // One row for each address that has asked; the library itself never takes one away. Milliseconds.
+  // The sign-in library keeps one row per address that has asked, and never deletes it. Milliseconds.
   await sql`delete from auth_rate_limits
-            where last_request < (extract(epoch from clock_timestamp()) - 86400) * 1000`.execute(context.db)
-  await forgetGuesses(context.db)
-  await forgetUsedCodes(context.db)
+            where last_request < (extract(epoch from clock_timestamp()) - 86400) * 1000`.execute(db)
+  await forgetGuesses(db)
+  await forgetUsedCodes(db)
 }
 
-async function recordIn(context: Context, organizationId: string, ids: readonly number[]): Promise<void> {
+async function recordIn(
+  context: Pick<Context, 'combiner'>,
+  organizationId: string,
+  ids: readonly number[],
+): Promise<void> {
   await context.combiner.run(organizationId, 'org.change', async (tx) => {
     const events = await tx.trx
       .deleteFrom('account_events')

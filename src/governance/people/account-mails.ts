@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto'
-import type { Context } from '../../context.ts'
+import type { Context } from '../context.ts'
 import { takeGuess } from './guesses.ts'
 
 /**
- * Whether one more mail of this kind may go to an address: strangers can cause them, from as many addresses of their own as
- * they like. Ten at once and then one every five minutes, counted like wrong passwords. Each kind has its own: whoever uses one
- * up has sent the person ten mails that all serve.
+ * Whether one more mail of this kind may be sent to an address, because strangers can trigger them. Ten at once, then
+ * one every five minutes, counted like wrong passwords. Each kind has its own count, so a stranger who uses one up
+ * cannot block the other kinds.
  */
 export async function takeAccountMail(
   { config, db }: Pick<Context, 'config' | 'db'>,

@@ -1,21 +1,21 @@
 import { randomBytes } from 'node:crypto'
 import { sql, type Selectable } from 'kysely'
-import type { Context } from '../../context.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
 import type { InvitationsTable } from '../../db/schema/identity.ts'
 import type { Role } from '../../policy/types.ts'
-import { sha256 } from '../canonical.ts'
-import type { ChainTx } from '../chain-tx.ts'
+import { sha256 } from '../../shared/canonical-json.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { actorOf, type Caller } from '../identity.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
-import { addressNotProven, requireProvenAddress } from './address-proof.ts'
-import { roleUnderLock } from './members.ts'
-import { growAs } from '../quotas/storage.ts'
-import { requireRole, requireStillValid, runAs } from '../standing.ts'
+import { addressNotProven, requireProvenAddress } from '../access/address-proof.ts'
+import { requireRole, requireStillValid, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
+import { growAs } from '../limits/storage.ts'
 
-/** An invitation as owners see it: never its token, of which only a hash is kept. */
+/** An invitation in the API's answers. Never contains its token, because only a hash is stored. */
 export interface InvitationView {
   readonly id: string
   readonly organization_id: string
@@ -28,12 +28,12 @@ export interface InvitationView {
 }
 
 /**
- * Invites the person with this address; an invitation of theirs that is still open is replaced. The token is answered
- * this once. Errors: `conflict` in a personal organization and for who is a member; `insufficient_role` for a role above
- * the inviter's own; `conflict` too for an inviter whose own address is not confirmed.
+ * Invites the person with this address, and replaces an open invitation of theirs. Returns the token, this once. Throws
+ * `conflict` in a personal organization, for a member, and while the inviter's address is not confirmed. Throws
+ * `insufficient_role` for a role above the inviter's.
  */
 export async function invite(
-  context: Context,
+  context: Acting,
   caller: Caller,
   input: {
     readonly email: string
@@ -79,8 +79,8 @@ export async function invite(
         revoked_at: null,
       }
       await tx.trx.insertInto('invitations').values(row).execute()
-      append(tx, caller, 'member.invited', row)
-      const made = { ...viewOf(row, tx.now), token, organization_name: name }
+      appendInvitationEvent(tx, caller, 'member.invited', row)
+      const made = { ...invitationView(row, tx.now), token, organization_name: name }
       await once?.markActed(tx.trx, made)
       return made
     },
@@ -88,22 +88,22 @@ export async function invite(
 }
 
 export async function listInvitations(
-  context: Context,
+  db: Db,
   caller: Caller,
   page: PageRequest,
 ): Promise<Page<InvitationView>> {
-  const query = context.db
+  const query = db
     .selectFrom('invitations')
     .selectAll()
     .select(sql<Date>`clock_timestamp()`.as('now'))
     .where('organization_id', '=', caller.organizationId)
-  return viewPage(await readPage(context.db, query, 'id', page, (row) => row.id), (row) =>
-    viewOf(row, row.now),
+  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), (row) =>
+    invitationView(row, row.now),
   )
 }
 
-/** Takes an open invitation back. One that was accepted is `conflict`: remove the member instead. */
-export async function revokeInvitation(context: Context, caller: Caller, id: string): Promise<void> {
+/** Revokes an open invitation. Throws `conflict` for an accepted one: remove the member instead. */
+export async function revokeInvitation(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
       .selectFrom('invitations')
@@ -116,16 +116,17 @@ export async function revokeInvitation(context: Context, caller: Caller, id: str
       throw new DomainError('conflict', 'the invitation was accepted: remove the member instead')
     if (row.revoked_at !== null) return
     await tx.trx.updateTable('invitations').set({ revoked_at: tx.now }).where('id', '=', id).execute()
-    append(tx, caller, 'invitation.revoked', row)
+    appendInvitationEvent(tx, caller, 'invitation.revoked', row)
   })
 }
 
 /**
- * Joins by an invitation's token, once. To the eye of who was not invited there is no invitation: `not_found` for a token
- * that is unknown, used, revoked, over its time, for another address, or from an inviter who is no owner any more. `conflict` while the address is not confirmed.
+ * Accepts an invitation by its token, once. People who were not invited get `not_found`: for a token that is unknown,
+ * used, revoked, expired, for another address, or from a person who is no longer an owner. Throws `conflict` while the
+ * address is not confirmed.
  */
 export async function acceptInvitation(
-  context: Context,
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
   caller: Caller,
   token: string,
   once: Once | null = null,
@@ -146,7 +147,7 @@ export async function acceptInvitation(
       .where('id', '=', found.id)
       .executeTakeFirstOrThrow()
     const made = { organization_id: tx.organizationId, role: row.role }
-    // Before anything is judged: whoever has taken the key over may have accepted it meanwhile.
+    // First, because another request with this idempotency key may have accepted the invitation meanwhile.
     await once?.markActed(tx.trx, made)
     const inviter = await roleUnderLock(tx, row.invited_by)
     if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()
@@ -160,16 +161,16 @@ export async function acceptInvitation(
       .set({ accepted_at: tx.now, accepted_by: caller.userId })
       .where('id', '=', row.id)
       .execute()
-    append(tx, caller, 'member.joined', row)
+    appendInvitationEvent(tx, caller, 'member.joined', row)
     return made
   })
 }
 
 const noInvitation = () => new DomainError('not_found', 'there is no such invitation for you')
 const isMember = () =>
-  new DomainError('conflict', 'this person is a member already: change their role instead')
+  new DomainError('conflict', 'this person is already a member: change their role instead')
 
-/** A personal organization is one person's: `conflict`. Answers the name of any other. */
+/** Throws `conflict` for a personal organization, which has one member. Returns the name of any other. */
 async function requireShared(tx: ChainTx): Promise<string> {
   const { name, personal } = await tx.trx
     .selectFrom('organizations')
@@ -179,15 +180,15 @@ async function requireShared(tx: ChainTx): Promise<string> {
   if (personal)
     throw new DomainError(
       'conflict',
-      'a personal organization has one member: make an organization and invite there',
+      'a personal organization has one member: create another organization and invite there',
     )
   return name
 }
 
-/** Mails that one person's invitations may cause in an hour: to one address, and in all. */
-const mailsAnHour = { address: 5, all: 100 }
+/** The most mails per hour for one person's invitations: to one address, and in all. */
+export const mailsAnHour = { address: 5, all: 100 }
 
-/** Whom the service writes to, the person chooses: `quota_exceeded` before it becomes a nuisance to strangers. */
+/** Throws `quota_exceeded` before the invitations become a nuisance to strangers. */
 async function requireMailsLeft(tx: ChainTx, { userId }: Caller, email: string): Promise<void> {
   const { rows } = await sql<{ address: number; all: number }>`
     select count(*)::int as all, (count(*) filter (where email = ${email}))::int as address
@@ -213,10 +214,10 @@ async function requireNoMember(tx: ChainTx, email: string): Promise<void> {
   if (row !== undefined) throw isMember()
 }
 
-function append(
+function appendInvitationEvent(
   tx: ChainTx,
   caller: Caller,
-  eventType: string,
+  eventType: 'member.invited' | 'member.joined' | 'invitation.revoked',
   { id, role }: { readonly id: string; readonly role: Role },
 ): void {
   tx.append({
@@ -234,7 +235,7 @@ function statusOf(row: Selectable<InvitationsTable>, now: Date): InvitationView[
   return row.expires_at > now ? 'pending' : 'expired'
 }
 
-function viewOf(row: Selectable<InvitationsTable>, now: Date): InvitationView {
+function invitationView(row: Selectable<InvitationsTable>, now: Date): InvitationView {
   const { id, organization_id, email, role, invited_by } = row
   return {
     id,

@@ -1,12 +1,14 @@
+import type { AuditDraft } from '../audit/entry.ts'
 import { sql } from 'kysely'
-import type { Context } from '../../context.ts'
+import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import { withdrawAllOf } from '../agents/withdraw.ts'
-import type { ChainTx } from '../chain-tx.ts'
+import { revokeAllOf } from '../connections/connections.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
-import { actorOf, type Caller } from '../identity.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
-import { requireRole, runAs } from '../standing.ts'
+import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 
 export interface MemberView {
   readonly user_id: string
@@ -18,17 +20,13 @@ export interface MemberView {
 }
 
 /** The organization's members, those with the newest accounts first. */
-export async function listMembers(
-  context: Context,
-  caller: Caller,
-  page: PageRequest,
-): Promise<Page<MemberView>> {
-  const query = context.db
+export async function listMembers(db: Db, caller: Caller, page: PageRequest): Promise<Page<MemberView>> {
+  const query = db
     .selectFrom('memberships as m')
     .innerJoin('users as u', 'u.id', 'm.user_id')
     .select(['u.id', 'u.email', 'u.name', 'm.role', 'u.two_factor_enabled', 'm.created_at'])
     .where('m.organization_id', '=', caller.organizationId)
-  return viewPage(await readPage(context.db, query, 'u.id', page, (row) => row.id), (row) => ({
+  return viewPage(await readPage(db, query, 'u.id', page, (row) => row.id), (row) => ({
     user_id: row.id,
     email: row.email,
     name: row.name,
@@ -39,11 +37,11 @@ export async function listMembers(
 }
 
 /**
- * Gives a member another role. Errors: `conflict` for the last owner, `not_found` for who is no member. Judged under the
- * chain's lock, where every change of members is made: of two owners who demote each other one succeeds.
+ * Changes a member's role. Throws `conflict` for the last owner, `not_found` for a non-member. Every change of members
+ * runs under the chain's lock, so of two owners who demote each other only one succeeds.
  */
 export async function changeRole(
-  context: Context,
+  context: Acting,
   caller: Caller,
   userId: string,
   role: Role,
@@ -59,18 +57,19 @@ export async function changeRole(
         .where('organization_id', '=', tx.organizationId)
         .where('user_id', '=', userId)
         .execute()
-      append(tx, caller, 'member.role_changed', { member_id: userId, from: before, to: role })
+      appendMemberEvent(tx, caller, 'member.role_changed', { member_id: userId, from: before, to: role })
     }
     return { user_id: userId, role }
   })
 }
 
 /**
- * Takes somebody out of the organization: oneself, or, as an owner, anybody. Errors as above, and `insufficient_role` for
- * who is no owner and means another. Their keys stay theirs and open nothing here any more (docs/decisions/0012); what their
- * agents wait for is withdrawn.
+ * Removes a member: oneself, or as an owner anybody. Throws like `changeRole`, and `insufficient_role` if the caller is
+ * not an owner and names another person. Their keys stay, but have no access to this organization
+ * (docs/decisions/0012). Their agents' pending approvals are withdrawn,
+ * and their personal connections revoked.
  */
-export async function removeMember(context: Context, caller: Caller, userId: string): Promise<void> {
+export async function removeMember(context: Acting, caller: Caller, userId: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {
     if (userId !== caller.userId) requireRole((await now()).role, 'owner')
     if ((await memberIn(tx, userId)) === 'owner') await requireAnotherOwner(tx, userId)
@@ -80,20 +79,10 @@ export async function removeMember(context: Context, caller: Caller, userId: str
       .where('user_id', '=', userId)
       .execute()
     const cancelled = await withdrawAllOf(tx, userId)
+    await revokeAllOf(tx, userId, actorOf(caller))
     const type = userId === caller.userId ? 'member.left' : 'member.removed'
-    append(tx, caller, type, { member_id: userId, cancelled_approvals: cancelled })
+    appendMemberEvent(tx, caller, type, { member_id: userId, cancelled_approvals: cancelled })
   })
-}
-
-/** The user's role, or null for who is no member; nobody can change it before this transaction ends. */
-export async function roleUnderLock(tx: ChainTx, userId: string): Promise<Role | null> {
-  const row = await tx.trx
-    .selectFrom('memberships')
-    .select('role')
-    .where('organization_id', '=', tx.organizationId)
-    .where('user_id', '=', userId)
-    .executeTakeFirst()
-  return row?.role ?? null
 }
 
 async function memberIn(tx: ChainTx, userId: string): Promise<Role> {
@@ -110,15 +99,15 @@ async function requireAnotherOwner(tx: ChainTx, userId: string): Promise<void> {
   if (rows.length === 0)
     throw new DomainError(
       'conflict',
-      'the last owner can neither leave nor be given another role: make somebody else owner first',
+      'the last owner can neither leave nor get another role: make another member an owner first',
     )
 }
 
-function append(
+function appendMemberEvent(
   tx: ChainTx,
   caller: Caller,
-  eventType: string,
-  metadata: Record<string, string | number>,
+  eventType: 'member.role_changed' | 'member.left' | 'member.removed',
+  metadata: NonNullable<AuditDraft<'member.role_changed' | 'member.left'>['metadata']>,
 ): void {
   const action = eventType.slice(eventType.indexOf('.') + 1)
   tx.append({ eventType, action, status: 'success', actor: actorOf(caller), metadata })

@@ -1,32 +1,32 @@
-import { sql, type Kysely } from 'kysely'
-import type { Database } from '../../db/schema/index.ts'
-import { isOfDomain, type SignUp } from '../../sign-up-setting.ts'
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { isOfDomain, type SignUp } from '../../shared/sign-up-setting.ts'
 
 /**
- * Whether somebody may make an account with this address. Nobody has proven yet that they read its mail: whoever may sign up
- * only because of the address must confirm it before they sign in (`mustConfirmFirst`).
+ * Whether an account may be made with this address. Nobody has proven yet that they read its mail. A person who may
+ * sign up only because of the address must confirm it before they sign in (`mustConfirmFirst`).
  */
-export async function maySignUp(db: Kysely<Database>, signUp: SignUp, email: string): Promise<boolean> {
+export async function maySignUp(db: Db, signUp: SignUp, email: string): Promise<boolean> {
   if (signUp.mode === 'open') return true
   if (signUp.mode === 'domain') return isOfDomain(email, signUp.domains)
   return signUp.mode === 'invited' && (await isInvited(db, email))
 }
 
-/** Where an account is for some addresses only, a person signs in once theirs is confirmed. */
+/** Whether people must confirm their address before they sign in: if only some addresses may have accounts. */
 export const mustConfirmFirst = ({ mode }: SignUp): boolean => mode !== 'open'
 
 /**
- * Why nobody with such an address can sign up, where that depends on the installation alone; null else. Whether an address is
- * invited is not for strangers to learn.
+ * Why no such address can sign up, if only the installation's settings decide it; else null. Strangers must not learn
+ * whether an address is invited.
  */
 export function refusedToAll(signUp: SignUp, email: string): string | null {
-  if (signUp.mode === 'closed') return 'this installation takes no new accounts: ask who runs it'
+  if (signUp.mode === 'closed') return 'this installation accepts no new accounts: ask its operator'
   if (signUp.mode !== 'domain' || isOfDomain(email, signUp.domains)) return null
   return `accounts are for addresses of ${signUp.domains.map((domain) => `\`${domain}\``).join(', ')}: use such a one`
 }
 
-/** An invitation that could be accepted now: open, and by an owner who still is one. */
-async function isInvited(db: Kysely<Database>, email: string): Promise<boolean> {
+/** Whether the address has an open invitation by a present owner. */
+async function isInvited(db: Db, email: string): Promise<boolean> {
   const { rows } = await sql<{ invited: boolean }>`
     select exists (
       select from invitations i

@@ -1,15 +1,15 @@
-import { sql, type Kysely } from 'kysely'
-import type { Database } from '../../db/schema/index.ts'
-import { sha256 } from '../canonical.ts'
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { sha256 } from '../../shared/canonical-json.ts'
 
-/** Longer than an authenticator's code is taken: its own half minute, the one before and the one after. */
+/** Longer than an authenticator's code is accepted: its half minute, the one before and the one after. */
 const livesSeconds = 180
 
 /**
- * Takes a code of the person's authenticator, which is good once (RFC 6238 section 5.2); false for one that was taken. Of
- * those who bring it at once, in any processes, one has it.
+ * Uses a code of the person's authenticator; each code is valid once (RFC 6238 section 5.2). False if it was used
+ * before. Only one of concurrent requests, in any process, gets true.
  */
-export async function takeCode(db: Kysely<Database>, userId: string, code: string): Promise<boolean> {
+export async function takeCode(db: Db, userId: string, code: string): Promise<boolean> {
   const { rows } = await sql`
     insert into auth_used_codes as u (user_id, code_hash, at)
     values (${userId}, ${sha256(`${userId} ${code}`)}, clock_timestamp())
@@ -19,8 +19,8 @@ export async function takeCode(db: Kysely<Database>, userId: string, code: strin
   return rows.length > 0
 }
 
-/** Forgets codes that would not be taken anyway. */
-export async function forgetUsedCodes(db: Kysely<Database>): Promise<void> {
+/** Deletes codes that would not be accepted anyway. */
+export async function forgetUsedCodes(db: Db): Promise<void> {
   await sql`delete from auth_used_codes
     where at < clock_timestamp() - make_interval(secs => ${livesSeconds})`.execute(db)
 }

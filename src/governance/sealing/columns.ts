@@ -1,5 +1,7 @@
 import {
   agentInputPlace,
+  connectionPlace,
+  errorPlace,
   idempotencyPlace,
   inputsPlace,
   memoryPlace,
@@ -8,17 +10,17 @@ import {
   resultPlace,
 } from './places.ts'
 
-/** A column that holds sealed values. */
+/** A column with sealed values. */
 export interface SealedColumn {
   readonly table: string
-  /** Columns of the primary key, in its order. */
+  /** Columns of the primary key, in order. */
   readonly key: readonly KeyColumn[]
   readonly column: string
   /** `base64`: a text column. */
   readonly stored: 'bytes' | 'base64'
-  /** Where an older version kept the same values in the clear. */
+  /** The column in which an older version stored the same values in the clear. */
   readonly plain?: string
-  /** What else of the row its place is made of. */
+  /** Other columns of the row that its place needs. */
   readonly also?: readonly string[]
   place(row: Row): string
 }
@@ -51,7 +53,7 @@ const idempotencyUse = (row: Row) => ({
   key: String(row['key']),
 })
 
-/** Every column that holds sealed values: `npm run rotate-key` walks them, and a test holds the list to the tables. */
+/** Every column with sealed values. `npm run rotate-key` reseals them, and a test compares the list with the tables. */
 export const sealedColumns: readonly SealedColumn[] = [
   {
     table: 'runs',
@@ -85,6 +87,13 @@ export const sealedColumns: readonly SealedColumn[] = [
     place: (row) => outputPlace(effectKey(row)),
   },
   {
+    table: 'effects',
+    key: effectColumns,
+    column: 'error_detail_sealed',
+    stored: 'bytes',
+    place: (row) => errorPlace(effectKey(row)),
+  },
+  {
     table: 'approvals',
     key: textKey('id'),
     column: 'params_sealed',
@@ -100,6 +109,14 @@ export const sealedColumns: readonly SealedColumn[] = [
     stored: 'bytes',
     plain: 'value',
     place: (row) => memoryPlace(String(row['organization_id']), String(row['key'])),
+  },
+  {
+    table: 'connections',
+    key: textKey('id'),
+    column: 'credential_sealed',
+    stored: 'bytes',
+    also: ['organization_id'],
+    place: (row) => connectionPlace(String(row['organization_id']), String(row['id']), 'credential'),
   },
   {
     table: 'idempotency_keys',

@@ -1,12 +1,12 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
 /*
- * Sealed bytes: AES-256-GCM over the plain bytes, as long as they are.
+ * Sealed bytes: AES-256-GCM; the body is as long as the plain bytes.
  *
- *     1 | iv 12 | tag 16 | body            by the installation's key itself: data keys, and values of older versions
- *     2 | key id 8 | iv 12 | tag 16 | body by the data key that is named
+ * 1 | iv 12 | tag 16 | body            by the installation's key: data keys, and values of older versions
+ * 2 | key id 8 | iv 12 | tag 16 | body by the named data key
  *
- * The place (which row and column the bytes belong to) is authenticated, and in version 2 so is the header.
+ * The place (row and column of the bytes) is authenticated; in version 2 the header too.
  */
 
 const byInstallation = 1
@@ -15,26 +15,26 @@ const idBytes = 8
 const ivBytes = 12
 const tagBytes = 16
 
-/** Bytes of version 2 before the body; `value_bytes` in the database counts on it. */
+/** Bytes of version 2 before the body; `value_bytes` in the database relies on this number. */
 export const sealedOverhead = 1 + idBytes + ivBytes + tagBytes
 
-/** So many first bytes tell one sealing from every other: they hold the iv. As base64 they are whole characters. */
+/** First bytes that are unique for each sealing, because they contain the iv. A multiple of 3, for base64. */
 export const fingerprintBytes = 36
 
-/** A key that values are sealed with. */
+/** A key that seals values. */
 export interface DataKey {
-  /** 16 hex digits: how the key's SHA-256 begins. */
+  /** 16 hex digits: the beginning of the key's SHA-256. */
   readonly id: string
   readonly key: Buffer
 }
 
-/** A text that was sealed for its row, and how many bytes it had before. */
+/** A text sealed for its row, with its size before sealing. */
 export interface SealedText {
   readonly sealed: Buffer
   readonly bytes: number
 }
 
-/** Sealed bytes that this installation's keys do not open at this place. Its message holds nothing of them. */
+/** Sealed bytes that this installation's keys cannot open at this place. The message contains none of the bytes. */
 export class UnsealError extends Error {
   override readonly name = 'UnsealError'
 }
@@ -49,7 +49,7 @@ export function dataKeyOf(key: Buffer): DataKey {
   }
 }
 
-/** How values begin that were sealed with this key. */
+/** The first bytes of all values that this key sealed. */
 export const headerOf = ({ id }: Pick<DataKey, 'id'>): Buffer =>
   Buffer.concat([Buffer.from([byDataKey]), Buffer.from(id, 'hex')])
 
@@ -57,7 +57,7 @@ export function sealWith(key: DataKey, place: string, plain: string): Buffer {
   return encrypt(key.key, headerOf(key), aad(headerOf(key), place), Buffer.from(plain))
 }
 
-/** The data key that bytes were sealed with; null for those sealed with the installation's key. Throws UnsealError. */
+/** Id of the data key that sealed the bytes; null for the installation's key. Throws UnsealError. */
 export function keyIdOf(sealed: Buffer): string | null {
   const [version] = sealed
   if (version === byInstallation) return null
@@ -66,13 +66,13 @@ export function keyIdOf(sealed: Buffer): string | null {
   return sealed.toString('hex', 1, 1 + idBytes)
 }
 
-/** Opens bytes of version 2 with the key that they name. Throws UnsealError. */
+/** Opens bytes of version 2 with the named key. Throws UnsealError. */
 export function openWith({ id, key }: DataKey, place: string, sealed: Buffer): string {
   if (keyIdOf(sealed) !== id) throw new UnsealError('sealed data names another key')
   return decrypt(key, headerOf({ id }).length, aad(headerOf({ id }), place), sealed).toString('utf8')
 }
 
-/** Seals with the installation's key itself. */
+/** Seals with the installation's key. */
 export function wrap(installationKey: Buffer, place: string, plain: Buffer): Buffer {
   return encrypt(installationKey, Buffer.from([byInstallation]), Buffer.from(place), plain)
 }
@@ -104,7 +104,7 @@ function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed
   decipher.setAuthTag(sealed.subarray(tagAt, bodyAt))
   const plain = decipher.update(sealed.subarray(bodyAt))
   try {
-    // GCM gives all of the text in `update`; `final` only checks that it is the one that was sealed.
+    // GCM returns the whole text from `update`; `final` only checks the tag.
     decipher.final()
     return plain
   } catch (cause) {

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import type { Kysely, Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { DataKeysTable } from '../../db/schema/plumbing.ts'
-import type { Database } from '../../db/schema/index.ts'
-import type { Log } from '../../log.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Log } from '../../shared/log.ts'
 import { dataKeyOf, UnsealError, unwrap, wrap, type DataKey } from './format.ts'
 
-/** Another key than the one this database's values are sealed with. */
+/** This database's values were sealed with another key. */
 export class WrongKey extends Error {
   override readonly name = 'WrongKey'
   constructor() {
@@ -16,16 +16,16 @@ export class WrongKey extends Error {
 }
 
 /**
- * How long a process seals with a key without asking whether there is a newer one. `npm run rotate-key` waits longer than
- * that after it has made a key.
+ * How long a process seals with a key before it asks for a newer one. `npm run rotate-key` waits longer than that after
+ * it has made a key.
  */
 export const leaseMilliseconds = 10_000
-/** A key in use is asked after from this age on, beside the work. */
+/** From this age on, a used key is refreshed in the background. */
 const refreshMilliseconds = 3_000
 
 export interface KeyringOptions {
-  readonly db: Kysely<Database>
-  /** The installation's key, then those that data keys may still be wrapped with. */
+  readonly db: Db
+  /** The installation's key, then older ones that may still wrap data keys. */
   readonly installationKeys: readonly [Buffer, ...Buffer[]]
   readonly log: Log
   /** Milliseconds; default `performance.now`. */
@@ -33,28 +33,30 @@ export interface KeyringOptions {
 }
 
 /**
- * The data keys of this database. They lie in `data_keys`, wrapped with the installation's key, so that a key can be made
- * and used while every process runs.
+ * The data keys of this database. They are stored in `data_keys`, wrapped with the installation's key, so a new key can
+ * be made and used while all processes run.
  */
 export interface Keyring {
-  /** The key for new values, at most `leaseMilliseconds` old. The first process makes the first one. Throws WrongKey. */
+  /**
+   * The key for new values, at most `leaseMilliseconds` old. The first process makes the first key. Throws WrongKey.
+   */
   current(): Promise<DataKey>
-  /** The key of this id. Throws UnsealError. */
+  /** The key with this id. Throws UnsealError. */
   find(id: string): Promise<DataKey>
-  /** Opens bytes that were sealed with the installation's key itself. Throws UnsealError. */
+  /** Opens bytes that the installation's key sealed. Throws UnsealError. */
   unwrap(place: string, sealed: Buffer): Buffer
 }
 
 const placeOf = (id: string): string => `data-key/${id}`
-/** Of databases that were made before there were data keys. */
+/** The place of the probe, in databases that are older than data keys. */
 const probePlace = 'installation'
 
-/** What `data_keys` holds of a key. */
+/** The row of `data_keys` for a key. */
 export function wrapped(installationKey: Buffer, { id, key }: DataKey): { id: string; wrapped: Buffer } {
   return { id, wrapped: wrap(installationKey, placeOf(id), key) }
 }
 
-/** Whether what `data_keys` holds of a key opens with this installation key. */
+/** Whether this installation key opens the row of `data_keys`. */
 export function isWrappedWith(
   installationKey: Buffer,
   row: { readonly id: string; readonly wrapped: Buffer },
@@ -68,7 +70,7 @@ export function isWrappedWith(
   }
 }
 
-/** Opened with the first of the installation's keys that does. Throws UnsealError. */
+/** Opens with the first of the installation's keys that can. Throws UnsealError. */
 function unwrapAny(keys: readonly Buffer[], place: string, sealed: Buffer): Buffer {
   let problem: unknown
   for (const key of keys) {
@@ -108,7 +110,8 @@ export function createKeyring({
       newest = opened(row)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
-      // Made under an installation key that this process was not told of: what it seals stays readable.
+      // The newest key was wrapped with an installation key that this process does not have: the older data key still
+      // works.
       if (newest === undefined) throw new WrongKey()
       log.error(
         { data_key: row.id },
@@ -124,7 +127,7 @@ export function createKeyring({
     async current() {
       const age = clock() - readAt
       if (newest === undefined || age > leaseMilliseconds) return read()
-      // A database that is away is told to whoever needs the answer.
+      // An error while the database is away reaches the callers that need the answer.
       if (age > refreshMilliseconds) read().catch(() => undefined)
       return newest
     },
@@ -143,7 +146,7 @@ export function createKeyring({
   }
 }
 
-function newestRow(db: Kysely<Database>) {
+function newestRow(db: Db) {
   return db
     .selectFrom('data_keys')
     .select(['id', 'wrapped', 'generation'])
@@ -152,8 +155,8 @@ function newestRow(db: Kysely<Database>) {
     .executeTakeFirst()
 }
 
-/** Two processes that make the first key at once agree on one: a generation is taken once. */
-async function makeFirst(db: Kysely<Database>, installationKeys: readonly [Buffer, ...Buffer[]]) {
+/** If two processes make the first key at the same time, one wins, because a generation is unique. */
+async function makeFirst(db: Db, installationKeys: readonly [Buffer, ...Buffer[]]) {
   await checkProbe(db, installationKeys)
   await makeKey(db, installationKeys[0], 1)
   const row = await newestRow(db)
@@ -161,12 +164,8 @@ async function makeFirst(db: Kysely<Database>, installationKeys: readonly [Buffe
   return row
 }
 
-/** Makes a data key, unless its generation is taken. */
-export async function makeKey(
-  db: Kysely<Database>,
-  installationKey: Buffer,
-  generation: number,
-): Promise<void> {
+/** Makes a data key, unless its generation exists. */
+export async function makeKey(db: Db, installationKey: Buffer, generation: number): Promise<void> {
   await db
     .insertInto('data_keys')
     .values({ ...wrapped(installationKey, dataKeyOf(randomBytes(32))), generation })
@@ -174,8 +173,8 @@ export async function makeKey(
     .execute()
 }
 
-/** A database of an older version holds a known text, sealed with the key that its values were sealed with. */
-async function checkProbe(db: Kysely<Database>, keys: readonly Buffer[]): Promise<void> {
+/** A database of an older version contains a known text that the key of its values sealed. */
+async function checkProbe(db: Db, keys: readonly Buffer[]): Promise<void> {
   const row = await db.selectFrom('installation').select('key_probe').executeTakeFirst()
   if (row === undefined) return
   try {

@@ -1,27 +1,37 @@
-import { effectId, type EffectKey } from '../runs/ledger.ts'
+import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 
 /*
- * Where sealed values belong: authenticated with each of them, so that bytes that are moved to another row or column do not
- * open there. A place never changes, and no two values share one, save a held call and its approval, which are the same.
+ * The places of sealed values. Each value authenticates its place, so bytes that are moved to another row or column do
+ * not open there. A place never changes. No two values share one, except a held call and its approval, which are equal.
  */
 
-/** Resolved parameters of a step's call, in the call's row and in that of its approval. */
+/** Resolved parameters of a step's call, in the rows of the call and of its approval. */
 export const paramsPlace = (key: EffectKey): string => effectId(key)
 /** The input of an agent's call, in its approval. */
 export const agentInputPlace = (approvalId: string): string => approvalId
 export const outputPlace = (key: EffectKey): string => `${effectId(key)}/output`
+/** Values that belong to a call's error. */
+export const errorPlace = (key: EffectKey): string => `${effectId(key)}/error`
 export const inputsPlace = (runId: string): string => `${runId}/inputs`
 export const resultPlace = (runId: string): string => `${runId}/result`
 export const memoryPlace = (organizationId: string, key: string): string =>
   JSON.stringify(['memory', organizationId, key])
 
-/** Which use of an `Idempotency-Key`; a kept answer, or what its act made. */
+/** A secret field of a connection. */
+export type ConnectionField = 'credential'
+export const connectionPlace = (
+  organizationId: string,
+  connectionId: string,
+  field: ConnectionField,
+): string => JSON.stringify(['connection', organizationId, connectionId, field])
+
+/** One use of an `Idempotency-Key`, for a stored answer or the result of its act. */
 export interface IdempotencyUse {
   /** Empty for a call about the caller alone. */
   readonly organizationId: string
   readonly userId: string
   readonly apiKeyId: string
-  /** The route and what its path names, e.g. `POST /workflows/{id}/execute {"id":"wf_…"}`. */
+  /** The route and the ids in its path, e.g. `POST /workflows/{id}/execute {"id":"wf_…"}`. */
   readonly route: string
   readonly key: string
 }

@@ -1,33 +1,33 @@
-import { sql, type Kysely, type RawBuilder } from 'kysely'
-import type { Database } from '../../db/schema/index.ts'
-import { sha256 } from '../canonical.ts'
+import { sql, type RawBuilder } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { sha256 } from '../../shared/canonical-json.ts'
 import type { Row, SealedColumn } from './columns.ts'
 import { fingerprintBytes, headerOf, sealWith, UnsealError, type DataKey } from './format.ts'
 import { openKept, type Sealer } from './sealer.ts'
 
-/** Rows that are looked at in one statement. */
+/** Rows that one statement reads. */
 const pageRows = 1_000
-/** Most rows, and about the most bytes, that are sealed anew in one statement. */
+/** The most rows, and about the most bytes, that one statement reseals. */
 const groupRows = 50
 const groupBytes = 4 * 1024 * 1024
-/** Between two groups the database has as long for others as the last one took, up to this. */
+/** The longest pause between two groups. A pause is as long as the last group took. */
 const longestPauseMilliseconds = 1_000
 
 export interface Resealed {
-  /** Values that name the key now and did not before. */
+  /** Values that were resealed with the key. */
   readonly sealed: number
-  /** Values that were in use, or changed meanwhile: the next pass looks at them again. */
+  /** Values that were locked or changed meanwhile: the next pass reads them again. */
   readonly left: number
   /** Rows whose values no key opens. */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Seals every value of a column that names another key, or is not sealed yet, with `key`. Waits for no lock: a row that is
- * in use is left. It changes a value only while that is the one it has read, so that nothing written meanwhile is lost.
+ * Reseals every value of a column that is not sealed with `key`. Skips locked rows instead of waiting. Changes a value
+ * only if it is still the one that was read, so no concurrent write is lost.
  */
 export async function resealColumn(
-  db: Kysely<Database>,
+  db: Db,
   sealer: Sealer,
   column: SealedColumn,
   key: DataKey,
@@ -67,7 +67,7 @@ interface Value extends Row {
 
 interface Change {
   readonly row: Row
-  /** Tells the value that was read from every other. */
+  /** Identifies the value that was read. */
   readonly was: Buffer
   readonly becomes: Buffer
 }
@@ -113,8 +113,8 @@ const nameOf = ({ table, column, key }: SealedColumn, row: Row): string =>
 const pause = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, Math.min(milliseconds, longestPauseMilliseconds)))
 
-/** The statements for one column, which is why they are put together from names. */
-function statementsOf(db: Kysely<Database>, column: SealedColumn, key: DataKey) {
+/** The statements for one column, built from its names. */
+function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
   const ref = (name: string): RawBuilder<unknown> => sql.ref(`t.${name}`)
   const table = sql.table(column.table)
   const sealed = ref(column.column)
@@ -122,7 +122,7 @@ function statementsOf(db: Kysely<Database>, column: SealedColumn, key: DataKey) 
   const keyNames = column.key.map(({ name }) => name)
   const listed = (names: readonly string[]) => sql.join(names.map(ref))
   const isBase64 = column.stored === 'base64'
-  /** The first bytes of what is sealed; of bytes that are stored apart only those are read. */
+  /** The first bytes of a sealed value; PostgreSQL then reads only these of large values. */
   const head = (bytes: number) =>
     isBase64
       ? sql`decode(left(${sealed}, ${sql.lit((bytes / 3) * 4)}), 'base64')`
@@ -155,7 +155,7 @@ function statementsOf(db: Kysely<Database>, column: SealedColumn, key: DataKey) 
         where num_nonnulls(${sealed}, ${plain}) > 0`.execute(db)
       return rows
     },
-    /** How many of them were changed. */
+    /** Returns the number of changed rows. */
     async write(changes: readonly Change[]): Promise<number> {
       if (changes.length === 0) return 0
       const becomes = isBase64 ? sql`encode(w.becomes, 'base64')` : sql`w.becomes`

@@ -1,5 +1,7 @@
 import type pg from 'pg'
-import type { Context } from '../../context.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Log } from '../../shared/log.ts'
 import { DomainError } from '../errors.ts'
 import { sealedColumns } from './columns.ts'
 import { UnsealError, type DataKey } from './format.ts'
@@ -7,50 +9,58 @@ import { createKeyring, isWrappedWith, makeKey, wrapped, type Keyring } from './
 import { resealColumn } from './reseal.ts'
 import { sealerOf } from './sealer.ts'
 
-/** Held by the one rotation that is under way. */
+/** Advisory lock of the running rotation. */
 const rotationLock = 7_236_002
-/** Between two passes, for what was in use. */
+/** Between two passes, so that locked rows become free. */
 const passPauseMilliseconds = 1_000
 
 export interface RotationOptions {
-  /** Instead of making a data key: wraps those there are with DATA_ENCRYPTION_KEY. */
+  /** Whether to wrap the existing data keys with DATA_ENCRYPTION_KEY instead of making a data key. */
   readonly installationKey: boolean
-  /** How long after a key was made values may still arrive that an older one sealed; at least the lease of processes. */
+  /** How long an older key may still seal values after a new one was made; at least `leaseMilliseconds`. */
   readonly settleMilliseconds: number
   readonly say: (line: string) => void
 }
 
+/** The services that a rotation needs. */
+export interface Rotating {
+  readonly pool: pg.Pool
+  readonly db: Db
+  readonly config: Pick<Config, 'encryptionKeys'>
+  readonly log: Log
+}
+
 export interface Rotation {
-  /** The data key that every value names now. */
+  /** The data key of all values now. */
   readonly data_key: string
-  /** Data keys that no value names any more. */
+  /** Data keys that no value uses any more. */
   readonly retired: readonly string[]
-  /** Values that were sealed anew. */
+  /** Number of resealed values. */
   readonly sealed: number
-  /** Data keys that were wrapped with another key, and now are with DATA_ENCRYPTION_KEY. */
+  /** Number of data keys that are now wrapped with DATA_ENCRYPTION_KEY instead of another key. */
   readonly wrapped: number
-  /** Values that no key opens, by row. They stay as they are, and no key is retired. */
+  /** The rows of values that no key opens. These values do not change. While there are any, no key is retired. */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Gives the database a new data key, seals every value with it, and then marks the older ones as retired. It may be killed
- * at any moment: the next call goes on where it was. Nothing stops meanwhile: processes open what any key sealed, and seal
- * with the new one within seconds (`leaseMilliseconds`). Throws `conflict` while another call is under way and where there is no other installation key to change to, WrongKey, and an error
- * for data keys that none of the installation's keys opens.
+ * Makes a new data key, reseals every value with it, and then marks the older keys as retired. After a kill, the next
+ * call continues. Processes keep running: they open values of any key, and use the new one within seconds
+ * (`leaseMilliseconds`). Throws `conflict` while another call runs or if no other installation key is set, WrongKey,
+ * and an error if no installation key opens a data key.
  */
-export async function rotateKey(context: Context, options: RotationOptions): Promise<Rotation> {
+export async function rotateKey(context: Rotating, options: RotationOptions): Promise<Rotation> {
   const client = await context.pool.connect()
   try {
     const { rows } = await client.query('select pg_try_advisory_lock($1) as is_ours', [rotationLock])
     if (rows[0].is_ours !== true)
-      throw new DomainError('conflict', 'another `npm run rotate-key` is under way: wait for its end')
+      throw new DomainError('conflict', 'another `npm run rotate-key` is running: wait until it ends')
     const keyring = createKeyring({
       db: context.db,
       installationKeys: context.config.encryptionKeys,
       log: context.log,
     })
-    // The first key, where there is none; and WrongKey.
+    // Makes the first key if none exists; throws WrongKey.
     await keyring.current()
     const count = options.installationKey ? await wrapAgain(client, context) : 0
     if (!options.installationKey) await startRotation(context, options)
@@ -60,13 +70,13 @@ export async function rotateKey(context: Context, options: RotationOptions): Pro
     const retired = unreadable.length === 0 ? await retire(context, generation) : []
     return { data_key: id, retired, sealed, wrapped: count, unreadable }
   } finally {
-    // The server ends a closed session a moment later, and a call that follows at once must not meet its lock.
+    // The server ends a closed session a moment later, so release the lock for a call that follows at once.
     await client.query('select pg_advisory_unlock($1)', [rotationLock]).catch(() => undefined)
     client.release(true)
   }
 }
 
-function newestKey({ db }: Context) {
+function newestKey({ db }: Rotating) {
   return db
     .selectFrom('data_keys')
     .select(['id', 'generation', 'created_at'])
@@ -75,8 +85,8 @@ function newestKey({ db }: Context) {
     .executeTakeFirstOrThrow()
 }
 
-/** Makes a key, unless an earlier rotation has made one and was killed before its end. */
-async function startRotation(context: Context, { say }: RotationOptions): Promise<void> {
+/** Makes a key, unless a killed rotation has made one already. */
+async function startRotation(context: Rotating, { say }: RotationOptions): Promise<void> {
   const newest = await newestKey(context)
   const open = await context.db
     .selectFrom('data_keys')
@@ -93,11 +103,11 @@ async function startRotation(context: Context, { say }: RotationOptions): Promis
 }
 
 /**
- * One transaction: data keys are all wrapped with one installation key, or all with the other. Returns how many were wrapped
- * with another key. Throws `conflict` if none was and no other key is named: the command was called without the new key.
- * With an old key named it is a repeated call, after a success or a kill, and 0 is the right answer.
+ * Wraps all data keys with the installation key, in one transaction. Returns how many had another key. Throws
+ * `conflict` if none had and no old key is set: the command was called without the new key. With an old key set, 0 is
+ * correct: it is a repeated call.
  */
-async function wrapAgain(client: pg.PoolClient, context: Context): Promise<number> {
+async function wrapAgain(client: pg.PoolClient, context: Rotating): Promise<number> {
   const [newKey, ...oldKeys] = context.config.encryptionKeys
   const keyring = createKeyring({
     db: context.db,
@@ -113,7 +123,7 @@ async function wrapAgain(client: pg.PoolClient, context: Context): Promise<numbe
     if (others.length === 0 && !oldKeys.some((key) => !key.equals(newKey)))
       throw new DomainError(
         'conflict',
-        'the data keys are wrapped with this DATA_ENCRYPTION_KEY already: set the new one as DATA_ENCRYPTION_KEY and the ' +
+        'the data keys are already wrapped with this DATA_ENCRYPTION_KEY: set the new one as DATA_ENCRYPTION_KEY and the ' +
           'old one as DATA_ENCRYPTION_KEY_OLD',
       )
     for (const { id } of others) {
@@ -142,9 +152,9 @@ async function find(keyring: Keyring, id: string): Promise<DataKey> {
   }
 }
 
-/** Passes over all columns, until one that began late enough finds nothing. */
+/** Repeats passes over all columns, until one that began late enough finds nothing. */
 async function resealAll(
-  context: Context,
+  context: Rotating,
   keyring: Keyring,
   key: DataKey,
   { settleMilliseconds, say }: RotationOptions,
@@ -169,14 +179,14 @@ async function resealAll(
 }
 
 /** Milliseconds since the newest key was made, by the database's clock. */
-async function ageOfNewest(context: Context): Promise<number> {
+async function ageOfNewest(context: Rotating): Promise<number> {
   const { rows } = await context.pool.query<{ age: string }>(
     'select extract(epoch from clock_timestamp() - created_at) * 1000 as age from data_keys order by generation desc limit 1',
   )
   return Number(rows[0]?.age)
 }
 
-async function waitForAge(context: Context, milliseconds: number): Promise<void> {
+async function waitForAge(context: Rotating, milliseconds: number): Promise<void> {
   for (;;) {
     const missing = milliseconds - (await ageOfNewest(context))
     if (missing <= 0) return
@@ -187,8 +197,10 @@ async function waitForAge(context: Context, milliseconds: number): Promise<void>
 const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds))
 
-/** Their rows stay: what a stopped process writes late, or a backup brings back, still opens. */
-async function retire({ db }: Context, generation: number): Promise<string[]> {
+/**
+ * Marks older keys as retired. Their rows stay, so late writes of a stopped process and restored backups still open.
+ */
+async function retire({ db }: Rotating, generation: number): Promise<string[]> {
   const rows = await db
     .updateTable('data_keys')
     .set({ retired_at: new Date() })

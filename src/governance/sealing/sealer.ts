@@ -4,18 +4,18 @@ import { createKeyring, type Keyring, type KeyringOptions } from './keyring.ts'
 /** Seals one text for one place. */
 export type Seal = (place: string, plain: string) => Buffer
 
-/** Encrypts what must not be readable at rest (docs/encryption.md). */
+/** Encrypts values at rest (docs/encryption.md). */
 export interface Sealer {
   /**
-   * Seals with the key of this moment, for where nothing can be waited for. Use it at once: a key that is held for long
-   * is one that `npm run rotate-key` counts as given up.
+   * Returns a function that seals without waiting, with the present key. Use it at once: `npm run rotate-key` assumes
+   * that old keys are not used for long.
    */
   sealing(): Promise<Seal>
-  /** `place` names row and column and is authenticated, so that sealed bytes cannot be moved. */
+  /** `place` names row and column and is authenticated, so sealed bytes cannot be moved. */
   seal(place: string, plain: string): Promise<Buffer>
-  /** Throws UnsealError when the bytes were changed, moved, or sealed with a key that is not ours. */
+  /** Throws UnsealError if the bytes were changed or moved, or sealed with an unknown key. */
   open(place: string, sealed: Buffer): Promise<string>
-  /** Throws WrongKey for a process that cannot open what others seal. */
+  /** Throws WrongKey if this process cannot open values of others. */
   check(): Promise<void>
 }
 
@@ -40,18 +40,18 @@ export function sealerOf(keyring: Keyring): Sealer {
   }
 }
 
-/** A text, sealed before any lock is taken; with its size, which limits count. */
+/** Seals a text before a lock is taken; the result has its size, for limits. */
 export async function sealText(sealer: Sealer, place: string, plain: string): Promise<SealedText> {
   return { sealed: await sealer.seal(place, plain), bytes: Buffer.byteLength(plain) }
 }
 
-/** A value as a row holds it: sealed, or in the clear where an older version wrote it. */
+/** A value in a row: sealed, or in the clear if an older version wrote it. */
 export interface Kept {
   readonly sealed: Buffer | null
   readonly plain: string | null
 }
 
-/** The text of a value that may be there; null if there is none. Throws UnsealError. */
+/** The text of an optional value; null if there is none. Throws UnsealError. */
 export async function openKept(sealer: Sealer, place: string, kept: Kept): Promise<string | null> {
   return kept.sealed === null ? kept.plain : sealer.open(place, kept.sealed)
 }

@@ -1,0 +1,67 @@
+import { sql, type Transaction } from 'kysely'
+import type { Database, Db } from '../../db/schema/index.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError } from '../errors.ts'
+
+/**
+ * Records that the acting person reads the mail of the account's address. The first proof ends all earlier access to
+ * the account, in one transaction, because another person may have signed up with the address (docs/decisions/0045).
+ * Only the session with `keptToken` stays.
+ */
+export async function proveAddress(db: Db, userId: string, keptToken: string | null): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    const { numUpdatedRows } = await trx
+      .updateTable('users')
+      .set({ email_verified: true, two_factor_enabled: false })
+      .where('id', '=', userId)
+      .where('email_verified', '=', false)
+      .executeTakeFirstOrThrow()
+    if (numUpdatedRows > 0n) await endWhatWasBefore(trx, userId, keptToken)
+  })
+}
+
+async function endWhatWasBefore(
+  trx: Transaction<Database>,
+  userId: string,
+  keptToken: string | null,
+): Promise<void> {
+  await sql`delete from auth_sessions where user_id = ${userId} and token is distinct from ${keptToken}`.execute(
+    trx,
+  )
+  await sql`delete from auth_two_factors where user_id = ${userId}`.execute(trx)
+  await endHalfSignIns(trx, userId)
+  await sql`
+    with revoked as (
+      update api_keys set revoked_at = clock_timestamp() where user_id = ${userId} and revoked_at is null
+      returning id, organization_id
+    )
+    insert into account_events (organization_id, user_id, type, api_key_id)
+    select organization_id, ${userId}, 'api_key.revoked', id from revoked`.execute(trx)
+}
+
+/** Ends sign-ins that still wait for a second factor, and mailed tokens. */
+export async function endHalfSignIns(db: Db, userId: string): Promise<void> {
+  await sql`delete from auth_verifications where value = ${userId}`.execute(db)
+}
+
+/**
+ * Throws `conflict` if the person's address is not confirmed. Runs under the chain's lock and locks the person's row,
+ * so the caller's change cannot commit after a proof that would have ended it.
+ */
+export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: string): Promise<void> {
+  const row = await tx.trx
+    .selectFrom('users')
+    .select('email_verified')
+    .where('id', '=', userId)
+    .forShare()
+    .executeTakeFirst()
+  if (row?.email_verified !== true) throw addressNotProven()
+}
+
+export const addressNotProven = (): DomainError => new DomainError('conflict', confirmFirst)
+
+/** The reason of a denial. */
+export const addressNotConfirmed = 'address not confirmed'
+
+export const confirmFirst =
+  'confirm your address first: use the link in the mail, or request another by `POST /api/auth/send-verification-email`'

@@ -1,0 +1,162 @@
+import { sql } from 'kysely'
+import type { Config } from '../../shared/config.ts'
+import type { Role } from '../../policy/types.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Combiner } from '../audit/combiner.ts'
+import type { CommitPoint } from '../audit/commit-points.ts'
+import { DomainError, notFound } from '../errors.ts'
+import type { Caller, Sender } from './identity.ts'
+import {
+  isBackedByFactor,
+  missingFactor,
+  requireFactor,
+  requiresFactor,
+  type MissingFactor,
+} from './second-factor.ts'
+import { covers, hasRole, isAgentsOnly, scopesOfRole } from './scopes.ts'
+
+/** Parts of the context that an act of a caller needs. */
+export interface Acting {
+  readonly combiner: Combiner
+  readonly config: Config
+}
+
+/** The caller's rights as read under the lock. */
+export interface PresentCaller extends Caller {
+  /** Time when the caller's key ends; null for never, and for a session. */
+  readonly keyExpiresAt: Date | null
+  /** Whether the key or session is backed by a second factor that the person still has. */
+  readonly hasFactor: boolean
+  /** Whether the organization requires a second factor. */
+  readonly factorRequired: boolean
+  /** Whether the caller's address is confirmed. */
+  readonly isConfirmed: boolean
+}
+
+/**
+ * Runs one operation of a caller under the lock of their organization's chain; no other function may. The caller's
+ * rights may have ended since dispatch. So the transaction checks them again, and nobody acts after the audit entry
+ * that took a role or key away. The check is sent with the first statement of `work`, and its result is awaited before
+ * the commit. An operation that needs the result to decide calls `now`. Throws `unauthenticated` for an ended key or
+ * session, `not_found` for a former member, `missing_scope`, `mfa_required`, `insufficient_role`.
+ */
+export function runAs<R>(
+  context: Acting,
+  caller: Caller,
+  point: CommitPoint,
+  work: (tx: ChainTx, now: () => Promise<PresentCaller>) => Promise<R>,
+): Promise<R> {
+  return context.combiner.run(caller.organizationId, point, async (tx) => {
+    const present = presentCaller(context, tx, caller)
+    present.catch(() => undefined)
+    try {
+      const result = await work(tx, () => present)
+      await present
+      return result
+    } catch (error) {
+      // The error of the check comes first, so an unauthorized caller learns nothing about the data.
+      await present
+      throw error
+    }
+  })
+}
+
+/**
+ * For acts that need no role. Throws `unauthenticated` if the sender's key or session has ended, and `mfa_required` if
+ * the organization of their key requires a second factor that they lack.
+ */
+export async function requireStillValid(
+  { config }: Pick<Acting, 'config'>,
+  tx: ChainTx,
+  sender: Sender,
+): Promise<void> {
+  const [row] = await tx.send(sql<{ valid: boolean; missing: MissingFactor | null }>`
+    select ${validity(sender)} as valid, (${missingToKey(sender)}) as missing`)
+  if (row?.valid !== true) throw ended(sender)
+  requireFactor(config, { scope: null }, row.missing, sender)
+}
+
+/** Checked in the organization of the sender's key, while its person is a member there; no row for a session. */
+export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
+  select ${missingFactor(sender)} from api_keys k
+  join memberships m on m.organization_id = k.organization_id and m.user_id = k.user_id
+  join organizations o on o.id = k.organization_id join users u on u.id = k.user_id
+  where k.id = ${sender.keyId}`
+
+/** Throws `missing_scope`. With `null`, any key is accepted, except an agent's key. */
+export function requireScope(held: readonly string[], scope: string | null): void {
+  if (scope === null ? !isAgentsOnly(held) : covers(held, scope)) return
+  const message =
+    scope === null
+      ? 'an agent’s key can only ask for decisions: use a key with another scope'
+      : `the key lacks the scope \`${scope}\`: use a key that has it`
+  const path = scope ?? 'agents:authorize'
+  const detail = scope === null ? 'is the key’s only scope' : `needs the scope \`${scope}\``
+  throw new DomainError('missing_scope', message, [{ path, message: detail }])
+}
+
+export function requireRole(role: Role, minimum: Role): void {
+  if (hasRole(role, minimum)) return
+  const message = `this needs the role \`${minimum}\` in the organization, yours is \`${role}\``
+  throw new DomainError('insufficient_role', message, [
+    { path: minimum, message: `needs the role \`${minimum}\`` },
+  ])
+}
+
+/** The user's role; null for a non-member. Locks it until the end of this transaction. */
+export async function roleUnderLock(tx: ChainTx, userId: string): Promise<Role | null> {
+  const row = await tx.trx
+    .selectFrom('memberships')
+    .select('role')
+    .where('organization_id', '=', tx.organizationId)
+    .where('user_id', '=', userId)
+    .executeTakeFirst()
+  return row?.role ?? null
+}
+
+interface Row {
+  readonly role: Role | null
+  readonly valid: boolean
+  readonly missing: MissingFactor | null
+  readonly has_factor: boolean
+  readonly factor_required: boolean
+  readonly scopes: string[] | null
+  readonly expires_at: Date | null
+  readonly confirmed: boolean | null
+}
+
+async function presentCaller(
+  { config }: Pick<Acting, 'config'>,
+  tx: ChainTx,
+  caller: Caller,
+): Promise<PresentCaller> {
+  const [row] = await tx.send(sql<Row>`
+    select m.role, ${validity(caller)} as valid, k.scopes, k.expires_at, ${requiresFactor} as factor_required,
+           ${missingFactor(caller, caller.needs.factor)} as missing, u.email_verified as confirmed,
+           coalesce(u.two_factor_enabled, false) and ${isBackedByFactor(caller)} as has_factor
+    from (select) as one
+    left join organizations o on o.id = ${tx.organizationId}
+    left join users u on u.id = ${caller.userId}
+    left join memberships m on m.organization_id = ${tx.organizationId} and m.user_id = ${caller.userId}
+    left join api_keys k on k.id = ${caller.keyId}`)
+  const { role, valid, missing, scopes, expires_at: keyExpiresAt, confirmed } = row as Row
+  if (!valid) throw ended(caller)
+  if (role === null) throw notFound('organization', tx.organizationId)
+  const held = scopes ?? scopesOfRole(role)
+  requireScope(held, caller.needs.scope)
+  requireFactor(config, caller.needs, missing, caller)
+  requireRole(role, caller.needs.role)
+  const { has_factor: hasFactor, factor_required: factorRequired } = row as Row
+  const isConfirmed = confirmed === true
+  return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired, isConfirmed }
+}
+
+/** False for a sender without key and session. */
+const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
+  exists (select from api_keys where id = ${keyId} and user_id = ${userId}
+          and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))
+  or exists (select from auth_sessions where id = ${sessionId} and user_id = ${userId}
+             and expires_at > clock_timestamp()))`
+
+const ended = ({ keyId }: Sender): DomainError =>
+  new DomainError('unauthenticated', `the ${keyId === null ? 'session' : 'key'} has ended: send a valid one`)

@@ -1,0 +1,73 @@
+import type { Role } from '../../policy/types.ts'
+
+/**
+ * Every scope, with the lowest role that can use it. A key may have any of them, or `area:*`. Both the scope and the
+ * user's role limit a call.
+ */
+export const scopes = {
+  'workflows:read': 'viewer',
+  'workflows:write': 'member',
+  'runs:read': 'viewer',
+  'runs:write': 'member',
+  'approvals:read': 'member',
+  'approvals:decide': 'admin',
+  'rules:read': 'member',
+  'rules:write': 'admin',
+  'governance:read': 'admin',
+  'governance:write': 'owner',
+  'policies:read': 'admin',
+  'policies:write': 'owner',
+  'quota:read': 'admin',
+  'quota:write': 'owner',
+  'audit:read': 'admin',
+  'registry:write': 'owner',
+  'tools:read': 'viewer',
+  'tools:connect': 'member',
+  'memory:read': 'member',
+  'memory:write': 'member',
+  'files:write': 'member',
+  'agents:authorize': 'member',
+  'agents:read': 'admin',
+  'agents:revoke': 'admin',
+  'secrets:*': 'admin',
+  'api_keys:*': 'viewer',
+  'organizations:*': 'viewer',
+} as const satisfies Record<string, Role>
+export type Scope = keyof typeof scopes
+
+const names = Object.keys(scopes) as Scope[]
+export const allScopes: readonly Scope[] = names
+const areas = new Set(names.map((scope) => scope.slice(0, scope.indexOf(':'))))
+const ranks = { viewer: 0, member: 1, admin: 2, owner: 3 } as const satisfies Record<Role, number>
+
+/** Whether `role` includes the rights of `minimum`. */
+export function hasRole(role: Role, minimum: Role): boolean {
+  return ranks[role] >= ranks[minimum]
+}
+
+/** Whether a key may have this scope: a known one, or all of a known area (`runs:*`). */
+export function isScope(text: string): boolean {
+  return Object.hasOwn(scopes, text) || (text.endsWith(':*') && areas.has(text.slice(0, -2)))
+}
+
+/** Whether `held` contains the scope; `x:*` covers `x:y`. */
+export function covers(held: readonly string[], wanted: string): boolean {
+  return held.includes(wanted) || held.includes(`${wanted.slice(0, wanted.indexOf(':'))}:*`)
+}
+
+/** Every scope that this role can use. */
+export function scopesOfRole(role: Role): Scope[] {
+  return names.filter((scope) => hasRole(role, scopes[scope]))
+}
+
+/** The lowest role that can use this scope, or every scope of `area:*`. */
+export function roleOfScope(scope: string): Role {
+  if (Object.hasOwn(scopes, scope)) return scopes[scope as Scope]
+  const area = scope.slice(0, scope.indexOf(':') + 1)
+  const roles: Role[] = names.filter((name) => name.startsWith(area)).map((name) => scopes[name])
+  return roles.reduce((highest, role) => (hasRole(role, highest) ? role : highest), 'viewer')
+}
+
+/** Whether a key with these scopes can only ask for decisions. */
+export const isAgentsOnly = (held: readonly string[]): boolean =>
+  held.length > 0 && held.every((scope) => scope === 'agents:authorize')

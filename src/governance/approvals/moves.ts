@@ -1,0 +1,210 @@
+import { sql, type RawBuilder } from 'kysely'
+import { wakeKey, type Wake } from '../../contract/messages.ts'
+import type { Actor } from '../audit/entry.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { updateApprovals, type ApprovalRecord, type NewApproval } from './records.ts'
+
+/*
+ * Every change of an approval, with its audit entry and the event of its run. Calls of runs and agents change records of
+ * their ledger, which writes them all at once; other transactions write through `writeAtOnce`.
+ */
+
+/** The transaction, and where changed approvals are collected. A call under the lock is one. */
+export interface ApprovalWriter {
+  readonly tx: ChainTx
+  readonly ledger: { readonly dirtyApprovals: { add(approval: ApprovalRecord): unknown } }
+}
+
+/** For a transaction without a ledger: each changed approval is sent to the database at once. */
+export const writeAtOnce = (tx: ChainTx): ApprovalWriter => ({
+  tx,
+  ledger: {
+    dirtyApprovals: { add: (approval) => void tx.send(sql`with ${updateApprovals([approval])} select 1`) },
+  },
+})
+
+/** The person or program that causes a change; `runId` is the run or agent session of the audit entry. */
+interface Cause {
+  readonly actor: Actor
+  readonly runId: string | null
+}
+
+/** The service itself, when an expiry has no other cause. */
+export const approvalsActor: Actor = { type: 'system', id: 'approvals' }
+
+/** Announces a new approval, whose row its transaction inserts. */
+export function announceRequest(
+  tx: ChainTx,
+  { record, tool, risk }: Pick<NewApproval, 'record' | 'tool' | 'risk'>,
+  { actor, runId }: Cause,
+): void {
+  const { id, kind, run_id, step_id, session_id, rule_name } = record
+  if (run_id !== null)
+    tx.event(run_id, 'approval.created', { approval_id: id, ...(step_id === null ? {} : { step_id }) })
+  const about = {
+    run: { risk: risk.level },
+    step: { step_id, rule_name },
+    agent_call: { session_id, rule_name },
+  }
+  tx.append({
+    eventType: 'approval.requested',
+    action: tool ?? 'run',
+    status: 'pending',
+    actor,
+    workflowId: record.workflow_id,
+    runId,
+    metadata: { approval_id: id, ...about[kind] },
+  })
+}
+
+const voteEvents = {
+  rejected: 'approval.rejected',
+  approved: 'approval.granted',
+  pending: 'approval.voted',
+} as const
+
+/** One counted vote: `counting` votes of `needed`, this one included. */
+export function decideByVote(
+  { tx, ledger }: ApprovalWriter,
+  approval: ApprovalRecord,
+  vote: {
+    readonly actor: Actor
+    readonly decision: 'approve' | 'reject'
+    readonly counting: number
+    readonly needed: number
+  },
+): void {
+  const { actor, decision, counting, needed } = vote
+  const status = decision === 'reject' ? 'rejected' : counting >= needed ? 'approved' : 'pending'
+  tx.append({
+    eventType: voteEvents[status],
+    action: decision,
+    status,
+    actor,
+    workflowId: approval.workflow_id,
+    runId: approval.run_id,
+    metadata: {
+      approval_id: approval.id,
+      step_id: approval.step_id,
+      counting,
+      needed,
+      params_hash: approval.params_hash,
+    },
+  })
+  if (status === 'pending') return
+  close({ tx, ledger }, approval, status)
+  wakeRun(tx, approval, actor.id)
+}
+
+/** Expires a pending approval. Without a cause, the service itself does it. */
+export function expireApproval(
+  writer: ApprovalWriter,
+  approval: ApprovalRecord,
+  { actor, runId }: Cause = { actor: approvalsActor, runId: approval.run_id },
+): void {
+  close(writer, approval, 'expired')
+  writer.tx.append({
+    eventType: 'approval.expired',
+    action: 'expire',
+    status: 'expired',
+    actor,
+    workflowId: approval.workflow_id,
+    runId,
+    metadata: { approval_id: approval.id },
+  })
+}
+
+/** Withdraws a pending approval because of another event, whose audit entry explains it. */
+export function withdrawApproval(writer: ApprovalWriter, approval: ApprovalRecord): void {
+  close(writer, approval, 'cancelled')
+}
+
+/** Withdraws a pending approval on its requester's wish. */
+export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRecord, actor: Actor): void {
+  withdrawApproval(writer, approval)
+  writer.tx.append({
+    eventType: 'approval.withdrawn',
+    action: 'cancel',
+    status: 'cancelled',
+    actor,
+    metadata: { approval_id: approval.id, session_id: approval.session_id },
+  })
+}
+
+/** Replaces an approval that no longer covers its call. A pending one is withdrawn. */
+export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord, by: string): void {
+  if (former.status === 'pending') withdrawApproval(writer, former)
+  former.superseded_by = by
+  writer.ledger.dirtyApprovals.add(former)
+}
+
+/** Marks an approval as used by a call or run (`run/step/item`, `session/tool use`, or the run's id). */
+export function markUsed({ tx, ledger }: ApprovalWriter, approval: ApprovalRecord, user: string): void {
+  approval.used_at = tx.now.toISOString()
+  approval.used_by = user
+  ledger.dirtyApprovals.add(approval)
+}
+
+/** The approval of a whole run needs votes again, because rules or roles have become stricter. */
+export function reopenApproval(
+  { tx, ledger }: ApprovalWriter,
+  approval: ApprovalRecord,
+  { actor, counting, needed }: { readonly actor: Actor; readonly counting: number; readonly needed: number },
+): void {
+  approval.status = 'pending'
+  approval.decided_at = null
+  ledger.dirtyApprovals.add(approval)
+  tx.append({
+    eventType: 'approval.reopened',
+    action: 'run',
+    status: 'pending',
+    actor,
+    workflowId: approval.workflow_id,
+    runId: approval.run_id,
+    metadata: { approval_id: approval.id, needed, counting },
+  })
+}
+
+type Named = Pick<ApprovalRecord, 'id' | 'run_id'>
+
+/** Sends the withdrawal of all approvals that match. `announceWithdrawn` must follow. */
+export const withdrawWhere = (tx: ChainTx, where: RawBuilder<unknown>): Promise<readonly Named[]> =>
+  tx.send(sql<Named>`
+    update approvals set status = 'cancelled', decided_at = ${tx.now} where ${where} returning id, run_id`)
+
+export function announceWithdrawn(tx: ChainTx, withdrawn: readonly Named[]): void {
+  for (const approval of withdrawn) announceDecided(tx, approval, 'cancelled')
+}
+
+/**
+ * Wakes the call or run that waits for a decided approval; an agent polls instead. `by` is the person who decided, as
+ * operators see it in Temporal.
+ */
+export function wakeRun(
+  tx: ChainTx,
+  { run_id, step_id, item_index }: Pick<ApprovalRecord, 'run_id' | 'step_id' | 'item_index'>,
+  by?: string,
+): void {
+  if (run_id === null) return
+  const wake: Wake = {
+    ...(step_id === null ? {} : { key: wakeKey(step_id, item_index) }),
+    ...(by === undefined ? {} : { by }),
+  }
+  tx.deliver('run.wake', run_id, { ...wake })
+}
+
+function close(
+  { tx, ledger }: ApprovalWriter,
+  approval: ApprovalRecord,
+  status: 'approved' | 'rejected' | 'expired' | 'cancelled',
+): void {
+  approval.status = status
+  approval.decided_at = tx.now.toISOString()
+  ledger.dirtyApprovals.add(approval)
+  announceDecided(tx, approval, status)
+}
+
+function announceDecided(tx: ChainTx, { id, run_id }: Named, status: string): void {
+  tx.touched.add(id)
+  if (run_id !== null) tx.event(run_id, 'approval.decided', { approval_id: id, status })
+}

@@ -1,0 +1,169 @@
+import type { Db } from '../../db/schema/index.ts'
+import { getTool } from '../../catalog/index.ts'
+import { assessRisk } from '../../policy/risk.ts'
+import { publicBase } from '../../shared/config.ts'
+import type { Context } from '../context.ts'
+import { notFound } from '../errors.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { openParams } from '../runs/values/sealed-params.ts'
+import type { ApprovalView, Viewer } from './read.ts'
+import { mayDecide } from './requirement.ts'
+
+/*
+ * Calls of open runs whose outcome is unknown, as the list of approvals shows them. They are rows of `effects`, and
+ * have no approval: a person resolves them with a route of the run.
+ */
+
+/** The route that resolves unknown outcomes of a step. */
+export const resolveRoute = (runId: string, stepId: string): string =>
+  `POST /api/v1/runs/${runId}/steps/${encodeURIComponent(stepId)}/resolve`
+
+/** The most rows of one read. */
+const pageSize = 500
+
+/** A run's unknown outcomes that nobody has resolved, in the order of steps' ids and items; none for an ended run. */
+export async function* unresolvedOf(db: Db, runId: string) {
+  for (let after: readonly [string, number] = ['', -2]; ;) {
+    const [stepId, item] = after
+    const rows = await unresolved(db)
+      .where('e.run_id', '=', runId)
+      .where((eb) => eb(eb.refTuple('e.step_id', 'e.item_index'), '>', eb.tuple(stepId, item)))
+      .orderBy('e.step_id')
+      .orderBy('e.item_index')
+      .limit(pageSize)
+      .execute()
+    yield* rows
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < pageSize) return
+    after = [last.step_id, last.item_index]
+  }
+}
+
+const unresolved = (db: Db) =>
+  db
+    .selectFrom('effects as e')
+    .innerJoin('runs as r', 'r.id', 'e.run_id')
+    .leftJoin('run_steps as s', (join) =>
+      join.onRef('s.run_id', '=', 'e.run_id').onRef('s.step_id', '=', 'e.step_id'),
+    )
+    .select(['e.run_id', 'e.step_id', 'e.item_index', 'e.tool', 'e.sent_at', 'r.created_at'])
+    .where('e.state', '=', 'unknown_outcome')
+    .where('e.resolved_outcome', 'is', null)
+    .where('r.finished_at', 'is', null)
+
+/** Unknown outcomes as the list shows them: those of the newest run first, then by step and item. */
+export async function listResolutions(
+  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  viewer: Viewer,
+  filters: { readonly run_id?: string | undefined; readonly mine?: boolean | undefined },
+  { limit, cursor }: PageRequest,
+): Promise<Page<ApprovalView>> {
+  const after = placeOf(readCursor(cursor, /^[\x21-\x7e]{1,200}\/[^\0]{1,400}\/-?\d{1,6}$/))
+  if (filters.mine === true && !mayDecide(viewer.role, 'admin')) return { data: [], next_cursor: null }
+  let query = shown(context.db).where('e.organization_id', '=', viewer.organizationId)
+  if (filters.run_id !== undefined) query = query.where('e.run_id', '=', filters.run_id)
+  if (after !== null)
+    query = query.where((eb) =>
+      eb.or([
+        eb('e.run_id', '<', after.runId),
+        eb.and([
+          eb('e.run_id', '=', after.runId),
+          eb(eb.refTuple('e.step_id', 'e.item_index'), '>', eb.tuple(after.stepId, after.item)),
+        ]),
+      ]),
+    )
+  const rows = await query
+    .orderBy('e.run_id', 'desc')
+    .orderBy('e.step_id')
+    .orderBy('e.item_index')
+    .limit(limit + 1)
+    .execute()
+  const page = pageOf(rows, limit, idOf, (row) => row)
+  return { ...page, data: await Promise.all(page.data.map((row) => viewOf(context, viewer, row))) }
+}
+
+/** One unknown outcome by its id. Throws `not_found`, also once it is resolved. */
+export async function readResolution(
+  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  viewer: Viewer,
+  id: string,
+): Promise<ApprovalView> {
+  const place = placeOf(id)
+  if (place === null) throw notFound('approval', id)
+  const row = await shown(context.db)
+    .where('e.organization_id', '=', viewer.organizationId)
+    .where('e.run_id', '=', place.runId)
+    .where('e.step_id', '=', place.stepId)
+    .where('e.item_index', '=', place.item)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('approval', id)
+  return viewOf(context, viewer, row)
+}
+
+const shown = (db: Db) =>
+  unresolved(db).select([
+    's.summary',
+    'e.params_sealed',
+    'e.params_hash',
+    'e.labels',
+    'r.organization_id',
+    'r.workflow_id',
+    'r.requested_by',
+    'r.requester_email',
+  ])
+type Row = Awaited<ReturnType<ReturnType<typeof shown>['execute']>>[number]
+
+/** `RUN/STEP/ITEM`; the item is -1 for a step without `for_each`. */
+const idOf = (row: Pick<Row, 'run_id' | 'step_id' | 'item_index'>): string =>
+  `${row.run_id}/${row.step_id}/${row.item_index}`
+
+function placeOf(id: string | null): { runId: string; stepId: string; item: number } | null {
+  const [, runId, stepId, item] = /^([^/]+)\/(.+)\/(-?\d{1,6})$/s.exec(id ?? '') ?? []
+  if (runId === undefined || stepId === undefined) return null
+  return { runId, stepId, item: Number(item) }
+}
+
+async function viewOf(
+  context: Pick<Context, 'config' | 'sealer'>,
+  viewer: Viewer,
+  row: Row,
+): Promise<ApprovalView> {
+  const tool = getTool(row.tool)
+  const sideEffect = tool?.sideEffect ?? 'write'
+  const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index }
+  const isShown = row.params_sealed !== null && mayDecide(viewer.role, 'admin')
+  return {
+    id: idOf(row),
+    kind: 'resolution',
+    status: 'pending',
+    used_at: null,
+    organization_id: row.organization_id,
+    run_id: row.run_id,
+    step_id: row.step_id,
+    item_index: row.item_index < 0 ? null : row.item_index,
+    session_id: null,
+    agent_session_id: null,
+    workflow_id: row.workflow_id,
+    tool: row.tool,
+    summary: row.summary,
+    side_effect: sideEffect,
+    ...(isShown
+      ? { params: (await openParams(context.sealer, key, row.params_sealed as Buffer)).params }
+      : {}),
+    params_hash: row.params_hash,
+    rule_id: null,
+    rule_name: null,
+    labels: row.labels,
+    risk: assessRisk([{ sideEffect, risk: tool?.risk ?? 'high', labels: row.labels }]),
+    requested_by: row.requested_by,
+    requester_email: row.requester_email,
+    approver: 'admin',
+    approvals_needed: 1,
+    votes: [],
+    created_at: (row.sent_at ?? row.created_at).toISOString(),
+    expires_at: null,
+    decided_at: null,
+    resolve_with: resolveRoute(row.run_id, row.step_id),
+    console_url: `${publicBase(context.config)}/console/runs/${row.run_id}`,
+  }
+}

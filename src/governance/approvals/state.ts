@@ -1,0 +1,53 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { ApprovalStatus } from '../../contract/status.ts'
+import { countingVotes, type Requirement, type VoteWithRole } from './requirement.ts'
+
+/**
+ * The state of an approval for a call or run at one moment:
+ *
+ * - `pending`: it needs votes, also if it was approved and its votes are no longer enough;
+ * - `usable`: the call or run may go on;
+ * - `rejected`: a person rejected it;
+ * - `expired`: its time is over. The stored status can still be `pending` (the expiry is not recorded yet), or
+ *   `approved` (it was not used in time);
+ * - `withdrawn`: the stored status is `cancelled`;
+ * - `used`: another call has used it.
+ */
+export type ApprovalState = 'pending' | 'usable' | 'rejected' | 'expired' | 'withdrawn' | 'used'
+
+interface Expiring {
+  readonly status: ApprovalStatus
+  readonly expires_at: string | Date | null
+}
+
+/**
+ * Decides an approval's state. `now` is the database's clock, read under the chain lock. `user` is the asking call or
+ * run, in the form of `used_by`. An approval that it has used also covers its retries, and does not expire.
+ */
+export function approvalState(
+  approval: Expiring & { readonly used_by: string | null; readonly requested_by: string },
+  votes: readonly VoteWithRole[],
+  required: Requirement,
+  now: Date,
+  user: string | null = null,
+): ApprovalState {
+  const isOwn = approval.used_by !== null && approval.used_by === user
+  if (approval.used_by !== null && !isOwn) return 'used'
+  if (approval.status === 'rejected') return 'rejected'
+  if (approval.status === 'cancelled') return 'withdrawn'
+  if (approval.status === 'expired' || (!isOwn && isOver(approval, now))) return 'expired'
+  if (approval.status === 'pending') return 'pending'
+  return countingVotes(votes, approval.requested_by, required) >= required.needed ? 'usable' : 'pending'
+}
+
+/** Whether a pending approval must be marked as expired. */
+export const isDue = (approval: Expiring, now: Date): boolean =>
+  approval.status === 'pending' && isOver(approval, now)
+
+/** The comparison of every expiry. An approval without `expires_at` never expires. */
+const isOver = ({ expires_at }: Expiring, now: Date): boolean =>
+  expires_at !== null && new Date(expires_at) <= now
+
+/** The same comparison in SQL, for statements on `approvals` that select or change many of them. */
+export const isOverSql = (now: RawBuilder<Date>): RawBuilder<boolean> =>
+  sql<boolean>`(expires_at is not null and expires_at <= ${now})`

@@ -1,0 +1,83 @@
+import type { ChainReader, ChainTx } from './chain-tx.ts'
+import type { CommitPoint } from './commit-points.ts'
+
+/** Operations that can share a transaction: one read for all of them, one write for all of them. */
+export interface BatchKind<Op, Shared, R> {
+  readonly point: CommitPoint
+  /** Kinds of one family have the same `load` and `write`, and are read and written together. */
+  readonly family?: object
+  /** Characters to write, estimated. Operations with much to write share no transaction. Default 0. */
+  weight?(op: Op): number
+  /**
+   * Reads everything these operations need, in one statement. It is sent together with the statement that takes the
+   * lock.
+   */
+  load(reader: ChainReader, ops: readonly Op[]): Promise<Shared>
+  /** Decides one operation. Called in order; changes only `shared` and the buffers of `tx`. */
+  apply(tx: ChainTx, shared: Shared, op: Op): R
+  /** Sends the changes that `apply` left in `shared`, several rows in one statement. A failure shows at the commit. */
+  write(tx: ChainTx, shared: Shared): void
+}
+
+/** One operation as its lane runs it. */
+export interface Operation {
+  readonly point: CommitPoint
+  /** null: `work` sends its own statements. */
+  readonly kind: BatchKind<unknown, unknown, unknown> | null
+  readonly op: unknown
+  readonly work: ((tx: ChainTx) => Promise<unknown>) | null
+}
+
+/**
+ * Runs the operations in order; neighbours of one family share their reads and writes. Stops after an operation that
+ * changed the policy: the next transaction decides the rest under the new policy. Returns one result for each operation
+ * that ran.
+ */
+export async function runBatch(
+  tx: ChainTx,
+  batch: readonly Operation[],
+  first: Segment | null,
+): Promise<unknown[]> {
+  const results: unknown[] = []
+  while (results.length < batch.length && !tx.isPolicyChanged) {
+    const segment = results.length === 0 ? first : loadSegment(tx, batch, results.length)
+    if (segment === null) {
+      const { work } = batch[results.length] as Operation
+      results.push(await (work as NonNullable<Operation['work']>)(tx))
+      continue
+    }
+    const { kind, entries } = segment
+    const shared = await segment.shared
+    for (const entry of entries) results.push((entry.kind ?? kind).apply(tx, shared, entry.op))
+    kind.write(tx, shared)
+  }
+  return results
+}
+
+/** Neighbours of one family, and the data that they share once it is read. */
+export interface Segment {
+  readonly kind: NonNullable<Operation['kind']>
+  readonly entries: readonly Operation[]
+  readonly shared: Promise<unknown>
+}
+
+/** Starts the read for the operations from `start` on; null if the operation at `start` sends its own statements. */
+export function loadSegment(reader: ChainReader, batch: readonly Operation[], start: number): Segment | null {
+  const kind = batch[start]?.kind ?? null
+  if (kind === null) return null
+  const family = familyOf(kind)
+  let end = start + 1
+  while (end < batch.length && familyOf(batch[end]?.kind ?? null) === family) end += 1
+  const entries = batch.slice(start, end)
+  const shared = kind.load(
+    reader,
+    entries.map((entry) => entry.op),
+  )
+  // `runBatch` awaits this promise. It may never do so if the transaction fails first, hence no unhandled rejection.
+  shared.catch(() => undefined)
+  return { kind, entries, shared }
+}
+
+function familyOf(kind: Operation['kind']): object | null {
+  return kind === null ? null : (kind.family ?? kind)
+}

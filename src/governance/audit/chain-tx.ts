@@ -1,0 +1,193 @@
+import type { AuditEventType } from '../../contract/audit-events.ts'
+import { sql, type RawBuilder, type Transaction } from 'kysely'
+import type { Insertable } from 'kysely'
+import type { PipelinedTransaction, Statement } from '../../db/pipelined.ts'
+import type { Database } from '../../db/schema/index.ts'
+import { sealEntry, type AuditDraft, type ChainPosition, type EntryDraft, type SealedEntry } from './entry.ts'
+import type { LoadedPolicy } from './policy-cache.ts'
+
+export interface HeadRow extends ChainPosition {
+  readonly policy_version: number
+  readonly frozen: string | null
+  /** The database's clock, read under the lock. Every expiry is compared with it. */
+  readonly now: Date
+  /** Bytes stored for the organization (docs/decisions/0074). */
+  readonly stored_bytes: number
+  readonly pending_approvals: number
+}
+
+/** Bytes of an audit entry beside its text: its hash, the other columns and the indexes (migration 0022). */
+const entryBytes = 192
+
+/** Reads for an operation whose transaction does not have the lock yet: the server runs them once it has. */
+export interface ChainReader {
+  readonly organizationId: string
+  /** Sends a statement without waiting for earlier ones. */
+  send<T>(read: Statement<T>): Promise<readonly T[]>
+}
+
+/**
+ * One transaction that holds an organization's chain head. `flush` sends its writes together, with the audit entries
+ * last. The runs and approvals that it touched are announced after the commit.
+ */
+export class ChainTx implements ChainReader {
+  readonly trx: Transaction<Database>
+  readonly organizationId: string
+  readonly policy: LoadedPolicy
+  readonly now: Date
+  /**
+   * Ids of runs whose events, status or approvals changed, and of changed approvals. Waiting readers are notified after
+   * the commit.
+   */
+  readonly touched = new Set<string>()
+  /** Whether outbox rows were written. If so, the relay runs right after the commit. */
+  outboxWritten = false
+  /** Whether a rule, policy or setting was saved. If so, later operations wait for the next transaction. */
+  isPolicyChanged = false
+  readonly #pipe: PipelinedTransaction
+  /** What its entries record, for the log and the metrics. */
+  readonly drafts: EntryDraft[] = []
+  readonly #entries: SealedEntry[] = []
+  #position: ChainPosition
+  #policyVersion: number
+  readonly #before: { readonly bytes: number; readonly pending: number }
+  /** Bytes written by this transaction that no trigger counts. `flush` adds them to the counter. */
+  #stored = 0
+  /** Bytes written by this transaction that a trigger counts, so they are not in `#before` yet. */
+  #expected = 0
+  #expectedApprovals = 0
+  readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
+  readonly #outbox: Insertable<Database['outbox']>[] = []
+
+  constructor(pipe: PipelinedTransaction, organizationId: string, head: HeadRow, policy: LoadedPolicy) {
+    this.#pipe = pipe
+    this.trx = pipe.db
+    this.organizationId = organizationId
+    this.policy = policy
+    this.now = head.now
+    this.#position = { seq: head.seq, hash: head.hash }
+    this.#policyVersion = head.policy_version
+    this.#before = { bytes: head.stored_bytes, pending: head.pending_approvals }
+  }
+
+  /** Bytes stored for the organization, with the writes of this transaction as far as they are known. */
+  get storedBytes(): number {
+    return this.#before.bytes + this.#stored + this.#expected
+  }
+
+  get pendingApprovals(): number {
+    return this.#before.pending + this.#expectedApprovals
+  }
+
+  /** Adds bytes of rows that no trigger counts (migration 0022): decisions and agents' sessions. */
+  stores(bytes: number): void {
+    this.#stored += bytes
+  }
+
+  /** Makes additions of this operation visible to later ones of the transaction. Triggers move the stored counters. */
+  expects(added: { readonly bytes?: number; readonly approvals?: number }): void {
+    this.#expected += added.bytes ?? 0
+    this.#expectedApprovals += added.approvals ?? 0
+  }
+
+  /** Sends a statement. For a write, no caller needs to await the result: a failure shows at the commit. */
+  send<T>(statement: Statement<T>): Promise<readonly T[]> {
+    return this.#pipe.send(statement)
+  }
+
+  /** Position and hash of the newest entry, including entries of this transaction. */
+  get head(): ChainPosition {
+    return this.#position
+  }
+
+  get entries(): number {
+    return this.#entries.length
+  }
+
+  /** Adds an entry to the chain. Every operation that changes something appends at least one. */
+  append<const T extends AuditEventType>(draft: AuditDraft<T>): void {
+    const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, draft)
+    this.#position = { seq: entry.seq, hash: entry.hash }
+    this.#entries.push({ canonical: entry.canonical, hash: entry.hash })
+    this.drafts.push(draft)
+    this.#stored += Buffer.byteLength(entry.canonical) + entryBytes
+  }
+
+  /**
+   * Call before `append` when a rule, policy or setting was saved. Every process decides by it from the next decision
+   * on.
+   */
+  policyChanged(): void {
+    this.#policyVersion += 1
+    this.isPolicyChanged = true
+  }
+
+  /** Adds an event to the run's stream. */
+  event(runId: string, type: string, data: Record<string, unknown> = {}): void {
+    const events = this.#events.get(runId)
+    if (events === undefined) this.#events.set(runId, [{ type, data }])
+    else events.push({ type, data })
+    this.touched.add(runId)
+  }
+
+  /** Sends a message to Temporal after the commit: at once, then by the relay until it is delivered. */
+  deliver(kind: Database['outbox']['kind'], runId: string, payload: Record<string, unknown> = {}): void {
+    this.#outbox.push({ kind, run_id: runId, payload: JSON.stringify(payload), last_error: null })
+    this.outboxWritten = true
+  }
+
+  /** Sends events, outbox rows, entries and the new head. The combiner calls it once, before the commit. */
+  flush(): void {
+    if (this.#entries.length === 0) {
+      if (this.#events.size + this.#outbox.length > 0) throw new Error('a change has no audit entry')
+      return
+    }
+    // Joined with line breaks: canonical JSON contains none, and one text parameter needs no array quoting.
+    const parts: RawBuilder<unknown>[] = [
+      sql`added as (
+        insert into audit_events (canonical, hash)
+        select * from unnest(string_to_array(${this.#entries.map((entry) => entry.canonical).join('\n')}, chr(10)),
+                             string_to_array(${this.#entries.map((entry) => entry.hash).join('\n')}, chr(10)))
+      )`,
+    ]
+    if (this.#events.size > 0) parts.push(...this.#eventParts())
+    if (this.#outbox.length > 0)
+      parts.push(sql`told as (
+        insert into outbox (kind, run_id, payload)
+        select * from unnest(${this.#outbox.map((row) => row.kind)}::text[],
+                             ${this.#outbox.map((row) => row.run_id)}::text[],
+                             ${this.#outbox.map((row) => row.payload)}::jsonb[])
+      )`)
+    void this.send(sql`
+      with ${sql.join(parts)}
+      update chain_head
+      set seq = ${this.#position.seq}, hash = ${this.#position.hash}, policy_version = ${this.#policyVersion},
+          stored_bytes = stored_bytes + ${this.#stored}
+      where organization_id = ${this.organizationId}`)
+  }
+
+  /** Advances each run's event counter and inserts its events in order. */
+  #eventParts(): RawBuilder<unknown>[] {
+    const rows = [...this.#events].flatMap(([runId, events]) =>
+      events.map((event, index) => ({ runId, place: index + 1, ...event })),
+    )
+    return [
+      sql`counts as (
+        select * from unnest(${[...this.#events.keys()]}::text[],
+                             ${[...this.#events.values()].map((events) => events.length)}::int[]) as c(run_id, n)
+      )`,
+      sql`moved as (
+        update runs set event_seq = event_seq + n from counts where id = run_id
+        returning id, event_seq - n as base
+      )`,
+      sql`shown as (
+        insert into run_events (run_id, seq, type, at, data)
+        select e.run_id, moved.base + e.place, e.type, ${this.now}::timestamptz, e.data
+        from unnest(${rows.map((row) => row.runId)}::text[], ${rows.map((row) => row.place)}::int[],
+                    ${rows.map((row) => row.type)}::text[], ${rows.map((row) => JSON.stringify(row.data))}::jsonb[])
+             as e(run_id, place, type, data)
+        join moved on moved.id = e.run_id
+      )`,
+    ]
+  }
+}

@@ -1,0 +1,85 @@
+import type { BatchKind } from './batch.ts'
+import type { ChainTx } from './chain-tx.ts'
+import type { CommitPoint } from './commit-points.ts'
+import { Lane, type LaneOptions, type WaitingOperation } from './lane.ts'
+import { LaneCache } from './lane-cache.ts'
+import type { PolicyVersion } from './lane-transactions.ts'
+import type { LoadedPolicy } from './policy-cache.ts'
+
+export type { BatchKind } from './batch.ts'
+
+/**
+ * The only way to append to an organization's chain. Each process has one lane per organization, with one transaction
+ * in flight.
+ *
+ * A lane is *idle* when no operation waits, and *draining* while a transaction is in flight. Operations that arrive
+ * meanwhile wait, and share the next transaction. Each transaction locks `chain_head` before anything else. Under the
+ * lock it reloads the policy if its version has changed, runs the operations in the order of their arrival, writes,
+ * commits, and only then answers. Neighbours of one family read and write together. Each operation sees the effects of
+ * those before it. After a change of the policy, the remaining operations wait for the next transaction.
+ *
+ * A failed batch runs again in two halves, in order. So a bad operation fails alone, and the others still share
+ * commits. If the answer to a COMMIT is lost, the lane takes the lock, which waits until the lost transaction has
+ * ended. It then looks for the batch's last entry in the chain. The batch runs again only if that entry is certainly
+ * missing.
+ */
+export interface Combiner {
+  /** Runs one operation with its own statements. If its transaction fails, `work` may run again. */
+  run<R>(organizationId: string, point: CommitPoint, work: (tx: ChainTx) => Promise<R>): Promise<R>
+  /** Runs an operation that shares its reads and writes with its neighbours of the same kind. */
+  join<Op, Shared, R>(organizationId: string, batch: BatchKind<Op, Shared, R>, op: Op): Promise<R>
+  /** Operations that wait for a transaction, and organizations with a transaction in flight. */
+  load(): { readonly waiting: number; readonly busy: number }
+  /**
+   * The policy of the version that was just read, for readers without the chain's lock: the kept one, else `load` reads it and it
+   * is kept.
+   */
+  policy(
+    organizationId: string,
+    version: PolicyVersion,
+    load: () => Promise<LoadedPolicy>,
+  ): Promise<LoadedPolicy>
+}
+
+export interface CombinerOptions extends LaneOptions {
+  /**
+   * Organizations whose compiled policy a process keeps, and their bytes. Above either limit, policies of idle
+   * organizations are dropped.
+   */
+  readonly kept?: { readonly count: number; readonly bytes: number }
+}
+
+const defaultKept = { count: 1_000, bytes: 128 * 1024 * 1024 }
+
+export function createCombiner(options: CombinerOptions): Combiner {
+  const lanes = new LaneCache<Lane>(options.kept ?? defaultKept)
+  const events = { onLoaded: () => lanes.trim(), onIdle: (lane: Lane) => lanes.becameIdle(lane) }
+  const laneOf = (organizationId: string): Lane =>
+    lanes.laneOf(organizationId, () => new Lane(organizationId, options, events))
+  const submit = <R>(
+    organizationId: string,
+    entry: Omit<WaitingOperation, 'resolve' | 'reject'>,
+  ): Promise<R> =>
+    new Promise<R>((resolve, reject) => {
+      laneOf(organizationId).submit({ ...entry, resolve: resolve, reject })
+    })
+  return {
+    run: (organizationId, point, work) => submit(organizationId, { point, kind: null, op: null, work }),
+    join: (organizationId, kind, op) =>
+      submit(organizationId, {
+        point: kind.point,
+        kind: kind,
+        op,
+        work: null,
+      }),
+    load: () => {
+      let [waiting, busy] = [0, 0]
+      for (const lane of lanes.all()) {
+        waiting += lane.waiting
+        if (!lane.idle) busy += 1
+      }
+      return { waiting, busy }
+    },
+    policy: (organizationId, version, load) => laneOf(organizationId).policy(version, load),
+  }
+}

@@ -1,0 +1,57 @@
+import { isConnectionError, writeRefusal, type WriteRefusal } from '../../db/errors.ts'
+import { DomainError } from '../errors.ts'
+
+/** The transaction may have committed: the one failure after which nothing may run again. */
+export class UnknownCommit extends Error {}
+
+/** The database ended the transaction and its connection: nothing was saved. */
+export class TookTooLong extends Error {}
+
+/** The next position of the chain is taken: nothing can be saved until a person has looked. */
+export class ForeignEntry extends Error {}
+
+/** The transaction took too long. This is not an outage: the same work may take as long each time. */
+export class TransactionTooLong extends DomainError {
+  constructor() {
+    super('unavailable', 'the transaction took too long, so nothing was decided: try again')
+  }
+}
+
+/** Whether smaller batches can help after this failure. */
+export function isRetryableAlone(error: unknown): boolean {
+  const isSettled = error instanceof UnknownCommit || error instanceof ForeignEntry
+  return !isSettled && !isConnectionError(error) && writeRefusal(error) === null
+}
+
+/** The error that the callers of a failed operation get. */
+export function answerTo(error: unknown): unknown {
+  if (error instanceof UnknownCommit)
+    return new DomainError(
+      'unavailable',
+      'the database connection was lost while saving, and it is unknown whether this was saved: check before you try again',
+    )
+  if (error instanceof ForeignEntry)
+    return new DomainError(
+      'unavailable',
+      'the audit log holds an entry that this service did not write, so nothing can be saved: an operator must verify the log',
+    )
+  if (error instanceof TookTooLong) return new TransactionTooLong()
+  if (writeRefusal(error) !== null)
+    return new DomainError(
+      'unavailable',
+      'the database cannot write at present, nothing was saved: try again',
+    )
+  if (isConnectionError(error))
+    return new DomainError('unavailable', 'the database cannot be reached, nothing was decided: try again')
+  return error
+}
+
+/** A word for the metrics; every error of an operation itself counts as one kind. */
+export function reasonOf(error: unknown): 'database' | 'foreign_entry' | 'operation' | WriteRefusal {
+  if (error instanceof ForeignEntry) return 'foreign_entry'
+  const refusal = writeRefusal(error)
+  if (refusal !== null) return refusal
+  return isConnectionError(error) || error instanceof UnknownCommit || error instanceof TookTooLong
+    ? 'database'
+    : 'operation'
+}

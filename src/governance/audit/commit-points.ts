@@ -1,0 +1,56 @@
+import { readFileSync, renameSync } from 'node:fs'
+
+/**
+ * Each durable write has a name, and a line on the meaning of a crash just before and just after it. Tests kill the
+ * process at each point (`<name>:before`, `<name>:after`). Production never reads the fault switch.
+ */
+export const commitPoints = {
+  'run.accept': 'before: the caller gets no answer and no run exists; after: the outbox starts the run',
+  'outbox.deliver':
+    'before: Temporal knows, the row is delivered again, the receiver ignores it; after: the row is gone',
+  'run.enter': 'before: the activity runs again; after: a second entry finds the run entered',
+  'step.expand': 'before: the step is expanded again; after: the stored count is returned again',
+  'effect.decide':
+    'before: nothing was decided, the attempt is repeated; after: decision, approval use and intent are stored, and an open intent without `effect.sent` is decided again',
+  'effect.sent':
+    'before: no byte of the effect has left, and a change since the decision leads to a new decision; after: bytes may have left, an unsafe call becomes unknown_outcome',
+  'effect.outcome':
+    'before: the intent is open, see effect.sent; after: the outcome is returned and nothing runs again',
+  'step.finish': 'before: the step is counted again from its items; after: the step is finished',
+  'run.finish': 'before: the run is finished again from the same rows; after: the run has ended',
+  'run.cancel':
+    'before: the caller gets no answer and nothing changed; after: the outbox cancels in Temporal, no new effect starts',
+  'approval.vote': 'before: no vote counts; after: the vote counts, the outbox wakes the run',
+  'approval.expire':
+    'before: the sweeper expires it later, and the clock already prevents its use; after: expired',
+  'effect.resolve': 'before: the step still has an unknown outcome; after: the outbox wakes the run',
+  'agent.decide':
+    'before: the agent gets no answer and nothing was decided; after: the decision is stored, and the same question gets it again',
+  'agent.session':
+    'before: the session is unchanged; after: it is ended, revoked or alarmed, its waiting approvals are withdrawn',
+  'org.change': 'before: the change is not saved; after: it holds from the next decision on',
+} as const
+export type CommitPoint = keyof typeof commitPoints
+
+/** Path of a file that names the armed point, e.g. `effect.decide:after`. Only tests set it. */
+const faultFile = process.env.APP_ENV === 'production' ? undefined : process.env.COUNTERSIGN_FAULT_FILE
+
+/** Kills this process with SIGKILL if this point is armed. Renaming the file makes sure that only one process dies. */
+export function faultSwitch(point: `${CommitPoint}:${'before' | 'after'}`): void {
+  if (faultFile === undefined) return
+  try {
+    if (readFileSync(faultFile, 'utf8').trim() !== point) return
+    renameSync(faultFile, `${faultFile}.fired`)
+  } catch {
+    return // not armed
+  }
+  process.kill(process.pid, 'SIGKILL')
+}
+
+/** Runs a commit between its two fault switches. */
+export async function atCommitPoint<T>(point: CommitPoint, commit: () => Promise<T>): Promise<T> {
+  faultSwitch(`${point}:before`)
+  const result = await commit()
+  faultSwitch(`${point}:after`)
+  return result
+}

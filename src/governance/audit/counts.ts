@@ -1,0 +1,146 @@
+import { sql, type RawBuilder, type Transaction } from 'kysely'
+import type { Database, Db } from '../../db/schema/index.ts'
+
+/* Counts of entries by segment of a chain (docs/decisions/0100). Entries never change, so neither do these counts. */
+
+/** Entries of a segment: number `n` has the positions from `n * segmentLength + 1` on. */
+export const segmentLength = 2_048
+
+/** Positions of a chain: from the first up to, but without, the second. */
+export type Stretch = readonly [from: number, to: number]
+
+/** Entries of one type, of one person, of both, or all. */
+export interface Kind {
+  readonly eventType?: string | undefined
+  readonly userId?: string | undefined
+}
+
+/** Decisions, which are also counted by their status, the verdict. */
+const decisionTypes = ['agent_call.decided', 'tool_call.decided'] as const
+const verdicts = ['allow', 'require_approval', 'deny'] as const
+
+/** The most chains and segments that one round counts. */
+const mostChains = 1_000
+const mostSegments = 500
+
+/** Counts the segments that were filled since the last round. Processes may do it at once. */
+export async function countSegments(db: Db): Promise<void> {
+  const { rows } = await sql<{ organization_id: string; next: number; end: number }>`
+    select h.organization_id, counted.next, h.seq / ${segmentLength}::int as end
+    from chain_head h cross join lateral (
+      select coalesce(max(segment) + 1, 0) as next from audit_counts
+      where organization_id = h.organization_id and event_type = '' and user_id = '' and status = ''
+    ) as counted
+    where counted.next < h.seq / ${segmentLength}::int limit ${mostChains}`.execute(db)
+  // Each chain gets a segment in turn, so that a long one does not delay the others.
+  let left = mostSegments
+  for (let turn = 0; left > 0; turn += 1) {
+    const due = rows.filter(({ next, end }) => next + turn < end).slice(0, left)
+    if (due.length === 0) return
+    for (const { organization_id: id, next } of due) await countSegment(db, id, next + turn)
+    left -= due.length
+  }
+}
+
+/** One statement, so a segment is counted wholly or not at all. */
+async function countSegment(db: Db, organizationId: string, segment: number): Promise<void> {
+  const [from, to] = placesOf(segment)
+  await sql`
+    with entries as materialized (
+      select event_type, canonical::json ->> 'user_id' as user_id, canonical::json ->> 'status' as status
+      from audit_events where organization_id = ${organizationId} and seq >= ${from} and seq < ${to}
+    )
+    insert into audit_counts (organization_id, event_type, user_id, status, segment, entries)
+    select ${organizationId}::text, coalesce(event_type, ''), coalesce(user_id, ''), '', ${segment}::bigint, count(*)
+    from entries group by grouping sets ((), (event_type), (user_id), (event_type, user_id))
+    having grouping(user_id) = 1 or user_id is not null
+    union all
+    select ${organizationId}, event_type, '', status, ${segment}, count(*)
+    from entries where event_type = any(${[...decisionTypes]}) and status <> '' group by event_type, status
+    on conflict do nothing`.execute(db)
+}
+
+const placesOf = (segment: number): Stretch => [
+  segment * segmentLength + 1,
+  (segment + 1) * segmentLength + 1,
+]
+
+/** A part of a stretch and the number of its entries that are of the kind. */
+export interface Part {
+  readonly from: number
+  readonly to: number
+  readonly entries: number
+}
+
+/**
+ * The parts of a stretch that have entries of this kind, newest first. Whole segments come from `audit_counts`. `count`
+ * counts the entries at both ends, which no counted segment covers.
+ */
+export async function partsOf(
+  trx: Transaction<Database>,
+  organizationId: string,
+  stretch: Stretch,
+  { eventType = '', userId = '' }: Kind,
+  count: (part: Stretch) => Promise<number>,
+): Promise<Part[]> {
+  const { inside, ends } = await split(trx, organizationId, stretch)
+  const { rows } = await sql<{ segment: number; entries: number }>`
+    select segment, entries from audit_counts
+    where ${countedIn(organizationId, inside)} and event_type = ${eventType} and user_id = ${userId} and status = ''
+    order by segment desc`.execute(trx)
+  const [old, recent] = [await partAt(ends[0], count), await partAt(ends[1], count)]
+  const whole = rows.map(({ segment, entries }) => {
+    const [from, to] = placesOf(segment)
+    return { from, to, entries }
+  })
+  return [recent, ...whole, old].filter((part) => part.entries > 0)
+}
+
+async function partAt([from, to]: Stretch, count: (part: Stretch) => Promise<number>): Promise<Part> {
+  return { from, to, entries: from < to ? await count([from, to]) : 0 }
+}
+
+/** Decisions of calls in a stretch, by verdict. */
+export async function countVerdicts(
+  trx: Transaction<Database>,
+  organizationId: string,
+  stretch: Stretch,
+): Promise<Record<(typeof verdicts)[number], number>> {
+  const { inside, ends } = await split(trx, organizationId, stretch)
+  const types = sql`event_type = any(${[...decisionTypes]})`
+  const ofEnd = ([from, to]: Stretch) => sql`
+    select canonical::json ->> 'status', 1 from audit_events
+    where organization_id = ${organizationId} and seq >= ${from} and seq < ${to} and ${types}`
+  const { rows } = await sql<{ status: string; entries: number }>`
+    select status, sum(entries)::bigint as entries from (
+      select status, entries from audit_counts
+      where ${countedIn(organizationId, inside)} and ${types} and user_id = '' and status = any(${[...verdicts]})
+      union all ${ofEnd(ends[0])} union all ${ofEnd(ends[1])}
+    ) as counted (status, entries) group by status`.execute(trx)
+  const counts = new Map(rows.map(({ status, entries }) => [status, entries]))
+  return {
+    allow: counts.get('allow') ?? 0,
+    require_approval: counts.get('require_approval') ?? 0,
+    deny: counts.get('deny') ?? 0,
+  }
+}
+
+const countedIn = (organizationId: string, [first, end]: Stretch): RawBuilder<unknown> =>
+  sql`organization_id = ${organizationId} and segment >= ${first} and segment < ${end}`
+
+/** The counted segments inside a stretch, and the places before and after them. */
+async function split(
+  trx: Transaction<Database>,
+  organizationId: string,
+  [from, to]: Stretch,
+): Promise<{ inside: Stretch; ends: readonly [Stretch, Stretch] }> {
+  const { rows } = await sql<{ counted: number }>`
+    select coalesce(max(segment) + 1, 0) as counted from audit_counts
+    where organization_id = ${organizationId} and event_type = '' and user_id = '' and status = ''`.execute(
+    trx,
+  )
+  const first = Math.ceil((from - 1) / segmentLength)
+  const end = Math.min(Math.floor((to - 1) / segmentLength), rows[0]?.counted ?? 0)
+  if (end <= first) return { inside: [0, 0], ends: [[from, to], [to, to]] } // prettier-ignore
+  return { inside: [first, end], ends: [[from, placesOf(first)[0]], [placesOf(end)[0], to]] } // prettier-ignore
+}

@@ -1,0 +1,99 @@
+import type { AuditEventType, AuditField } from '../../contract/audit-events.ts'
+import { newId } from '../../contract/ids.ts'
+import type { Json } from '../../policy/types.ts'
+import { canonicalJson, sha256 } from '../../shared/canonical-json.ts'
+
+export type Actor =
+  | {
+      readonly type: 'user'
+      readonly id: string
+      readonly apiKeyId?: string | null
+      readonly ip?: string | null
+      /** For the log only. */
+      readonly requestId?: string | undefined
+    }
+  | { readonly type: 'system'; readonly id: string }
+
+/** The fields of an entry of any type. */
+export interface EntryDraft {
+  readonly eventType: string
+  readonly action: string
+  readonly status: string
+  readonly actor: Actor
+  readonly workflowId?: string | null
+  readonly runId?: string | null
+  readonly durationMs?: number | null
+  readonly metadata?: Readonly<Partial<Record<string, Json>>>
+  /** Further fields of the line in the log: ids and codes that the chain does not hold. */
+  readonly logged?: LoggedFields
+}
+
+export interface LoggedFields {
+  /** The request that started the run; default: the actor's request. */
+  readonly request_id?: string | null
+  readonly step_id?: string | undefined
+  readonly error_code?: string | undefined
+  readonly rule_id?: string | undefined
+}
+
+/**
+ * One event to record. Metadata holds ids, hashes, counts and names, but never a parameter's value or a secret.
+ * `auditEvents` declares its fields for each type.
+ */
+export interface AuditDraft<T extends AuditEventType = AuditEventType> extends EntryDraft {
+  readonly eventType: T
+  readonly metadata?: Readonly<Partial<Record<AuditField<T>, Json>>>
+}
+
+export interface ChainPosition {
+  readonly seq: number
+  readonly hash: string
+}
+
+export interface SealedEntry {
+  /** RFC 8785 text of the entry without `hash`. */
+  readonly canonical: string
+  readonly hash: string
+}
+
+/** The position before a chain's first entry. */
+export const chainStart: ChainPosition = { seq: 0, hash: '0'.repeat(64) }
+
+/**
+ * The entry after `head`: `seq` is one more, `prev_hash` is the hash of `head`, and `hash` is the SHA-256 of the
+ * canonical bytes. The metadata contains the policy version in force, so verify can detect a decision made on stale
+ * rules.
+ */
+export function sealEntry(
+  organizationId: string,
+  head: ChainPosition,
+  policyVersion: number,
+  at: Date,
+  draft: EntryDraft,
+): SealedEntry & ChainPosition {
+  const { actor } = draft
+  const apiKeyId = actor.type === 'user' ? (actor.apiKeyId ?? null) : null
+  const seq = head.seq + 1
+  const canonical = canonicalJson({
+    seq,
+    id: newId('event'),
+    timestamp: at.toISOString(),
+    event_type: draft.eventType,
+    organization_id: organizationId,
+    actor: { type: actor.type, id: actor.id },
+    user_id: actor.type === 'user' ? actor.id : null,
+    workflow_id: draft.workflowId ?? null,
+    run_id: draft.runId ?? null,
+    ip_address: actor.type === 'user' ? (actor.ip ?? null) : null,
+    action: draft.action,
+    status: draft.status,
+    duration_ms: draft.durationMs ?? null,
+    metadata: {
+      ...draft.metadata,
+      ...(apiKeyId === null ? {} : { api_key_id: apiKeyId }),
+      policy_version: policyVersion,
+    },
+    prev_hash: head.hash,
+  })
+  return { seq, canonical, hash: sha256(canonical) }
+}

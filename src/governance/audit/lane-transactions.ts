@@ -1,0 +1,163 @@
+import { sql } from 'kysely'
+import type { Pipeline, PipelinedTransaction } from '../../db/pipelined.ts'
+import { isAborted, isConnectionError, violates } from '../../db/errors.ts'
+import { notFound } from '../errors.ts'
+import { loadSegment, runBatch, type Operation } from './batch.ts'
+import { ChainTx, type ChainReader, type HeadRow } from './chain-tx.ts'
+import { ForeignEntry, TookTooLong, UnknownCommit } from './commit-failures.ts'
+import { faultSwitch } from './commit-points.ts'
+import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
+
+export interface TransactionOptions {
+  readonly pipeline: Pipeline
+  /** Called at most once a minute, if an entry at `seq` was appended without a combiner. */
+  readonly onForeignEntry?: (organizationId: string, seq: number | null) => void
+  /** Called after each commit with the number of operations and the milliseconds under the lock. */
+  readonly onTransaction?: (operations: number, lockedMilliseconds: number) => void
+  /** The longest time that a transaction may take after it has the lock. Default 5 s. */
+  readonly transactionMilliseconds?: number
+  /** How long to look for a lost commit before the callers get `unavailable` with an unknown outcome. Default 20 s. */
+  readonly settleMilliseconds?: number
+}
+
+export type PolicyVersion = Pick<HeadRow, 'policy_version' | 'frozen'>
+
+/** One result for each operation that ran. */
+export interface Committed {
+  readonly tx: ChainTx
+  readonly results: readonly unknown[]
+}
+
+const defaultTransactionMilliseconds = 5_000
+const defaultSettleMilliseconds = 20_000
+const settleEveryMilliseconds = 100
+const alarmEveryMilliseconds = 60_000
+
+/** The transactions of one lane: each holds the chain's lock, and decides by the policy of that moment. */
+export class LaneTransactions {
+  readonly #organizationId: string
+  readonly #options: TransactionOptions
+  readonly #onLoaded: () => void
+  #policy: LoadedPolicy | null = null
+  #alarmedAt = -Infinity
+
+  constructor(organizationId: string, options: TransactionOptions, onLoaded: () => void) {
+    this.#organizationId = organizationId
+    this.#options = options
+    this.#onLoaded = onLoaded
+  }
+
+  get policyBytes(): number {
+    return this.#policy?.bytes ?? 0
+  }
+
+  /** The kept policy if it is of that version, else null. */
+  policyOf({ policy_version, frozen }: PolicyVersion): LoadedPolicy | null {
+    return this.#policy?.version === policy_version && this.#policy.frozen === frozen ? this.#policy : null
+  }
+
+  /** Keeps a policy; a transaction that finds another version under the lock loads that one. */
+  keep(policy: LoadedPolicy): LoadedPolicy {
+    this.#policy = policy
+    this.#onLoaded()
+    return policy
+  }
+
+  get #transactionMilliseconds(): number {
+    return this.#options.transactionMilliseconds ?? defaultTransactionMilliseconds
+  }
+
+  /** Runs the operations and commits them. Throws what the operations or the database threw, or a commit failure. */
+  async commit(batch: readonly Operation[]): Promise<Committed> {
+    const pipe = await this.#options.pipeline.open()
+    let sent: Committed | null = null
+    let lockedAt = Infinity
+    try {
+      const reader: ChainReader = { organizationId: this.#organizationId, send: (read) => pipe.send(read) }
+      const areShared = batch.every(({ kind }) => kind !== null)
+      const opening = this.#lock(pipe, areShared ? 'force_generic_plan' : 'auto')
+      const first = loadSegment(reader, batch, 0)
+      const head = await opening
+      lockedAt = performance.now()
+      const tx = await this.#open(pipe, head)
+      const results = await runBatch(tx, batch, first)
+      tx.flush()
+      for (const { point } of batch.slice(0, results.length)) faultSwitch(`${point}:before`)
+      sent = { tx, results }
+      await pipe.commit()
+      this.#options.onTransaction?.(results.length, performance.now() - lockedAt)
+      await pipe.end('committed')
+    } catch (error) {
+      await pipe.end('rollback')
+      const cause = isAborted(error) ? (pipe.failure ?? error) : error
+      if (violates(cause, 'audit_events_pkey')) throw this.#alarm(cause)
+      const tookTooLong =
+        isConnectionError(cause) && performance.now() - lockedAt >= this.#transactionMilliseconds
+      if (sent === null || !(await this.#settled(sent.tx, cause)))
+        throw tookTooLong ? new TookTooLong('', { cause }) : cause
+    }
+    for (const { point } of batch.slice(0, sent.results.length)) faultSwitch(`${point}:after`)
+    return sent
+  }
+
+  /** Only the holder of the lock appends, so an entry at this position was written without a combiner. */
+  #alarm(cause: unknown): ForeignEntry {
+    const seq = /, (\d+)\) already exists/.exec((cause as { detail?: string }).detail ?? '')?.[1]
+    const now = performance.now()
+    if (now - this.#alarmedAt >= alarmEveryMilliseconds) {
+      this.#alarmedAt = now
+      this.#options.onForeignEntry?.(this.#organizationId, seq === undefined ? null : Number(seq))
+    }
+    return new ForeignEntry('', { cause })
+  }
+
+  #lock(pipe: PipelinedTransaction, planning = 'auto'): Promise<readonly HeadRow[]> {
+    // The clock is read outside the locking subquery, so it is read after the wait for the lock. A generic plan serves
+    // every batch: planning anew takes longer than running the statement.
+    return pipe.send(sql<HeadRow>`
+      select head.*, clock_timestamp() as now, set_config('transaction_timeout', ${`${this.#transactionMilliseconds}`}, true),
+             set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+             set_config('plan_cache_mode', ${planning}, true),
+             set_config('countersign.organization', ${this.#organizationId}, true)
+      from (select seq, hash, policy_version, frozen, stored_bytes, pending_approvals
+            from chain_head where organization_id = ${this.#organizationId} for update) as head`)
+  }
+
+  async #open(pipe: PipelinedTransaction, [head]: readonly HeadRow[]): Promise<ChainTx> {
+    if (head === undefined) throw notFound('organization', this.#organizationId)
+    const policy =
+      this.policyOf(head) ??
+      this.keep(await loadPolicy(pipe.db, this.#organizationId, head.policy_version, head.frozen))
+    return new ChainTx(pipe, this.#organizationId, head, policy)
+  }
+
+  /**
+   * True if the transaction committed although its COMMIT failed. Throws `UnknownCommit` if this cannot be found out in
+   * time.
+   */
+  async #settled(tx: ChainTx, cause: unknown): Promise<boolean> {
+    if (tx.entries === 0) return false
+    const deadline = Date.now() + (this.#options.settleMilliseconds ?? defaultSettleMilliseconds)
+    for (;;) {
+      try {
+        return await this.#isStored(tx)
+      } catch (error) {
+        if (!isConnectionError(error) || Date.now() > deadline) throw new UnknownCommit('', { cause })
+        await new Promise((resolve) => setTimeout(resolve, settleEveryMilliseconds))
+      }
+    }
+  }
+
+  async #isStored(tx: ChainTx): Promise<boolean> {
+    const pipe = await this.#options.pipeline.open()
+    try {
+      // A living transaction holds this lock. Once we have it, that transaction has committed or is gone.
+      await this.#lock(pipe)
+      const [found] = await pipe.send(sql<{ hash: string }>`
+        select hash from audit_events where organization_id = ${this.#organizationId} and seq = ${tx.head.seq}`)
+      return found?.hash === tx.head.hash
+    } finally {
+      await pipe.end('rollback')
+    }
+  }
+}

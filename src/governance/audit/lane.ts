@@ -1,0 +1,130 @@
+import { runInTurn } from '../../shared/time-slices.ts'
+import type { Operation } from './batch.ts'
+import { answerTo, isRetryableAlone, reasonOf } from './commit-failures.ts'
+import type { EntryDraft } from './entry.ts'
+import {
+  LaneTransactions,
+  type Committed,
+  type PolicyVersion,
+  type TransactionOptions,
+} from './lane-transactions.ts'
+import type { LoadedPolicy } from './policy-cache.ts'
+
+export interface LaneOptions extends TransactionOptions {
+  /** Called after each commit. */
+  readonly onCommitted: (touchedRuns: ReadonlySet<string>, outboxWritten: boolean) => void
+  /** Called after each commit, and before its answers, with what its audit entries record. */
+  readonly onEntries?: (organizationId: string, drafts: readonly EntryDraft[]) => void
+  /** Called when a transaction fails. */
+  readonly onFailed?: (reason: ReturnType<typeof reasonOf>) => void
+  /** The longest batch; with 1, each operation locks, appends and commits alone. */
+  readonly maxBatch?: number
+}
+
+export interface LaneEvents {
+  /** Called when another policy was loaded: the lane may use more memory. */
+  onLoaded(): void
+  /** Called when no operation waits in the lane. */
+  onIdle(lane: Lane): void
+}
+
+/** An operation, and the promise for its result. */
+export interface WaitingOperation extends Operation {
+  resolve(result: unknown): void
+  reject(error: unknown): void
+}
+
+const defaultMaxBatch = 256
+/** The most operations with their own statements in one transaction: they take longer. */
+const maxAlone = 24
+/** The most characters to write in one transaction. */
+const mostWeight = 4 * 1024 * 1024
+
+/** One organization's queue in this process. */
+export class Lane {
+  readonly #options: LaneOptions
+  readonly #events: LaneEvents
+  readonly #transactions: LaneTransactions
+  readonly #queue: WaitingOperation[] = []
+  #draining = false
+
+  constructor(organizationId: string, options: LaneOptions, events: LaneEvents) {
+    this.#options = options
+    this.#events = events
+    this.#transactions = new LaneTransactions(organizationId, options, events.onLoaded)
+  }
+
+  get idle(): boolean {
+    return !this.#draining
+  }
+
+  get waiting(): number {
+    return this.#queue.length
+  }
+
+  get bytes(): number {
+    return this.#transactions.policyBytes
+  }
+
+  async policy(version: PolicyVersion, load: () => Promise<LoadedPolicy>): Promise<LoadedPolicy> {
+    return this.#transactions.policyOf(version) ?? this.#transactions.keep(await load())
+  }
+
+  submit(entry: WaitingOperation): void {
+    this.#queue.push(entry)
+    if (!this.#draining) void this.#drain()
+  }
+
+  async #drain(): Promise<void> {
+    this.#draining = true
+    while (this.#queue.length > 0) {
+      // Lets callbacks of this turn of the event loop run first: the operations that they submit join the batch.
+      await new Promise((resolve) => setImmediate(resolve))
+      await this.#execute(this.#take())
+    }
+    this.#draining = false
+    this.#events.onIdle(this)
+  }
+
+  /** Removes from the front of the queue as many operations as one transaction takes. */
+  #take(): WaitingOperation[] {
+    const max = this.#options.maxBatch ?? defaultMaxBatch
+    let length = 0
+    let [alone, weight] = [0, 0]
+    for (const { kind, op } of this.#queue) {
+      if (length === max || (kind === null && (alone += 1) > maxAlone)) break
+      if ((weight += kind?.weight?.(op) ?? 0) > mostWeight && length > 0) break
+      length += 1
+    }
+    return this.#queue.splice(0, length)
+  }
+
+  async #execute(batch: WaitingOperation[]): Promise<void> {
+    let committed: Committed
+    try {
+      committed = await this.#transactions.commit(batch)
+    } catch (error) {
+      this.#options.onFailed?.(reasonOf(error))
+      if (batch.length > 1 && isRetryableAlone(error)) {
+        const middle = batch.length >> 1
+        await this.#execute(batch.slice(0, middle))
+        await this.#execute(batch.slice(middle))
+        return
+      }
+      for (const entry of batch) entry.reject(answerTo(error))
+      return
+    }
+    // The batch has committed. Nothing below may throw, because an error would make it run again.
+    const { results } = committed
+    batch.slice(0, results.length).forEach((entry, index) => runInTurn(() => entry.resolve(results[index])))
+    this.#queue.unshift(...batch.slice(results.length))
+    try {
+      const { tx } = committed
+      this.#options.onCommitted(tx.touched, tx.outboxWritten)
+      this.#options.onEntries?.(tx.organizationId, tx.drafts)
+    } catch (error) {
+      // Readers and the relay poll too, so a lost notification only delays them.
+      process.emitWarning(error instanceof Error ? error : String(error))
+    }
+  }
+}

@@ -1,0 +1,114 @@
+import { getTool } from '../../catalog/index.ts'
+import type { AuditEventType } from '../../contract/audit-events.ts'
+import type { Log } from '../../shared/log.ts'
+import type { EntryDraft } from './entry.ts'
+
+type Level = 'debug' | 'info' | 'warn'
+
+/** Events of single calls, which are many. Every other event is written at `info`. */
+const levels: Partial<Record<string, Level>> = {
+  'tool_call.decided': 'debug',
+  'tool_call.completed': 'debug',
+  'tool_call.skipped': 'debug',
+  'tool_call.cancelled': 'debug',
+  'step.expanded': 'debug',
+  'step.completed': 'debug',
+  'step.skipped': 'debug',
+  'step.cancelled': 'debug',
+  'agent_call.decided': 'debug',
+  'agent_call.unreadable': 'debug',
+  'memory.set': 'debug',
+  // A person has to act.
+  'tool_call.unknown_outcome': 'warn',
+  'agent.unapproved_call': 'warn',
+} satisfies Partial<Record<AuditEventType, Level>>
+
+/** Ends of one item of a `for_each` step; the step has a line of its own. */
+const endsOfItems = new Set([
+  'tool_call.failed',
+  'tool_call.denied',
+  'tool_call.rejected',
+  'tool_call.expired',
+])
+
+/**
+ * The fields of an entry's metadata that a line shows: ids, counts and words of the service. Names, reasons, labels and
+ * hashes stay in the audit log.
+ */
+const shown = [
+  'step_id',
+  'item_index',
+  'decision_id',
+  'approval_id',
+  'session_id',
+  'rule_id',
+  'attempt',
+  'error_code',
+  'outcome',
+  'limit',
+  'value',
+  'items',
+  'counting',
+  'needed',
+  'risk',
+  'nodes_executed',
+  'nodes_failed',
+  'key_id',
+  'member_id',
+  'invitation_id',
+]
+
+/**
+ * Writes one line for each audit entry, after its commit. So every line tells something that has happened, once, by the
+ * process that did it. `requestOf` finds the request that started a run.
+ */
+export function logEntries(
+  log: Log,
+  organizationId: string,
+  drafts: readonly EntryDraft[],
+  requestOf: (runId: string) => string | null,
+): void {
+  for (const draft of drafts) {
+    const level = levelOf(draft)
+    if (log.isLevelEnabled(level)) log[level](fieldsOf(organizationId, draft, requestOf), wordsOf(draft))
+  }
+}
+
+function levelOf({ eventType, metadata }: EntryDraft): Level {
+  const isItem = endsOfItems.has(eventType) && typeof metadata?.['item_index'] === 'number'
+  return isItem ? 'debug' : (levels[eventType] ?? 'info')
+}
+
+function wordsOf({ eventType, action }: EntryDraft): string {
+  if (eventType === 'workflow.execute') return action === 'finish' ? 'run ended' : 'run accepted'
+  return eventType.toLowerCase().replaceAll(/[._]/g, ' ')
+}
+
+function fieldsOf(
+  organizationId: string,
+  { eventType, action, status, actor, workflowId, runId, durationMs, metadata, logged }: EntryDraft,
+  requestOf: (runId: string) => string | null,
+): Record<string, unknown> {
+  const own = actor.type === 'user' ? actor.requestId : undefined
+  const { request_id: given, ...more } = logged ?? {}
+  const about = Object.fromEntries(
+    shown.flatMap((name) => {
+      const value = metadata?.[name]
+      return typeof value === 'string' || typeof value === 'number' ? [[name, value]] : []
+    }),
+  )
+  return {
+    event: eventType,
+    status,
+    organization_id: organizationId,
+    request_id: given ?? own ?? (runId ? requestOf(runId) : null) ?? undefined,
+    workflow_id: workflowId ?? undefined,
+    run_id: runId ?? undefined,
+    user_id: actor.type === 'user' ? actor.id : undefined,
+    // An agent chooses its tools' names.
+    tool: getTool(action) === undefined ? undefined : action,
+    duration_ms: durationMs ?? undefined,
+    ...about,
+    ...more,
+  }
+}

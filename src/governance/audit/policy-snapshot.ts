@@ -1,0 +1,23 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { Combiner } from './combiner.ts'
+import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
+
+/** The policy of this moment, from one snapshot without the chain's lock: for questions that decide nothing. */
+export function policySnapshot(
+  { db, combiner }: { readonly db: Db; readonly combiner: Combiner },
+  organizationId: string,
+): Promise<LoadedPolicy> {
+  return db
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .setAccessMode('read only')
+    .execute(async (trx) => {
+      const head = await trx
+        .selectFrom('chain_head')
+        .select(['policy_version', 'frozen'])
+        .where('organization_id', '=', organizationId)
+        .executeTakeFirstOrThrow()
+      const load = () => loadPolicy(trx, organizationId, head.policy_version, head.frozen)
+      return combiner.policy(organizationId, head, load)
+    })
+}

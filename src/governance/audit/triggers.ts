@@ -1,0 +1,34 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { Log } from '../../shared/log.ts'
+
+/** The triggers that refuse every edit of the audit log (db/migrations/0002-audit.ts). */
+const needed = ['audit_events_no_edit', 'audit_events_no_truncate'] as const
+
+/**
+ * Checks that both triggers exist and are ENABLE ALWAYS, and logs an error with the repair for each other one. A
+ * superuser's DISABLE and ENABLE leaves a trigger that a session with `session_replication_role = replica` can bypass.
+ * Returns the names of the weak triggers. Never throws: `/health` reports a database that does not answer.
+ */
+export async function checkAuditTriggers(db: Db, log: Log): Promise<string[]> {
+  try {
+    const { rows } = await sql<{ name: string; state: string }>`
+      select tgname as name, tgenabled as state from pg_trigger
+      where tgrelid = 'audit_events'::regclass and tgname = any(${[...needed]})`.execute(db)
+    const states = new Map(rows.map(({ name, state }) => [name, state]))
+    const weak = needed.filter((name) => states.get(name) !== 'A')
+    for (const name of weak)
+      log.error(
+        { trigger: name },
+        states.has(name)
+          ? `the audit log is not fully protected: run \`alter table audit_events enable always trigger ${name}\` ` +
+              'as the owner of the table, then verify the chain'
+          : `the audit log is not protected, because its trigger \`${name}\` is missing: restore it from ` +
+              'src/db/migrations/0002-audit.ts, then verify the chain',
+      )
+    return weak
+  } catch (error) {
+    log.warn({ err: error }, 'the triggers of the audit log could not be checked')
+    return []
+  }
+}

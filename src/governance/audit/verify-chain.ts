@@ -1,0 +1,82 @@
+import pg from 'pg'
+import { notFound } from '../errors.ts'
+import { ChainChecker, type Mismatch, type StoredHead } from './verify-entry.ts'
+
+/** Answer of the verify operation. */
+export interface Verification {
+  readonly valid: boolean
+  /** Valid entries, counted from the first; all entries if the chain is valid. */
+  readonly entries: number
+  /** The end of the chain by its head row, in the verified snapshot. */
+  readonly head: { readonly seq: number; readonly hash: string }
+  readonly first_mismatch: Mismatch | null
+  readonly duration_ms: number
+}
+
+/**
+ * Verifies an organization's chain over this connection, in one read-only snapshot: later entries are not visible. Uses
+ * constant memory. Throws `not_found` for an unknown organization. Leaves its transaction open, and its query running
+ * after a mismatch: close the connection.
+ */
+export async function verifyOver(client: pg.ClientBase, organizationId: string): Promise<Verification> {
+  const started = performance.now()
+  await client.query('begin isolation level repeatable read read only')
+  const head = await readHead(client, organizationId)
+  const checker = new ChainChecker(organizationId)
+  const mismatch = (await firstMismatch(client, organizationId, checker)) ?? checker.end(head)
+  return {
+    valid: mismatch === null,
+    entries: checker.entries,
+    head: { seq: head.seq, hash: head.hash },
+    first_mismatch: mismatch,
+    duration_ms: Math.round(performance.now() - started),
+  }
+}
+
+type StoredRow = readonly [canonical: string, hash: string]
+
+async function firstMismatch(
+  client: pg.ClientBase,
+  organizationId: string,
+  checker: ChainChecker,
+): Promise<Mismatch | null> {
+  await readInOrder(client)
+  return new Promise((resolve, reject) => {
+    const stored = streamEntries(organizationId)
+    let mismatch: Mismatch | null = null
+    stored.on('row', (row: StoredRow) => {
+      if (mismatch !== null) return
+      mismatch = checker.next({ canonical: row[0], hash: row[1] })
+      if (mismatch !== null) resolve(mismatch)
+    })
+    stored.on('end', () => resolve(mismatch))
+    stored.on('error', reject)
+    client.query(stored)
+  })
+}
+
+/** An index scan sends its first rows at once and buffers nothing; a sort would buffer the whole chain. */
+async function readInOrder(client: pg.ClientBase): Promise<void> {
+  for (const way of ['enable_sort', 'enable_seqscan', 'enable_bitmapscan', 'jit'])
+    await client.query(`set local ${way} = off`)
+}
+
+/** Streams the rows. While one is checked, TCP backpressure stops the server. */
+function streamEntries(organizationId: string): pg.Query {
+  const config: pg.QueryArrayConfig = {
+    rowMode: 'array',
+    text: 'select canonical, hash from audit_events where organization_id = $1 order by seq',
+    values: [organizationId],
+  }
+  return new pg.Query(config)
+}
+
+async function readHead(client: pg.ClientBase, organizationId: string): Promise<StoredHead> {
+  const { rows } = await client.query<{ seq: string; hash: string; policy_version: string }>(
+    'select seq, hash, policy_version from chain_head where organization_id = $1',
+    [organizationId],
+  )
+  const head = rows[0]
+  if (head === undefined) throw notFound('organization', organizationId)
+  return { seq: Number(head.seq), hash: head.hash, policy_version: Number(head.policy_version) }
+}

@@ -1,0 +1,175 @@
+import { hash as digest } from 'node:crypto'
+import { chainStart } from './entry.ts'
+
+/** The first place where a chain fails verification, and the reason. */
+export interface Mismatch {
+  readonly seq: number
+  /** null if no entry exists at that position. */
+  readonly id: string | null
+  readonly reason: 'hash' | 'link' | 'gap' | 'truncated' | 'checkpoint'
+  readonly expected: string
+  readonly found: string
+}
+
+export interface StoredEntry {
+  readonly canonical: string
+  readonly hash: string
+}
+
+export interface StoredHead {
+  readonly seq: number
+  readonly hash: string
+  readonly policy_version: number
+}
+
+/**
+ * Checks one organization's chain from its first entry. Pass the stored entries in order of `seq`, then the head. The
+ * first result other than null ends the check. Never throws, whatever an entry contains.
+ */
+export class ChainChecker {
+  readonly #organizationId: string
+  readonly #ownerText: string
+  #seq = chainStart.seq
+  #hash = chainStart.hash
+  #policyVersion = 0
+  #last: StoredEntry | null = null
+  // Positions of these parts in the previous entry: entries of one kind have them at the same positions.
+  #metadata = -1
+  #policy = -1
+  #owner = -1
+
+  constructor(organizationId: string) {
+    this.#organizationId = organizationId
+    this.#ownerText = `,"organization_id":${JSON.stringify(organizationId)},"prev_hash":"`
+  }
+
+  /** Number of valid entries so far. */
+  get entries(): number {
+    return this.#seq
+  }
+
+  /** Checks the next stored entry; null if it follows from the entry before it. */
+  next(entry: StoredEntry): Mismatch | null {
+    const hash = digest('sha256', entry.canonical, 'hex')
+    const sealed = hash === entry.hash ? this.#readSealed(entry.canonical) : null
+    const version = sealed ?? this.#readAny(entry, hash)
+    if (typeof version !== 'number') return version
+    if (version < this.#policyVersion)
+      return this.#wrong(
+        entry,
+        'link',
+        `policy version ${this.#policyVersion} or later`,
+        `policy version ${version}`,
+      )
+    this.#seq += 1
+    this.#hash = hash
+    this.#policyVersion = version
+    this.#last = entry
+    return null
+  }
+
+  /** Checks the head after the last entry; null if the chain ends exactly there. */
+  end(head: StoredHead): Mismatch | null {
+    const seq = this.#seq
+    if (seq < head.seq)
+      return {
+        seq: seq + 1,
+        id: null,
+        reason: 'truncated',
+        expected: `${head.seq} entries`,
+        found: `${seq} entries`,
+      }
+    const differs = (expected: string, found: string): Mismatch => {
+      const id = this.#last === null ? null : idOf(parse(this.#last.canonical))
+      return { seq, id, reason: 'link', expected, found }
+    }
+    if (seq > head.seq) return differs(`the head at ${seq}`, `the head at ${head.seq}`)
+    if (this.#hash !== head.hash) return differs(head.hash, this.#hash)
+    if (head.policy_version >= this.#policyVersion) return null
+    return differs(
+      `policy version ${head.policy_version} or earlier`,
+      `policy version ${this.#policyVersion}`,
+    )
+  }
+
+  /**
+   * The policy version of an entry, read from its text without a parse. null if only a parse can tell: the entry must
+   * be written as `sealEntry` writes it, and linked as expected. This is sound for three reasons: a raw quote cannot be
+   * inside a string; no brace opens between `metadata` and the version; after the owner, only the final brace of the
+   * entry closes. So these parts belong to the entry itself.
+   */
+  #readSealed(canonical: string): number | null {
+    const metadata = (this.#metadata = place(canonical, metadataText, this.#metadata, 0))
+    if (metadata < 0) return null
+    const first = metadata + metadataText.length
+    const policy = (this.#policy = place(canonical, policyText, this.#policy, first))
+    const owner = (this.#owner = place(canonical, this.#ownerText, this.#owner, policy))
+    if (policy < first || owner < policy) return null
+    const nested = canonical.indexOf('{', first)
+    if (nested >= 0 && nested < policy) return null
+    if (policy !== first && canonical[policy - 1] !== ',') return null
+    if (canonical.indexOf('}', owner) !== canonical.length - 1) return null
+    const prev = owner + this.#ownerText.length
+    if (!canonical.startsWith(this.#hash, prev)) return null
+    if (canonical.indexOf(`,"seq":${this.#seq + 1},"status":"`, prev) < 0) return null
+    wholeNumber.lastIndex = policy + policyText.length
+    const version = wholeNumber.exec(canonical)?.[1]
+    return version === undefined ? null : Number(version)
+  }
+
+  /** Parses the entry: its policy version if it is linked as expected, else the mismatch. */
+  #readAny(entry: StoredEntry, hash: string): number | Mismatch {
+    const expected = this.#seq + 1
+    const fields = parse(entry.canonical)
+    const seq = fields?.['seq']
+    if (typeof seq === 'number' && seq > expected)
+      return { seq: expected, id: null, reason: 'gap', expected: `entry ${expected}`, found: `entry ${seq}` }
+    if (hash !== entry.hash) return this.#wrong(entry, 'hash', entry.hash, hash)
+    if (fields === null) return this.#wrong(entry, 'link', 'an audit entry', 'text that is not one')
+    if (seq !== expected) return this.#wrong(entry, 'link', `entry ${expected}`, `entry ${brief(seq)}`)
+    const { organization_id: owner, prev_hash: prev, metadata } = fields
+    if (owner !== this.#organizationId)
+      return this.#wrong(entry, 'link', `an entry of ${this.#organizationId}`, `an entry of ${brief(owner)}`)
+    if (prev !== this.#hash) return this.#wrong(entry, 'link', this.#hash, brief(prev))
+    const version = isObject(metadata) ? metadata['policy_version'] : undefined
+    if (typeof version === 'number' && Number.isSafeInteger(version)) return version
+    return this.#wrong(entry, 'link', 'a policy version', brief(version))
+  }
+
+  #wrong(entry: StoredEntry, reason: 'hash' | 'link', expected: string, found: string): Mismatch {
+    return { seq: this.#seq + 1, id: idOf(parse(entry.canonical)), reason, expected, found }
+  }
+}
+
+const metadataText = ',"metadata":{'
+const policyText = '"policy_version":'
+const wholeNumber = /(\d{1,15})[,}]/y
+
+/** Position of `part`: `guess` if the part is there, else the first from `from` on; -1 if absent. */
+function place(text: string, part: string, guess: number, from: number): number {
+  return guess >= from && text.startsWith(part, guess) ? guess : text.indexOf(part, from)
+}
+
+function idOf(fields: Record<string, unknown> | null): string | null {
+  const id = fields?.['id']
+  return typeof id === 'string' ? id : null
+}
+
+function parse(canonical: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(canonical)
+    return isObject(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** An edited entry can hold anything, so only a short part is shown. */
+function brief(value: unknown): string {
+  const shown = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing')
+  return shown.length > 100 ? `${shown.slice(0, 100)}...` : shown
+}

@@ -1,0 +1,43 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import pg from 'pg'
+import { isConnectionError } from '../../db/errors.ts'
+import { DomainError } from '../errors.ts'
+import { verifyOver, type Verification } from './verify-chain.ts'
+
+/* Runs in a worker thread: verifies one chain over its own connection and posts one answer. */
+
+export interface VerifyRequest {
+  readonly databaseUrl: string
+  readonly appRole: string
+  readonly organizationId: string
+}
+
+/** Errors lose their class between threads, so a domain error is sent as its code. */
+export type VerifyAnswer =
+  { readonly result: Verification } | { readonly code: DomainError['code'] | null; readonly message: string }
+
+async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
+  const client = new pg.Client({
+    connectionString: request.databaseUrl,
+    application_name: 'countersign-verify',
+    options: `-c role=${request.appRole}`,
+    connectionTimeoutMillis: 5_000,
+  })
+  client.on('error', () => undefined) // the query in flight fails with the same error
+  try {
+    await client.connect()
+    return { result: await verifyOver(client, request.organizationId) }
+  } catch (error) {
+    if (error instanceof DomainError) return { code: error.code, message: error.message }
+    if (isConnectionError(error))
+      return {
+        code: 'unavailable',
+        message: 'the database cannot be reached, nothing was verified: try again',
+      }
+    return { code: null, message: (error as Error).message }
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+parentPort?.postMessage(await answer(workerData as VerifyRequest))

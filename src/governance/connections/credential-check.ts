@@ -1,0 +1,122 @@
+import { z } from 'zod'
+import type {
+  Ask,
+  CheckAnswer,
+  Checked,
+  IntegrationDeclaration,
+} from '../../catalog/integrations/integration.ts'
+import { headlineWithField, readAs } from '../../policy/issues.ts'
+import type { Config } from '../../shared/config.ts'
+import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'
+import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
+import { DomainError } from '../errors.ts'
+
+/** What reading and checking a credential needs. */
+export interface Checking {
+  readonly config: Pick<Config, 'connections'>
+  readonly outgoing: Outgoing
+}
+
+const patienceMilliseconds = 15_000
+const largestAnswer = 1024 * 1024
+
+/** A wrong credential. The message never repeats a value. */
+const invalid = (path: string, message: string): DomainError =>
+  new DomainError('validation_error', `the credential cannot be used: \`${path}\` ${message}`, [
+    { path, message },
+  ])
+
+/**
+ * The credential in the form that the integration declares. Throws `validation_error` naming each wrong or unknown
+ * field, and for an address that may not be reached.
+ */
+export function readCredential(
+  { config, outgoing }: Checking,
+  declaration: IntegrationDeclaration,
+  given: unknown,
+): { readonly credential: unknown; readonly addresses: readonly string[] } {
+  const read = readAs(
+    z.object({ credential: declaration.credential }),
+    { credential: given },
+    { quotes: false },
+  )
+  if (!read.ok) {
+    const what = `the credential for ${declaration.title} is not valid`
+    throw new DomainError('validation_error', headlineWithField(what, read.issues), read.issues)
+  }
+  const { credential } = read.value
+  const addresses = declaration.addresses(credential, config.connections)
+  const [base] = addresses
+  if (base === undefined)
+    throw new DomainError('bad_request', `${declaration.title} has no address: ${declaration.missingAddress}`)
+  const why = outgoing.refusalOf(base)
+  if (why !== null) throw invalid('credential.base_url', `is refused: ${why}`)
+  return { credential, addresses }
+}
+
+/**
+ * Asks the service whose credential this is, with a harmless call. Throws `validation_error` if the service refuses it or
+ * its address is not allowed, and `unavailable` if the service does not answer usably.
+ */
+export async function checkCredential(
+  { outgoing }: Checking,
+  declaration: IntegrationDeclaration,
+  credential: unknown,
+  addresses: readonly string[],
+  signal: AbortSignal,
+): Promise<{ readonly account: string | null }> {
+  let last: Response | undefined
+  const send = outgoing.fetchWithin({
+    addresses,
+    milliseconds: patienceMilliseconds,
+    bytes: largestAnswer,
+    signal,
+  })
+  const ask: Ask = async ({ method, path }) => {
+    const answer = await send(`${addresses[0]}${path}`, {
+      method,
+      headers: { 'user-agent': 'countersign', ...declaration.headers(credential) },
+    })
+    last = answer
+    return { status: answer.status, json: jsonOf(await answer.text()) }
+  }
+  try {
+    const checked = await declaration.check(credential, ask)
+    if (checked.kind === 'account') return { account: checked.account }
+    if (checked.kind === 'refused')
+      throw invalid('credential', `was refused by ${declaration.title}: ${checked.why}`)
+    throw unclear(declaration, checked, last)
+  } catch (error) {
+    throw error instanceof OutgoingError ? refusalOf(declaration, error) : error
+  }
+}
+
+function jsonOf(text: string): CheckAnswer['json'] {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function unclear(
+  { title }: IntegrationDeclaration,
+  { status, isBusy: saysBusy = false }: Extract<Checked, { kind: 'unclear' }>,
+  answer: Response | undefined,
+): DomainError {
+  const seconds = answer === undefined ? null : retryAfterOf(answer.headers)
+  const isBusy = saysBusy || status === 429 || status >= 500 || seconds !== null
+  const advice = isBusy ? 'try again later' : 'check the address and the rights of the credential'
+  const message = `${title} answered with status ${status}, so the credential could not be checked: ${advice}`
+  return isBusy
+    ? new DomainError('unavailable', message, [], seconds ?? undefined)
+    : new DomainError('validation_error', message, [{ path: 'credential', message }])
+}
+
+function refusalOf({ title }: IntegrationDeclaration, error: OutgoingError): DomainError {
+  if (error.problem === 'host_refused') return invalid('credential.base_url', error.message)
+  const message = `${title} could not be asked about the credential: ${error.message}`
+  if (error.problem === 'redirect_refused' || error.problem === 'answer_too_large')
+    return new DomainError('validation_error', message, [{ path: 'credential.base_url', message }])
+  return new DomainError('unavailable', message)
+}

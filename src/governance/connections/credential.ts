@@ -1,0 +1,107 @@
+import { sql } from 'kysely'
+import { integrationNamed, type Connectable, type CredentialOf } from '../../catalog/integrations/index.ts'
+import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Combiner } from '../audit/combiner.ts'
+import { SecretGone, type Secrets } from '../sealing/secrets-backend.ts'
+import { connectionView, type ConnectionRow, type ConnectionView } from './connection-view.ts'
+import { expireConnection } from './connections.ts'
+
+export interface CredentialAsk<Name extends Connectable> {
+  readonly organizationId: string
+  /** The person who started the run. */
+  readonly requesterId: string
+  readonly integration: Name
+}
+
+/** The credential of one call. Use it for this call only: the next call asks again. */
+export interface CallCredential<Name extends Connectable> {
+  readonly connection: ConnectionView
+  readonly credential: CredentialOf<Name>
+  /** Headers of requests to the service's API. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The only addresses to which the credential may go; the first is the base of the API. */
+  readonly addresses: readonly [string, ...string[]]
+}
+
+/** Why a call has no credential. */
+export type NoCredential = 'not_connected' | 'expired'
+
+export interface Resolving {
+  readonly db: Db
+  readonly config: Pick<Config, 'connections'>
+  readonly secrets: Secrets
+  readonly combiner: Combiner
+}
+
+/**
+ * The credential for one call of a run: the requester's own, else the organization's. It reads the row each time, so a
+ * revoked connection is used no more. It only chooses the account: rules, policies and roles have decided the call
+ * before. Throws SecretsUnavailable while the backend is away.
+ */
+export async function credentialFor<Name extends Connectable>(
+  context: Resolving,
+  ask: CredentialAsk<Name>,
+): Promise<CallCredential<Name> | NoCredential> {
+  const row = await liveRow(context.db, ask)
+  if (row === undefined) return 'not_connected'
+  if (row.status !== 'active') return 'expired'
+  const declaration = integrationNamed(ask.integration) as IntegrationDeclaration<CredentialOf<Name>>
+  const credential = await readCredentialOf(context, declaration, row)
+  if (credential === null) return 'expired'
+  const [base, ...others] = declaration.addresses(credential, context.config.connections)
+  if (base === undefined) return 'not_connected'
+  noteUse(context.db, row)
+  return {
+    connection: connectionView(row),
+    credential,
+    headers: declaration.headers(credential),
+    addresses: [base, ...others],
+  }
+}
+
+/** The requester's own row comes first. At most one row of each owner is live. */
+function liveRow(
+  db: Db,
+  { organizationId, requesterId, integration }: CredentialAsk<Connectable>,
+): Promise<ConnectionRow | undefined> {
+  return db
+    .selectFrom('connections')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .where('integration', '=', integration)
+    .where(sql<boolean>`coalesce(owner_id, '') in ('', ${requesterId})`)
+    .where('status', '<>', 'revoked')
+    .orderBy(sql`owner_id is null`)
+    .limit(1)
+    .executeTakeFirst()
+}
+
+/** null if the secret is gone for good; then the connection expires. */
+async function readCredentialOf<Credential>(
+  context: Resolving,
+  declaration: IntegrationDeclaration<Credential>,
+  row: ConnectionRow,
+): Promise<Credential | null> {
+  try {
+    const owner = { organizationId: row.organization_id, connectionId: row.id }
+    const parsed = declaration.credential.safeParse(JSON.parse(await context.secrets.read(owner, row)))
+    if (parsed.success) return parsed.data
+  } catch (error) {
+    if (!(error instanceof SecretGone)) throw error
+  }
+  await expireConnection(context, row)
+  return null
+}
+
+/** Records the use at most once a minute, without delaying the call. */
+function noteUse(db: Db, { id, last_used_at: last }: ConnectionRow): void {
+  if (last !== null && Date.now() - last.getTime() < 60_000) return
+  db.updateTable('connections')
+    .set({ last_used_at: sql<Date>`clock_timestamp()` })
+    .where('id', '=', id)
+    .where(sql<boolean>`coalesce(last_used_at < clock_timestamp() - interval '1 minute', true)`)
+    .execute()
+    .catch(() => undefined)
+}

@@ -1,0 +1,192 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
+import { interpreterVersion, type Wake } from '../../contract/messages.ts'
+import { atCommitPoint } from '../audit/commit-points.ts'
+import type { WorkflowEngine } from './workflow-engine.ts'
+import { cutToBytes, skeletonOf } from './skeleton.ts'
+import { queueOf } from './task-queue.ts'
+import { readVersion } from '../runs/values/version-cache.ts'
+
+/**
+ * Delivers outbox rows to Temporal. A row is leased by setting its next attempt ten seconds ahead, sent to Temporal,
+ * and deleted (commit point `outbox.deliver`). If the process dies, the lease expires and the row is sent again;
+ * receivers ignore repetitions. Each process sends its own rows at once, and checks every second for rows of others.
+ */
+export interface Relay {
+  /** Tries the due rows now; does not wait. */
+  kick(): void
+  stop(): Promise<void>
+}
+
+/** Whether the cluster has our search attributes; asked before the first start, when Temporal answers. */
+export type AttributesCheck = () => Promise<boolean>
+
+interface Row {
+  id: number
+  kind: 'run.start' | 'run.wake' | 'run.cancel'
+  run_id: string
+  payload: Wake
+  attempts: number
+}
+
+const pollMilliseconds = 1_000
+const batchSize = 50
+/** Temporal's databases keep at most 255 characters of a search attribute. */
+const mostNameBytes = 250
+
+export function startRelay(context: Context, engine: WorkflowEngine, attributes: AttributesCheck): Relay {
+  let running: Promise<void> | null = null
+  let again = false
+  let stopped = false
+  const pass = async (): Promise<void> => {
+    do {
+      again = false
+      const rows = await lease(context.db)
+      const told = await Promise.all(rows.map((row) => deliver(context, engine, attributes, row)))
+      await deleteRows(
+        context.db,
+        rows.filter((_, index) => told[index]),
+      )
+      again ||= rows.length === batchSize
+    } while (again && !stopped)
+  }
+  const kick = (): void => {
+    if (stopped) return
+    if (running !== null) {
+      again = true
+      return
+    }
+    running = pass()
+      .catch((error: Error) =>
+        context.sparseLog.warn('outbox', { err: error }, 'the outbox could not be read'),
+      )
+      .finally(() => {
+        running = null
+      })
+  }
+  const timer = setInterval(kick, pollMilliseconds)
+  context.onOutbox = kick
+  return {
+    kick,
+    async stop() {
+      stopped = true
+      clearInterval(timer)
+      await running
+    },
+  }
+}
+
+async function lease(db: Db): Promise<Row[]> {
+  const { rows } = await sql<Row>`
+    update outbox set attempts = attempts + 1, next_attempt_at = clock_timestamp() + interval '10 seconds'
+    where id in (select id from outbox where next_attempt_at <= clock_timestamp()
+                 order by id limit ${batchSize} for update skip locked)
+    returning id, kind, run_id, payload, attempts`.execute(db)
+  return rows.sort((a, b) => a.id - b.id)
+}
+
+/** Whether the message was delivered; otherwise it was postponed. */
+async function deliver(
+  context: Context,
+  engine: WorkflowEngine,
+  attributes: AttributesCheck,
+  row: Row,
+): Promise<boolean> {
+  try {
+    const isTold = await tellTemporal(context, engine, attributes, row)
+    context.metrics.relayed.inc({ kind: row.kind, result: isTold ? 'delivered' : 'postponed' })
+    if (isTold) return true
+    await postpone(context.db, row, 'the workflow is not running yet')
+  } catch (error) {
+    const message = (error as Error).message
+    context.metrics.relayed.inc({ kind: row.kind, result: 'failed' })
+    context.sparseLog.warn(
+      `temporal ${row.kind}`,
+      { err: error, kind: row.kind, run_id: row.run_id, attempt: row.attempts },
+      'a message to Temporal failed, trying again',
+    )
+    await postpone(context.db, row, message).catch(() => {}) // the lease expires anyway
+  }
+  return false
+}
+
+/** Deletes delivered rows. If this fails, they are sent again after their lease. */
+async function deleteRows(db: Db, rows: readonly Row[]): Promise<void> {
+  if (rows.length === 0) return
+  const ids = rows.map((row) => row.id)
+  await atCommitPoint('outbox.deliver', () =>
+    sql`delete from outbox where id = any(${ids}::bigint[])`.execute(db),
+  )
+}
+
+/** False if no workflow runs although the run has not ended: its start comes first. */
+async function tellTemporal(
+  context: Pick<Context, 'config' | 'db' | 'runCaches'>,
+  engine: WorkflowEngine,
+  attributes: AttributesCheck,
+  row: Row,
+): Promise<boolean> {
+  if (row.kind === 'run.start') {
+    await startRun(context, engine, attributes, row.run_id)
+    return true
+  }
+  const told =
+    row.kind === 'run.wake'
+      ? await engine.wake(row.run_id, row.payload)
+      : await engine.cancel(row.run_id, row.payload.by ?? null)
+  if (told) return true
+  const run = await context.db
+    .selectFrom('runs')
+    .select('finished_at')
+    .where('id', '=', row.run_id)
+    .executeTakeFirst()
+  return run?.finished_at !== null
+}
+
+/** Starts a run's workflow. A run that was started or has ended does not change. */
+export async function startRun(
+  context: Pick<Context, 'config' | 'db' | 'runCaches'>,
+  engine: WorkflowEngine,
+  attributes: AttributesCheck,
+  runId: string,
+): Promise<void> {
+  const run = await context.db
+    .selectFrom('runs as r')
+    .innerJoin('workflows as w', 'w.id', 'r.workflow_id')
+    .selectAll('r')
+    .select('w.name as workflow_name')
+    .where('r.id', '=', runId)
+    .executeTakeFirst()
+  if (run === undefined || run.finished_at !== null || run.slot === 'queued') return
+  const version = await readVersion(context, run.workflow_id, run.workflow_version)
+  await engine.start({
+    taskQueue: await queueOf(context, run.organization_id),
+    organizationId: run.organization_id,
+    workflowId: run.workflow_id,
+    workflowName: cutToBytes(run.workflow_name, mostNameBytes),
+    version: run.workflow_version,
+    risk: run.risk.level,
+    input: {
+      runId,
+      interpreterVersion: Math.min(run.interpreter_version, interpreterVersion),
+      steps: skeletonOf(version),
+      gated: run.status === 'awaiting_approval',
+      heartbeatSeconds: context.config.heartbeatTimeoutSeconds,
+      searchAttributes: await attributes(),
+    },
+  })
+}
+
+/** Waits up to half a minute. A wake-up usually finds its workflow started within a second. */
+async function postpone(db: Db, row: Row, reason: string): Promise<void> {
+  const seconds = Math.min(0.25 * 2 ** Math.min(row.attempts, 10), 30)
+  await db
+    .updateTable('outbox')
+    .set({
+      next_attempt_at: sql<Date>`clock_timestamp() + make_interval(secs => ${seconds})`,
+      last_error: reason.slice(0, 500),
+    })
+    .where('id', '=', row.id)
+    .execute()
+}

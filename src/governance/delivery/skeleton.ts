@@ -1,0 +1,34 @@
+import { getTool } from '../../catalog/index.ts'
+import type { SkeletonStep } from '../../contract/messages.ts'
+import type { FrozenVersion } from '../runs/values/version-cache.ts'
+
+const defaultTimeoutSeconds = 60
+
+/** Temporal takes a summary of 400 bytes; the interpreter adds the item. */
+const mostSummaryBytes = 256
+
+/** The parts of a version that the workflow gets: ids, summaries, tools, dependencies and time limits, never a parameter. */
+export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
+  return version.definition.steps.map((step) => ({
+    id: step.id,
+    tool: step.tool,
+    dependsOn: version.dependsOn.get(step.id) ?? [],
+    forEach: step.for_each !== undefined,
+    continueOnError: step.on_error === 'continue',
+    timeoutSeconds: step.timeout_seconds ?? getTool(step.tool)?.timeoutSeconds ?? defaultTimeoutSeconds,
+    ...(step.summary ? { summary: cutToBytes(step.summary, mostSummaryBytes) } : {}),
+  }))
+}
+
+/** The beginning of a text that has at most this many bytes in UTF-8, with `…` if something is missing. */
+export function cutToBytes(text: string, bytes: number): string {
+  if (Buffer.byteLength(text) <= bytes) return text
+  let left = bytes - Buffer.byteLength('…')
+  let kept = ''
+  for (const character of text) {
+    left -= Buffer.byteLength(character)
+    if (left < 0) break
+    kept += character
+  }
+  return `${kept}…`
+}

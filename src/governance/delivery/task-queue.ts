@@ -1,0 +1,126 @@
+import type { Client } from '@temporalio/client'
+import type { Context } from '../context.ts'
+import { DomainError, notFound } from '../errors.ts'
+
+/*
+ * The task queues on which runs start. An organization can have its own task queue, and so its own workers. All others
+ * share the default queue of the API processes (TEMPORAL_TASK_QUEUE). Workers read the default from the database,
+ * because their own TEMPORAL_TASK_QUEUE may be an organization's queue.
+ */
+
+/** Saves this API process's queue as the default. */
+export async function keepDefaultQueue(context: Pick<Context, 'config' | 'db'>): Promise<void> {
+  const row = { queue: context.config.temporal.taskQueue }
+  await context.db
+    .insertInto('default_task_queue')
+    .values(row)
+    .onConflict((conflict) => conflict.column('single').doUpdateSet(row))
+    .execute()
+}
+
+/** The queue on which a new workflow of the organization starts. */
+export async function queueOf(
+  context: Pick<Context, 'config' | 'db'>,
+  organizationId: string,
+): Promise<string> {
+  const row = await context.db
+    .selectFrom('organizations as o')
+    .leftJoin('default_task_queue as d', (join) => join.onTrue())
+    .select(['o.task_queue', 'd.queue'])
+    .where('o.id', '=', organizationId)
+    .executeTakeFirst()
+  return row?.task_queue ?? row?.queue ?? context.config.temporal.taskQueue
+}
+
+/**
+ * A worker asks again within a minute, and Temporal lists one that has died for five minutes: one that has not asked for this many
+ * milliseconds is gone.
+ */
+const freshPoll = 90_000
+
+/** Kinds of pollers, as Temporal numbers them. */
+const kinds = { workflows: 1, activities: 2 } as const
+
+export interface QueueView {
+  readonly organization_id: string
+  /** null: the default queue. */
+  readonly task_queue: string | null
+  /** Open runs that were accepted earlier; they stay on their queue. */
+  readonly runs_in_flight: number
+}
+
+/**
+ * Sets the queue for future runs of the organization; null means the default queue (commit point `org.change`). Throws
+ * `not_found`, `conflict` for a queue without workers, because its runs would not start, and `unavailable` if Temporal
+ * does not answer.
+ */
+export async function setQueue(
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  client: Client,
+  organizationId: string,
+  queue: string | null,
+): Promise<QueueView> {
+  const known = await context.db
+    .selectFrom('organizations')
+    .select('id')
+    .where('id', '=', organizationId)
+    .executeTakeFirst()
+  if (known === undefined) throw notFound('organization', organizationId)
+  if (queue !== null) await requirePollers(context, client, queue)
+  return context.combiner.run(organizationId, 'org.change', async (tx) => {
+    const before = await tx.trx
+      .selectFrom('organizations')
+      .select('task_queue')
+      .where('id', '=', organizationId)
+      .executeTakeFirstOrThrow()
+    await tx.trx
+      .updateTable('organizations')
+      .set({ task_queue: queue })
+      .where('id', '=', organizationId)
+      .execute()
+    const { count } = await tx.trx
+      .selectFrom('runs')
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where('organization_id', '=', organizationId)
+      .where('finished_at', 'is', null)
+      .executeTakeFirstOrThrow()
+    tx.append({
+      eventType: 'organization.queue_changed',
+      action: 'update',
+      status: 'success',
+      actor: { type: 'system', id: 'set-queue' },
+      metadata: { from: before.task_queue, to: queue },
+    })
+    return { organization_id: organizationId, task_queue: queue, runs_in_flight: count }
+  })
+}
+
+async function requirePollers(
+  { config }: Pick<Context, 'config'>,
+  client: Client,
+  queue: string,
+): Promise<void> {
+  try {
+    await client.connection.ensureConnected()
+  } catch {
+    throw new DomainError(
+      'unavailable',
+      `Temporal cannot be reached at \`${config.temporal.address}\`: check that it runs, and TEMPORAL_ADDRESS`,
+    )
+  }
+  for (const [what, taskQueueType] of Object.entries(kinds)) {
+    const { pollers } = await client.workflowService.describeTaskQueue({
+      namespace: client.options.namespace,
+      taskQueue: { name: queue },
+      // oxlint-disable-next-line typescript/no-unsafe-enum-assignment -- the enum is in a package that only tests have
+      taskQueueType,
+    })
+    const now = Date.now()
+    const asked = (pollers ?? []).map(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) * 1_000)
+    if (!asked.some((time) => now - time < freshPoll))
+      throw new DomainError(
+        'conflict',
+        `no worker polls the task queue \`${queue}\` for ${what}: start one with TEMPORAL_TASK_QUEUE=${queue} first`,
+      )
+  }
+}

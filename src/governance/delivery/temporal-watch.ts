@@ -1,0 +1,20 @@
+import type { Context } from '../context.ts'
+
+/**
+ * Asks whether Temporal answers, and keeps the answer for the sentences of runs (`isTemporalAway`). Logs each change.
+ * `check` resolves to false, or throws, if Temporal does not answer.
+ */
+export async function watchTemporal(
+  context: Pick<Context, 'isTemporalAway' | 'log'>,
+  check: () => Promise<boolean>,
+): Promise<void> {
+  let cause: unknown
+  const answers = await check().catch((error: unknown) => {
+    cause = error
+    return false
+  })
+  if (answers === !context.isTemporalAway) return
+  context.isTemporalAway = !answers
+  if (answers) context.log.info('Temporal answers again')
+  else context.log.warn({ err: cause }, 'Temporal cannot be reached: runs wait until it is back')
+}

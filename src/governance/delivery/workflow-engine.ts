@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto'
+import {
+  type Client,
+  isGrpcServiceError,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowIdReusePolicy,
+  WorkflowNotFoundError,
+} from '@temporalio/client'
+import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common'
+import {
+  searchAttributes,
+  wakeSignal,
+  workflowType,
+  type RunInput,
+  type Wake,
+} from '../../contract/messages.ts'
+
+export interface StartRequest {
+  readonly input: RunInput
+  readonly taskQueue: string
+  readonly organizationId: string
+  readonly workflowId: string
+  readonly workflowName: string
+  readonly version: number
+  readonly risk: string
+}
+
+/** State of a run in Temporal: unknown (never started, or long ago), running, or its end. */
+export type EngineState = 'missing' | 'running' | 'completed' | 'failed' | 'cancelled' | 'terminated'
+
+/** Durable execution for the outbox and the reconciler. Each method can be repeated without harm. */
+export interface WorkflowEngine {
+  start(request: StartRequest): Promise<void>
+  /** False if no such workflow is running. */
+  wake(runId: string, wake: Wake): Promise<boolean>
+  /** `by` is the id of the person who cancels, which operators see in Temporal. */
+  cancel(runId: string, by: string | null): Promise<boolean>
+  describe(runId: string): Promise<EngineState>
+}
+
+/** The longest time of one call to Temporal. */
+const deadlineMilliseconds = 5_000
+
+const states: Readonly<Record<string, EngineState>> = {
+  RUNNING: 'running',
+  PAUSED: 'running',
+  COMPLETED: 'completed',
+  FAILED: 'failed',
+  TIMED_OUT: 'failed',
+  CANCELLED: 'cancelled',
+  TERMINATED: 'terminated',
+  CONTINUED_AS_NEW: 'running',
+}
+
+export function createWorkflowEngine(client: Client): WorkflowEngine {
+  // The deadline lets a process stop although Temporal is away: the outbox tries again.
+  const soon = <T>(work: () => Promise<T>): Promise<T> =>
+    client.connection.withDeadline(Date.now() + deadlineMilliseconds, work)
+  const found = async (work: () => Promise<unknown>): Promise<boolean> => {
+    try {
+      await soon(work)
+      return true
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError || isNotFound(error)) return false
+      throw error
+    }
+  }
+  const { namespace, identity } = client.options
+  return {
+    async start(request) {
+      try {
+        await soon(() =>
+          client.workflow.start(workflowType, {
+            workflowId: request.input.runId,
+            workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
+            taskQueue: request.taskQueue,
+            args: [request.input],
+            // The run's calls inherit it. Temporal hands out calls of different keys in turns.
+            priority: { fairnessKey: request.organizationId },
+            staticSummary: `${request.workflowName}, version ${request.version}`,
+            ...(request.input.searchAttributes ? { typedSearchAttributes: attributesOf(request) } : {}),
+          }),
+        )
+      } catch (error) {
+        if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error
+      }
+    },
+    wake: (runId, wake) => found(() => client.workflow.getHandle(runId).signal(wakeSignal, wake)),
+    // The SDK's own `cancel` takes no reason.
+    cancel: (runId, by) =>
+      found(() =>
+        client.workflowService.requestCancelWorkflowExecution({
+          namespace,
+          identity,
+          requestId: randomUUID(),
+          workflowExecution: { workflowId: runId },
+          reason: by === null ? '' : `cancelled by ${by}`,
+        }),
+      ),
+    async describe(runId) {
+      try {
+        const { status } = await soon(() => client.workflow.getHandle(runId).describe())
+        return states[status.name] ?? 'running'
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return 'missing'
+        throw error
+      }
+    },
+  }
+}
+
+/** NOT_FOUND in gRPC. */
+const notFound = 5
+
+const isNotFound = (error: unknown): boolean =>
+  isGrpcServiceError(error) && (error.code as number) === notFound
+
+function attributesOf(request: StartRequest): TypedSearchAttributes {
+  const keyword = (name: string) => defineSearchAttributeKey(name, 'KEYWORD')
+  return new TypedSearchAttributes([
+    { key: keyword(searchAttributes.organization), value: request.organizationId },
+    { key: keyword(searchAttributes.workflow), value: request.workflowId },
+    { key: keyword(searchAttributes.workflowName), value: request.workflowName },
+    { key: defineSearchAttributeKey(searchAttributes.version, 'INT'), value: request.version },
+    { key: keyword(searchAttributes.state), value: request.input.gated ? 'awaiting_approval' : 'running' },
+    { key: keyword(searchAttributes.risk), value: request.risk },
+  ])
+}

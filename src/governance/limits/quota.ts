@@ -1,0 +1,149 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { Json } from '../../policy/types.ts'
+import type { Actor } from '../audit/entry.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Combiner } from '../audit/combiner.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import {
+  ceiling,
+  effectiveLimits,
+  limitNames,
+  overridesSchema,
+  planLimits,
+  plans,
+  type Plan,
+  type Limits,
+  type Overrides,
+  type LimitChanges,
+} from '../../contract/plan-limits.ts'
+import { grantSlots } from './slots.ts'
+import { readUsage, type StorageUsage } from './storage-counters.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+
+/** The quota in the API's answers. */
+export interface QuotaView {
+  readonly plan: Plan
+  readonly limits: Limits
+  readonly overrides: Overrides
+  readonly effective: Limits
+  /** Only in the answer of a read. */
+  readonly usage?: StorageUsage
+}
+
+const quotaView = (plan: Plan, stored: object): QuotaView => ({
+  plan,
+  limits: planLimits[plan],
+  overrides: overridesSchema.parse(stored) as Overrides,
+  effective: effectiveLimits(plan, stored),
+})
+
+/** Throws `not_found`. */
+export async function readQuota(db: Db, organizationId: string): Promise<QuotaView> {
+  const row = await db
+    .selectFrom('organizations')
+    .select(['plan', 'quota_overrides'])
+    .where('id', '=', organizationId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('organization', organizationId)
+  return { ...quotaView(row.plan, row.quota_overrides), usage: await readUsage(db, organizationId) }
+}
+
+/**
+ * Sets the named overrides and removes those that are null; the others stay (commit point `org.change`). They limit
+ * everything that any process accepts after the commit; runs in progress go on. Throws `validation_error` above the
+ * plan's ceiling, and `insufficient_role` if only the operator may set limits.
+ */
+export async function changeQuota(context: Acting, caller: Caller, patch: LimitChanges): Promise<QuotaView> {
+  if (context.config.quotaOverrides === 'operator') throw operatorOnly(caller.organizationId)
+  return runAs(context, caller, 'org.change', async (tx) => {
+    const before = await readForUpdate(tx)
+    const after = patched(before.plan, before.overrides, patch)
+    await save(tx, actorOf(caller), before, after)
+    return after
+  })
+}
+
+/**
+ * Implements `npm run set-plan`: sets the plan and the named overrides, and removes those that are null; the others
+ * stay. Throws `not_found`, `bad_request` for an unknown plan, `validation_error` for an override above the plan's
+ * ceiling.
+ */
+export async function setPlan(
+  combiner: Combiner,
+  organizationId: string,
+  plan: string,
+  patch: LimitChanges = {},
+): Promise<QuotaView> {
+  if (!isPlan(plan)) throw new DomainError('bad_request', `no plan \`${plan}\`: one of ${plans.join(', ')}`)
+  return combiner.run(organizationId, 'org.change', async (tx) => {
+    const before = await readForUpdate(tx)
+    const after = patched(plan, before.overrides, patch)
+    await save(tx, { type: 'system', id: 'set-plan' }, before, after)
+    return after
+  })
+}
+
+/** Throws `validation_error` if a change is above the plan's ceiling. */
+function patched(plan: Plan, overrides: Overrides, patch: LimitChanges): QuotaView {
+  refuseOverCeiling(plan, patch)
+  const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
+  const merged = Object.entries({ ...overrides, ...named }).filter(([, value]) => value !== null)
+  return quotaView(plan, Object.fromEntries(merged))
+}
+
+/** Throws `validation_error` that names each override above 100 times the plan's value. */
+function refuseOverCeiling(plan: Plan, overrides: LimitChanges): void {
+  const details = limitNames
+    .filter((name) => (overrides[name] ?? 0) > ceiling * planLimits[plan][name])
+    .map((name) => ({
+      path: name,
+      message: `at most ${ceiling * planLimits[plan][name]} on plan \`${plan}\`, ${ceiling} times its limit`,
+    }))
+  const [first] = details
+  if (first === undefined) return
+  throw new DomainError('validation_error', `\`${first.path}\` is too large: ${first.message}`, details)
+}
+
+function operatorOnly(organizationId: string): DomainError {
+  const message = `only the operator sets limits here: \`npm run set-plan -- ${organizationId} PLAN LIMIT=NUMBER\``
+  return new DomainError('insufficient_role', message, [{ path: 'operator', message }])
+}
+
+const isPlan = (name: string): name is Plan => (plans as readonly string[]).includes(name)
+
+async function readForUpdate(tx: ChainTx): Promise<QuotaView> {
+  const row = await tx.trx
+    .selectFrom('organizations')
+    .select(['plan', 'quota_overrides'])
+    .where('id', '=', tx.organizationId)
+    .forUpdate()
+    .executeTakeFirstOrThrow()
+  return quotaView(row.plan, row.quota_overrides)
+}
+
+async function save(tx: ChainTx, actor: Actor, before: QuotaView, after: QuotaView): Promise<void> {
+  await tx.trx
+    .updateTable('organizations')
+    .set({ plan: after.plan, quota_overrides: JSON.stringify(after.overrides) })
+    .where('id', '=', tx.organizationId)
+    .execute()
+  tx.policyChanged()
+  tx.append({
+    eventType: 'quota.updated',
+    action: 'update',
+    status: 'success',
+    actor,
+    metadata: { changes: changesOf(before, after) },
+  })
+  grantSlots(tx, after.effective.concurrent_executions)
+}
+
+function changesOf(before: QuotaView, after: QuotaView): Record<string, Json> {
+  const names = Object.keys(after.effective) as (keyof Limits)[]
+  const changed = names
+    .filter((name) => before.effective[name] !== after.effective[name])
+    .map((name) => [name, { from: before.effective[name], to: after.effective[name] }] as const)
+  const plan = before.plan === after.plan ? [] : [['plan', { from: before.plan, to: after.plan }] as const]
+  return Object.fromEntries([...plan, ...changed])
+}

@@ -1,0 +1,15 @@
+import type { Metrics } from '../../shared/metrics.ts'
+import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { Taken } from './rates.ts'
+
+/** Counts and logs a refusal over a request rate. Only a few lines a minute for each holder: a client may go on asking. */
+export function noteRefusal(
+  { metrics, sparseLog }: { readonly metrics: Metrics; readonly sparseLog: SparseLog },
+  holderId: string,
+  { bucket, limit }: Taken,
+  requestId: string | undefined,
+): void {
+  metrics.rateRefusals.inc({ limit: bucket })
+  const fields = { organization_id: holderId, request_id: requestId, limit: bucket, value: limit }
+  sparseLog.info(`rate ${holderId} ${bucket}`, fields, 'a request was refused over a rate limit')
+}

@@ -1,0 +1,153 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { Limits } from '../../contract/plan-limits.ts'
+import { giveBack, leaseBlock, type Bucket } from './rate-lease.ts'
+
+export type Kind = 'requests' | 'authorize' | 'reports' | 'quota'
+
+/** The rate limit's answer to one request. */
+export interface Taken {
+  readonly allowed: boolean
+  /** The bucket with the fewest requests left; for a refused request, the bucket that refused it. */
+  readonly bucket: Bucket
+  readonly limit: number
+  /** Requests left, as far as this process knows: blocks of other processes count as used. */
+  readonly remaining: number
+  /** Epoch seconds. */
+  readonly resetAt: number
+  /** Seconds, at least 1. */
+  readonly retryAfter: number
+}
+
+/**
+ * Request rates of organizations, counted in blocks: a process leases some of a window's requests (rate-lease.ts) and
+ * counts them in memory. Callers pass the present limits. A block is not used under another limit than that of its
+ * lease, so a changed limit holds in every process from the next request on. For agents' keys that ask often it holds
+ * within a second (docs/decisions/0049).
+ */
+export interface Rates {
+  /**
+   * Counts one request. Agents' questions (`authorize`) and their other reports (`reports`) have separate buckets with
+   * the same limit. An owner's changes of the quota have a fixed bucket of 30 a minute, so a limit that was set too low
+   * can be raised. A refused request is not counted.
+   */
+  take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
+  /** Returns unused requests, so that a stopping process wastes none. */
+  close(): Promise<void>
+}
+
+interface Block {
+  readonly limit: number
+  readonly startedAt: string
+  readonly resetAt: number
+  /** Requests of the window that no process had leased at the time of this lease. */
+  readonly free: number
+  /** By `performance.now()`; a little before the window's end, never after it. */
+  readonly until: number
+  left: number
+}
+
+const buckets: Readonly<Record<Kind, readonly Bucket[]>> = {
+  requests: ['requests_per_minute', 'requests_per_day'],
+  authorize: ['authorize_per_minute'],
+  reports: ['agent_reports_per_minute'],
+  quota: ['quota_changes_per_minute'],
+}
+const quotaChangesPerMinute = 30
+function limitOf(limits: Limits, bucket: Bucket): number {
+  if (bucket === 'quota_changes_per_minute') return quotaChangesPerMinute
+  return limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
+}
+/** Above this number, blocks of past windows are dropped. */
+const keptBlocks = 10_000
+
+export function createRates(db: Db): Rates {
+  const blocks = new Map<string, Block>()
+  const leases = new Map<string, Promise<void>>()
+
+  const lease = async (key: string, organizationId: string, bucket: Bucket, limit: number): Promise<void> => {
+    const sentAt = performance.now()
+    const old = blocks.get(key)
+    // The unused requests are returned with the next lease, so they must not be used from here on.
+    const unused = old === undefined ? null : { startedAt: old.startedAt, count: old.left }
+    blocks.delete(key)
+    const got = await leaseBlock(db, organizationId, bucket, limit, unused)
+    blocks.set(key, {
+      limit,
+      startedAt: got.startedAt,
+      resetAt: got.resetAt,
+      free: Math.max(0, limit - got.taken),
+      until: sentAt + got.millisecondsLeft,
+      left: got.granted,
+    })
+    if (blocks.size > keptBlocks)
+      for (const [each, { until }] of blocks) if (until < performance.now()) blocks.delete(each)
+  }
+  /** The block for this window and limit. It is replaced if it is used up, unless the window's requests are too. */
+  const current = (key: string, limit: number): Block | null => {
+    const block = blocks.get(key)
+    if (block === undefined || block.limit !== limit || block.until <= performance.now()) return null
+    return block.left > 0 || block.free === 0 ? block : null
+  }
+  const renew = (key: string, organizationId: string, bucket: Bucket, limit: number): Promise<void> => {
+    const underWay = leases.get(key)
+    if (underWay !== undefined) return underWay
+    const started = lease(key, organizationId, bucket, limit).finally(() => leases.delete(key))
+    leases.set(key, started)
+    return started
+  }
+
+  return {
+    async take(organizationId, limits, kind) {
+      for (;;) {
+        const wanted = buckets[kind].map((bucket) => {
+          const key = `${organizationId}/${bucket}`
+          const limit = limitOf(limits, bucket)
+          return { key, bucket, limit, block: current(key, limit) }
+        })
+        const missing = wanted.filter(({ block }) => block === null)
+        if (missing.length === 0) return takeFrom(wanted as Wanted[])
+        for (const { key, bucket, limit } of missing) await renew(key, organizationId, bucket, limit)
+      }
+    },
+    async close() {
+      await Promise.allSettled(leases.values())
+      const unused = [...blocks].filter(([, { left, until }]) => left > 0 && until > performance.now())
+      blocks.clear()
+      for (const [key, { startedAt, left }] of unused) {
+        const [organizationId, bucket] = key.split('/') as [string, Bucket]
+        await giveBack(db, organizationId, bucket, { startedAt, count: left })
+      }
+    },
+  }
+}
+
+interface Wanted {
+  readonly bucket: Bucket
+  readonly block: Block
+}
+
+/** Takes one request from each bucket, or none at all. */
+function takeFrom(wanted: readonly Wanted[]): Taken {
+  const empty = wanted.filter(({ block }) => block.left === 0)
+  if (empty.length === 0) for (const { block } of wanted) block.left -= 1
+  const candidates = empty.length === 0 ? wanted : empty
+  const { bucket, block } = candidates.reduce((a, b) =>
+    empty.length === 0
+      ? remainingOf(b.block) < remainingOf(a.block)
+        ? b
+        : a
+      : b.block.resetAt > a.block.resetAt
+        ? b
+        : a,
+  )
+  return {
+    allowed: empty.length === 0,
+    bucket,
+    limit: block.limit,
+    remaining: remainingOf(block),
+    resetAt: block.resetAt,
+    retryAfter: Math.max(1, Math.ceil((block.until - performance.now()) / 1_000)),
+  }
+}
+
+const remainingOf = (block: Block): number => block.free + block.left

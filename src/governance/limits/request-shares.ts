@@ -1,0 +1,264 @@
+import { DomainError } from '../errors.ts'
+
+/**
+ * How many requests of one organization a process works on at the same time. One thread answers all organizations.
+ * Requests above an organization's share wait behind its other requests, not in front of other organizations'.
+ */
+export type Size =
+  /** An agent's question: short, and decided together with others. */
+  | 'question'
+  | 'small'
+  /** A body that takes long to read. */
+  | 'large'
+  /** One check of an open stream for news. */
+  | 'look'
+  /** A request over its rate limit, which only gets its error. */
+  | 'refusal'
+
+const alone: Readonly<Record<Size, number>> = { question: 512, small: 64, large: 2, look: 32, refusal: 64 }
+/** The share while other organizations are served too. */
+export const shared: Readonly<Record<Size, number>> = {
+  question: 32,
+  small: 4,
+  large: 1,
+  look: 1,
+  refusal: 1,
+}
+/** An organization counts as served for this many milliseconds after its last request. */
+const rememberedMilliseconds = 10_000
+/** The most waiting requests per organization and size; further ones are refused. */
+export const mostWaiting = 1_000
+
+/**
+ * While the thread is busy, an organization that uses more than its part must pause after each request, for this
+ * multiple of the request's time. So an organization that sends without pause leaves most of the thread to others.
+ */
+const restFactor = 4
+/**
+ * The longest time that counts for a request, as a multiple of the thread's work for it. A small request takes long
+ * while others keep the thread busy, and its organization must not pause for that.
+ */
+const mostWaited = 8
+/** Milliseconds. */
+const longestRest = 2_000
+/** Milliseconds between refusals of one organization while others are served: a refusal takes time too. */
+const refusalRest = 50
+/** The thread counts as busy above this part of its time. */
+const busyShare = 0.6
+/** Milliseconds between measurements of the busy part. */
+const busyWindow = 100
+/** Milliseconds after which an organization's use counts half. */
+const halfLife = 2_000
+/** An organization uses more than its part above this multiple of the mean. */
+const unfair = 1.3
+/** Less than this part of all use is always allowed, however many organizations there are. */
+const leastUnfair = 0.25
+
+interface Lane {
+  working: number
+  readonly waiting: (() => void)[]
+}
+
+/** Milliseconds that the thread worked, halved after each half-life. */
+interface Used {
+  amount: number
+  at: number
+}
+
+function addTo(used: Used, amount: number, now: number): number {
+  used.amount = used.amount * 2 ** ((used.at - now) / halfLife) + amount
+  used.at = now
+  return used.amount
+}
+
+/** Runs `work` inside the organization's share. Throws as `enter` does. */
+export async function withShare<T>(
+  shares: Shares,
+  organizationId: string,
+  size: Size,
+  work: (place: Pick<Place, 'works'>) => Promise<T>,
+): Promise<T> {
+  const place = await shares.enter(organizationId, size)
+  try {
+    return await work(place)
+  } finally {
+    place.leave()
+  }
+}
+
+export interface Place {
+  /**
+   * From now on, the thread's work counts for this request, until it waits or the thread works for another one. Call it
+   * before work that may take long. Work that is not counted only delays other organizations.
+   */
+  works(): void
+  /** Ends the work. A second call does nothing. */
+  leave(): void
+}
+
+/** One request's place in its organization's share. */
+export interface Entry {
+  /** Resolves when the request may be worked on. Throws as `enter` does. Only the first call waits. */
+  admit(size: Size): Promise<void>
+  works(): void
+  /** Ends the work. Call it also before the request waits for something else. */
+  leave(): void
+}
+
+export function createEntry(shares: Shares, organizationId: string): Entry {
+  let place: Place | null = null
+  return {
+    async admit(size) {
+      place ??= await shares.enter(organizationId, size)
+      place.works()
+    },
+    works: () => place?.works(),
+    leave: () => place?.leave(),
+  }
+}
+
+export interface Shares {
+  /** Whether more than one organization was served in the last ten seconds. */
+  isContended(): boolean
+  /**
+   * Resolves when the request may be worked on. Throws `rate_limited` if too many requests of the organization wait
+   * already.
+   */
+  enter(organizationId: string, size: Size): Promise<Place>
+}
+
+/** Whether the thread worked for most of the last tenth of a second. */
+function createBusyThread(): () => boolean {
+  let before = performance.eventLoopUtilization()
+  let lookedAt = 0
+  let isBusy = false
+  return () => {
+    const now = performance.now()
+    if (now - lookedAt < busyWindow) return isBusy
+    lookedAt = now
+    const present = performance.eventLoopUtilization()
+    isBusy = performance.eventLoopUtilization(present, before).utilization > busyShare
+    before = present
+    return isBusy
+  }
+}
+
+/** The thread's work for one request so far. */
+interface Work {
+  milliseconds: number
+}
+
+/**
+ * Measures for which request the thread works. A measurement ends when the thread works for another request, or when
+ * the request waits.
+ */
+function createWorkClock(clock: () => number) {
+  let present: { readonly work: Work; readonly since: number } | null = null
+  const stop = (): void => {
+    if (present !== null) present.work.milliseconds += clock() - present.since
+    present = null
+  }
+  return {
+    worksFor(work: Work): void {
+      stop()
+      const mine = (present = { work, since: clock() })
+      // This tick runs when no microtask is left.
+      queueMicrotask(() =>
+        process.nextTick(() => {
+          if (present === mine) stop()
+        }),
+      )
+    },
+    stopsFor(work: Work): void {
+      if (present?.work === work) stop()
+    },
+  }
+}
+
+export function createShares(
+  clock: () => number = () => performance.now(),
+  isBusy: () => boolean = createBusyThread(),
+): Shares {
+  const lanes = new Map<string, Lane>()
+  const thread = createWorkClock(clock)
+  /** Organizations that were served recently, the latest last. */
+  const served = new Map<string, Used & { servedAt: number }>()
+  const usedByAll: Used = { amount: 0, at: 0 }
+
+  const noteServed = (organizationId: string): void => {
+    const now = clock()
+    const entry = served.get(organizationId) ?? { amount: 0, at: now, servedAt: now }
+    entry.servedAt = now
+    served.delete(organizationId)
+    served.set(organizationId, entry)
+    for (const [each, { servedAt }] of served) {
+      if (servedAt > now - rememberedMilliseconds) break
+      served.delete(each)
+    }
+  }
+  const isContended = (): boolean => served.size > 1
+  /** Notes how long the thread worked for a request. Answers whether its organization uses more than its part. */
+  const usesTooMuch = (organizationId: string, worked: number): boolean => {
+    const now = clock()
+    const all = addTo(usedByAll, worked, now)
+    const used = served.get(organizationId)
+    const part = Math.max(unfair / served.size, leastUnfair)
+    return used !== undefined && addTo(used, worked, now) > part * all
+  }
+  const mostOf = (size: Size): number => (isContended() ? shared : alone)[size]
+
+  /** Milliseconds. */
+  const restAfter = (organizationId: string, size: Size, took: number, worked: number): number => {
+    const isUnfair = usesTooMuch(organizationId, worked)
+    if (!isContended()) return 0
+    if (size === 'refusal') return refusalRest
+    if (!isUnfair || (size !== 'large' && !isBusy())) return 0
+    // Looks come one at a time, and most of their work is the database's.
+    const counted = size === 'look' ? took : Math.min(took, worked * mostWaited)
+    return Math.min(counted * restFactor, longestRest)
+  }
+
+  const leave = (key: string, lane: Lane, size: Size): void => {
+    lane.working -= 1
+    while (lane.waiting.length > 0 && lane.working < mostOf(size)) {
+      lane.working += 1
+      lane.waiting.shift()?.()
+    }
+    if (lane.working === 0) lanes.delete(key)
+  }
+
+  return {
+    isContended,
+    async enter(organizationId, size) {
+      noteServed(organizationId)
+      const key = `${organizationId}/${size}`
+      const lane = lanes.get(key) ?? { working: 0, waiting: [] }
+      lanes.set(key, lane)
+      if (lane.working < mostOf(size)) lane.working += 1
+      else if (lane.waiting.length < mostWaiting) await new Promise<void>((go) => lane.waiting.push(go))
+      else
+        throw new DomainError(
+          'rate_limited',
+          `${mostWaiting} requests of the organization are waiting already: send fewer at the same time`,
+          [],
+          1,
+        )
+      let isOver = false
+      const began = clock()
+      const work = { milliseconds: 0 }
+      return {
+        works: () => {
+          if (!isOver) thread.worksFor(work)
+        },
+        leave: () => {
+          if (isOver) return
+          isOver = true
+          thread.stopsFor(work)
+          const rest = restAfter(organizationId, size, clock() - began, work.milliseconds)
+          if (rest > 0) setTimeout(() => leave(key, lane, size), rest).unref()
+          else leave(key, lane, size)
+        },
+      }
+    },
+  }
+}

@@ -1,0 +1,113 @@
+import { sql } from 'kysely'
+import type { Actor, AuditDraft } from '../audit/entry.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError } from '../errors.ts'
+import type { LimitName } from '../../contract/plan-limits.ts'
+
+/** A limit that would be exceeded. */
+export interface Exceeded {
+  readonly limit: LimitName
+  readonly value: number
+  /** Seconds. */
+  readonly retryAfter: number
+}
+
+export interface RunCapacity {
+  /** The limit that refuses the run, whether it needs a slot or not; else null. */
+  readonly refused: Exceeded | null
+  /** Whether the run may start now. */
+  readonly slot: 'taken' | 'queued'
+  /** The limit that refuses the run if it needs a slot now, else null. */
+  readonly queueIsFull: Exceeded | null
+}
+
+interface Counted {
+  /** Time when the oldest run that still counts for the hourly limit was accepted. */
+  leaving: Date | null
+  spent: number
+  next_month: Date
+  taken: number
+  waiting: number
+}
+
+/** A guess, because the end of a run is unknown. */
+const untilSlotSeconds = 10
+
+const words: Readonly<Partial<Record<LimitName, string>>> = {
+  workflow_runs_per_hour: 'runs an hour',
+  queued_executions: 'waiting runs',
+  monthly_spend: 'units of spend a month',
+  memory_mb: 'MiB of memory values',
+  storage_mb: 'MiB of stored data',
+  pending_approvals: 'approvals that wait for a person',
+  rules: 'rules and label rules',
+}
+
+/** The refusal for callers: its details name the limit and its value. */
+export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainError {
+  const message = `the organization is at its limit of ${value} ${words[limit] ?? ''}`.trimEnd()
+  return new DomainError(
+    'quota_exceeded',
+    `${message}: try again later, or ask an owner to raise \`${limit}\``,
+    [{ path: limit, message: `the limit is ${value}` }],
+    retryAfter,
+  )
+}
+
+/** The audit entry of a refusal. */
+export const exceededEntry = (
+  { limit, value }: Exceeded,
+  action: string,
+  actor: Actor,
+  about: { readonly workflowId?: string; readonly runId?: string } = {},
+): AuditDraft => ({
+  eventType: 'quota.exceeded',
+  action,
+  status: 'denied',
+  actor,
+  ...about,
+  metadata: { limit, value },
+})
+
+/**
+ * Counts an organization's runs under its lock: those accepted in the last hour, those with a slot, those that wait for
+ * one, and the cost of the runs accepted in this calendar month (UTC).
+ */
+export async function runCapacity(tx: ChainTx): Promise<RunCapacity> {
+  const { limits } = tx.policy
+  const counted = await countRuns(tx)
+  const isFree = counted.waiting === 0 && counted.taken < limits.concurrent_executions
+  const over = (limit: LimitName, retryAfter: number): Exceeded => ({
+    limit,
+    value: limits[limit],
+    retryAfter: Math.max(1, Math.ceil(retryAfter)),
+  })
+  const until = (time: Date): number => (time.getTime() - tx.now.getTime()) / 1_000
+  return {
+    refused:
+      counted.leaving !== null
+        ? over('workflow_runs_per_hour', until(counted.leaving) + 3_600)
+        : counted.spent >= limits.monthly_spend
+          ? over('monthly_spend', until(counted.next_month))
+          : null,
+    slot: isFree ? 'taken' : 'queued',
+    queueIsFull:
+      counted.waiting >= limits.queued_executions ? over('queued_executions', untilSlotSeconds) : null,
+  }
+}
+
+async function countRuns(tx: ChainTx): Promise<Counted> {
+  const { organizationId: id, now, policy } = tx
+  const [row] = await tx.send(sql<Counted>`
+    select
+      (select created_at from runs
+       where organization_id = ${id} and created_at > ${now}::timestamptz - interval '1 hour'
+       order by created_at desc offset ${policy.limits.workflow_runs_per_hour - 1} limit 1) as leaving,
+      (select coalesce(sum(cost), 0)::float8 from runs
+       where organization_id = ${id} and cost > 0
+         and created_at >= date_trunc('month', ${now}::timestamptz, 'UTC')) as spent,
+      date_trunc('month', ${now}::timestamptz, 'UTC') + interval '1 month' as next_month,
+      (select count(*)::int from runs where organization_id = ${id} and slot = 'taken') as taken,
+      (select count(*)::int from runs where organization_id = ${id} and slot in ('queued', 'waits')) as waiting`)
+  return row as Counted
+}

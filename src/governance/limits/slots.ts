@@ -1,0 +1,72 @@
+import { sql } from 'kysely'
+import { slotKey } from '../../contract/messages.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+
+/**
+ * Concurrency slots (docs/decisions/0037). Slots are counted from the rows of runs, so a crash leaves no wrong count.
+ * `runs.slot`:
+ *
+ * - *null*: needs none: the run waits for its own approval, or for a person with no call in progress, or has ended.
+ * - `queued`: accepted, waits for a slot, has no workflow yet.
+ * - `waits`: has a workflow that waits for a slot to go on.
+ * - `taken`: may act.
+ *
+ * Every transaction that may free a slot also grants it, to the run that was accepted first. So between transactions, a
+ * free slot means that no run waits, and any run may take it.
+ */
+export type Slot = 'queued' | 'waits' | 'taken'
+
+/** The status of a run that waits. */
+export const waitsForSlot = (limit: number): string =>
+  `the run waits for one of ${limit} concurrent runs to end or to be held`
+
+/** Whether a run may take a slot now without overtaking a waiting one. */
+export async function hasFreeSlot(tx: ChainTx): Promise<boolean> {
+  const { taken, waiting } = await readSlots(tx)
+  return waiting === 0 && taken < tx.policy.limits.concurrent_executions
+}
+
+/** Number of runs that hold a slot, and of runs that wait for one. */
+export async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: number }> {
+  const [row] = await tx.send(sql<{ taken: number; waiting: number }>`
+    select count(*) filter (where slot = 'taken')::int as taken,
+           count(*) filter (where slot <> 'taken')::int as waiting
+    from runs where organization_id = ${tx.organizationId} and slot is not null`)
+  return row as { taken: number; waiting: number }
+}
+
+/**
+ * Grants free slots to waiting runs in the order of acceptance, and tells Temporal through the outbox: a `queued` run
+ * is started, waiting calls of a `waits` run are woken. Runs after earlier statements; the calling operation appends
+ * the audit entry.
+ */
+export function grantSlots(tx: ChainTx, limit: number): void {
+  const granted = tx.send(sql<{ id: string }>`
+    with free as (
+      select greatest(0, ${limit}::int - count(*)) as slots
+      from runs where organization_id = ${tx.organizationId} and slot = 'taken'
+    ), next as (
+      select id, slot from runs
+      where organization_id = ${tx.organizationId} and slot in ('queued', 'waits')
+      order by position limit (select slots from free)
+    ), granted as (
+      update runs set slot = 'taken', status_reason = case
+          when next.slot = 'queued' then 'the run waits for a worker'
+          when runs.status = 'paused' then 'the run goes on'
+          else runs.status_reason end
+      from next where runs.id = next.id
+      returning runs.id, next.slot as had
+    ), told as (
+      insert into outbox (kind, run_id, payload)
+      select case when had = 'queued' then 'run.start' else 'run.wake' end, id,
+             case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${slotKey}::text) end
+      from granted
+    )
+    select id from granted`)
+  // Waiting readers are notified after the commit, which comes after this answer. A failure shows at the commit.
+  granted.then(
+    (runs) => runs.forEach(({ id }) => tx.touched.add(id)),
+    () => undefined,
+  )
+  tx.outboxWritten = true
+}

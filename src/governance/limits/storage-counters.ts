@@ -1,0 +1,114 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { Log } from '../../shared/log.ts'
+
+/* Maintains the counters of stored data, outside the transactions that change them (docs/decisions/0074). */
+
+/** Stored data of an organization: MiB, pending approvals, rules and label rules. */
+export interface StorageUsage {
+  readonly storage_mb: number
+  readonly pending_approvals: number
+  readonly rules: number
+  readonly memory_mb: number
+}
+
+const mebibytes = (bytes: number): number => Math.round((bytes / 1024 ** 2) * 1_000) / 1_000
+
+export async function readUsage(db: Db, organizationId: string): Promise<StorageUsage> {
+  const { rows } = await sql<{ bytes: number; pending: number; rules: number; memory: number }>`
+    select h.stored_bytes + moved.bytes as bytes, h.pending_approvals + moved.pending as pending,
+           (select count(*) from rules where organization_id = h.organization_id)
+           + (select count(*) from label_rules where organization_id = h.organization_id) as rules,
+           coalesce((select bytes from memory_usage where organization_id = h.organization_id), 0) as memory
+    from chain_head h cross join lateral (
+      select coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(pending), 0)::bigint as pending
+      from storage_moves where organization_id = h.organization_id
+    ) as moved
+    where h.organization_id = ${organizationId}`.execute(db)
+  const row = rows[0] ?? { bytes: 0, pending: 0, rules: 0, memory: 0 }
+  return {
+    storage_mb: mebibytes(row.bytes),
+    pending_approvals: row.pending,
+    rules: row.rules,
+    memory_mb: mebibytes(row.memory),
+  }
+}
+
+/** The most organizations per round, and the most moves of one of them per transaction. */
+const mostOrganizations = 1_000
+const mostMoves = 10_000
+
+/**
+ * Adds the rows of `storage_moves` to the counters and deletes them, in one transaction. Locks an organization's row of
+ * `chain_head` first, like every other transaction.
+ */
+export async function gatherMoves(db: Db): Promise<void> {
+  const { rows } = await sql<{ organization_id: string }>`
+    select distinct organization_id from storage_moves limit ${mostOrganizations}`.execute(db)
+  for (const { organization_id: id } of rows)
+    await db.transaction().execute(async (trx) => {
+      await sql`select from chain_head where organization_id = ${id} for update`.execute(trx)
+      await sql`
+        with gone as (
+          delete from storage_moves
+          where id in (select id from storage_moves where organization_id = ${id} limit ${mostMoves})
+          returning bytes, pending
+        )
+        update chain_head set stored_bytes = stored_bytes + gone.bytes,
+          pending_approvals = pending_approvals + gone.pending
+        from (select coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(pending), 0)::bigint as pending
+              from gone) as gone
+        where organization_id = ${id}`.execute(trx)
+    })
+}
+
+/** The difference between an organization's counters and the sum of its rows, in one snapshot. */
+export async function readDrift(
+  db: Db,
+  organizationId: string,
+): Promise<{ readonly bytes: number; readonly pending: number }> {
+  const { rows } = await sql<{ bytes: number; pending: number }>`
+    select h.stored_bytes + m.bytes - r.bytes as bytes, h.pending_approvals + m.pending - r.pending as pending
+    from chain_head h cross join lateral recount_storage(h.organization_id) as r cross join lateral (
+      select coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(pending), 0)::bigint as pending
+      from storage_moves where organization_id = h.organization_id
+    ) as m
+    where h.organization_id = ${organizationId}`.execute(db)
+  return rows[0] ?? { bytes: 0, pending: 0 }
+}
+
+/** The most organizations whose rows are recounted per round. */
+const mostRecounted = 100
+
+/** Recounts the rows of the organizations that are due. */
+export async function recount(db: Db, log: Log): Promise<void> {
+  for (let done = 0; done < mostRecounted && (await recountOne(db, log));) done += 1
+}
+
+/**
+ * Recounts one organization: the one with the oldest count, if that is older than a day. Adds the difference to its
+ * counters, so concurrent changes still count. Returns whether an organization was due. A difference means that an
+ * older version wrote at the same time, or a bug, so it is logged.
+ */
+async function recountOne(db: Db, log: Log): Promise<boolean> {
+  const { rows } = await sql<{ organization_id: string }>`
+    update chain_head set storage_counted_at = clock_timestamp()
+    where organization_id = (
+      select organization_id from chain_head where storage_counted_at < clock_timestamp() - interval '1 day'
+      order by storage_counted_at limit 1 for update skip locked)
+    returning organization_id`.execute(db)
+  const [due] = rows
+  if (due === undefined) return false
+  const { organization_id: id } = due
+  const { bytes, pending } = await readDrift(db, id)
+  if (bytes === 0 && pending === 0) return true
+  log.error(
+    { organization_id: id, bytes, pending_approvals: pending },
+    'the storage counters of an organization were wrong and have been corrected',
+  )
+  await db
+    .insertInto('storage_moves')
+    .values({ organization_id: id, bytes: -bytes, pending: -pending })
+    .execute()
+  return true
+}

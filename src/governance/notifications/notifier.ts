@@ -1,0 +1,181 @@
+import pg from 'pg'
+import type { Config } from '../../shared/config.ts'
+import type { Log } from '../../shared/log.ts'
+import { notifyChannel, openListener, type Listener } from './listener.ts'
+
+/**
+ * Wakes everything that waits for a change of a run or an approval, in every process.
+ *
+ * After a commit, `touch` wakes this process's subscribers at once, and those of other processes by NOTIFY. One
+ * statement at most every 20 ms carries all ids. It runs outside the deciding transaction, because NOTIFY there would
+ * serialise all commits of the instance. Notifications can be lost, so each process also compares the event counters of
+ * all awaited runs once a second. A wake-up only means: read again.
+ */
+export interface Notifier {
+  /** Wakes all subscribers of these runs, in all processes. Never throws, never waits. */
+  touch(runIds: ReadonlySet<string>): void
+  /**
+   * Calls `wake` whenever the run may have changed. Returns the function that ends the subscription. Subscribe before
+   * you read.
+   */
+  subscribe(runId: string, wake: () => void): () => void
+  close(): Promise<void>
+}
+
+export interface NotifierOptions {
+  readonly config: Pick<Config, 'database' | 'processId'>
+  readonly pool: pg.Pool
+  readonly log: Log
+  readonly pollMilliseconds?: number
+}
+
+const coalesceMilliseconds = 20
+/** A payload must be below 8,000 bytes; ids are ASCII. */
+const payloadBytes = 7_500
+/** If the ids need more payloads, `*` is sent: every subscriber reads again. */
+const mostPayloads = 8
+const everything = '*'
+
+export function createNotifier(options: NotifierOptions): Notifier {
+  return new PostgresNotifier(options)
+}
+
+class PostgresNotifier implements Notifier {
+  readonly #options: NotifierOptions
+  readonly #subscribers = new Map<string, Set<() => void>>()
+  /** Event counters of runs and states of approvals in the last poll. */
+  readonly #seen = new Map<string, string>()
+  readonly #pending = new Set<string>()
+  #flushTimer: NodeJS.Timeout | null = null
+  #pollTimer: NodeJS.Timeout | null = null
+  #polling = false
+  #listener: Listener | null = null
+  #closed = false
+  #sending: Promise<void> = Promise.resolve()
+
+  constructor(options: NotifierOptions) {
+    this.#options = options
+  }
+
+  touch(runIds: ReadonlySet<string>): void {
+    if (this.#closed || runIds.size === 0) return
+    for (const runId of runIds) {
+      this.#pending.add(runId)
+      this.#wake(runId)
+    }
+    this.#flushTimer ??= setTimeout(() => {
+      this.#flushTimer = null
+      this.#sending = this.#send()
+    }, coalesceMilliseconds)
+  }
+
+  subscribe(runId: string, wake: () => void): () => void {
+    const wakes = this.#subscribers.get(runId) ?? new Set()
+    this.#subscribers.set(runId, wakes.add(wake))
+    this.#start()
+    return () => {
+      wakes.delete(wake)
+      if (wakes.size > 0 || this.#subscribers.get(runId) !== wakes) return
+      this.#subscribers.delete(runId)
+      this.#seen.delete(runId)
+      if (this.#subscribers.size === 0) this.#stopPolling()
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#stopPolling()
+    if (this.#flushTimer !== null) {
+      clearTimeout(this.#flushTimer)
+      // Send the rest before stopping, so others do not wait for their poll.
+      this.#sending = this.#send()
+    }
+    await this.#sending
+    await this.#listener?.close()
+  }
+
+  #start(): void {
+    if (this.#closed) return
+    this.#listener ??= openListener(this.#options, {
+      onMessage: (payload) => this.#received(payload),
+      onOpen: () => this.#wakeAll(),
+    })
+    this.#pollTimer ??= setInterval(() => void this.#poll(), this.#options.pollMilliseconds ?? 1_000).unref()
+  }
+
+  #stopPolling(): void {
+    if (this.#pollTimer !== null) clearInterval(this.#pollTimer)
+    this.#pollTimer = null
+  }
+
+  #received(payload: string): void {
+    const [origin, ids = ''] = payload.split(':', 2)
+    if (origin === this.#options.config.processId) return
+    if (ids === everything) this.#wakeAll()
+    else for (const runId of ids.split(',')) this.#wake(runId)
+  }
+
+  #wakeAll(): void {
+    for (const runId of Array.from(this.#subscribers.keys())) this.#wake(runId)
+  }
+
+  #wake(runId: string): void {
+    // Iterates over a copy, because a woken subscriber may change the set.
+    for (const wake of Array.from(this.#subscribers.get(runId) ?? [])) {
+      try {
+        wake()
+      } catch (error) {
+        this.#options.log.error({ err: error, run_id: runId }, 'a subscriber failed')
+      }
+    }
+  }
+
+  async #send(): Promise<void> {
+    const payloads = payloadsOf(this.#options.config.processId, [...this.#pending])
+    this.#pending.clear()
+    try {
+      await this.#options.pool.query('select pg_notify($1, payload) from unnest($2::text[]) as p(payload)', [
+        notifyChannel,
+        payloads,
+      ])
+    } catch (error) {
+      this.#options.log.debug({ err: error }, 'a notification was not sent; polling covers it')
+    }
+  }
+
+  async #poll(): Promise<void> {
+    if (this.#polling || this.#subscribers.size === 0) return
+    this.#polling = true
+    try {
+      const { rows } = await this.#options.pool.query<{ id: string; mark: string }>(
+        `select id, event_seq::text as mark from runs where id = any($1::text[])
+         union all select id, status from approvals where id = any($1::text[])`,
+        [[...this.#subscribers.keys()]],
+      )
+      for (const { id, mark } of rows) {
+        if (this.#seen.get(id) === mark || !this.#subscribers.has(id)) continue
+        this.#seen.set(id, mark)
+        this.#wake(id)
+      }
+    } catch (error) {
+      this.#options.log.debug({ err: error }, 'the poll of waiting runs failed; it goes on')
+    } finally {
+      this.#polling = false
+    }
+  }
+}
+
+/** `origin:id,id,...`, each below the limit of a payload. */
+export function payloadsOf(origin: string, runIds: readonly string[]): string[] {
+  const payloads: string[] = []
+  let current = ''
+  for (const runId of runIds) {
+    if (current !== '' && origin.length + current.length + runId.length + 2 > payloadBytes) {
+      payloads.push(`${origin}:${current}`)
+      current = ''
+    }
+    current = current === '' ? runId : `${current},${runId}`
+  }
+  if (current !== '') payloads.push(`${origin}:${current}`)
+  return payloads.length > mostPayloads ? [`${origin}:${everything}`] : payloads
+}

@@ -1,0 +1,267 @@
+import { sql, type Selectable } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { newId } from '../../contract/ids.ts'
+import type { ApiKeysTable } from '../../db/schema/identity.ts'
+import { DomainError, notFound, type ErrorDetail } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { actorOf, newApiKey, type Caller } from '../access/identity.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { requireProvenAddress } from '../access/address-proof.ts'
+import { requiresFactor } from '../access/second-factor.ts'
+import { covers, hasRole, roleOfScope } from '../access/scopes.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { growAs } from '../limits/storage.ts'
+import { runAs, type PresentCaller, type Acting } from '../access/recheck.ts'
+import { keyView, type KeyView } from './key-view.ts'
+
+export interface KeyChange {
+  readonly name?: string | undefined
+  readonly scopes?: readonly string[] | undefined
+  /** null means never. */
+  readonly expiresAt?: Date | null | undefined
+  /** false revokes the key, true restores it. */
+  readonly active?: boolean | undefined
+  /** Together with `active: false`: the key can never be made active again. */
+  readonly isDeletion?: true
+}
+
+/**
+ * Creates a key for the caller in the organization. Its scopes may not exceed the caller's scopes and role, and it may
+ * not outlast the key that makes it. Otherwise throws `missing_scope` or `insufficient_role`, with a detail for each
+ * scope. Throws `validation_error` for an end in the past. Throws `conflict` while the caller's address is not
+ * confirmed, because its true owner would then have this key in their account.
+ */
+export async function createApiKey(
+  context: Acting,
+  caller: Caller,
+  input: { readonly name: string; readonly scopes: readonly string[]; readonly expiresAt: Date | null },
+  once: Once | null = null,
+): Promise<KeyView & { readonly secret: string }> {
+  const { secret, hash, last4 } = newApiKey()
+  return growAs(context, caller, 'org.change', {
+    action: 'create',
+    async work(tx, now) {
+      const present = await now()
+      requireWithin(present, input.scopes)
+      requireNotAfter(present, input.expiresAt)
+      requireAhead(tx.now, input.expiresAt)
+      await requireProvenAddress(tx, caller.userId)
+      const row = {
+        id: newId('key'),
+        organization_id: caller.organizationId,
+        user_id: caller.userId,
+        name: input.name,
+        hash,
+        last4,
+        scopes: [...new Set(input.scopes)].sort(),
+        created_at: tx.now,
+        created_by: caller.userId,
+        expires_at: input.expiresAt,
+        revoked_at: null,
+        deleted_at: null,
+        last_used_at: null,
+        // A key that makes a key passes on its confirmation.
+        factor_confirmed_at: present.hasFactor ? tx.now : null,
+      }
+      await tx.trx.insertInto('api_keys').values(row).execute()
+      appendKeyEvent(tx, caller, 'created', row)
+      const made = { ...keyView(row, tx.now, present.factorRequired), secret }
+      await once?.markActed(tx.trx, made)
+      return made
+    },
+  })
+}
+
+/** Newest first. An owner gets all keys of the organization, others only their own. */
+export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Promise<Page<KeyView>> {
+  const query = db
+    .selectFrom('api_keys')
+    .selectAll()
+    .select(sql<Date>`clock_timestamp()`.as('now'))
+    .select(
+      sql<boolean>`(select ${requiresFactor} from organizations o where o.id = api_keys.organization_id)`.as(
+        'required',
+      ),
+    )
+    .where('organization_id', '=', caller.organizationId)
+    .$if(!hasRole(caller.role, 'owner'), (own) => own.where('user_id', '=', caller.userId))
+  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), (row) =>
+    keyView(row, row.now, row.required),
+  )
+}
+
+/**
+ * Changes one of the caller's keys; an owner may change any key of the organization. Throws `not_found` for other keys.
+ * The result is checked against the caller's rights as for a new key, but revoking is always allowed. An owner may only
+ * reduce another person's key, otherwise `insufficient_role`. Throws `conflict` for a deleted key.
+ */
+export async function changeApiKey(
+  context: Acting,
+  caller: Caller,
+  id: string,
+  change: KeyChange,
+): Promise<KeyView> {
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    const present = await now()
+    const row = await lockKey(tx, present, id)
+    if (row.deleted_at !== null && !change.isDeletion)
+      throw new DomainError('conflict', 'the key was deleted: create a new one')
+    const scopes = change.scopes === undefined ? row.scopes : [...new Set(change.scopes)].sort()
+    const { isDeletion = false, ...fields } = change
+    const onlyRevokes =
+      fields.active === false && Object.values(fields).filter((value) => value !== undefined).length === 1
+    if (!onlyRevokes) requireWithin(present, scopes)
+    const more = moreIn(row, change)
+    if (row.user_id !== caller.userId && more.length > 0)
+      throw new DomainError(
+        'insufficient_role',
+        'you can only reduce the rights of another person’s key',
+        more,
+      )
+    if (more.length > 0)
+      requireNotAfter(present, change.expiresAt === undefined ? row.expires_at : change.expiresAt)
+    const next = {
+      ...row,
+      name: change.name ?? row.name,
+      scopes,
+      expires_at: change.expiresAt === undefined ? row.expires_at : change.expiresAt,
+      revoked_at:
+        change.active === undefined ? row.revoked_at : change.active ? null : (row.revoked_at ?? tx.now),
+      deleted_at: isDeletion ? (row.deleted_at ?? tx.now) : null,
+      // Rights that are added without a second factor are not confirmed by one.
+      factor_confirmed_at: more.length > 0 && !present.hasFactor ? null : row.factor_confirmed_at,
+    }
+    const { name, expires_at, revoked_at, deleted_at, factor_confirmed_at } = next
+    await tx.trx
+      .updateTable('api_keys')
+      .set({ name, scopes, expires_at, revoked_at, deleted_at, factor_confirmed_at })
+      .where('id', '=', id)
+      .execute()
+    appendKeyEvent(tx, caller, verbOf(row, next), next)
+    return keyView(next, tx.now, present.factorRequired)
+  })
+}
+
+/**
+ * Confirms one of the caller's keys with a second factor. An organization that requires one then accepts the key again.
+ * The access table requires a session that was opened with a second factor. Throws `insufficient_role` for another
+ * person's key.
+ */
+export async function confirmApiKey(
+  context: Acting,
+  caller: Caller,
+  id: string,
+  once: Once | null = null,
+): Promise<KeyView> {
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    const present = await now()
+    const row = await lockKey(tx, present, id)
+    if (row.user_id !== caller.userId) {
+      const message = 'only the key’s person may confirm it'
+      throw new DomainError('insufficient_role', message, [{ path: 'user_id', message }])
+    }
+    const next = { ...row, factor_confirmed_at: tx.now }
+    await tx.trx.updateTable('api_keys').set({ factor_confirmed_at: tx.now }).where('id', '=', id).execute()
+    appendKeyEvent(tx, caller, 'confirmed', next)
+    const view = keyView(next, tx.now, present.factorRequired)
+    await once?.markActed(tx.trx, view)
+    return view
+  })
+}
+
+/** Revokes a key for good: every process refuses it from the commit on. */
+export async function removeApiKey(context: Acting, caller: Caller, id: string): Promise<void> {
+  await changeApiKey(context, caller, id, { active: false, isDeletion: true })
+}
+
+function verbOf(
+  before: { revoked_at: Date | null },
+  after: { revoked_at: Date | null },
+): 'revoked' | 'reactivated' | 'updated' {
+  if (before.revoked_at === null && after.revoked_at !== null) return 'revoked'
+  return before.revoked_at !== null && after.revoked_at === null ? 'reactivated' : 'updated'
+}
+
+function requireWithin(caller: Caller, scopes: readonly string[]): void {
+  // A session has all scopes; the check of the role below limits them.
+  const held = caller.keyId === null ? scopes : caller.scopes
+  const beyond = scopes.filter((scope) => !covers(held, scope))
+  if (beyond.length > 0) {
+    const details = beyond.map((scope) => ({ path: scope, message: `your own key lacks \`${scope}\`` }))
+    throw new DomainError(
+      'missing_scope',
+      'a key cannot be broader than the key that makes or changes it',
+      details,
+    )
+  }
+  const above = scopes.filter((scope) => !hasRole(caller.role, roleOfScope(scope)))
+  if (above.length === 0) return
+  const details = above.map((scope) => ({ path: scope, message: `needs the role \`${roleOfScope(scope)}\`` }))
+  throw new DomainError(
+    'insufficient_role',
+    'a key cannot carry scopes that your role has no use for',
+    details,
+  )
+}
+
+/** A key with an end limits the end of keys made or changed with it. Throws `insufficient_role` for a later end. */
+function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null): void {
+  if (!lastsLonger(expiresAt, keyExpiresAt)) return
+  const message = `your own key ends at ${keyExpiresAt?.toISOString()}: give an \`expires_at\` that is no later`
+  throw new DomainError('insufficient_role', message, [{ path: 'expires_at', message }])
+}
+
+/** Compared with the database's clock, which also decides when a key ends. */
+function requireAhead(now: Date, expiresAt: Date | null): void {
+  if (expiresAt === null || expiresAt > now) return
+  const message = `\`expires_at\` is in the past: it is now ${now.toISOString()}; give a later time, or null for never`
+  throw new DomainError('validation_error', message, [{ path: 'expires_at', message }])
+}
+
+/**
+ * The rights that a change adds to another person's key. A key acts for its person in all their organizations, so an
+ * owner of one may reduce and rename it. Only the person may add rights (docs/decisions/0012).
+ */
+function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[] {
+  const details: ErrorDetail[] = []
+  const refuse = (path: string, what: string) =>
+    details.push({ path, message: `only the key’s person may ${what}` })
+  if (change.active === true && row.revoked_at !== null) refuse('active', 'reactivate it')
+  for (const scope of change.scopes ?? [])
+    if (!covers(row.scopes, scope)) refuse(`scopes.${scope}`, `add \`${scope}\``)
+  if (change.expiresAt !== undefined && lastsLonger(change.expiresAt, row.expires_at))
+    refuse('expires_at', 'extend it')
+  return details
+}
+
+/** null means never. */
+const lastsLonger = (next: Date | null, before: Date | null): boolean =>
+  before !== null && (next === null || next > before)
+
+async function lockKey(tx: ChainTx, caller: Caller, id: string): Promise<Selectable<ApiKeysTable>> {
+  const row = await tx.trx
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('id', '=', id)
+    .where('organization_id', '=', caller.organizationId)
+    .forUpdate()
+    .executeTakeFirst()
+  if (row === undefined || (row.user_id !== caller.userId && !hasRole(caller.role, 'owner')))
+    throw notFound('API key', id)
+  return row
+}
+
+function appendKeyEvent(
+  tx: ChainTx,
+  caller: Caller,
+  verb: ReturnType<typeof verbOf> | 'created' | 'confirmed',
+  key: { id: string; user_id: string; scopes: string[] },
+) {
+  tx.append({
+    eventType: `api_key.${verb}`,
+    action: verb,
+    status: 'success',
+    actor: actorOf(caller),
+    metadata: { key_id: key.id, key_user_id: key.user_id, scopes: key.scopes },
+  })
+}

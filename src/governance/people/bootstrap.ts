@@ -1,0 +1,188 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
+import { newId } from '../../contract/ids.ts'
+import type { Role } from '../../policy/types.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { connectEverything } from '../tools/connections.ts'
+import { hashApiKey, newApiKey } from '../access/key-format.ts'
+import { hashPassword, newPassword, passwordAccount } from './password.ts'
+import { scopesOfRole } from '../access/scopes.ts'
+
+/** The five people of a new installation; `approver` is a second admin. */
+export const bootstrapRoles = {
+  owner: 'owner',
+  admin: 'admin',
+  approver: 'admin',
+  member: 'member',
+  viewer: 'viewer',
+} as const satisfies Record<string, Role>
+export type BootstrapName = keyof typeof bootstrapRoles
+
+export interface BootstrapUser {
+  readonly user_id: string
+  readonly email: string
+  readonly password: string
+  readonly api_key: string
+}
+
+/** Shown only once, because only hashes are stored. */
+export interface BootstrapIdentities {
+  readonly organization_id: string
+  readonly users: Readonly<Record<BootstrapName, BootstrapUser>>
+  readonly agent_key: string
+}
+
+interface Person extends BootstrapUser {
+  readonly name: BootstrapName
+  readonly passwordHash: string
+}
+
+/** Advisory lock: of several starting processes, only one creates the first organization. */
+const bootstrapLock = 7_236_002
+
+/**
+ * Creates the first organization (plan `enterprise`) with its five people, their keys and an agent key. Returns null if
+ * an organization with members exists. `save` is called before the commit. After a crash between the two, the saved
+ * secrets are useless and the next start makes new ones. In the reverse order, they would be lost.
+ */
+export async function bootstrapIdentities(
+  context: Pick<Context, 'combiner' | 'db'>,
+  save: (identities: BootstrapIdentities) => Promise<void> = async () => {},
+): Promise<BootstrapIdentities | null> {
+  const organizationId = await emptyOrganization(context.db)
+  if (organizationId === null) return null
+  const people = await Promise.all((Object.keys(bootstrapRoles) as BootstrapName[]).map(newPerson))
+  return context.combiner.run(organizationId, 'org.change', async (tx) => {
+    const taken = await tx.trx
+      .selectFrom('memberships')
+      .select('user_id')
+      .where('organization_id', '=', organizationId)
+      .executeTakeFirst()
+    if (taken !== undefined) return null
+    const { owner } = await insertPeople(tx, people)
+    tx.append({
+      eventType: 'organization.created',
+      action: 'create',
+      status: 'success',
+      actor: { type: 'system', id: 'bootstrap' },
+      metadata: { plan: 'enterprise', owner_id: owner, ...(await connectEverything(tx)) },
+    })
+    for (const person of people)
+      await addKey(tx, person, 'bootstrap', scopesOfRole(bootstrapRoles[person.name]), person.api_key)
+    const agent = newApiKey().secret
+    await addKey(
+      tx,
+      people.find((person) => person.name === 'member') as Person,
+      'agents',
+      ['agents:authorize'],
+      agent,
+    )
+    const identities = describe(organizationId, people, agent)
+    await save(identities)
+    return identities
+  })
+}
+
+/**
+ * The organization to fill: a new one, or one without members that an interrupted start has left. Personal
+ * organizations do not count as existing ones.
+ */
+export async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
+  return db.transaction().execute(async (trx) => {
+    await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(trx)
+    const { rows } = await sql<{ id: string; members: boolean }>`
+      select id, exists (select 1 from memberships where organization_id = o.id) as members
+      from organizations as o where not personal order by id limit 1`.execute(trx)
+    const [first] = rows
+    if (first !== undefined) return first.members ? null : first.id
+    const id = newId('organization')
+    await trx.insertInto('organizations').values({ id, name, plan: 'enterprise', settings: '{}' }).execute()
+    await trx.insertInto('chain_head').values({ organization_id: id, frozen: null }).execute()
+    return id
+  })
+}
+
+async function newPerson(name: BootstrapName): Promise<Person> {
+  const password = newPassword()
+  return {
+    name,
+    user_id: newId('user'),
+    email: `${name}@countersign.test`,
+    password,
+    passwordHash: await hashPassword(password),
+    api_key: newApiKey().secret,
+  }
+}
+
+async function insertPeople(tx: ChainTx, people: readonly Person[]): Promise<{ owner: string }> {
+  await tx.trx
+    .insertInto('users')
+    .values(
+      people.map((person) => ({
+        id: person.user_id,
+        email: person.email,
+        name: person.name,
+        email_verified: true,
+      })),
+    )
+    .execute()
+  await tx.trx
+    .insertInto('auth_accounts')
+    .values(people.map((person) => passwordAccount(person.user_id, person.passwordHash)))
+    .execute()
+  await tx.trx
+    .insertInto('memberships')
+    .values(
+      people.map((person) => ({
+        organization_id: tx.organizationId,
+        user_id: person.user_id,
+        role: bootstrapRoles[person.name],
+      })),
+    )
+    .execute()
+  return { owner: people.find((person) => person.name === 'owner')?.user_id ?? '' }
+}
+
+export async function addKey(
+  tx: ChainTx,
+  person: { readonly user_id: string },
+  name: string,
+  scopes: readonly string[],
+  secret: string,
+): Promise<void> {
+  const id = newId('key')
+  await tx.trx
+    .insertInto('api_keys')
+    .values({
+      id,
+      organization_id: tx.organizationId,
+      user_id: person.user_id,
+      name,
+      hash: hashApiKey(secret),
+      last4: secret.slice(-4),
+      scopes: [...scopes],
+      created_by: null,
+      expires_at: null,
+      revoked_at: null,
+      last_used_at: null,
+    })
+    .execute()
+  tx.append({
+    eventType: 'api_key.created',
+    action: 'create',
+    status: 'success',
+    actor: { type: 'system', id: 'bootstrap' },
+    metadata: { key_id: id, key_user_id: person.user_id, scopes: [...scopes] },
+  })
+}
+
+function describe(organizationId: string, people: readonly Person[], agentKey: string): BootstrapIdentities {
+  const users = Object.fromEntries(
+    people.map(({ name, user_id, email, password, api_key }) => [
+      name,
+      { user_id, email, password, api_key },
+    ]),
+  ) as Record<BootstrapName, BootstrapUser>
+  return { organization_id: organizationId, users, agent_key: agentKey }
+}

@@ -1,0 +1,195 @@
+import { sql, type Transaction } from 'kysely'
+import type { Context } from '../context.ts'
+import { newId } from '../../contract/ids.ts'
+import type { Plan } from '../../contract/plan-limits.ts'
+import type { Database, Db } from '../../db/schema/index.ts'
+import type { Role } from '../../policy/types.ts'
+import type { Actor } from '../audit/entry.ts'
+import { DomainError } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { actorOf, type Caller, type Sender } from '../access/identity.ts'
+import { requireProvenAddress } from '../access/address-proof.ts'
+import { requireStillValid, type Acting } from '../access/recheck.ts'
+
+/** An organization in the API's answers to its members. */
+export interface OrganizationView {
+  readonly id: string
+  readonly name: string
+  readonly personal: boolean
+  readonly plan: Plan
+  readonly role: Role
+}
+
+/**
+ * A new organization on plan `free`; the caller becomes its owner. Throws `quota_exceeded` above the limit per person,
+ * and `conflict` if addresses must be confirmed and the caller's is not.
+ */
+export async function createOrganization(
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  caller: Caller,
+  name: string,
+  once: Once | null = null,
+): Promise<OrganizationView> {
+  const id = await reserve(context, caller.userId, name)
+  return addOwner(context, id, {
+    name,
+    personal: false,
+    userId: caller.userId,
+    sender: caller,
+    actor: actorOf(caller),
+    once,
+  })
+}
+
+/** The organization that comes with a sign-up; an existing one is kept. */
+export async function createPersonalOrganization(
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  user: { readonly id: string; readonly name: string; readonly email: string },
+): Promise<void> {
+  const name = user.name.trim() || (user.email.split('@', 1)[0] as string)
+  const row = { id: newId('organization'), name, personalOf: user.id, createdBy: null }
+  const id = await context.db.transaction().execute((trx) => insertRow(trx, row))
+  const actor: Actor = { type: 'user', id: user.id }
+  await addOwner(context, id, { name, personal: true, userId: user.id, sender: null, actor, once: null })
+}
+
+/** For a person whose sign-up was interrupted before the organization was complete. */
+export async function healPersonalOrganization(
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  userId: string,
+): Promise<void> {
+  const user = await context.db
+    .selectFrom('users as u')
+    .leftJoin('memberships as m', 'm.user_id', 'u.id')
+    .select(['u.id', 'u.name', 'u.email', 'm.organization_id'])
+    .where('u.id', '=', userId)
+    .limit(1)
+    .executeTakeFirst()
+  if (user !== undefined && user.organization_id === null) await createPersonalOrganization(context, user)
+}
+
+/**
+ * Inserts a row for an organization of this person, after checking the limit in the same transaction. A row without a
+ * member, left by an interrupted request, is used again, so a crash does not use up the limit.
+ */
+async function reserve(
+  { db, config }: Pick<Context, 'config' | 'db'>,
+  userId: string,
+  name: string,
+): Promise<string> {
+  const { mustBeConfirmed, organizationsPerPerson: most } = config.people
+  return db.transaction().execute(async (trx) => {
+    // Lock first: two transactions with a shared lock could not both go on. The second one sees the first one's row.
+    await sql`select from users where id = ${userId} for no key update`.execute(trx)
+    if (mustBeConfirmed) await requireProvenAddress({ trx }, userId)
+    const { rows } = await sql<{ id: string }>`
+      update organizations set name = ${name}, created_at = clock_timestamp()
+      where id = (select o.id from organizations o join chain_head h on h.organization_id = o.id
+                  where o.created_by = ${userId} and h.seq = 0
+                    and o.created_at < clock_timestamp() - ${unusedAfter}
+                    and not exists (select from memberships m where m.organization_id = o.id)
+                  limit 1)
+      returning id`.execute(trx)
+    if (rows[0] !== undefined) return rows[0].id
+    await requireFewer(trx, userId, most)
+    return insertRow(trx, { id: newId('organization'), name, personalOf: null, createdBy: userId })
+  })
+}
+
+/** A request lasts less than that. */
+const unusedAfter = sql`interval '1 hour'`
+
+/**
+ * Created organizations count for ever, even after leaving them; otherwise a person could create and leave without end.
+ */
+async function requireFewer(db: Db, userId: string, most: number | null): Promise<void> {
+  if (most === null) return
+  const { made } = await db
+    .selectFrom('organizations')
+    .select((eb) => eb.fn.countAll<number>().as('made'))
+    .where('created_by', '=', userId)
+    .executeTakeFirstOrThrow()
+  if (made < most) return
+  throw new DomainError(
+    'quota_exceeded',
+    `one person may make ${most} organizations here, and you have made ${made}: ask the operator of this installation`,
+    [{ path: 'organizations_per_person', message: `the limit is ${most}` }],
+    secondsUntilAsked,
+  )
+}
+
+/** Asking again soon is useless, because only an operator can raise the limit. */
+const secondsUntilAsked = 24 * 3600
+
+interface NewRow {
+  readonly id: string
+  readonly name: string
+  readonly personalOf: string | null
+  readonly createdBy: string | null
+}
+
+/** An organization without members is invisible, so a crash only leaves an unused row. */
+async function insertRow(
+  trx: Transaction<Database>,
+  { id, name, personalOf, createdBy }: NewRow,
+): Promise<string> {
+  const personal = personalOf !== null
+  await trx
+    .insertInto('organizations')
+    .values({ id, name, personal, personal_of: personalOf, created_by: createdBy, settings: '{}' })
+    .onConflict((conflict) => conflict.column('personal_of').doNothing())
+    .execute()
+  const { id: found } = await trx
+    .selectFrom('organizations')
+    .select('id')
+    .where((eb) => (personalOf === null ? eb('id', '=', id) : eb('personal_of', '=', personalOf)))
+    .executeTakeFirstOrThrow()
+  await trx
+    .insertInto('chain_head')
+    .values({ organization_id: found, frozen: null })
+    .onConflict((conflict) => conflict.column('organization_id').doNothing())
+    .execute()
+  return found
+}
+
+async function addOwner(
+  context: Acting,
+  id: string,
+  {
+    name,
+    personal,
+    userId,
+    sender,
+    actor,
+    once,
+  }: {
+    readonly name: string
+    readonly personal: boolean
+    readonly userId: string
+    /** null: the service itself. */
+    readonly sender: Sender | null
+    readonly actor: Actor
+    readonly once: Once | null
+  },
+): Promise<OrganizationView> {
+  return context.combiner.run(id, 'org.change', async (tx) => {
+    if (sender !== null) await requireStillValid(context, tx, sender)
+    if (!personal && context.config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
+    const { numInsertedOrUpdatedRows } = await tx.trx
+      .insertInto('memberships')
+      .values({ organization_id: id, user_id: userId, role: 'owner' })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirstOrThrow()
+    const made: OrganizationView = { id, name, personal, plan: 'free', role: 'owner' }
+    if (numInsertedOrUpdatedRows === 0n) return made
+    tx.append({
+      eventType: 'organization.created',
+      action: 'create',
+      status: 'success',
+      actor,
+      metadata: { plan: 'free', owner_id: userId, personal },
+    })
+    await once?.markActed(tx.trx, made)
+    return made
+  })
+}

@@ -1,0 +1,34 @@
+import { randomBytes, scrypt } from 'node:crypto'
+import type { Insertable } from 'kysely'
+import type { AuthAccountsTable } from '../../db/schema/identity.ts'
+
+const cost = { N: 16_384, r: 16, p: 1 } as const
+const keyLength = 64
+
+/**
+ * `saltHex:keyHex` with scrypt over the NFKC form, N=16384, r=16, p=1. The salt is the hex text itself, not its bytes,
+ * because the sign-in library reads these hashes so.
+ */
+export async function hashPassword(password: string): Promise<string> {
+  const salt = randomBytes(16).toString('hex')
+  const key = await new Promise<Buffer>((resolve, reject) => {
+    scrypt(
+      password.normalize('NFKC'),
+      salt,
+      keyLength,
+      { ...cost, maxmem: 256 * cost.N * cost.r },
+      (error, derived) => (error === null ? resolve(derived) : reject(error)),
+    )
+  })
+  return `${salt}:${key.toString('hex')}`
+}
+
+/** The account row with a password, in the form that the sign-in library reads. */
+export function passwordAccount(userId: string, password: string): Insertable<AuthAccountsTable> {
+  return { id: userId, account_id: userId, provider_id: 'credential', user_id: userId, password }
+}
+
+/** 24 characters, 144 random bits. */
+export function newPassword(): string {
+  return randomBytes(18).toString('base64url')
+}

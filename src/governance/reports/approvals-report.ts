@@ -1,0 +1,160 @@
+import { sql, type RawBuilder, type Transaction } from 'kysely'
+import { getTool } from '../../catalog/index.ts'
+import type { Database, Db } from '../../db/schema/index.ts'
+import { everyCategory } from '../../policy/gates.ts'
+import { readBounded } from '../bounded-read.ts'
+import { createdSince, startOf, type Period } from './period.ts'
+
+/** The most workflows that the report names. */
+const mostWorkflows = 200
+
+/** Definitions that are in memory at once. */
+const definitionsAtOnce = 20
+
+interface CategoryCounts {
+  total: number
+  approved: number
+}
+
+/** Approvals of one period, by workflow and by category. */
+export interface ApprovalsReport {
+  readonly period: Period
+  readonly since: string | null
+  /** The workflows that were held most. Approvals of agents' calls have no workflow. */
+  readonly by_workflow: readonly {
+    readonly workflow_id: string
+    readonly name: string
+    readonly total: number
+    readonly approved: number
+    readonly rejected: number
+  }[]
+  /** The number of workflows that were held, also beyond those in `by_workflow`. */
+  readonly workflows: number
+  /** An approval counts once for each category that it is of (docs/decisions/0099). */
+  readonly by_category: Readonly<Record<string, Readonly<CategoryCounts>>>
+}
+
+/** Both groupings, from one snapshot. */
+export async function readApprovalsReport(
+  db: Db,
+  organizationId: string,
+  period: Period,
+): Promise<ApprovalsReport> {
+  return readBounded(db, async (trx) => {
+    const since = await startOf(trx, period)
+    const mine = createdSince(organizationId, since)
+    return {
+      period,
+      since: since?.toISOString() ?? null,
+      ...(await byWorkflow(trx, mine)),
+      by_category: await byCategory(trx, mine),
+    }
+  })
+}
+
+async function byWorkflow(
+  trx: Transaction<Database>,
+  mine: RawBuilder<boolean>,
+): Promise<Pick<ApprovalsReport, 'by_workflow' | 'workflows'>> {
+  const { rows } = await sql<ApprovalsReport['by_workflow'][number] & { workflows: number }>`
+    select held.*, (select name from workflows where id = held.workflow_id) as name
+    from (
+      select workflow_id, count(*) as total, count(*) filter (where status = 'approved') as approved,
+        count(*) filter (where status = 'rejected') as rejected, count(*) over () as workflows
+      from approvals where ${mine} and workflow_id is not null
+      group by workflow_id order by total desc, workflow_id limit ${mostWorkflows}
+    ) as held
+    order by total desc, workflow_id`.execute(trx)
+  return {
+    by_workflow: rows.map(({ workflow_id, name, total, approved, rejected }) => ({
+      workflow_id,
+      name,
+      total,
+      approved,
+      rejected,
+    })),
+    workflows: rows[0]?.workflows ?? 0,
+  }
+}
+
+interface Group extends CategoryCounts {
+  readonly tools: readonly string[]
+  readonly categories: readonly string[]
+}
+
+async function byCategory(
+  trx: Transaction<Database>,
+  mine: RawBuilder<boolean>,
+): Promise<ApprovalsReport['by_category']> {
+  const counts = new Map<string, CategoryCounts>(
+    everyCategory.map((name) => [name, { total: 0, approved: 0 }]),
+  )
+  for (const { tools, categories, total, approved } of [
+    ...(await ofCalls(trx, mine)),
+    ...(await ofRuns(trx, mine)),
+  ]) {
+    for (const name of new Set([
+      ...categories,
+      ...tools.flatMap((tool) => getTool(tool)?.categories ?? []),
+    ])) {
+      const count = counts.get(name) ?? { total: 0, approved: 0 }
+      counts.set(name, { total: count.total + total, approved: count.approved + approved })
+    }
+  }
+  return Object.fromEntries(counts)
+}
+
+async function ofCalls(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Group[]> {
+  const { rows } = await sql<CategoryCounts & { tool: string }>`
+    select tool, count(*) as total, count(*) filter (where status = 'approved') as approved
+    from approvals where ${mine} and tool is not null and kind = 'step' group by tool`.execute(trx)
+  return rows.map(({ tool, ...count }) => ({ ...count, tools: [tool], categories: [] }))
+}
+
+/** A whole run is of the categories of its workflow's version, and of those of its steps' tools. */
+async function ofRuns(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Group[]> {
+  const { rows } = await sql<Version>`
+    with versions as (
+      select r.workflow_id, r.workflow_version as version, count(*) as total,
+        count(*) filter (where a.status = 'approved') as approved, max(r.id) as newest
+      from (select run_id, status from approvals where ${mine} and kind = 'run') as a join runs r on r.id = a.run_id
+      group by r.workflow_id, r.workflow_version
+    )
+    select v.workflow_id, v.version, v.total, v.approved,
+      array(select distinct tool from run_steps where run_id = v.newest) as tools
+    from versions v order by v.workflow_id, v.version`.execute(trx)
+  const groups: Group[] = []
+  for (let at = 0; at < rows.length; at += definitionsAtOnce) {
+    const some = rows.slice(at, at + definitionsAtOnce)
+    const categories = await categoriesOf(trx, some)
+    groups.push(...some.map((row) => ({ ...row, categories: categories.get(versionKey(row)) ?? [] })))
+  }
+  return groups
+}
+
+interface Version extends CategoryCounts {
+  readonly workflow_id: string
+  readonly version: number
+  readonly tools: string[]
+}
+
+const versionKey = ({ workflow_id, version }: { workflow_id: string; version: number }): string =>
+  `${workflow_id}/${version}`
+
+/** The categories that authors named. PostgreSQL cannot read JSON with `\u0000` in it, so it is read here. */
+async function categoriesOf(
+  trx: Transaction<Database>,
+  versions: readonly Version[],
+): Promise<ReadonlyMap<string, string[]>> {
+  const { rows } = await sql<{ workflow_id: string; version: number; definition: string }>`
+    select workflow_id, version, definition from workflow_versions
+    where (workflow_id, version) in (select * from unnest(${versions.map((each) => each.workflow_id)}::text[],
+                                                          ${versions.map((each) => each.version)}::int[]))
+      and definition like '%"categories"%'`.execute(trx)
+  return new Map(
+    rows.map((row) => [
+      versionKey(row),
+      (JSON.parse(row.definition) as { categories?: string[] }).categories ?? [],
+    ]),
+  )
+}

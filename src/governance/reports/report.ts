@@ -1,0 +1,173 @@
+import { sql, type RawBuilder, type Transaction } from 'kysely'
+import type { Database, Db } from '../../db/schema/index.ts'
+import { countVerdicts } from '../audit/counts.ts'
+import { stretchOf } from '../audit/list.ts'
+import { readBounded } from '../bounded-read.ts'
+import type { Verdict } from '../../policy/types.ts'
+import { createdSince, startOf, type Period } from './period.ts'
+
+/** An approval within this many seconds may mean that nobody read the call. */
+const quick = 10
+/** The most people and rules that a report names. */
+const mostPeople = 10
+const mostRules = 10
+
+/** How people decided on the calls that one rule held. */
+export interface HoldingRule {
+  readonly rule_id: string
+  /** The name at its newest approval. */
+  readonly rule_name: string | null
+  readonly held: number
+  readonly approved: number
+  readonly rejected: number
+  /** At least one was approved and none was rejected. */
+  readonly always_approved: boolean
+  readonly median_decision_seconds: number | null
+}
+
+/** Numbers of one period. Approvals count by the time at which they were asked for (docs/decisions/0099). */
+export interface GovernanceReport {
+  readonly period: Period
+  /** Null for `all`. */
+  readonly since: string | null
+  /** Runs that were accepted. */
+  readonly total_executions: number
+  /** Those of them for which an approval was asked, for the whole run or for a step. */
+  readonly gated_executions: number
+  /** Approvals that were asked for: of runs, of their steps and of agents' calls. */
+  readonly held: number
+  readonly approved: number
+  readonly rejected: number
+  readonly pending: number
+  readonly expired: number
+  readonly cancelled: number
+  /** Approved ones of those that a person decided, from 0 to 1; 0 if nothing was decided. */
+  readonly approval_rate: number
+  /** The mean time from the question to the decision, approved or rejected; 0 if nothing was decided. */
+  readonly avg_approval_time_minutes: number
+  /** Decisions of calls of runs and agents, by verdict. */
+  readonly decisions: Readonly<Record<Verdict, number>>
+  readonly median_decision_seconds: number | null
+  readonly p95_decision_seconds: number | null
+  readonly approved_within_ten_seconds: number
+  /** From 0 to 1; null if nothing was approved. */
+  readonly share_approved_within_ten_seconds: number | null
+  readonly top_approvers: readonly { readonly user_id: string; readonly approvals: number }[]
+  /** The rules that hold most. */
+  readonly top_rules: readonly HoldingRule[]
+  /** The rules that hold most of those whose calls are always approved. */
+  readonly always_approved_rules: readonly HoldingRule[]
+}
+
+interface Totals {
+  held: number
+  approved: number
+  rejected: number
+  pending: number
+  expired: number
+  cancelled: number
+  mean: number | null
+  quantiles: number[] | null
+  quick: number
+}
+
+/** The report of one organization, from one snapshot. */
+export async function readReport(db: Db, organizationId: string, period: Period): Promise<GovernanceReport> {
+  return readBounded(db, async (trx) => {
+    const since = await startOf(trx, period)
+    const mine = createdSince(organizationId, since)
+    const stretch = await stretchOf(trx, organizationId, { since: since ?? undefined })
+    const decisions = await countVerdicts(trx, organizationId, stretch)
+    const executions = await countExecutions(trx, mine)
+    const { mean, quantiles, quick: soon, ...counts } = await countApprovals(trx, mine)
+    const decided = counts.approved + counts.rejected
+    return {
+      period,
+      since: since?.toISOString() ?? null,
+      ...executions,
+      ...counts,
+      decisions,
+      approval_rate: decided === 0 ? 0 : counts.approved / decided,
+      avg_approval_time_minutes: (mean ?? 0) / 60,
+      median_decision_seconds: quantiles?.[0] ?? null,
+      p95_decision_seconds: quantiles?.[1] ?? null,
+      approved_within_ten_seconds: soon,
+      share_approved_within_ten_seconds: counts.approved === 0 ? null : soon / counts.approved,
+      top_approvers: await topApprovers(trx, mine),
+      ...(await holdingRules(trx, mine)),
+    }
+  })
+}
+
+async function countExecutions(
+  trx: Transaction<Database>,
+  mine: RawBuilder<boolean>,
+): Promise<{ total_executions: number; gated_executions: number }> {
+  // A run is asked about after it was accepted, so the approvals of the period's runs are of the period too.
+  const { rows } = await sql<{ total_executions: number; gated_executions: number }>`
+    select (select count(*) from runs where ${mine}) as total_executions,
+           (select count(*) from (select distinct run_id from approvals where ${mine} and run_id is not null) as held
+            join (select id from runs where ${mine}) as runs on runs.id = held.run_id) as gated_executions`.execute(
+    trx,
+  )
+  return rows[0] ?? { total_executions: 0, gated_executions: 0 }
+}
+
+/** The seconds from the question to the decision. `extract` would compute them as slow decimal numbers. */
+const seconds = sql`date_part('epoch', decided_at - created_at)`
+const isDecided = sql`status in ('approved', 'rejected')`
+
+async function countApprovals(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Totals> {
+  const of = (status: string) => sql`count(*) filter (where status = ${status})`
+  const { rows } = await sql<Totals>`
+    select count(*) as held, ${of('approved')} as approved, ${of('rejected')} as rejected, ${of('pending')} as pending,
+      ${of('expired')} as expired, ${of('cancelled')} as cancelled,
+      avg(${seconds}) filter (where ${isDecided}) as mean,
+      percentile_cont(array[0.5, 0.95]) within group (order by ${seconds}) filter (where ${isDecided}) as quantiles,
+      count(*) filter (where status = 'approved' and decided_at - created_at <= ${quick} * interval '1 s') as quick
+    from approvals where ${mine}`.execute(trx)
+  return rows[0] as Totals
+}
+
+async function topApprovers(
+  trx: Transaction<Database>,
+  mine: RawBuilder<boolean>,
+): Promise<GovernanceReport['top_approvers']> {
+  const { rows } = await sql<{ user_id: string; approvals: number }>`
+    select v.user_id, count(*) as approvals
+    from (select id from approvals where ${mine}) as a join approval_votes v on v.approval_id = a.id
+    where v.decision = 'approve'
+    group by v.user_id order by approvals desc, v.user_id limit ${mostPeople}`.execute(trx)
+  return rows
+}
+
+async function holdingRules(
+  trx: Transaction<Database>,
+  mine: RawBuilder<boolean>,
+): Promise<Pick<GovernanceReport, 'top_rules' | 'always_approved_rules'>> {
+  const { rows } = await sql<HoldingRule & { is_top: boolean }>`
+    with rules as (
+      select rule_id, count(*) as held, count(*) filter (where status = 'approved') as approved,
+        count(*) filter (where status = 'rejected') as rejected, max(id) as newest
+      from approvals where ${mine} and rule_id is not null
+      group by rule_id
+    ), ranked as (
+      select *, approved > 0 and rejected = 0 as always_approved,
+        row_number() over (order by held desc, rule_id) as place,
+        row_number() over (partition by approved > 0 and rejected = 0 order by held desc, rule_id) as place_beside
+      from rules
+    ), shown as materialized (
+      select * from ranked where place <= ${mostRules} or (always_approved and place_beside <= ${mostRules})
+    ), medians as (
+      select rule_id, percentile_cont(0.5) within group (order by ${seconds}) as median_decision_seconds
+      from approvals where ${mine} and ${isDecided} and rule_id = any(array(select rule_id from shown)) group by rule_id
+    )
+    select rule_id, (select a.rule_name from approvals a where a.id = newest) as rule_name, held, approved, rejected,
+      always_approved, median_decision_seconds, place <= ${mostRules} as is_top
+    from shown left join medians using (rule_id) order by place`.execute(trx)
+  const shown = rows.map(({ is_top: isTop, ...rule }) => ({ isTop, rule }))
+  return {
+    top_rules: shown.filter(({ isTop }) => isTop).map(({ rule }) => rule),
+    always_approved_rules: shown.map(({ rule }) => rule).filter((rule) => rule.always_approved),
+  }
+}

@@ -1,0 +1,66 @@
+import type { Once } from '../idempotency.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+
+export interface Freeze {
+  readonly frozen: boolean
+  readonly reason: string | null
+}
+
+/**
+ * Freezes the organization (commit point `org.change`). Saved under the chain's lock, so every later decision in any
+ * process is a deny. The audit entry's `duration_ms` is the time from `askedAt` (`performance.now()`) until the lock
+ * was held.
+ */
+export async function freeze(
+  context: Acting,
+  caller: Caller,
+  reason: string,
+  askedAt: number,
+  once: Once | null,
+): Promise<Freeze> {
+  return setFreeze(context, caller, true, { reason, askedAt, once })
+}
+
+/** Ends the freeze: the rules decide again from the next decision on. */
+export async function unfreeze(
+  context: Acting,
+  caller: Caller,
+  reason: string,
+  askedAt: number,
+  once: Once | null,
+): Promise<Freeze> {
+  return setFreeze(context, caller, false, { reason, askedAt, once })
+}
+
+function setFreeze(
+  context: Acting,
+  caller: Caller,
+  frozen: boolean,
+  {
+    reason,
+    askedAt,
+    once,
+  }: { readonly reason: string; readonly askedAt: number; readonly once: Once | null },
+): Promise<Freeze> {
+  return runAs(context, caller, 'org.change', async (tx) => {
+    const durationMs = Math.round(performance.now() - askedAt)
+    await tx.trx
+      .updateTable('chain_head')
+      .set({ frozen: frozen ? reason : null })
+      .where('organization_id', '=', caller.organizationId)
+      .execute()
+    tx.policyChanged()
+    tx.append({
+      eventType: frozen ? 'organization.frozen' : 'organization.unfrozen',
+      action: frozen ? 'freeze' : 'unfreeze',
+      status: 'success',
+      actor: actorOf(caller),
+      durationMs,
+      metadata: { reason },
+    })
+    const state = { frozen, reason: frozen ? reason : null }
+    await once?.markActed(tx.trx, state)
+    return state
+  })
+}

@@ -1,0 +1,34 @@
+import { sql } from 'kysely'
+import { mostLabels } from '../../policy/types.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError } from '../errors.ts'
+import type { AnyBody } from './rule-kinds.ts'
+
+const labelsOf = (body: AnyBody | null): readonly string[] =>
+  body !== null && 'add_labels' in body && body.status === 'active' ? body.add_labels : []
+
+/**
+ * Throws `validation_error` if the organization's active label rules would together add more than `mostLabels` labels,
+ * after `after` replaces `before`. Above the limit, a change is allowed if it adds no more than before. Call it under
+ * the chain's lock.
+ */
+export async function refuseManyLabels(
+  tx: ChainTx,
+  id: string,
+  before: AnyBody | null,
+  after: AnyBody,
+): Promise<void> {
+  const added = labelsOf(after)
+  if (added.length === 0) return
+  const [counted] = await tx.send(sql<{ then: number; now: number }>`
+    with others as (
+      select distinct label from label_rules r cross join jsonb_array_elements_text(r.body->'add_labels') as label
+      where r.organization_id = ${tx.organizationId} and r.id <> ${id} and r.body->>'status' = 'active'
+    )
+    select (select count(*) from (select label from others union select unnest(${labelsOf(before)}::text[])) as a) as then,
+           (select count(*) from (select label from others union select unnest(${added}::text[])) as b) as now`)
+  const { then, now } = counted as { then: number; now: number }
+  if (now <= Math.max(mostLabels, then)) return
+  const message = `the active label rules of the organization would add ${now} labels together, at most ${mostLabels}: delete a label rule or add fewer`
+  throw new DomainError('validation_error', message, [{ path: 'add_labels', message }])
+}

@@ -1,0 +1,158 @@
+import { sql, type Selectable } from 'kysely'
+import { violates } from '../../db/errors.ts'
+import type { RolePolicyOverridesTable } from '../../db/schema/policy.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { growAs } from '../limits/storage.ts'
+import { refuseMore } from './row-limit.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+
+/** The most overrides of one organization, for the same reason as the most tool policies. */
+export const mostRoleOverrides = 2_000
+
+export interface RoleOverrideInput {
+  readonly tool_name: string
+  /** A role of members, or a name that no member has. */
+  readonly role: string
+  /** false blocks the tool for the role. true allows it where `default_tool_access` is `deny`. */
+  readonly allowed: boolean
+}
+
+export interface RoleOverrideView extends RoleOverrideInput {
+  /** How many members have the role now. */
+  readonly members: number
+  readonly created_by: string
+  readonly created_at: string
+}
+
+const name = sql<string>`o.tool_name collate "C"`
+
+/** An organization's overrides with the members of their roles. */
+const overridesIn = (db: Db, organizationId: string) =>
+  db
+    .selectFrom('role_policy_overrides as o')
+    .selectAll('o')
+    .select(
+      sql<number>`(select count(*) from memberships m where m.organization_id = o.organization_id and m.role = o.role)`.as(
+        'members',
+      ),
+    )
+    .where('o.organization_id', '=', organizationId)
+
+/** All overrides, by tool and role: at most one for each pair. */
+export async function listRoleOverrides(
+  db: Db,
+  organizationId: string,
+  { limit, cursor }: PageRequest,
+): Promise<Page<RoleOverrideView>> {
+  // A tool and a role: neither has a line break.
+  const [tool, role] = readCursor(cursor, /^[^\n]+\n[^\n]+$/)?.split('\n') ?? []
+  const rows = await overridesIn(db, organizationId)
+    .$if(tool !== undefined, (rest) =>
+      rest.where(sql<boolean>`(${name}, o.role collate "C") > (${tool}, ${role})`),
+    )
+    .orderBy(name)
+    .orderBy(sql`o.role collate "C"`)
+    .limit(limit + 1)
+    .execute()
+  return pageOf(rows, limit, (row) => `${row.tool_name}\n${row.role}`, viewOf)
+}
+
+/**
+ * Saves an override; every process decides by it from the next decision on. Throws `conflict` if the tool and role have
+ * one, and `validation_error` above `mostRoleOverrides`.
+ */
+export async function createRoleOverride(
+  context: Acting,
+  caller: Caller,
+  body: RoleOverrideInput,
+  once: Once | null,
+): Promise<RoleOverrideView> {
+  try {
+    return await growAs(context, caller, 'org.change', {
+      action: 'create',
+      bytes: JSON.stringify(body).length,
+      async work(tx) {
+        await refuseMore(tx, 'role_policy_overrides', {
+          most: mostRoleOverrides,
+          rows: 'overrides',
+          instead: 'set `default_tool_access`',
+        })
+        await tx.trx
+          .insertInto('role_policy_overrides')
+          .values({
+            ...body,
+            organization_id: caller.organizationId,
+            created_by: caller.userId,
+            created_at: tx.now,
+          })
+          .execute()
+        record(tx, caller, 'created', body)
+        const row = await overridesIn(tx.trx, caller.organizationId)
+          .where('o.tool_name', '=', body.tool_name)
+          .where('o.role', '=', body.role)
+          .executeTakeFirstOrThrow()
+        const view = viewOf(row)
+        await once?.markActed(tx.trx, view)
+        return view
+      },
+    })
+  } catch (error) {
+    if (!violates(error, 'role_policy_overrides_pkey')) throw error
+    throw new DomainError(
+      'conflict',
+      `\`${body.tool_name}\` already has an override for role \`${body.role}\`: delete it first`,
+    )
+  }
+}
+
+/** Throws `not_found` if the tool and role have no override. */
+export async function deleteRoleOverride(
+  context: Acting,
+  caller: Caller,
+  tool: string,
+  role: string,
+): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx) => {
+    const row = await tx.trx
+      .deleteFrom('role_policy_overrides')
+      .where('organization_id', '=', caller.organizationId)
+      .where('tool_name', '=', tool)
+      .where('role', '=', role)
+      .returningAll()
+      .executeTakeFirst()
+    if (row === undefined) throw notFound('override', tool)
+    record(tx, caller, 'deleted', row)
+  })
+}
+
+function record(
+  tx: ChainTx,
+  caller: Caller,
+  verb: 'created' | 'deleted',
+  { tool_name, role, allowed }: RoleOverrideInput,
+): void {
+  tx.policyChanged()
+  tx.append({
+    eventType: `role_override.${verb}`,
+    action: verb.slice(0, -1),
+    status: 'success',
+    actor: actorOf(caller),
+    metadata: { tool_name, role, allowed },
+  })
+}
+
+const viewOf = (
+  row: Selectable<RolePolicyOverridesTable> & { readonly members: number },
+): RoleOverrideView => ({
+  tool_name: row.tool_name,
+  role: row.role,
+  allowed: row.allowed,
+  members: row.members,
+  created_by: row.created_by,
+  created_at: row.created_at.toISOString(),
+})

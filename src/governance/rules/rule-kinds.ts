@@ -1,0 +1,42 @@
+import type { z } from 'zod'
+import {
+  labelRuleInput,
+  ruleInput,
+  type LabelRuleBody,
+  type LabelRulePatch,
+  type RuleBody,
+  type RulePatch,
+} from '../../policy/rule.ts'
+
+interface RuleKind<Body> {
+  readonly table: 'rules' | 'label_rules'
+  readonly id: 'rule' | 'labelRule'
+  /** First word of its audit event types. */
+  readonly noun: 'rule' | 'label_rule'
+  readonly word: string
+  readonly nameConstraint: string
+  readonly input: z.ZodType<Body>
+}
+
+/** The differences between action rules and label rules; everything else is shared. */
+export const ruleKinds = {
+  rule: {
+    table: 'rules',
+    id: 'rule',
+    noun: 'rule',
+    word: 'rule',
+    nameConstraint: 'rules_name',
+    input: ruleInput,
+  } satisfies RuleKind<RuleBody>,
+  label_rule: {
+    table: 'label_rules',
+    id: 'labelRule',
+    noun: 'label_rule',
+    word: 'label rule',
+    nameConstraint: 'label_rules_name',
+    input: labelRuleInput,
+  } satisfies RuleKind<LabelRuleBody>,
+} as const
+export type RuleKindName = keyof typeof ruleKinds
+export type AnyBody = RuleBody | LabelRuleBody
+export type AnyPatch = RulePatch | LabelRulePatch

@@ -1,0 +1,89 @@
+import type { LabelRuleBody, RuleBody } from '../../policy/rule.ts'
+
+export type RuleTemplate = { readonly id: string; readonly title: string; readonly description: string } & (
+  | { readonly kind: 'rule'; readonly body: RuleBody }
+  | { readonly kind: 'label_rule'; readonly body: LabelRuleBody }
+)
+
+/** Starting points. They are inactive: none applies until an organization saves one with another status. */
+export const ruleTemplates: readonly RuleTemplate[] = [
+  {
+    id: 'confidential-stays-inside',
+    title: 'Confidential data stays inside',
+    description: 'Refuses to deliver anything that carries `confidential` or `pii`.',
+    kind: 'rule',
+    body: {
+      name: 'Confidential data stays inside',
+      verdict: 'deny',
+      status: 'inactive',
+      side_effects: ['egress'],
+      labels: { any_of: ['confidential', 'pii'] },
+    },
+  },
+  {
+    id: 'internal-mail-to-outsiders',
+    title: 'A person looks at internal data before it is mailed outside',
+    description: 'Replace `example.com` by your own domains.',
+    kind: 'rule',
+    body: {
+      name: 'Internal data to outsiders needs approval',
+      verdict: 'require_approval',
+      status: 'inactive',
+      tools: ['mail_*'],
+      labels: { any_of: ['internal'] },
+      params: [{ param: '*', operator: 'domain_not_in', value: ['example.com'] }],
+    },
+  },
+  {
+    id: 'untrusted-then-egress',
+    title: 'What came from the web does not send',
+    description: 'Holds a call that delivers something once both untrusted and internal data are at hand.',
+    kind: 'rule',
+    body: {
+      name: 'Untrusted and internal data together need approval to leave',
+      verdict: 'require_approval',
+      status: 'inactive',
+      side_effects: ['egress'],
+      labels: { all_of: ['untrusted', 'internal'] },
+    },
+  },
+  {
+    id: 'untrusted-writes',
+    title: 'A person looks before untrusted content is written',
+    description: 'Holds changes to connected systems that were built from web content.',
+    kind: 'rule',
+    body: {
+      name: 'Writes built from untrusted content need approval',
+      verdict: 'require_approval',
+      status: 'inactive',
+      side_effects: ['write'],
+      labels: { any_of: ['untrusted'] },
+    },
+  },
+  {
+    id: 'agents-ask-before-sending',
+    title: 'Agents ask before they send',
+    description: 'Holds every delivery that an external agent wants to make.',
+    kind: 'rule',
+    body: {
+      name: 'Agents ask before they send',
+      verdict: 'require_approval',
+      status: 'inactive',
+      side_effects: ['egress'],
+      applies_to: ['agents'],
+    },
+  },
+  {
+    id: 'salaries-are-confidential',
+    title: 'Files of one folder are confidential',
+    description: 'Adds `confidential` to what is read from a folder; replace the path by yours.',
+    kind: 'label_rule',
+    body: {
+      name: 'Salaries are confidential',
+      status: 'inactive',
+      tools: ['file_read'],
+      params: [{ param: 'path', operator: 'startswith', value: 'salaries/' }],
+      add_labels: ['confidential'],
+    },
+  },
+]

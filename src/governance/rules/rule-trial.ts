@@ -1,0 +1,123 @@
+import type { Context } from '../context.ts'
+import { getTool } from '../../catalog/index.ts'
+import { compilePolicy, decide, type Call, type CompiledPolicy, type Decided } from '../../policy/decide.ts'
+import type { RuleBody } from '../../policy/rule.ts'
+import { judgeCall } from '../../policy/judge-call.ts'
+import { isAgentsTool } from '../../policy/tool-names.ts'
+import type { CallSource, JsonObject, Label, Role, SideEffect } from '../../policy/types.ts'
+import { classifyIn, pathAboveRoot, readCall, type Classified, type ReadCall } from '../agents/classify.ts'
+import type { Caller } from '../access/identity.ts'
+import { refusalOfRole } from '../access/role-refusal.ts'
+import { hasRole } from '../access/scopes.ts'
+import type { LoadedPolicy } from '../audit/policy-cache.ts'
+import { policySnapshot } from '../audit/policy-snapshot.ts'
+import { DomainError } from '../errors.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
+import { refuseLargeDrafts } from './size-limit.ts'
+
+type Ports = Pick<Context, 'db' | 'combiner'>
+
+/** A hypothetical call, to ask what the rules would decide. */
+export interface TriedCall {
+  /** Default: `agents` for a tool that only agents have, else `workflows`. */
+  readonly source?: CallSource | undefined
+  readonly tool: string
+  readonly side_effect?: SideEffect | undefined
+  readonly params: JsonObject
+  readonly labels: readonly Label[]
+  /** If absent, no role and no tool policy is checked. */
+  readonly role?: Role | undefined
+}
+
+/** The decision on such a call, with the fields of a Decision. */
+export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
+  readonly decision: Decided['verdict']
+  readonly rule_id: string | null
+  readonly rule_name: string | null
+  readonly matched_rules: Decided['matchedRules']
+  readonly side_effect: SideEffect
+  readonly labels: readonly Label[]
+  readonly approval: {
+    readonly approver: 'admin' | 'owner'
+    readonly approvals_needed: number
+    readonly expires_after_seconds: number | null
+  } | null
+}
+
+/**
+ * Decides a call without making it: nothing is recorded or changed. With `drafts`, only these rules decide, in their
+ * order and under the organization's settings; a draft's id is its position, `draft_0`. Otherwise the saved rules
+ * decide. With `call.role`, role and tool policies are checked before the rules. Throws `insufficient_role` for a role
+ * above the caller's, and `validation_error` for drafts that could not be saved together.
+ */
+export async function tryRules(
+  context: Ports,
+  caller: Pick<Caller, 'organizationId' | 'role'>,
+  call: TriedCall,
+  drafts: readonly RuleBody[] | null,
+): Promise<Trial> {
+  if (call.role !== undefined && !hasRole(caller.role, call.role))
+    throw new DomainError('insufficient_role', `trying a call of role \`${call.role}\` needs that role`)
+  if (drafts !== null) refuseLargeDrafts(drafts)
+  const saved = await policySnapshot(context, caller.organizationId)
+  const source = call.source ?? (isAgentsTool(call.tool) ? 'agents' : 'workflows')
+  const { sideEffect, words, params } = classify({ ...call, source }, saved.settings)
+  const tried = { ...call, source, sideEffect, params: params ?? {} }
+  const compiled = drafts === null ? saved.compiled : compileDrafts(saved, drafts)
+  const refusal = saved.frozen === null ? refusalOf(tried, params === null) : null
+  const decided = refusal ?? answerOf({ compiled, toolAccess: saved.toolAccess }, tried)
+  return trialOf(decided, sideEffect, words, call.labels)
+}
+
+const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly RuleBody[]): CompiledPolicy =>
+  compilePolicy({
+    rules: drafts.map((draft, index) => ({ ...draft, id: `draft_${index}` })),
+    labelRules: [],
+    approvalsEnabled: settings.approvals_enabled,
+    frozen,
+  })
+
+/** The denial before any policy is asked, else null. */
+function refusalOf({ source, role }: Call & TriedCall, hasBadPath: boolean): Decided | null {
+  const refusal = role === undefined ? null : refusalOfRole(source, role)
+  return refusal ?? (hasBadPath ? pathAboveRoot : null)
+}
+
+const answerOf = (policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>, call: Call & TriedCall): Decided =>
+  call.role === undefined ? decide(policy.compiled, call) : judgeCall(policy, call, call.role)
+
+/**
+ * The side effect that the call names, else the tool's. An agent's call is classified as its hook's question would be.
+ */
+function classify(
+  { source, tool, params, labels, side_effect: said }: TriedCall,
+  settings: GovernanceSettings,
+): Pick<Classified, 'sideEffect' | 'words'> & Pick<ReadCall, 'params'> {
+  if (source !== 'agents')
+    return { sideEffect: said ?? getTool(tool)?.sideEffect ?? 'write', words: '', params }
+  const read = readCall(tool, params, {})
+  if (said !== undefined) return { sideEffect: said, words: '', params: read.params }
+  return { ...classifyIn(read, labels, settings), params: read.params }
+}
+
+function trialOf(decided: Decided, sideEffect: SideEffect, words: string, labels: readonly Label[]): Trial {
+  const { verdict, reason, explanation, ruleId, ruleName, matchedRules } = decided
+  return {
+    decision: verdict,
+    reason,
+    explanation: verdict === 'allow' ? explanation : `${explanation}${words}`,
+    rule_id: ruleId,
+    rule_name: ruleName,
+    matched_rules: matchedRules,
+    side_effect: sideEffect,
+    labels,
+    approval:
+      verdict === 'require_approval'
+        ? {
+            approver: decided.approver,
+            approvals_needed: decided.approvalsNeeded,
+            expires_after_seconds: decided.expiresAfterSeconds,
+          }
+        : null,
+  }
+}

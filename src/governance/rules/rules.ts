@@ -1,0 +1,266 @@
+import type { Selectable } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { newId } from '../../contract/ids.ts'
+import type { RulesTable } from '../../db/schema/policy.ts'
+import { headlineWithField, readAs } from '../../policy/issues.ts'
+import { applyPatch } from '../../policy/rule.ts'
+import { hashOf } from '../../shared/canonical-json.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { violates } from '../../db/errors.ts'
+import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { refuseManyLabels } from './label-limit.ts'
+import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
+import { refuseLargeRules } from './size-limit.ts'
+import { growAs, rulesOver, type Growth } from '../limits/storage.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+
+/** A rule or label rule in the API's answers. */
+export type RuleView = AnyBody & {
+  readonly id: string
+  readonly organization_id: string
+  readonly created_by: string
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+/**
+ * Saves a rule; every process decides by it from the next decision on. The caller has validated `body`. Throws
+ * `conflict` if the organization has a rule of that name, and `validation_error` if its rules together would be too
+ * large.
+ */
+export async function createRule(
+  context: Acting,
+  kind: RuleKindName,
+  caller: Caller,
+  body: AnyBody,
+  once: Once | null = null,
+): Promise<RuleView> {
+  const { table, id: idKind } = ruleKinds[kind]
+  const id = newId(idKind)
+  return saveRule(context, kind, caller, {
+    verb: 'created',
+    name: body.name,
+    room: rulesOver,
+    once,
+    work: async (tx) => {
+      await refuseManyLabels(tx, id, null, body)
+      await tx.trx
+        .insertInto(table)
+        .values({
+          id,
+          organization_id: caller.organizationId,
+          name: body.name,
+          body: JSON.stringify(body),
+          created_by: caller.userId,
+          created_at: tx.now,
+          updated_at: tx.now,
+        })
+        .execute()
+      await refuseLargeRules(tx, null, body)
+      return { id, body }
+    },
+  })
+}
+
+/** Newest first. */
+export async function listRules(
+  db: Db,
+  kind: RuleKindName,
+  organizationId: string,
+  page: PageRequest,
+): Promise<Page<RuleView>> {
+  const query = db.selectFrom(ruleKinds[kind].table).selectAll().where('organization_id', '=', organizationId)
+  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), ruleView)
+}
+
+export async function readRule(
+  db: Db,
+  kind: RuleKindName,
+  organizationId: string,
+  id: string,
+): Promise<RuleView> {
+  const row = await db
+    .selectFrom(ruleKinds[kind].table)
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound(ruleKinds[kind].word, id)
+  return ruleView(row)
+}
+
+/** Replaces a rule's body; id and position stay. */
+export async function replaceRule(
+  context: Acting,
+  kind: RuleKindName,
+  caller: Caller,
+  id: string,
+  body: AnyBody,
+): Promise<RuleView> {
+  return update(context, kind, caller, { id, name: body.name, bodyAfter: () => body })
+}
+
+/** Changes single fields; null removes an optional one. Throws `validation_error` if the result is not a valid rule. */
+export async function patchRule(
+  context: Acting,
+  kind: RuleKindName,
+  caller: Caller,
+  id: string,
+  patch: AnyPatch,
+): Promise<RuleView> {
+  const bodyAfter = (before: AnyBody): AnyBody => {
+    const merged = readAs<AnyBody>(ruleKinds[kind].input, applyPatch(before, patch))
+    if (merged.ok) return merged.value
+    const message = headlineWithField('the rule would not be valid', merged.issues)
+    throw new DomainError('validation_error', message, merged.issues)
+  }
+  return update(context, kind, caller, { id, name: patch.name ?? '', bodyAfter })
+}
+
+interface RuleUpdate {
+  readonly id: string
+  /** The new name, for the message of a conflict. */
+  readonly name: string
+  readonly bodyAfter: (before: AnyBody) => AnyBody
+}
+
+/** A body that is not larger than before is accepted even over `storage_mb`. */
+function update(
+  context: Acting,
+  kind: RuleKindName,
+  caller: Caller,
+  { id, name, bodyAfter }: RuleUpdate,
+): Promise<RuleView> {
+  const work = async (tx: ChainTx) => {
+    const before = await lockBody(tx, kind, id)
+    const body = bodyAfter(before)
+    await refuseManyLabels(tx, id, before, body)
+    await writeBody(tx, kind, id, body)
+    await refuseLargeRules(tx, before, body)
+    return { id, body }
+  }
+  const bytes = async (tx: ChainTx) => {
+    const before = await lockBody(tx, kind, id)
+    return sizeOf(bodyAfter(before)) - sizeOf(before)
+  }
+  return saveRule(context, kind, caller, { verb: 'updated', name, work, bytes })
+}
+
+/** Bytes without the status: `inactive` is longer than `active`, and a rule can always be made inactive. */
+const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...body, status: '' }))
+
+export async function deleteRule(
+  context: Acting,
+  kind: RuleKindName,
+  caller: Caller,
+  id: string,
+): Promise<void> {
+  const { table } = ruleKinds[kind]
+  await runAs(context, caller, 'org.change', async (tx) => {
+    const body = await lockBody(tx, kind, id)
+    await tx.trx.deleteFrom(table).where('id', '=', id).execute()
+    tx.policyChanged()
+    appendRuleEvent(tx, caller, kind, 'deleted', { id, body })
+  })
+}
+
+interface SavedRule {
+  readonly id: string
+  readonly body: AnyBody
+}
+
+interface RuleChange extends Pick<Growth<RuleView>, 'bytes' | 'room'> {
+  readonly verb: 'created' | 'updated'
+  readonly name: string
+  readonly work: (tx: ChainTx) => Promise<SavedRule>
+  readonly once?: Once | null
+}
+
+/** One change under the chain's lock. Its audit entry has the hash of the new body. */
+async function saveRule(
+  context: Acting,
+  kind: RuleKindName,
+  caller: Caller,
+  { verb, name, work: save, once, ...limits }: RuleChange,
+): Promise<RuleView> {
+  const { table, word, nameConstraint } = ruleKinds[kind]
+  try {
+    return await growAs(context, caller, 'org.change', {
+      action: verb.slice(0, -1),
+      ...limits,
+      async work(tx) {
+        const saved = await save(tx)
+        tx.policyChanged()
+        appendRuleEvent(tx, caller, kind, verb, saved)
+        const row = await tx.trx
+          .selectFrom(table)
+          .selectAll()
+          .where('id', '=', saved.id)
+          .executeTakeFirstOrThrow()
+        await once?.markActed(tx.trx, ruleView(row))
+        return ruleView(row)
+      },
+    })
+  } catch (error) {
+    if (!violates(error, nameConstraint)) throw error
+    const message = `there is a ${word} called \`${name}\` already: take another name`
+    throw new DomainError('conflict', message, [{ path: 'name', message }])
+  }
+}
+
+function appendRuleEvent(
+  tx: ChainTx,
+  caller: Caller,
+  kind: RuleKindName,
+  verb: 'created' | 'updated' | 'deleted',
+  { id, body }: SavedRule,
+): void {
+  const { noun } = ruleKinds[kind]
+  tx.append({
+    eventType: `${noun}.${verb}`,
+    action: verb.slice(0, -1),
+    status: 'success',
+    actor: actorOf(caller),
+    metadata: {
+      [`${noun}_id`]: id,
+      name: body.name,
+      rule_status: body.status,
+      ...('verdict' in body ? { verdict: body.verdict } : {}),
+      body_hash: hashOf(body),
+    },
+  })
+}
+
+async function lockBody(tx: ChainTx, kind: RuleKindName, id: string): Promise<AnyBody> {
+  const row = await tx.trx
+    .selectFrom(ruleKinds[kind].table)
+    .select('body')
+    .where('organization_id', '=', tx.organizationId)
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst()
+  if (row === undefined) throw notFound(ruleKinds[kind].word, id)
+  return row.body as unknown as AnyBody
+}
+
+async function writeBody(tx: ChainTx, kind: RuleKindName, id: string, body: AnyBody): Promise<void> {
+  await tx.trx
+    .updateTable(ruleKinds[kind].table)
+    .set({ name: body.name, body: JSON.stringify(body), updated_at: tx.now })
+    .where('id', '=', id)
+    .execute()
+}
+
+function ruleView(row: Selectable<RulesTable>): RuleView {
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    ...(row.body as unknown as AnyBody),
+    created_by: row.created_by,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  }
+}

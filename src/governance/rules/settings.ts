@@ -1,0 +1,95 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { Json } from '../../policy/types.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { readSettings, type GovernancePatch, type GovernanceSettings } from '../../policy/settings.ts'
+import type { Acting, PresentCaller } from '../access/recheck.ts'
+import { growAs, grownEntry } from '../limits/storage.ts'
+
+/** The organization's settings, with defaults filled in. */
+export async function readGovernance(db: Db, organizationId: string): Promise<GovernanceSettings> {
+  const row = await db
+    .selectFrom('organizations')
+    .select('settings')
+    .where('id', '=', organizationId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('organization', organizationId)
+  return readSettings(row.settings)
+}
+
+/**
+ * Changes the named settings; an object (`category_flags`, `external_tools`) is replaced as a whole. Every process
+ * decides by them from the next decision on. The audit entry has each changed setting before and after. Throws
+ * `conflict` if a caller without a second factor, or with a session or key without one, sets `require_mfa`: it would
+ * lock the caller out.
+ */
+export async function changeGovernance(
+  context: Acting,
+  caller: Caller,
+  patch: GovernancePatch,
+): Promise<GovernanceSettings> {
+  const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
+  return growAs(context, caller, 'org.change', {
+    action: 'update',
+    async bytes(tx) {
+      const { before, after } = await changed(tx, named)
+      return grownEntry(JSON.stringify(changesOf(before, after)).length)
+    },
+    async work(tx, now) {
+      const { before, after, merged } = await changed(tx, named)
+      if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, await now())
+      await tx.trx
+        .updateTable('organizations')
+        .set({ settings: JSON.stringify(merged) })
+        .where('id', '=', caller.organizationId)
+        .execute()
+      tx.policyChanged()
+      tx.append({
+        eventType: 'governance.updated',
+        action: 'update',
+        status: 'success',
+        actor: actorOf(caller),
+        metadata: { changes: changesOf(before, after) },
+      })
+      return after
+    },
+  })
+}
+
+async function changed(tx: ChainTx, named: object) {
+  const { settings: stored } = await tx.trx
+    .selectFrom('organizations')
+    .select('settings')
+    .where('id', '=', tx.organizationId)
+    .forUpdate()
+    .executeTakeFirstOrThrow()
+  const merged = { ...stored, ...named }
+  return { before: readSettings(stored), after: readSettings(merged), merged }
+}
+
+async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: PresentCaller): Promise<void> {
+  if (hasFactor) return
+  const user = await tx.trx
+    .selectFrom('users')
+    .select('two_factor_enabled')
+    .where('id', '=', userId)
+    .executeTakeFirst()
+  const message =
+    user?.two_factor_enabled !== true
+      ? 'enrol a second factor first: without one, you would lock yourself out'
+      : keyId === null
+        ? 'sign in with your second factor first: this session was opened without it, and would be locked out'
+        : 'confirm your key first: it was made without a second factor, and would be locked out'
+  throw new DomainError('conflict', message, [{ path: 'require_mfa', message }])
+}
+
+/** Settings contain words, numbers and tool names, but no secrets. */
+function changesOf(before: GovernanceSettings, after: GovernanceSettings): Record<string, Json> {
+  const names = Object.keys(after) as (keyof GovernanceSettings)[]
+  return Object.fromEntries(
+    names
+      .filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+      .map((name) => [name, { from: before[name] as Json, to: after[name] as Json }]),
+  )
+}

@@ -1,0 +1,73 @@
+import { sql } from 'kysely'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError } from '../errors.ts'
+import type { RuleBody } from '../../policy/rule.ts'
+import type { AnyBody } from './rule-kinds.ts'
+
+/*
+ * Size limits for all rules and label rules of one organization together: each change of its policy reads them all
+ * again.
+ */
+
+/** Bytes of their JSON text, as the database writes it. */
+export const mostRuleBytes = 4 * 1024 ** 2
+
+/** Values in conditions, labels and tools. */
+export const mostRuleValues = 50_000
+
+/**
+ * Call it after the write, under the organization's lock. Throws `validation_error`, which undoes the write, if the
+ * rules are now too large. Over the limit, a rule can still be made smaller or inactive.
+ */
+export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body: AnyBody): Promise<void> {
+  const [row] = await tx.send(sql<{ bytes: number; values: number }>`
+    select coalesce(sum(octet_length(body::text)), 0)::float8 as bytes,
+           coalesce(sum(jsonb_array_length(jsonb_path_query_array(body, '$.params[*].value[*]'))
+                      + jsonb_array_length(jsonb_path_query_array(body, '$.labels.*[*]'))
+                      + jsonb_array_length(jsonb_path_query_array(body, '$.tools[*]'))
+                      + jsonb_array_length(jsonb_path_query_array(body, '$.add_labels[*]'))), 0)::float8 as values
+    from (select body from rules where organization_id = ${tx.organizationId}
+          union all
+          select body from label_rules where organization_id = ${tx.organizationId}) as saved`)
+  const over = overOf(row as { bytes: number; values: number })
+  if (over === null || (before !== null && isNoMore(before, body))) return
+  const message = `the organization's rules and label rules may hold ${over} together: shorten or delete some first`
+  throw new DomainError('validation_error', message, [{ path: '', message }])
+}
+
+/** Throws `validation_error` for drafts that no organization could save together. */
+export function refuseLargeDrafts(drafts: readonly RuleBody[]): void {
+  let [bytes, values] = [0, 0]
+  for (const draft of drafts) {
+    bytes += sizeOf(draft)
+    values += valuesOf(draft)
+  }
+  const over = overOf({ bytes, values })
+  if (over === null) return
+  const message = `rules may hold ${over} together: try fewer at once`
+  throw new DomainError('validation_error', message, [{ path: 'rules', message }])
+}
+
+/** The exceeded limit as part of a message; null if none is exceeded. */
+function overOf({ bytes, values }: { bytes: number; values: number }): string | null {
+  if (bytes > mostRuleBytes) return `${mostRuleBytes / 1024 ** 2} MiB of text`
+  return values > mostRuleValues ? `${mostRuleValues.toLocaleString('en-US')} values, labels and tools` : null
+}
+
+/** Whether a change does not enlarge the policy. Any rule can be made inactive. */
+function isNoMore(before: AnyBody, body: AnyBody): boolean {
+  const isAsActive = body.status === before.status || body.status === 'inactive'
+  return isAsActive && sizeOf(body) <= sizeOf(before) && valuesOf(body) <= valuesOf(before)
+}
+
+function sizeOf(body: AnyBody): number {
+  return Buffer.byteLength(JSON.stringify({ ...body, status: undefined }))
+}
+
+/** Counted as the database counts them. */
+function valuesOf(body: AnyBody): number {
+  const inLabels = Object.values(body.labels ?? {}).map((list) => list?.length ?? 0)
+  const inParams = (body.params ?? []).map(({ value }) => (Array.isArray(value) ? value.length : 1))
+  const added = 'add_labels' in body ? body.add_labels.length : 0
+  return [...inLabels, ...inParams, body.tools?.length ?? 0, added].reduce((sum, count) => sum + count, 0)
+}

@@ -1,0 +1,220 @@
+import { sql, type Selectable } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { ToolPoliciesTable } from '../../db/schema/agents.ts'
+import type { Restrictions } from '../../policy/tool-limits.ts'
+import type { JsonObject, Role } from '../../policy/types.ts'
+import { hashOf } from '../../shared/canonical-json.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { violates } from '../../db/errors.ts'
+import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { growAs, grownEntry } from '../limits/storage.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+import { refuseMore } from './row-limit.ts'
+import { refuseLimits } from './tool-policy-limits.ts'
+
+/** The most policies of one organization: each change of its rules, settings or policies reads them all again. */
+export const mostToolPolicies = 2_000
+
+export interface ToolPolicyInput {
+  readonly tool_name: string
+  readonly allowed: boolean | null
+  readonly restrictions: Restrictions
+  /** Without a role, the policy applies to the whole organization. */
+  readonly role?: Role | undefined
+}
+/** `role` selects the policy. */
+export type ToolPolicyChanges = {
+  readonly [Field in 'allowed' | 'restrictions' | 'role']?: ToolPolicyInput[Field] | undefined
+}
+
+export interface ToolPolicyView {
+  readonly tool_name: string
+  /** null: the whole organization. */
+  readonly role: Role | null
+  readonly allowed: boolean | null
+  readonly restrictions: Restrictions
+  readonly created_by: string
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+/** All policies, by tool and role: at most one for each pair. */
+export async function listToolPolicies(
+  db: Db,
+  organizationId: string,
+  { limit, cursor }: PageRequest,
+): Promise<Page<ToolPolicyView>> {
+  // A tool and a role, as `place` writes them: neither has a line break.
+  const [tool, role] = readCursor(cursor, /^[^\n]+\n[a-z]*$/)?.split('\n') ?? []
+  const name = sql<string>`tool_name collate "C"`
+  const rows = await db
+    .selectFrom('tool_policies')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .$if(tool !== undefined, (rest) => rest.where(sql<boolean>`(${name}, role) > (${tool}, ${role})`))
+    .orderBy(name)
+    .orderBy('role')
+    .limit(limit + 1)
+    .execute()
+  return pageOf(rows, limit, (row) => `${row.tool_name}\n${row.role}`, toolPolicyView)
+}
+
+/**
+ * Saves a policy; every process decides by it from the next decision on. Throws `conflict` if one exists,
+ * `validation_error` for a limit that the tool does not support, or above `mostToolPolicies`.
+ */
+export async function createToolPolicy(
+  context: Acting,
+  caller: Caller,
+  body: ToolPolicyInput,
+  once: Once | null,
+): Promise<ToolPolicyView> {
+  refuseLimits(body.tool_name, body.restrictions)
+  try {
+    return await growAs(context, caller, 'org.change', {
+      action: 'create',
+      bytes: JSON.stringify(body).length,
+      async work(tx) {
+        await refuseMore(tx, 'tool_policies', {
+          most: mostToolPolicies,
+          rows: 'tool policies',
+          instead: 'write a rule whose `tools` is a glob',
+        })
+        const row = await tx.trx
+          .insertInto('tool_policies')
+          .values({
+            organization_id: caller.organizationId,
+            tool_name: body.tool_name,
+            role: body.role ?? '',
+            allowed: body.allowed,
+            restrictions: JSON.stringify(body.restrictions),
+            created_by: caller.userId,
+            created_at: tx.now,
+            updated_at: tx.now,
+          })
+          .returningAll()
+          .executeTakeFirstOrThrow()
+        return saved(tx, caller, 'created', row, { once })
+      },
+    })
+  } catch (error) {
+    if (!violates(error, 'tool_policies_pkey')) throw error
+    throw new DomainError('conflict', `\`${body.tool_name}\` already has such a policy: change it instead`)
+  }
+}
+
+/**
+ * Changes a policy. Throws `not_found` if none exists for this tool and role, and `validation_error` for a limit that
+ * the tool does not support.
+ */
+export async function changeToolPolicy(
+  context: Acting,
+  caller: Caller,
+  tool: string,
+  patch: ToolPolicyChanges,
+): Promise<ToolPolicyView> {
+  refuseLimits(tool, patch.restrictions ?? {})
+  return growAs(context, caller, 'org.change', {
+    action: 'update',
+    async bytes(tx) {
+      const before = await tx.trx
+        .selectFrom('tool_policies')
+        .select('restrictions')
+        .where('organization_id', '=', caller.organizationId)
+        .where('tool_name', '=', tool)
+        .where('role', '=', patch.role ?? '')
+        .executeTakeFirst()
+      const size = (limits: Restrictions): number => JSON.stringify(limits).length
+      const after = patch.restrictions ?? before?.restrictions ?? {}
+      const entry = patch.restrictions === undefined ? 0 : grownEntry(size(after))
+      return Math.max(size(after) - size(before?.restrictions ?? after), entry)
+    },
+    async work(tx) {
+      const row = await tx.trx
+        .updateTable('tool_policies')
+        .set({
+          updated_at: tx.now,
+          ...(patch.allowed === undefined ? {} : { allowed: patch.allowed }),
+          ...(patch.restrictions === undefined ? {} : { restrictions: JSON.stringify(patch.restrictions) }),
+        })
+        .where('organization_id', '=', caller.organizationId)
+        .where('tool_name', '=', tool)
+        .where('role', '=', patch.role ?? '')
+        .returningAll()
+        .executeTakeFirst()
+      if (row === undefined) throw notFound('tool policy', tool)
+      // A tool can still be blocked over `storage_mb`, so this entry does not repeat long limits.
+      return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })
+    },
+  })
+}
+
+export async function deleteToolPolicy(
+  context: Acting,
+  caller: Caller,
+  tool: string,
+  ofRole: Role | undefined,
+): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx) => {
+    const row = await tx.trx
+      .deleteFrom('tool_policies')
+      .where('organization_id', '=', caller.organizationId)
+      .where('tool_name', '=', tool)
+      .where('role', '=', ofRole ?? '')
+      .returningAll()
+      .executeTakeFirst()
+    if (row === undefined) throw notFound('tool policy', tool)
+    await saved(tx, caller, 'deleted', row)
+  })
+}
+
+async function saved(
+  tx: ChainTx,
+  caller: Caller,
+  verb: 'created' | 'updated' | 'deleted',
+  row: Selectable<ToolPoliciesTable>,
+  { once = null, showsLong = true }: { readonly once?: Once | null; readonly showsLong?: boolean } = {},
+): Promise<ToolPolicyView> {
+  const view = toolPolicyView(row)
+  const limits = shownLimits(view.restrictions)
+  const isShown = showsLong || grownEntry(JSON.stringify(limits).length) === 0
+  tx.policyChanged()
+  tx.append({
+    eventType: `tool_policy.${verb}`,
+    action: verb.slice(0, -1),
+    status: 'success',
+    actor: actorOf(caller),
+    metadata: {
+      tool_name: view.tool_name,
+      role: view.role,
+      allowed: view.allowed,
+      ...(isShown ? { restrictions: limits } : {}),
+      body_hash: hashOf({
+        ...view,
+        restrictions: limits,
+        created_at: '',
+        updated_at: '',
+      }),
+    },
+  })
+  await once?.markActed(tx.trx, view)
+  return view
+}
+
+/** Removes fields that are `undefined`, which JSON does not have. */
+const shownLimits = (given: Restrictions) => JSON.parse(JSON.stringify(given)) as JsonObject
+
+function toolPolicyView(row: Selectable<ToolPoliciesTable>): ToolPolicyView {
+  return {
+    tool_name: row.tool_name,
+    role: row.role === '' ? null : row.role,
+    allowed: row.allowed,
+    restrictions: row.restrictions,
+    created_by: row.created_by,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  }
+}

@@ -1,0 +1,36 @@
+import type { StepOp } from './step-op.ts'
+import type { EffectRecord } from './ledger.ts'
+import type { LockedRun } from './run-call.ts'
+import { sourceBytes, countStoredBytes } from './storage-limit.ts'
+
+/** Adds the row of a call without a decision. `fits` is false if no storage is left for its parameters. */
+export function addEffect(locked: LockedRun, op: StepOp, fits: boolean): EffectRecord {
+  const { tx, ledger } = locked
+  if (fits) countStoredBytes(locked, op.sealed.length + sourceBytes(op.labelSources))
+  if (fits) tx.expects({ bytes: op.sealed.length })
+  return ledger.addEffect({
+    run_id: op.key.runId,
+    step_id: op.key.stepId,
+    item_index: op.key.itemIndex,
+    tool: op.tool.name,
+    // Overwritten before the transaction ends: every path from here sets a state.
+    state: 'retry',
+    attempt: 0,
+    failures: 0,
+    resolved_outcome: null,
+    params_hash: op.paramsHash,
+    labels: op.labels,
+    label_sources: op.labelSources,
+    decision_id: null,
+    approval_id: null,
+    output_labels: [],
+    error: null,
+    past_outcomes: [],
+    intent_at: null,
+    sent_at: null,
+    finished_at: null,
+    duration_ms: null,
+    wants_slot: false,
+    sealed: fits ? op.sealed : null,
+  })
+}

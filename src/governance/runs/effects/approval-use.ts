@@ -1,0 +1,190 @@
+import type { HeldDetails } from '../../../contract/messages.ts'
+import type { Decided } from '../../../policy/decide.ts'
+import { assessRisk } from '../../../policy/risk.ts'
+import { unionLabels } from '../../../policy/types.ts'
+import { pendingApproval, requirementNow, stateAtUse } from '../../approvals/held.ts'
+import {
+  announceRequest,
+  expireApproval,
+  markUsed,
+  supersedeApproval,
+  withdrawApproval,
+} from '../../approvals/moves.ts'
+import type { ApprovalState } from '../../approvals/state.ts'
+import { rejectionBy } from '../../approvals/votes.ts'
+import type { ApprovalRecord, NewApproval } from '../../approvals/records.ts'
+import { effectId } from '../../../contract/effect-key.ts'
+import type { DecidingCall, LockedCall } from './run-call.ts'
+import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
+import { countStoredBytes } from './storage-limit.ts'
+import { takeSlot } from './slot-moves.ts'
+import { waitsForSlot } from '../../limits/slots.ts'
+import type { Exceeded } from '../../limits/run-quota.ts'
+import { approvalsOver } from '../../limits/storage.ts'
+
+export type ApprovalUse =
+  | { readonly kind: 'used' }
+  | ({ readonly kind: 'waits' } & HeldDetails)
+  /** The call would be held, but too many approvals are pending. */
+  | { readonly kind: 'no_room'; readonly over: Exceeded }
+  | {
+      readonly kind: 'ended'
+      readonly outcome: 'rejected' | 'expired' | 'cancelled'
+      readonly reason: string
+    }
+
+type Ended = Extract<ApprovalUse, { kind: 'ended' }>
+
+/**
+ * Decides whether a held call may run now. An approval covers one call with all its technical retries. At use, the
+ * votes must satisfy the strictest rule that matches now. The parameters must be the approved ones, and the approvers
+ * must have seen all labels. Otherwise the call is held again. Expiry is compared with the database's clock.
+ */
+export function useApproval(call: DecidingCall, decided: Decided): ApprovalUse {
+  const { op } = call
+  const approval = approvalOf(call)
+  const hold = (): ApprovalUse => holdCall(call, decided, approval)
+  if (approval === undefined) return hold()
+  const user = effectId(op.key)
+  const state = stateAtUse(call, decided, approval, user)
+  if (state === 'used') return hold()
+  const ended = endedBy(call, approval, state)
+  if (ended !== null) return ended
+  if (approval.params_hash !== op.paramsHash) return hold()
+  const shown = new Set(approval.labels)
+  if (op.labels.some((label) => !shown.has(label))) return hold()
+  if (approval.status === 'pending')
+    return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
+  if (state !== 'usable') return hold()
+  // Take the slot before the approval is used: while the run waits for a slot, all conditions above may change.
+  if (!takeSlot(call)) return waitForSlot(call, approval.expires_at)
+  if (approval.used_by === null) markUsed(call, approval, user)
+  return { kind: 'used' }
+}
+
+/** The approval that the call waits for, or that let it through. */
+const approvalOf = ({ ledger, effect }: LockedCall): ApprovalRecord | undefined =>
+  effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
+
+function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalState): Ended | null {
+  if (state === 'rejected')
+    return { kind: 'ended', outcome: 'rejected', reason: rejectionBy(approval.votes, 'it') }
+  if (state === 'withdrawn')
+    return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
+  if (state !== 'expired') return null
+  // The use must also be in time: an approval does not last longer because a process was down.
+  const reason =
+    approval.status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
+  if (approval.status === 'pending')
+    expireApproval(call, approval, { actor: runActor(call.run), runId: call.run.id })
+  return { kind: 'ended', outcome: 'expired', reason }
+}
+
+/**
+ * Releases a held call that no rule holds now. An earlier rejection or expiry ends it. A pending approval is withdrawn.
+ * Returns null if the call may run.
+ */
+export function releaseHold(
+  call: LockedCall,
+  decided: Decided,
+): Extract<ApprovalUse, { kind: 'waits' | 'ended' }> | null {
+  const approval = approvalOf(call)
+  if (approval !== undefined && approval.status !== 'approved') {
+    const ended = endedBy(call, approval, stateAtUse(call, decided, approval, null))
+    if (ended !== null) return ended
+  }
+  if (!takeSlot(call)) return waitForSlot(call, null)
+  withdrawPending(call)
+  return null
+}
+
+/** Holds an allowed call until its run has a slot. Then the call is decided again (slot-moves.ts). */
+function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse & { kind: 'waits' } {
+  const { tx, ledger, run, effect } = call
+  if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
+  if (effect.state !== 'unknown_outcome') effect.state = 'held'
+  ledger.touchEffect(effect)
+  updateRunStatus(call, waitsForSlot(tx.policy.limits.concurrent_executions))
+  if (!effect.wants_slot)
+    tx.append({
+      eventType: 'run.waits_for_slot',
+      action: effect.tool,
+      status: 'pending',
+      actor: runActor(run),
+      workflowId: run.workflow_id,
+      runId: run.id,
+      metadata: { step_id: effect.step_id, limit: tx.policy.limits.concurrent_executions },
+    })
+  effect.wants_slot = true
+  return { kind: 'waits', waitsFor: 'slot', approvalId: effect.approval_id, expiresAt }
+}
+
+/** Withdraws a call's pending approval: the call has ended, or needs no approval now. */
+export function withdrawPending(call: LockedCall): void {
+  const approval = approvalOf(call)
+  if (approval?.status === 'pending') withdrawApproval(call, approval)
+}
+
+/** Holds the call with a new approval. It replaces `former` if that one no longer covers the call. */
+function holdCall(call: DecidingCall, decided: Decided, former: ApprovalRecord | undefined): ApprovalUse {
+  const { tx, ledger, run, effect, op } = call
+  const isMore = former?.status !== 'pending'
+  const over = isMore ? approvalsOver(tx) : null
+  if (over !== null) return { kind: 'no_room', over }
+  tx.expects({ bytes: op.sealed.length, approvals: isMore ? 1 : 0 })
+  const record = pendingApproval(
+    tx,
+    {
+      kind: 'step',
+      run_id: run.id,
+      workflow_id: run.workflow_id,
+      step_id: effect.step_id,
+      item_index: effect.item_index < 0 ? null : effect.item_index,
+      session_id: null,
+      requested_by: run.requested_by,
+      params_hash: op.paramsHash,
+      labels: op.labels,
+      rule_name: decided.ruleName,
+    },
+    requirementNow(tx, decided),
+    decided.expiresAfterSeconds ?? op.approvalSeconds,
+  )
+  const { id } = record
+  const approval: NewApproval = {
+    record,
+    sealed: op.sealed,
+    tool: effect.tool,
+    side_effect: op.tool.sideEffect,
+    rule_id: decided.ruleId,
+    risk: assessRisk([{ sideEffect: op.tool.sideEffect, risk: op.tool.risk, labels: op.labels }]),
+  }
+  ledger.addApproval(approval)
+  countStoredBytes(call, op.sealed.length)
+  if (former !== undefined) supersedeApproval(call, former, id)
+  if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
+  effect.state = 'held'
+  effect.wants_slot = false
+  effect.approval_id = id
+  effect.decision_id = recordDecision(call, decided, id)
+  ledger.touchEffect(effect)
+  showHeld(call, approval)
+  return { kind: 'waits', waitsFor: 'approval', approvalId: id, expiresAt: record.expires_at }
+}
+
+function showHeld(call: LockedCall, approval: NewApproval): void {
+  const { tx, ledger, run, effect } = call
+  const { id, rule_name, approver } = approval.record
+  const step = ledger.step(effect.run_id, effect.step_id)
+  if (step !== undefined) {
+    step.status = 'held'
+    step.labels = unionLabels(step.labels, effect.labels)
+    step.verdict = 'require_approval'
+    step.started_at ??= tx.now.toISOString()
+    ledger.dirtySteps.add(step)
+  }
+  stepEvent(tx, effect, 'step.held', { approval_id: id, rule_name })
+  announceRequest(tx, approval, { actor: runActor(run), runId: run.id })
+  const who = approver === 'owner' ? 'an owner' : 'an admin or owner'
+  const why = rule_name === null ? '' : ` (rule \`${rule_name}\`)`
+  updateRunStatus(call, `step \`${effect.step_id}\` waits for approval by ${who}${why}`)
+}

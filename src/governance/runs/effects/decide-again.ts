@@ -1,0 +1,25 @@
+import type { StepOp } from './step-op.ts'
+import { decideStep, type StepVerdict } from './effect.ts'
+import { effectId, type EffectKey } from '../../../contract/effect-key.ts'
+import { ledgerKind } from './ledger-store.ts'
+
+/** A call that was allowed as `attempt` and is about to act. */
+export interface DecideAgainOp {
+  readonly key: EffectKey
+  readonly step: StepOp
+  readonly attempt: number
+}
+
+/**
+ * Decides a call again just before it acts, because the rules or the requester's role have changed (commit point
+ * `effect.decide`). The call can still use its approval. Returns null if another attempt has taken over. After a crash,
+ * the call is in `intent` and is decided again.
+ */
+export const decideAgain = ledgerKind(
+  'effect.decide',
+  (tx, ledger, { key, step, attempt }: DecideAgainOp): StepVerdict | null => {
+    const effect = ledger.effects.get(effectId(key))
+    if (effect === undefined || effect.attempt !== attempt || effect.state !== 'intent') return null
+    return decideStep(tx, ledger, step)
+  },
+)

@@ -1,0 +1,253 @@
+import type { HeldDetails } from '../../../contract/messages.ts'
+import { isOutcome, runEnded, type Outcome } from '../../../contract/status.ts'
+import type { Repeat, ToolDeclaration } from '../../../catalog/tool.ts'
+import { refused, type Call, type Decided } from '../../../policy/decide.ts'
+import { judgeCall } from '../../../policy/judge-call.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { toolNotAvailable, toolStanding } from '../../tools/connections.ts'
+import { DomainError } from '../../errors.ts'
+import { addressNotConfirmed } from '../../access/address-proof.ts'
+import { refusalOfRole } from '../../access/role-refusal.ts'
+import { addEffect } from './add-effect.ts'
+import { releaseHold, useApproval, withdrawPending } from './approval-use.ts'
+import { effectId } from '../../../contract/effect-key.ts'
+import { ledgerKind } from './ledger-store.ts'
+import type { EffectRecord, Ledger } from './ledger.ts'
+import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
+import {
+  callFitsRun,
+  organizationLimitReached,
+  runTooLarge,
+  waitForOrganizationLimit,
+  type OverStorageLimit,
+} from './storage-limit.ts'
+import type { Basis, StepOp } from './step-op.ts'
+import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
+
+/*
+ * The effect: intent, call, outcome. One row per (run, step, item), in one state:
+ *
+ * - *(no row)*: nothing was decided yet.
+ * - `held`: parameters are resolved and sealed. The call waits for an approval, for the use of a given one, or for a
+ *   slot of its run (slot-moves.ts).
+ * - `intent`: the call is allowed, its approval is used, the body may run. A new attempt decides again. Reads,
+ *   transactional and keyed tools stay here while their body runs; an unsafe tool has not sent a byte yet. A findable
+ *   tool with `sent_at` only looks for what an earlier attempt may have made.
+ * - `sent`: an unsafe or findable tool has passed its point of no return; bytes may have left.
+ * - `retry`: the tool failed temporarily; a later attempt decides again.
+ * - `unknown_outcome`: a process died, or time ran out, in `sent`, and the call cannot be found. A person chooses retry,
+ *   done or fail.
+ * - `completed`, `failed`, `denied`, `rejected`, `expired`, `skipped`, `cancelled`: the outcome. It is final: a later
+ *   attempt returns it and runs nothing.
+ *
+ * Moves: (none)|held|intent|retry → intent (commit point `effect.decide`); intent → sent (`effect.sent`); intent|sent →
+ * outcome|retry|unknown_outcome (`effect.outcome`); sent → unknown_outcome at the next attempt, or → intent with
+ * `sent_at` kept if the tool is findable (`effect.decide`); such an intent → `retry` if the call is absent;
+ * unknown_outcome → outcome, or `retry` chosen (`effect.resolve`), or its late outcome (`effect.outcome`). `attempt` is
+ * a fence: only the newest attempt may move to `sent` or record an outcome.
+ */
+
+export type StepVerdict =
+  /** Run the body as this attempt. */
+  | {
+      readonly go: true
+      readonly attempt: number
+      /** Failures of the tool so far. */
+      readonly failures: number
+      readonly basis: Basis
+      /** Seconds since an earlier attempt may have acted: look for what it made. null: make the call. */
+      readonly sentSecondsAgo: number | null
+    }
+  /** The call has its outcome; nothing runs. */
+  | { readonly go: false; readonly state: Outcome; readonly reason: string }
+  | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
+  | { readonly go: false; readonly state: 'unknown_outcome' }
+  /** Nothing was decided, because the organization has no storage left. The caller asks again later. */
+  | OverStorageLimit
+
+/** Attempts after which a call is given up: each one failed or ended its worker. */
+export const maxAttempts = 100
+
+/** Decides calls of runs; commit point `effect.decide`. */
+export const decideSteps = ledgerKind('effect.decide', decideStep)
+
+export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerdict {
+  const run = ledger.runs.get(asked.key.runId)
+  if (run === undefined) return { go: false, state: 'cancelled', reason: 'the run does not exist' }
+  const locked = { tx, ledger, run }
+  const known = ledger.effects.get(effectId(asked.key))
+  if (known !== undefined && isOutcome(known.state))
+    return { go: false, state: known.state, reason: known.error?.message ?? known.state }
+  // Write nothing: the rows of an ended run do not change, even if a call was left open.
+  if (runEnded(run.status)) return { go: false, state: 'cancelled', reason: 'the run has ended' }
+  if (known?.state === 'unknown_outcome' && known.resolved_outcome !== 'retry')
+    return { go: false, state: 'unknown_outcome' }
+  if (known?.state === 'sent' && asked.tool.repeat === 'unsafe')
+    return becomeUnknown({ ...locked, effect: known })
+  if (run.status === 'awaiting_approval')
+    throw new DomainError('conflict', 'the run waits for its own approval')
+  const wouldBeHeld = (): boolean => decideCall(locked, asked).verdict === 'require_approval'
+  const over =
+    run.cancel_requested_at === null ? organizationLimitReached(tx, known, asked, wouldBeHeld) : null
+  if (over !== null) return waitForOrganizationLimit(locked, over)
+  startRun(locked)
+  const fits = callFitsRun(run, known, asked)
+  // Label sources are not stored without storage left, whatever the call's outcome.
+  const op = fits ? asked : { ...asked, labelSources: [] }
+  const effect = known ?? addEffect(locked, op, fits)
+  const call = { ...locked, effect, op }
+  // Keep `sent_at` while the call is held again: an earlier attempt may have happened.
+  if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
+  if (run.cancel_requested_at !== null) return finish(call, 'cancelled', 'the run was cancelled')
+  if (op.isUnread === true && tx.policy.frozen === null)
+    throw new DomainError('unavailable', 'the organization is no longer frozen')
+  if (op.isUnread === true) return judge(call)
+  if (!op.wanted) return finish(call, 'skipped', 'its `when` does not hold')
+  if (effect.attempt >= maxAttempts) return finish(call, 'failed', `gave up after ${maxAttempts} attempts`)
+  const { unavailable, code } = toolStanding(
+    op.installation,
+    tx.policy.connections,
+    op.tool,
+    run.requested_by,
+  )
+  // A frozen organization denies every call, even one whose tool is not available.
+  if (unavailable !== null && tx.policy.frozen === null)
+    return finish(call, 'failed', unavailable, code ?? toolNotAvailable)
+  if (op.problem !== null) return finish(call, 'failed', op.problem.message, op.problem.code)
+  if (!fits) return finish(call, 'failed', runTooLarge.message, runTooLarge.code)
+  if (effect.params_hash !== op.paramsHash)
+    throw new Error(`the parameters of \`${effectId(op.key)}\` differ from the stored ones`)
+  return judge(call)
+}
+
+/** Runs on every attempt, under the lock, so each saved rule holds at once. */
+function judge(call: DecidingCall): StepVerdict {
+  const { effect, op } = call
+  const decided = decideCall(call, op)
+  effect.labels = op.labels
+  effect.label_sources = op.labelSources
+  if (decided.verdict === 'deny') {
+    if (mayHaveHappened(effect, op.tool)) return becomeUnknown(call)
+    effect.decision_id = recordDecision(call, decided, null)
+    return finish(call, 'denied', decided.explanation, 'denied', decided.ruleId)
+  }
+  if (decided.verdict === 'require_approval') {
+    const use = useApproval(call, decided)
+    if (use.kind === 'waits') return held(use)
+    if (use.kind === 'no_room') return waitForOrganizationLimit(call, use.over)
+    if (use.kind === 'ended') return finish(call, use.outcome, use.reason)
+    const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
+    return begin(call, { ...decided, explanation })
+  }
+  // No rule holds the call now, but an earlier rejection or expiry still ends it.
+  const stopped = releaseHold(call, decided)
+  if (stopped?.kind === 'waits') return held(stopped)
+  if (stopped !== null) return finish(call, stopped.outcome, stopped.reason)
+  return begin(call, decided)
+}
+
+const held = ({ waitsFor, approvalId, expiresAt }: HeldDetails): StepVerdict => ({
+  go: false,
+  state: 'held',
+  waitsFor,
+  approvalId,
+  expiresAt,
+})
+
+function decideCall({ tx, ledger, run }: LockedRun, op: StepOp): Decided {
+  const role = ledger.roles.get(run.requested_by)
+  if (role === undefined)
+    return refused('requester has left', 'the person who started this run is no longer a member')
+  const refusal = refusalOfRole('workflows', role)
+  if (refusal !== null) return refusal
+  if (op.mustBeConfirmed && !ledger.confirmed.has(run.requested_by))
+    return refused(
+      addressNotConfirmed,
+      'The person who started this run has not confirmed their mail address.',
+    )
+  return judgeCall(tx.policy, callOf(op), role)
+}
+
+/** The call as the rules see it. */
+export function callOf(op: StepOp): Call {
+  return {
+    source: 'workflows',
+    tool: op.tool.name,
+    sideEffect: op.tool.sideEffect,
+    params: op.params,
+    labels: op.labels,
+    paramLabels: op.paramLabels,
+  }
+}
+
+/** Moves the call to `intent`: decision, approval use and the permission to run the body commit together. */
+function begin(call: DecidingCall, decided: Decided): StepVerdict {
+  const { tx, ledger, run, effect, op } = call
+  const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
+  // A person chose `retry` for the attempt before.
+  if (effect.state === 'unknown_outcome') noteOutcome(effect, 'unknown_outcome')
+  effect.attempt += 1
+  effect.state = 'intent'
+  // A person who chose `retry` has looked for the call.
+  if (op.tool.repeat !== 'findable' || effect.resolved_outcome === 'retry') effect.sent_at = null
+  effect.resolved_outcome = null
+  effect.wants_slot = false
+  effect.intent_at = tx.now.toISOString()
+  effect.decision_id = recordDecision(call, decided, effect.approval_id)
+  ledger.touchEffect(effect)
+  const step = ledger.step(effect.run_id, effect.step_id)
+  if (step !== undefined) {
+    // For a `for_each` step, `expandStep` has sent this event.
+    if (effect.attempt === 1 && effect.item_index < 0) stepEvent(tx, effect, 'step.started')
+    step.started_at ??= tx.now.toISOString()
+    step.status = 'running'
+    step.verdict = decided.verdict
+    step.attempts = Math.max(step.attempts, effect.attempt)
+    ledger.dirtySteps.add(step)
+  }
+  if (wasWaiting) run.waiting -= 1
+  updateRunStatus(call)
+  // `decideCall` has refused people without a role.
+  const role = ledger.roles.get(run.requested_by) ?? 'viewer'
+  const basis = { policyVersion: tx.policy.version, role }
+  const { sent_at: sentAt } = effect
+  const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
+  return { go: true, attempt: effect.attempt, failures: effect.failures, basis, sentSecondsAgo }
+}
+
+function becomeUnknown(call: LockedCall): StepVerdict {
+  withdrawPending(call)
+  settle(call, { state: 'unknown_outcome' })
+  return { go: false, state: 'unknown_outcome' }
+}
+
+/**
+ * Whether an earlier attempt may have taken effect without a stored outcome. Such a call never ends as denied, rejected
+ * or cancelled, because these states mean that nothing happened.
+ */
+function mayHaveHappened(effect: EffectRecord, tool: ToolDeclaration): boolean {
+  return effect.sent_at !== null && mayAct.has(tool.repeat)
+}
+
+const mayAct: ReadonlySet<Repeat> = new Set(['unsafe', 'findable', 'keyed'])
+
+function finish(
+  call: DecidingCall,
+  outcome: Exclude<Outcome, 'completed'>,
+  reason: string,
+  code: string = outcome,
+  ruleId: string | null = null,
+): StepVerdict {
+  const { effect, op } = call
+  if (mayHaveHappened(effect, op.tool)) return becomeUnknown(call)
+  withdrawPending(call)
+  effect.labels = op.labels
+  effect.label_sources = op.labelSources
+  settle(call, {
+    state: outcome,
+    error: outcome === 'skipped' ? null : { code, message: reason },
+    outputLabels: op.labels,
+    ruleId,
+  })
+  return { go: false, state: outcome, reason }
+}

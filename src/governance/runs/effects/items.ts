@@ -1,0 +1,139 @@
+import type { Context } from '../../context.ts'
+import { mostItems } from '../../../contract/definition.ts'
+import { runEnded } from '../../../contract/status.ts'
+import type { ExpandResult } from '../../../contract/messages.ts'
+import { resolve, type Scope } from '../../../policy/templates.ts'
+import { mostLabels, tooManyLabels, type Json } from '../../../policy/types.ts'
+import { explainFrozen } from '../../../policy/decide.ts'
+import type { StepError } from '../../../db/schema/runs.ts'
+import { DomainError } from '../../errors.ts'
+import { readCallSpec, type CallSpec } from '../values/call-spec.ts'
+import { loadLedger, writeLedger } from './ledger-store.ts'
+import { load } from '../values/loading.ts'
+import { ResourceExhausted } from '../values/outputs.ts'
+import { runActor, updateRunStatus } from './ledger-moves.ts'
+
+/** The list of a `for_each` step. Throws TemplateError, or TypeError for another value or too many items. */
+export function itemsOf(spec: CallSpec, scope: Scope): readonly Json[] {
+  const { value } = resolve(spec.step.for_each as Json, scope)
+  if (value === null) return []
+  if (!Array.isArray(value)) throw new TypeError('`for_each` did not resolve to a list')
+  if (value.length > mostItems)
+    throw new TypeError(`\`for_each\` resolved to ${value.length} items, at most ${mostItems} run`)
+  return value
+}
+
+/**
+ * Counts the items of a `for_each` step once (commit point `step.expand`); later calls return the stored count. If the
+ * list cannot be resolved, the step fails; in a frozen organization it is denied. Throws `conflict` if the run waits
+ * for its own approval.
+ */
+export async function expandStep(
+  context: Context,
+  runId: string,
+  stepId: string,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<ExpandResult> {
+  const known = await readStep(context, runId, stepId)
+  if (known.item_count !== null) return { count: known.item_count }
+  const key = { runId, stepId, itemIndex: -1 }
+  const spec = await readCallSpec(context, key)
+  const counted = spec.stopped === null ? await countItems(context, spec, signal) : { count: 0, error: null }
+  return context.combiner.run(spec.run.organizationId, 'step.expand', async (tx): Promise<ExpandResult> => {
+    const ledger = await loadLedger(tx, [key])
+    const run = ledger.runs.get(runId)
+    const step = await readStep({ db: tx.trx }, runId, stepId)
+    if (step.item_count !== null) return { count: step.item_count }
+    if (step.finished_at !== null && (step.status === 'failed' || step.status === 'denied'))
+      return { ended: step.status }
+    if (run === undefined || runEnded(run.status) || run.cancel_requested_at !== null)
+      return { ended: 'cancelled' }
+    if (run.status === 'awaiting_approval')
+      throw new DomainError('conflict', 'the run waits for its own approval')
+    const { frozen } = tx.policy
+    // The freeze has ended since `readCallSpec`, so the items were not counted: the caller asks again.
+    if (spec.stopped !== null && frozen === null) throw new DomainError('unavailable', 'asked too early')
+    const bad = frozen === null ? 'failed' : 'denied'
+    const error = frozen === null ? counted.error : { code: bad, message: explainFrozen(frozen) }
+    const { count } = counted
+    if (error !== null) run.nodes_failed += 1
+    updateRunStatus({ tx, ledger, run })
+    writeLedger(tx, ledger)
+    await tx.trx
+      .updateTable('run_steps')
+      .set(
+        error === null
+          ? { item_count: count, started_at: tx.now, status: 'running' }
+          : {
+              started_at: tx.now,
+              finished_at: tx.now,
+              status: bad,
+              labels: spec.labels,
+              error: JSON.stringify(error),
+            },
+      )
+      .where('run_id', '=', runId)
+      .where('step_id', '=', stepId)
+      .execute()
+    const event = error === null ? 'step.started' : `step.${bad}`
+    tx.event(runId, event, {
+      step_id: stepId,
+      item_index: null,
+      tool: spec.step.tool,
+      ...(error ? { error } : {}),
+    })
+    tx.append({
+      eventType: 'step.expanded',
+      action: spec.step.tool,
+      status: error === null ? 'running' : bad,
+      actor: runActor({ id: runId }),
+      workflowId: spec.run.workflowId,
+      runId,
+      metadata: { step_id: stepId, items: count },
+    })
+    return error === null ? { count } : { ended: bad }
+  })
+}
+
+interface Counted {
+  readonly count: number
+  readonly error: StepError | null
+}
+
+async function countItems(
+  context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
+  spec: CallSpec,
+  signal: AbortSignal,
+): Promise<Counted> {
+  const what = { ...spec, templates: spec.step.for_each as Json, sealedBytes: null }
+  const none = (code: string, problem: unknown): Counted => ({
+    count: 0,
+    error: { code, message: (problem as Error).message },
+  })
+  const count = (scope: Scope): Counted => {
+    try {
+      return { count: itemsOf(spec, scope).length, error: null }
+    } catch (problem) {
+      return none('template_unresolved', problem)
+    }
+  }
+  if (spec.labels.length > mostLabels)
+    return none('resource_exhausted', new Error(tooManyLabels('the inputs of the step carry')))
+  try {
+    const { value, permit } = await load(context, what, signal, count)
+    permit.release()
+    return value
+  } catch (problem) {
+    if (problem instanceof ResourceExhausted) return none('resource_exhausted', problem)
+    throw problem
+  }
+}
+
+export async function readStep(context: Pick<Context, 'db'>, runId: string, stepId: string) {
+  return context.db
+    .selectFrom('run_steps')
+    .select(['item_count', 'status', 'finished_at', 'tool'])
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .executeTakeFirstOrThrow()
+}

@@ -1,0 +1,221 @@
+import { newId } from '../../../contract/ids.ts'
+import { isBadOutcome, runEnded, type Outcome } from '../../../contract/status.ts'
+import type { PastOutcome, StepError } from '../../../db/schema/runs.ts'
+import type { Decided } from '../../../policy/decide.ts'
+import type { Actor } from '../../audit/entry.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import type { SealedText } from '../../sealing/format.ts'
+import type { EffectRecord, RunState } from './ledger.ts'
+import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
+import { sourceBytes, countStoredBytes } from './storage-limit.ts'
+
+/** The actor when a worker continues a run: the run itself. */
+export const runActor = (run: Pick<RunState, 'id'>): Actor => ({ type: 'system', id: run.id })
+
+const itemOf = (effect: EffectRecord): number | null => (effect.item_index < 0 ? null : effect.item_index)
+
+export function stepEvent(
+  tx: ChainTx,
+  effect: EffectRecord,
+  type: string,
+  data: Record<string, unknown> = {},
+): void {
+  tx.event(effect.run_id, type, {
+    step_id: effect.step_id,
+    item_index: itemOf(effect),
+    tool: effect.tool,
+    ...data,
+  })
+}
+
+/** Writes the decision, its audit entry and its event. Returns the decision's id. */
+export function recordDecision(call: DecidingCall, decided: Decided, approvalId: string | null): string {
+  const { tx, ledger, run, effect, op } = call
+  const id = newId('decision')
+  run.decision_seq += 1
+  countStoredBytes(call, sourceBytes(op.labelSources))
+  ledger.newDecisions.push({
+    id,
+    organization_id: tx.organizationId,
+    run_id: run.id,
+    seq: run.decision_seq,
+    step_id: effect.step_id,
+    item_index: itemOf(effect),
+    attempt: effect.attempt,
+    tool: effect.tool,
+    side_effect: op.tool.sideEffect,
+    verdict: decided.verdict,
+    rule_id: decided.ruleId,
+    rule_name: decided.ruleName,
+    matched_rules: decided.matchedRules,
+    reason: decided.reason,
+    explanation: decided.explanation,
+    labels: op.labels,
+    label_sources: op.labelSources,
+    params_hash: op.paramsHash,
+    approval_id: approvalId,
+    policy_version: tx.policy.version,
+    decided_at: tx.now,
+    session_id: null,
+    tool_use_id: null,
+    requested_by: run.requested_by,
+  })
+  tx.append({
+    eventType: 'tool_call.decided',
+    action: effect.tool,
+    status: decided.verdict,
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: {
+      decision_id: id,
+      step_id: effect.step_id,
+      item_index: itemOf(effect),
+      requested_by: run.requested_by,
+      rule_id: decided.ruleId,
+      rule_name: decided.ruleName,
+      labels: op.labels,
+      params_hash: op.paramsHash,
+      approval_id: approvalId,
+    },
+  })
+  stepEvent(tx, effect, 'step.decided', {
+    verdict: decided.verdict,
+    rule_name: decided.ruleName,
+    decision_id: id,
+  })
+  return id
+}
+
+export interface Settlement {
+  readonly state: Outcome | 'retry' | 'unknown_outcome'
+  readonly error?: StepError | null
+  /** JSON text of values that belong to the error. */
+  readonly errorDetail?: SealedText | undefined
+  /** JSON text. */
+  readonly output?: SealedText | undefined
+  readonly outputLabels?: string[]
+  readonly durationMs?: number
+  /** The rule that denies the call. The log shows it; the chain has it in `tool_call.decided`. */
+  readonly ruleId?: string | null
+  /** The person who settles the call with `resolve`; otherwise the run. */
+  readonly actor?: Actor
+}
+
+/**
+ * Moves a call to an outcome, to `retry` or to `unknown_outcome`. Also updates its step (unless it is one item of
+ * many), the counters and status of its run, an event and an audit entry.
+ */
+export function settle(call: LockedCall, how: Settlement): void {
+  const { tx, ledger, run, effect } = call
+  const waited = effect.state === 'held' || effect.state === 'unknown_outcome'
+  const ended = how.state !== 'retry' && how.state !== 'unknown_outcome'
+  effect.state = how.state
+  if (how.state === 'retry') noteOutcome(effect, 'failed')
+  effect.error = how.error ?? null
+  effect.errorDetail = how.errorDetail?.sealed ?? null
+  if (how.errorDetail !== undefined) countStoredBytes(call, how.errorDetail.bytes)
+  effect.resolved_outcome = null
+  effect.wants_slot = false
+  // A tool that failed temporarily after its point of no return reports that nothing was done.
+  if (how.state === 'retry') effect.sent_at = null
+  if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
+  if (how.output !== undefined) {
+    effect.output = how.output.sealed
+    countStoredBytes(call, how.output.bytes)
+  }
+  if (how.outputLabels !== undefined) effect.output_labels = how.outputLabels
+  if (ended) effect.finished_at = tx.now.toISOString()
+  if (how.durationMs !== undefined) effect.duration_ms = how.durationMs
+  ledger.touchEffect(effect)
+  if (how.state === 'completed') run.nodes_executed += 1
+  if (ended && isBadOutcome(how.state) && how.state !== 'cancelled') run.nodes_failed += 1
+  ledger.dirtyRuns.add(run)
+  moveStep(call, how, ended)
+  run.waiting += (how.state === 'unknown_outcome' ? 1 : 0) - (waited ? 1 : 0)
+  const reason =
+    how.state === 'unknown_outcome'
+      ? `${itemOf(effect) === null ? '' : `item ${effect.item_index} of `}step \`${effect.step_id}\` may or may not have taken effect: an approver must resolve it`
+      : undefined
+  updateRunStatus(call, reason)
+  if (how.state !== 'retry') stepEvent(tx, effect, `step.${how.state}`, how.error ? { error: how.error } : {})
+  tx.append({
+    eventType: `tool_call.${how.state}`,
+    action: effect.tool,
+    status: how.state,
+    actor: how.actor ?? runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    durationMs: how.durationMs ?? null,
+    metadata: {
+      step_id: effect.step_id,
+      item_index: itemOf(effect),
+      attempt: effect.attempt,
+      decision_id: effect.decision_id,
+      params_hash: effect.params_hash,
+      error_code: how.error?.code ?? null,
+    },
+    ...(how.ruleId ? { logged: { rule_id: how.ruleId } } : {}),
+  })
+}
+
+/** The most earlier attempts of a call whose outcomes are kept. */
+const mostPastOutcomes = 50
+
+/** Notes how the present attempt has ended, before another one begins. */
+export function noteOutcome(effect: EffectRecord, outcome: PastOutcome['outcome']): void {
+  if (effect.decision_id === null) return
+  const past = [...effect.past_outcomes, { decision_id: effect.decision_id, outcome }]
+  effect.past_outcomes = past.slice(-mostPastOutcomes)
+}
+
+function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: boolean): void {
+  const step = ledger.step(effect.run_id, effect.step_id)
+  if (step === undefined) return
+  if (how.state === 'retry') {
+    // Until the next outcome the step shows why the call is made again.
+    if (effect.item_index >= 0) return
+    step.error = how.error ?? null
+    ledger.dirtySteps.add(step)
+    return
+  }
+  step.attempts = Math.max(step.attempts, effect.attempt)
+  ledger.dirtySteps.add(step)
+  // A late outcome of an item changes the item alone: the end of the run has ended its step.
+  if (effect.item_index >= 0 && step.finished_at !== null) return
+  // A `for_each` step ends after all its items (finish-items.ts). Until then its status only shows waiting items.
+  if (effect.item_index >= 0 && ended) {
+    if (step.status === 'unknown_outcome' || step.status === 'held') step.status = 'running'
+    return
+  }
+  step.status = how.state as typeof step.status
+  step.error = how.error ?? null
+  if (!ended) return
+  step.started_at ??= tx.now.toISOString()
+  step.finished_at = tx.now.toISOString()
+  step.labels = effect.output_labels
+  if (how.state === 'denied') step.verdict = 'deny'
+}
+
+/** Sets an open run's status to `paused` or `running`, depending on waiting calls. */
+export function updateRunStatus(locked: LockedRun, pausedReason?: string): void {
+  const { tx, ledger, run } = locked
+  if (runEnded(run.status) || run.status === 'awaiting_approval') return
+  startRun(locked)
+  const status = run.waiting > 0 ? 'paused' : 'running'
+  if (run.status !== status) {
+    if (status === 'paused') tx.event(run.id, 'run.paused', { reason: pausedReason ?? 'a step is held' })
+    else if (run.status === 'paused') tx.event(run.id, 'run.resumed')
+    run.status = status
+  }
+  run.status_reason = status === 'running' ? 'the run is in progress' : (pausedReason ?? run.status_reason)
+  ledger.dirtyRuns.add(run)
+}
+
+/** A run starts with the decision on its first call. */
+export function startRun({ tx, ledger, run }: LockedRun): void {
+  if (run.started_at !== null) return
+  run.started_at = tx.now.toISOString()
+  ledger.dirtyRuns.add(run)
+  tx.event(run.id, 'run.started')
+}

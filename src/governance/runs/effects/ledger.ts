@@ -1,0 +1,123 @@
+import type { EffectState, RunStatus, StepStatus } from '../../../contract/status.ts'
+import type { LabelSource, PastOutcome, Risk, StepError } from '../../../db/schema/runs.ts'
+import type { Role, Verdict } from '../../../policy/types.ts'
+import type { Slot } from '../../limits/slots.ts'
+import type { ApprovalRecord, NewApproval, NewDecision } from '../../approvals/records.ts'
+
+export const stepKey = (runId: string, stepId: string): string => `${runId}/${stepId}`
+
+export interface RunState {
+  readonly id: string
+  readonly workflow_id: string
+  readonly workflow_version: number
+  readonly requested_by: string
+  readonly risk: Risk
+  readonly cancel_requested_at: string | null
+  readonly finished_at: string | null
+  status: RunStatus
+  status_reason: string
+  decision_seq: number
+  /** Bytes stored for its calls (storage-limit.ts). */
+  stored_bytes: number
+  nodes_executed: number
+  nodes_failed: number
+  started_at: string | null
+  /** Calls of the run that wait for a person: held, or with an unknown outcome. */
+  waiting: number
+  /** limits/slots.ts */
+  slot: Slot | null
+  /** Currency units reported by its calls. */
+  cost: number
+  /** Calls outside this ledger: in progress, and waiting for a slot (slot-moves.ts). */
+  readonly others_under_way: number
+  readonly others_wanting: number
+}
+
+export interface EffectRecord {
+  readonly run_id: string
+  readonly step_id: string
+  readonly item_index: number
+  readonly tool: string
+  state: EffectState
+  attempt: number
+  failures: number
+  resolved_outcome: 'retry' | null
+  params_hash: string | null
+  labels: string[]
+  label_sources: LabelSource[]
+  decision_id: string | null
+  approval_id: string | null
+  output_labels: string[]
+  error: StepError | null
+  past_outcomes: readonly PastOutcome[]
+  intent_at: string | null
+  sent_at: string | null
+  finished_at: string | null
+  duration_ms: number | null
+  /** Whether the held call may run as soon as its run has a slot. */
+  wants_slot: boolean
+  /** Set if this transaction stores an output; never read back. */
+  output?: Buffer | undefined
+  /** Set if this transaction sets the error: its sealed values, or null. Never read back. */
+  errorDetail?: Buffer | null | undefined
+  /** Set if this transaction creates the row. */
+  sealed?: Buffer | null | undefined
+}
+
+export interface StepRecord {
+  readonly run_id: string
+  readonly step_id: string
+  readonly item_count: number | null
+  status: StepStatus
+  verdict: Verdict | null
+  attempts: number
+  labels: string[]
+  error: StepError | null
+  started_at: string | null
+  finished_at: string | null
+}
+
+/**
+ * The rows that operations of a batch share: one statement reads them under the chain lock, one writes them. An
+ * operation changes records in place and marks them dirty, so later operations of the batch see its changes.
+ */
+export class Ledger {
+  readonly runs = new Map<string, RunState>()
+  readonly effects = new Map<string, EffectRecord>()
+  readonly steps = new Map<string, StepRecord>()
+  readonly approvals = new Map<string, ApprovalRecord>()
+  readonly roles = new Map<string, Role>()
+  /** Ids of members whose address is confirmed. */
+  readonly confirmed = new Set<string>()
+  readonly dirtyRuns = new Set<RunState>()
+  readonly dirtyEffects = new Set<EffectRecord>()
+  readonly dirtySteps = new Set<StepRecord>()
+  readonly dirtyApprovals = new Set<ApprovalRecord>()
+  readonly newEffects: EffectRecord[] = []
+  readonly newApprovals: NewApproval[] = []
+  readonly newDecisions: NewDecision[] = []
+  /** The organization's slots; only read if a run of the ledger has none. */
+  slots = { taken: 0, waiting: 0 }
+
+  step(runId: string, stepId: string): StepRecord | undefined {
+    return this.steps.get(stepKey(runId, stepId))
+  }
+
+  /** Adds a call's row. The caller must set its state. */
+  addEffect(record: EffectRecord): EffectRecord {
+    this.newEffects.push(record)
+    this.effects.set(`${record.run_id}/${record.step_id}/${record.item_index}`, record)
+    return record
+  }
+
+  addApproval(approval: NewApproval): ApprovalRecord {
+    this.newApprovals.push(approval)
+    this.approvals.set(approval.record.id, approval.record)
+    return approval.record
+  }
+
+  /** Marks a changed record to be written; new records are written anyway. */
+  touchEffect(record: EffectRecord): void {
+    if (!this.newEffects.includes(record)) this.dirtyEffects.add(record)
+  }
+}

@@ -1,0 +1,221 @@
+import type { Transaction } from 'kysely'
+import type { Context } from '../../context.ts'
+import type { Database } from '../../../db/schema/index.ts'
+import type { StepError } from '../../../db/schema/runs.ts'
+import { isOutcome, type EffectState } from '../../../contract/status.ts'
+import { addedLabels, type Call } from '../../../policy/decide.ts'
+import { unionLabels, type Label, type Role } from '../../../policy/types.ts'
+import type { AuditDraft } from '../../audit/entry.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { atCommitPoint } from '../../audit/commit-points.ts'
+import { effectId, type EffectKey } from '../../../contract/effect-key.ts'
+import { ledgerKind, loadLedger, writeLedger } from './ledger-store.ts'
+import type { EffectRecord, Ledger } from './ledger.ts'
+import type { LockedCall, LockedRun } from './run-call.ts'
+import type { Limits } from '../../../contract/plan-limits.ts'
+import { exceededEntry, quotaExceeded, type Exceeded } from '../../limits/run-quota.ts'
+import type { SealedText } from '../../sealing/format.ts'
+import type { Basis } from './step-op.ts'
+import { storageOver } from '../../limits/storage.ts'
+import { runActor, settle } from './ledger-moves.ts'
+import { fitsRun, runTooLarge } from './storage-limit.ts'
+
+/** The result of one attempt's body. */
+export interface OutcomeOp {
+  readonly key: EffectKey
+  readonly attempt: number
+  readonly result:
+    | {
+        readonly state: 'completed'
+        /** JSON text. */
+        readonly output: SealedText
+        /** Labels declared by the tool, and labels of this value. */
+        readonly labels: readonly Label[]
+        /** For label rules: the call as of now. */
+        readonly call: Call
+        /** Currency units, for the month's spend. */
+        readonly cost?: number | undefined
+      }
+    /** `retry`: a temporary failure. The caller chooses `retry` or `failed` by the step's retry options. */
+    | {
+        readonly state: 'failed' | 'retry'
+        readonly error: StepError
+        /** JSON text of values that belong to the error. */
+        readonly errorDetail?: SealedText | undefined
+      }
+    | { readonly state: 'cancelled' | 'unknown_outcome' }
+  readonly durationMs: number
+}
+
+/** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
+export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
+
+/** The means of a tool's write, inside the transaction that commits the outcome under the organization's lock. */
+export interface OwnWrite {
+  readonly trx: Transaction<Database>
+  readonly limits: Limits
+  /** The present role of the person who started the run; null if no longer a member. */
+  readonly role: Role | null
+  /** Adds an audit entry about the run to the same transaction. */
+  append(entry: Omit<AuditDraft, 'actor' | 'workflowId' | 'runId'>): void
+}
+
+/**
+ * Records the outcome together with a write of the tool (`transactional` tools). A superseded attempt writes nothing.
+ * If a quota or the tool itself refuses the write, nothing is written and the call fails. `changed`: nothing was
+ * written or recorded, and the call must be decided again first; see MayAct.
+ */
+export function recordWithWrite(
+  context: Pick<Context, 'combiner'>,
+  organizationId: string,
+  op: OutcomeOp,
+  basis: Basis,
+  write: (own: OwnWrite) => Promise<Exceeded | StepError | null>,
+): Promise<EffectState | 'changed'> {
+  return context.combiner.run(organizationId, 'effect.outcome', async (tx) => {
+    const ledger = await loadLedger(tx, [op.key])
+    const effect = ledger.effects.get(effectId(op.key))
+    const acts = effect !== undefined && isCurrent(effect, op)
+    if (acts && !isSame(tx, ledger, op.key, basis)) return 'changed'
+    const over = acts ? await write(ownWrite(tx, ledger, op.key)) : null
+    if (over !== null && 'limit' in over)
+      tx.append(exceededEntry(over, effect?.tool ?? '', runActor({ id: op.key.runId }), op.key))
+    const state = applyOutcome(tx, ledger, over === null ? op : { ...op, result: refusedBy(over) })
+    writeLedger(tx, ledger)
+    return state
+  })
+}
+
+function ownWrite(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OwnWrite {
+  const run = ledger.runs.get(runId)
+  const workflowId = run?.workflow_id ?? null
+  return {
+    trx: tx.trx,
+    limits: tx.policy.limits,
+    role: ledger.roles.get(run?.requested_by ?? '') ?? null,
+    append: (entry) => tx.append({ ...entry, actor: runActor({ id: runId }), workflowId, runId }),
+  }
+}
+
+/** The same check as in `markSent`, under the chain lock. */
+function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis): boolean {
+  const { frozen, version } = tx.policy
+  const role = ledger.roles.get(ledger.runs.get(runId)?.requested_by ?? '')
+  return frozen === null && version === basis.policyVersion && role === basis.role
+}
+
+function refusedBy(over: Exceeded | StepError): OutcomeOp['result'] {
+  const { code, message } = 'limit' in over ? quotaExceeded(over) : over
+  return { state: 'failed', error: { code, message } }
+}
+
+const isCurrent = (effect: EffectRecord, op: OutcomeOp): boolean =>
+  effect.attempt === op.attempt && (effect.state === 'intent' || effect.state === 'sent')
+
+function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
+  const run = ledger.runs.get(op.key.runId)
+  const effect = ledger.effects.get(effectId(op.key))
+  if (run === undefined || effect === undefined)
+    throw new Error(`no call \`${effectId(op.key)}\` has an intent`)
+  if (isOutcome(effect.state)) return effect.state
+  // A superseded attempt that comes back late knows the outcome, so it settles a call that nobody has resolved.
+  const settlesLate =
+    effect.state === 'unknown_outcome' &&
+    effect.resolved_outcome === null &&
+    effect.attempt === op.attempt &&
+    (op.result.state === 'completed' || op.result.state === 'failed')
+  if (!settlesLate && !isCurrent(effect, op)) return effect.state
+  const call = { tx, ledger, run, effect }
+  const result = kept(call, op.result)
+  if (op.result.state === 'retry') effect.failures += 1
+  // The cost counts even if the output is dropped.
+  if (op.result.state === 'completed') run.cost += op.result.cost ?? 0
+  settle(call, {
+    state: result.state,
+    durationMs: op.durationMs,
+    ...('error' in result ? { error: result.error, errorDetail: result.errorDetail } : {}),
+    ...(result.state === 'completed'
+      ? { output: result.output, outputLabels: outputLabelsOf(call, result) }
+      : { outputLabels: effect.labels }),
+  })
+  if (settlesLate) tx.deliver('run.wake', run.id, { key: `${effect.step_id}#${effect.item_index}` })
+  return effect.state
+}
+
+/**
+ * Drops a read's output that exceeds a tool policy or the run's storage: the call fails. If the organization has no
+ * storage left, the read is retried later. The output of any other call is stored at any size, because the call has
+ * happened.
+ */
+function kept({ tx, ledger, run }: LockedRun, result: OutcomeOp['result']): OutcomeOp['result'] {
+  if (result.state !== 'completed') return result
+  const { bytes } = result.output
+  if (result.call.sideEffect === 'read') {
+    const { tool } = result.call
+    const most = tx.policy.toolAccess.largestOutput(tool, ledger.roles.get(run.requested_by))
+    if (most !== null && bytes > most * 1024) return { state: 'failed', error: tooLarge(tool, bytes, most) }
+    if (!fitsRun(run, bytes)) return { state: 'failed', error: runTooLarge }
+    if (storageOver(tx, bytes) !== null) return { state: 'retry', error: { ...waitingForRoom, bytes } }
+  }
+  tx.expects({ bytes })
+  return result
+}
+
+const waitingForRoom = {
+  code: 'quota_exceeded',
+  message: 'the organization has no storage left for the output',
+}
+
+const tooLarge = (tool: string, bytes: number, most: number): StepError => ({
+  code: 'response_too_large',
+  message: `the output of \`${tool}\` takes ${Math.ceil(bytes / 1024)} KiB, and a tool policy allows ${most} (\`max_response_size_kb\`)`,
+})
+
+function outputLabelsOf(
+  { tx, effect }: LockedCall,
+  result: Extract<OutcomeOp['result'], { state: 'completed' }>,
+): Label[] {
+  return unionLabels(effect.labels, result.labels, addedLabels(tx.policy.compiled, result.call))
+}
+
+/**
+ * Whether a call may act now. `yes`: it may. `changed`: decide it again first (`decideAgain`), because the organization
+ * is frozen, a rule or setting was saved, or the requester's role has changed. `superseded`: a newer attempt has taken
+ * over, or the run was cancelled or has ended.
+ */
+export type MayAct = 'yes' | 'changed' | 'superseded'
+
+/**
+ * The point of no return (commit point `effect.sent`): after a crash from here on, the outcome is unknown. Unless the
+ * answer is `yes`, nothing was marked and nothing may be sent. A single statement checks and marks, so each freeze or
+ * rule that was committed before it holds for this call.
+ */
+export async function markSent(
+  context: Pick<Context, 'pool'>,
+  key: EffectKey,
+  attempt: number,
+  basis: Basis,
+): Promise<MayAct> {
+  const { rows } = await atCommitPoint('effect.sent', () =>
+    context.pool.query<{ answer: MayAct }>(
+      `with call as (
+         select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same
+         from effects e join runs r on r.id = e.run_id
+           join chain_head h on h.organization_id = r.organization_id
+           left join memberships m on m.organization_id = r.organization_id and m.user_id = r.requested_by
+         where e.run_id = $1 and e.step_id = $2 and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
+           and r.cancel_requested_at is null and r.finished_at is null
+       ), marked as (
+         update effects e set state = 'sent', sent_at = clock_timestamp()
+         from runs r, call where call.same and r.id = e.run_id and e.run_id = $1 and e.step_id = $2
+           and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
+           and r.cancel_requested_at is null and r.finished_at is null
+         returning 1
+       )
+       select case when exists(select from marked) then 'yes'
+                   when exists(select from call where not same) then 'changed' else 'superseded' end as answer`,
+      [key.runId, key.stepId, key.itemIndex, attempt, basis.policyVersion, basis.role],
+    ),
+  )
+  return rows[0]?.answer ?? 'superseded'
+}

@@ -1,0 +1,241 @@
+import type { Context } from '../../context.ts'
+import { wakeKey } from '../../../contract/messages.ts'
+import { mostResolved, runEnded } from '../../../contract/status.ts'
+import { addedLabels, type Call } from '../../../policy/decide.ts'
+import { unionLabels, type Json, type Label } from '../../../policy/types.ts'
+import { getTool } from '../../../catalog/index.ts'
+import { mayDecide } from '../../approvals/requirement.ts'
+import { canonicalJson } from '../../../shared/canonical-json.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { DomainError, notFound } from '../../errors.ts'
+import type { Once } from '../../idempotency.ts'
+import type { Actor } from '../../audit/entry.ts'
+import type { Db } from '../../../db/schema/index.ts'
+import { actorOf, type Caller } from '../../access/identity.ts'
+import type { SealedText } from '../../sealing/format.ts'
+import { outputPlace } from '../../sealing/places.ts'
+import { sealText } from '../../sealing/sealer.ts'
+import { effectId, type EffectKey } from '../../../contract/effect-key.ts'
+import { loadLedger, writeLedger } from './ledger-store.ts'
+import type { EffectRecord, Ledger } from './ledger.ts'
+import type { LockedCall } from './run-call.ts'
+import { settle, type Settlement } from './ledger-moves.ts'
+import { effectiveParams, openParams } from '../values/sealed-params.ts'
+import { runAs } from '../../access/recheck.ts'
+
+export interface ResolveRequest {
+  readonly caller: Caller
+  readonly runId: string
+  readonly stepId: string
+  /**
+   * The calls: one item, several items, all of the step that are unknown (at most `mostResolved`), or null for the one
+   * call of a step without `for_each`.
+   */
+  readonly items: number | readonly number[] | 'all' | null
+  readonly outcome: 'retry' | 'done' | 'fail'
+  /** With `done`: the output of each call; null if absent. */
+  readonly output?: Json | undefined
+  /** Marks the key in the same transaction, so a repeated request does not retry the call twice. */
+  readonly once?: Once | null
+}
+
+/** The most bytes of outputs that one request stores, the same output once for each item. */
+const mostOutputBytes = 16 * 1024 ** 2
+
+/**
+ * A person settles calls whose outcome is unknown (commit point `effect.resolve`), all of them or none. `retry`: each is
+ * decided and made again. `done`: each counts as completed. `fail`: as failed. Each call has an audit entry. Throws
+ * `not_found`, `insufficient_role` for a person who is not an admin now, `bad_transition` if a call has no unknown
+ * outcome, `validation_error` for an output that is too large for so many calls.
+ */
+export async function resolveStep(
+  context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer'>,
+  request: ResolveRequest,
+): Promise<void> {
+  const { caller, runId, stepId, outcome } = request
+  const calls = await chosenCalls(context, request)
+  const keys = calls.map(({ key }) => key)
+  await runAs(context, caller, 'effect.resolve', async (tx, now) => {
+    const ledger = await loadLedger(tx, keys.length === 0 ? [{ runId, stepId, itemIndex: -1 }] : keys)
+    const run = ledger.runs.get(runId)
+    if (run === undefined) throw notFound('run', runId)
+    if (!mayDecide((await now()).role, 'admin'))
+      throw new DomainError('insufficient_role', 'you need the role `admin` to resolve an unknown outcome')
+    if (ledger.step(runId, stepId) === undefined) throw notFound('step', stepId)
+    const wrong = keys.filter((key) => !isUnresolved(ledger, key))
+    if (wrong.length > 0 || keys.length === 0)
+      throw new DomainError('bad_transition', await whyNothingToResolve(tx, request, wrong))
+    if (runEnded(run.status))
+      throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
+    const actor = actorOf(caller)
+    for (const call of calls) {
+      const effect = ledger.effects.get(effectId(call.key)) as EffectRecord
+      if (outcome === 'retry') retry({ tx, ledger, run, effect }, actor)
+      else settle({ tx, ledger, run, effect }, { actor, ...settlementOf(tx, effect, call, outcome) })
+    }
+    writeLedger(tx, ledger)
+    await request.once?.markActed(tx.trx)
+    const woken = keys.map(({ itemIndex }) => wakeKey(stepId, itemIndex))
+    tx.deliver('run.wake', runId, { key: woken.length === 1 ? woken[0] : woken, by: caller.userId })
+  })
+}
+
+const isUnresolved = (ledger: Ledger, key: EffectKey): boolean => {
+  const effect = ledger.effects.get(effectId(key))
+  return effect?.state === 'unknown_outcome' && effect.resolved_outcome === null
+}
+
+function retry({ tx, ledger, run, effect }: LockedCall, actor: Actor): void {
+  effect.resolved_outcome = 'retry'
+  ledger.touchEffect(effect)
+  tx.append({
+    eventType: 'tool_call.resolved',
+    action: effect.tool,
+    status: 'retry',
+    actor,
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: {
+      step_id: effect.step_id,
+      item_index: effect.item_index < 0 ? null : effect.item_index,
+      outcome: 'retry',
+    },
+  })
+}
+
+/** One call to settle: read, opened and sealed before the lock. */
+interface ChosenCall {
+  readonly key: EffectKey
+  readonly output: SealedText | undefined
+  /** For the labels of its output; null if they do not matter. */
+  readonly call: Call | null
+}
+
+async function chosenCalls(
+  context: Pick<Context, 'db' | 'sealer'>,
+  request: ResolveRequest,
+): Promise<readonly ChosenCall[]> {
+  const { runId, stepId, items, outcome } = request
+  const indexes =
+    items === 'all'
+      ? await unresolvedItems(context.db, request, mostResolved)
+      : items === null
+        ? [-1]
+        : [...new Set([items].flat())]
+  const keys = indexes.map((itemIndex) => ({ runId, stepId, itemIndex }))
+  if (outcome !== 'done') return keys.map((key) => ({ key, output: undefined, call: null }))
+  const text = canonicalJson(request.output ?? null)
+  if (text.length * keys.length > mostOutputBytes && keys.length > 1)
+    throw new DomainError(
+      'validation_error',
+      '`output` is too large for so many items: resolve fewer at once',
+      [{ path: 'output', message: 'is too large for so many items' }],
+    )
+  const calls = await readCalls(context, request, indexes)
+  const chosen: ChosenCall[] = []
+  for (const key of keys)
+    chosen.push({
+      key,
+      output: await sealText(context.sealer, outputPlace(key), text),
+      call: calls.get(key.itemIndex) ?? null,
+    })
+  return chosen
+}
+
+/** Items of the step with an unknown outcome that nobody has resolved, in their order; -1 for a step without items. */
+async function unresolvedItems(
+  db: Db,
+  { caller, runId, stepId }: Pick<ResolveRequest, 'caller' | 'runId' | 'stepId'>,
+  limit: number,
+): Promise<number[]> {
+  const rows = await db
+    .selectFrom('effects')
+    .select('item_index')
+    .where('organization_id', '=', caller.organizationId)
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .where('state', '=', 'unknown_outcome')
+    .where('resolved_outcome', 'is', null)
+    .orderBy('item_index')
+    .limit(limit)
+    .execute()
+  return rows.map((row) => row.item_index)
+}
+
+/** The error's message. It names the wrong items, and items with an unknown outcome. */
+async function whyNothingToResolve(
+  tx: ChainTx,
+  request: ResolveRequest,
+  wrong: readonly EffectKey[],
+): Promise<string> {
+  const step = `step \`${request.stepId}\``
+  const items = wrong.filter(({ itemIndex }) => itemIndex >= 0).map(({ itemIndex }) => itemIndex)
+  const named = items.slice(0, mostNamed).join(', ')
+  const which = items.length === 1 ? `item ${named}` : `items ${named}`
+  const what = items.length === 0 ? step : `${which}${items.length > mostNamed ? ' and more' : ''} of ${step}`
+  const others = (await unresolvedItems(tx.trx, request, mostNamed)).filter((item) => item >= 0).join(', ')
+  const have = items.length > 1 ? 'have' : 'has'
+  return `${what} ${have} no unknown outcome to resolve${others === '' ? '' : `: give \`item_index\`, one of ${others}`}`
+}
+
+/** The most items that a message names. */
+const mostNamed = 20
+
+function settlementOf(
+  tx: ChainTx,
+  effect: EffectRecord,
+  { output, call }: ChosenCall,
+  outcome: 'done' | 'fail',
+): Settlement {
+  if (outcome === 'done') return { state: 'completed', output, outputLabels: outputLabels(tx, effect, call) }
+  return {
+    state: 'failed',
+    error: { code: 'resolved_as_failed', message: 'a person resolved its unknown outcome as failed' },
+    outputLabels: effect.labels,
+  }
+}
+
+/** The labels that the output of a completed call has: the tool's labels and those of label rules. */
+function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Label[] {
+  const tool = getTool(effect.tool)
+  if (tool === undefined || call === null) return effect.labels
+  return unionLabels(
+    effect.labels,
+    tool.outputLabels,
+    addedLabels(tx.policy.compiled, { ...call, labels: effect.labels }),
+  )
+}
+
+/** The calls as label rules see them, by item. The stored parameters of a call never change. */
+async function readCalls(
+  context: Pick<Context, 'db' | 'sealer'>,
+  { caller, runId, stepId }: ResolveRequest,
+  items: readonly number[],
+): Promise<ReadonlyMap<number, Call>> {
+  const rows = await context.db
+    .selectFrom('effects')
+    .innerJoin('runs', 'runs.id', 'effects.run_id')
+    .select(['item_index', 'tool', 'params_sealed', 'requester_email'])
+    .where('runs.organization_id', '=', caller.organizationId)
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .where('item_index', 'in', items.length === 0 ? [-1] : [...items])
+    .where('state', '=', 'unknown_outcome')
+    .execute()
+  const calls = new Map<number, Call>()
+  for (const { item_index, params_sealed: sealed, requester_email, ...row } of rows) {
+    const tool = getTool(row.tool)
+    if (tool === undefined || sealed === null) continue
+    const key = { runId, stepId, itemIndex: item_index }
+    const { params, paramLabels } = await openParams(context.sealer, key, sealed)
+    calls.set(item_index, {
+      source: 'workflows',
+      tool: tool.name,
+      sideEffect: tool.sideEffect,
+      params: effectiveParams(tool, params, requester_email),
+      labels: [],
+      paramLabels: new Map(paramLabels),
+    })
+  }
+  return calls
+}

@@ -1,0 +1,66 @@
+import type { EffectState } from '../../../contract/status.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { grantSlots } from '../../limits/slots.ts'
+import type { EffectRecord, Ledger, RunState } from './ledger.ts'
+import type { LockedRun } from './run-call.ts'
+
+/*
+ * How calls of runs move slots (limits/slots.ts; docs/decisions/0037). A run keeps its slot while one of its calls is
+ * in progress, and between calls. It gives the slot back if a call waits for a person and no call is in progress. The
+ * next call that would run its body takes a slot, or is held until the run has one. Then it is decided again.
+ */
+
+const underWay: ReadonlySet<EffectState> = new Set(['intent', 'sent', 'retry'])
+
+/** Calls of the run in this ledger for which `has` is true. */
+function count(ledger: Ledger, run: RunState, has: (effect: EffectRecord) => boolean): number {
+  let found = 0
+  for (const effect of ledger.effects.values()) if (effect.run_id === run.id && has(effect)) found += 1
+  return found
+}
+
+/**
+ * Whether the run may run a body now. Without a slot it takes a free one. If none is free, or others wait already, the
+ * run waits too.
+ */
+export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
+  if (run.slot === 'taken') return true
+  ledger.dirtyRuns.add(run)
+  const { slots } = ledger
+  if (run.slot === null && slots.waiting === 0 && slots.taken < tx.policy.limits.concurrent_executions) {
+    run.slot = 'taken'
+    slots.taken += 1
+    return true
+  }
+  if (run.slot === null) slots.waiting += 1
+  // This call shows that the run has a workflow, so its turn wakes it instead of starting it: `waits`, not `queued`.
+  run.slot = 'waits'
+  return false
+}
+
+/** Releases slots that the ledger's runs no longer need. Call it before the ledger is written. True if a slot moved. */
+export function giveSlotsBack(ledger: Ledger): boolean {
+  let moved = false
+  for (const run of ledger.runs.values()) {
+    if (run.slot === 'waits') moved = true
+    if (!isIdle(ledger, run)) continue
+    // A granted slot wakes two calls: one that waits for a person must not release the other's slot, hence `isIdle`.
+    run.slot = null
+    ledger.dirtyRuns.add(run)
+    moved = true
+  }
+  return moved
+}
+
+function isIdle(ledger: Ledger, run: RunState): boolean {
+  if (run.slot === null || run.status === 'awaiting_approval' || run.waiting === 0) return false
+  return (
+    run.others_under_way + count(ledger, run, (effect) => underWay.has(effect.state)) === 0 &&
+    run.others_wanting + count(ledger, run, (effect) => effect.wants_slot) === 0
+  )
+}
+
+/** Gives released slots to waiting runs. Call it after the ledger's rows are sent. */
+export function handOn(tx: ChainTx): void {
+  grantSlots(tx, tx.policy.limits.concurrent_executions)
+}

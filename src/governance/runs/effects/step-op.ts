@@ -1,0 +1,43 @@
+import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import type { EffectKey } from '../../../contract/effect-key.ts'
+import type { LabelSource, StepError } from '../../../db/schema/runs.ts'
+import type { JsonObject, Label, Role } from '../../../policy/types.ts'
+import type { Installation } from '../../tools/connections.ts'
+
+/** A call of a run that is to be decided. */
+export interface StepOp {
+  readonly key: EffectKey
+  readonly tool: ToolDeclaration
+  /** false: the step's `when` does not hold, so the outcome is `skipped` without a decision. */
+  readonly wanted: boolean
+  /**
+   * Whether the parameters were not read, because the run was cancelled or the organization is frozen: the call can
+   * only end.
+   */
+  readonly isUnread?: boolean
+  /** Why the call cannot be made (templates, parameters, no executor); the outcome is `failed`. */
+  readonly problem: StepError | null
+  /** Resolved parameters with the address for `me`, before defaults: for the rules and the tool. */
+  readonly params: JsonObject
+  /** The same, checked and with defaults, if they were checked already. */
+  readonly parsed?: JsonObject | undefined
+  /** Hash of the sealed parameters: before defaults and `me` are filled in. */
+  readonly paramsHash: string
+  readonly paramLabels: ReadonlyMap<string, readonly Label[]>
+  readonly sealed: Buffer
+  readonly labels: Label[]
+  readonly labelSources: LabelSource[]
+  /** The installation's folder and mail server, for tools that need them. */
+  readonly installation: Installation
+  /** Whether a person with an unconfirmed address is refused. */
+  readonly mustBeConfirmed: boolean
+  /** Seconds until an approval expires unless its rule says otherwise; 0 means never. */
+  readonly approvalSeconds: number
+}
+
+/** The basis of a decision. While it is unchanged, a new decision would give the same answer. */
+export interface Basis {
+  readonly policyVersion: number
+  /** The requester's role. */
+  readonly role: Role
+}

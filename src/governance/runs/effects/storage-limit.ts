@@ -1,0 +1,83 @@
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import type { LabelSource, StepError } from '../../../db/schema/runs.ts'
+import type { Exceeded } from '../../limits/run-quota.ts'
+import { approvalsOver, storageOver } from '../../limits/storage.ts'
+import type { StepOp } from './step-op.ts'
+import type { EffectRecord, RunState } from './ledger.ts'
+import type { LockedRun } from './run-call.ts'
+
+/**
+ * The most bytes of sealed parameters, outputs and label sources that one run stores: enough for 10,000 items with 100
+ * kB each. The limit keeps one run from filling a disk that all organizations share.
+ */
+export const mostStoredBytes = 1024 ** 3
+
+/** The error of a call for which the run has no storage left. */
+export const runTooLarge: StepError = {
+  code: 'run_too_large',
+  message:
+    'the run would store more than 1 GiB of parameters and outputs: pass smaller values, or split it into several runs',
+}
+
+/** Bytes of label sources, up to 100 kB for 1,000 steps. They are stored in a call's row and in each decision on it. */
+export function sourceBytes(sources: readonly LabelSource[]): number {
+  return sources.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(sources))
+}
+
+/**
+ * Whether the run may store that many more bytes. Checked under the chain lock, in the transaction that stores them.
+ */
+export function fitsRun(run: RunState, bytes: number): boolean {
+  return bytes === 0 || run.stored_bytes + bytes <= mostStoredBytes
+}
+
+/** A new call needs storage for its row and a decision, a retried one for another decision. */
+export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: StepOp): boolean {
+  const sources = sourceBytes(op.labelSources)
+  if (known === undefined) return fitsRun(run, op.sealed.length + 2 * sources)
+  return known.state !== 'retry' || fitsRun(run, sources)
+}
+
+/**
+ * Whether the organization has no storage left for a call. Over `storage_mb`, an output that did not fit before counts
+ * too. Over `pending_approvals`, only a new call that would be held is refused. A call in progress goes on.
+ */
+export function organizationLimitReached(
+  tx: ChainTx,
+  known: EffectRecord | undefined,
+  op: StepOp,
+  wouldBeHeld: () => boolean,
+): Exceeded | null {
+  if (known?.state === 'intent' || known?.state === 'sent') return null
+  if (known !== undefined) return storageOver(tx, known.error?.bytes)
+  const over = storageOver(tx, op.sealed.length)
+  if (over !== null || !op.wanted || op.problem !== null) return over
+  const full = approvalsOver(tx)
+  return full !== null && wouldBeHeld() ? full : null
+}
+
+/** The answer for a call for which the organization has no storage left. */
+export interface OverStorageLimit {
+  readonly go: false
+  readonly state: 'no_room'
+}
+
+/** The run's status says why it waits. No attempt is used, and nothing is audited, because this can last for days. */
+export function waitForOrganizationLimit(
+  { ledger, run }: LockedRun,
+  { limit, value }: Exceeded,
+): OverStorageLimit {
+  const what = limit === 'storage_mb' ? `${value} MiB` : `${value} approvals that wait for a person`
+  const reason = `the run waits: the organization is at its limit of ${what} (\`${limit}\`)`
+  if (run.status_reason !== reason) {
+    run.status_reason = reason
+    ledger.dirtyRuns.add(run)
+  }
+  return { go: false, state: 'no_room' }
+}
+
+/** Adds to the bytes that the run stores. */
+export function countStoredBytes({ ledger, run }: LockedRun, bytes: number): void {
+  run.stored_bytes += bytes
+  ledger.dirtyRuns.add(run)
+}

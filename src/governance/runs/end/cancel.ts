@@ -1,0 +1,81 @@
+import { sql } from 'kysely'
+import { runEnded } from '../../../contract/status.ts'
+import type { AuditDraft } from '../../audit/entry.ts'
+import { DomainError, notFound } from '../../errors.ts'
+import type { Once } from '../../idempotency.ts'
+import { actorOf, type Caller } from '../../access/identity.ts'
+import { hasRole } from '../../access/scopes.ts'
+import { isIdle } from './end-cancelled.ts'
+import { announceWithdrawn, withdrawWhere } from '../../approvals/moves.ts'
+import { byWhom } from './cancelled-by.ts'
+import { endRun } from './finish.ts'
+import { runAs, type Acting } from '../../access/recheck.ts'
+
+/**
+ * Cancels a run (commit point `run.cancel`). From the commit on, no new call starts and pending approvals are
+ * withdrawn; the outbox tells Temporal. A run with no call in progress ends in the same transaction, even if its
+ * workers are down. Any other run ends after its calls (end-cancelled.ts). Members may cancel their own runs, admins
+ * all runs. Cancelling twice changes nothing. Throws `not_found`, `insufficient_role`, `bad_transition` for an ended
+ * run.
+ */
+export async function cancelRun(
+  context: Acting,
+  request: { caller: Caller; runId: string; reason?: string | undefined; once?: Once | null },
+): Promise<void> {
+  const { caller, runId, reason = '' } = request
+  await runAs(context, caller, 'run.cancel', async (tx, now) => {
+    const run = await tx.trx
+      .selectFrom('runs')
+      .selectAll()
+      .where('id', '=', runId)
+      .where('organization_id', '=', caller.organizationId)
+      .executeTakeFirst()
+    if (run === undefined) throw notFound('run', runId)
+    if (run.requested_by !== caller.userId && !hasRole((await now()).role, 'admin'))
+      throw new DomainError(
+        'insufficient_role',
+        'you need the role `admin` to cancel a run of another person',
+      )
+    // Mark the key here too: a repeated request must succeed even if the run has ended since.
+    const isDone = run.status === 'cancelled' || !runEnded(run.status)
+    if (run.cancel_requested_at !== null && isDone) return request.once?.markActed(tx.trx)
+    if (runEnded(run.status))
+      throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
+    const cancellation = { by: caller.email, reason: reason.trim() === '' ? null : reason }
+    await tx.trx
+      .updateTable('runs')
+      .set({
+        cancel_requested_at: tx.now,
+        cancel_requested_by: caller.userId,
+        cancel_reason: cancellation.reason,
+        status_reason: `the run is being cancelled ${byWhom(cancellation)}`,
+      })
+      .where('id', '=', runId)
+      .execute()
+    if (run.slot === 'queued' || (await isIdle(tx, runId))) {
+      tx.append(requested(caller, run, cancellation.reason))
+      // A queued run has no workflow yet.
+      if (run.slot !== 'queued') tx.deliver('run.cancel', runId, { by: caller.userId })
+      await endRun(tx, run, 'cancelled', `the run was cancelled ${byWhom(cancellation)}`)
+      return request.once?.markActed(tx.trx)
+    }
+    announceWithdrawn(tx, await withdrawWhere(tx, sql`run_id = ${runId} and status = 'pending'`))
+    tx.deliver('run.cancel', runId, { by: caller.userId })
+    tx.append(requested(caller, run, cancellation.reason))
+    await request.once?.markActed(tx.trx)
+  })
+}
+
+const requested = (
+  caller: Caller,
+  run: { id: string; workflow_id: string },
+  reason: string | null,
+): AuditDraft => ({
+  eventType: 'workflow.cancel',
+  action: 'cancel',
+  status: 'requested',
+  actor: actorOf(caller),
+  workflowId: run.workflow_id,
+  runId: run.id,
+  metadata: { reason },
+})

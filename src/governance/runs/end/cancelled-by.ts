@@ -1,0 +1,25 @@
+import type { Selectable } from 'kysely'
+import type { RunsTable } from '../../../db/schema/runs.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { quoted } from '../../approvals/votes.ts'
+
+/** Part of a sentence: who cancels or cancelled a run, by mail address, and why. */
+export const byWhom = ({ by, reason }: { readonly by: string; readonly reason: string | null }): string =>
+  `by \`${by}\`${reason === null ? '' : ` with the reason ${quoted(reason)}`}`
+
+/** One sentence: why a run ends as cancelled. Without a person, somebody did it in Temporal. */
+export async function whyCancelled(
+  tx: ChainTx,
+  {
+    cancel_requested_by,
+    cancel_reason,
+  }: Pick<Selectable<RunsTable>, 'cancel_requested_by' | 'cancel_reason'>,
+): Promise<string> {
+  if (cancel_requested_by === null) return 'the run was cancelled in Temporal'
+  const person = await tx.trx
+    .selectFrom('users')
+    .select('email')
+    .where('id', '=', cancel_requested_by)
+    .executeTakeFirst()
+  return `the run was cancelled ${byWhom({ by: person?.email ?? cancel_requested_by, reason: cancel_reason })}`
+}

@@ -1,0 +1,197 @@
+import { sql } from 'kysely'
+import type { Context } from '../../context.ts'
+import {
+  badOutcomeOf,
+  isBadOutcome,
+  isOutcome,
+  runEnded,
+  type EffectState,
+  type Outcome,
+} from '../../../contract/status.ts'
+import type { Db } from '../../../db/schema/index.ts'
+import type { StepError } from '../../../db/schema/runs.ts'
+import { cutLabels, mostLabels, type Label } from '../../../policy/types.ts'
+import { mostItems } from '../../../contract/definition.ts'
+import { isConnectionError } from '../../../db/errors.ts'
+import { TransactionTooLong } from '../../audit/commit-failures.ts'
+import { DomainError } from '../../errors.ts'
+import { NotReady, readCallSpec } from '../values/call-spec.ts'
+import { readStep } from '../effects/items.ts'
+import { runActor } from '../effects/ledger-moves.ts'
+import { endRun } from './finish.ts'
+import { countUnexpected } from './unexpected.ts'
+
+/** How often the items are read again because one has changed. */
+const mostReadings = 5
+
+/** Failures of ending one step, outages not counted, after which the step and its run have failed; about an hour. */
+const mostFailures = 200
+
+/** The items of a step change while they are counted. */
+class ItemsChange extends DomainError {
+  constructor() {
+    super('unavailable', 'the items of the step are still changing')
+  }
+}
+
+/** Ends a `for_each` step (see `finish`). A step that cannot be ended fails with `step_not_finished` in the end, and so does its run. */
+export async function finishItems(context: Context, runId: string, stepId: string): Promise<void> {
+  try {
+    await finish(context, runId, stepId)
+  } catch (error) {
+    if (!isLasting(error)) throw error
+    const failures = await countUnexpected(context.db, runId, `${stepId}#finish`)
+    if (failures < mostFailures) throw error
+    context.log.error({ err: error, run_id: runId, step_id: stepId }, 'a step could not be finished')
+    await giveUp(context, runId, stepId, failures)
+  }
+}
+
+/** Whether the same may happen each time; an outage passes. */
+function isLasting(error: unknown): boolean {
+  if (error instanceof TransactionTooLong || error instanceof ItemsChange) return true
+  return !isConnectionError(error) && !(error instanceof DomainError) && !(error instanceof NotReady)
+}
+
+/** Its labels stay unknown, so nothing may use its output: the run ends with it. */
+async function giveUp(
+  context: Pick<Context, 'combiner' | 'db'>,
+  runId: string,
+  stepId: string,
+  failures: number,
+): Promise<void> {
+  const message = `the step could not be finished: ${failures} tries failed`
+  const { organization_id: organizationId } = await context.db
+    .selectFrom('runs')
+    .select('organization_id')
+    .where('id', '=', runId)
+    .executeTakeFirstOrThrow()
+  await context.combiner.run(organizationId, 'run.finish', async (tx) => {
+    const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
+    if (runEnded(run.status)) return
+    await tx.trx
+      .updateTable('run_steps')
+      .set({
+        status: 'failed',
+        finished_at: tx.now,
+        error: JSON.stringify({ code: 'step_not_finished', message }),
+      })
+      .where('run_id', '=', runId)
+      .where('step_id', '=', stepId)
+      .where('finished_at', 'is', null)
+      .execute()
+    tx.event(runId, 'step.failed', { step_id: stepId })
+    const cause = { step_id: stepId, error_code: 'step_not_finished' }
+    await endRun(tx, run, 'failed', `step \`${stepId}\` ended the run: ${message}`, null, cause)
+  })
+}
+
+/**
+ * Ends a `for_each` step whose items have ended (commit point `step.finish`). The step gets the labels of all items.
+ * Above `mostLabels` only the first ones are kept (`cutLabels`), and every call that uses the step fails. Reads the
+ * items before the lock, because ended items do not change.
+ */
+async function finish(context: Context, runId: string, stepId: string): Promise<void> {
+  const run = await context.db
+    .selectFrom('runs')
+    .select(['organization_id', 'workflow_id'])
+    .where('id', '=', runId)
+    .executeTakeFirstOrThrow()
+  const spec = await readCallSpec(context, { runId, stepId, itemIndex: -1 })
+  for (let readings = 0; readings < mostReadings; readings += 1) {
+    const states = await readStates(context.db, runId, stepId)
+    const step = await readStep(context, runId, stepId)
+    if (step.finished_at !== null) return
+    const status = stepOutcome(states, step.item_count ?? 0, spec.step.on_error === 'continue')
+    const error = await errorOf(context.db, runId, stepId, status)
+    const labels = await labelsOf(context.db, runId, stepId, spec.labels)
+    const items = states.reduce((sum, { count }) => sum + count, 0)
+    const metadata = {
+      step_id: stepId,
+      items,
+      ...(labels.length > mostLabels ? { too_many_labels: true } : {}),
+    }
+    const isDone = await context.combiner.run(run.organization_id, 'step.finish', async (tx) => {
+      const now = await readStep({ db: tx.trx }, runId, stepId)
+      if (now.finished_at !== null) return true
+      if (!isSame(states, await readStates(tx.trx, runId, stepId))) return false
+      await tx.trx
+        .updateTable('run_steps')
+        .set({ status, finished_at: tx.now, labels, error: error === null ? null : JSON.stringify(error) })
+        .where('run_id', '=', runId)
+        .where('step_id', '=', stepId)
+        .execute()
+      tx.event(runId, `step.${status}`, { step_id: stepId, tool: step.tool, items })
+      tx.append({
+        eventType: `step.${status}`,
+        action: step.tool,
+        status,
+        actor: runActor({ id: runId }),
+        workflowId: run.workflow_id,
+        runId,
+        metadata,
+      })
+      return true
+    })
+    if (isDone) return
+  }
+  throw new ItemsChange()
+}
+
+/** Items in one state: their number, and the index of the first. */
+interface StateCount {
+  readonly state: EffectState
+  readonly count: number
+  readonly first: number
+}
+
+async function readStates(db: Db, runId: string, stepId: string): Promise<StateCount[]> {
+  const { rows } = await sql<StateCount>`
+    select state, count(*)::int as count, min(item_index)::int as first from effects
+    where run_id = ${runId} and step_id = ${stepId} group by state order by first`.execute(db)
+  return rows
+}
+
+const isSame = (a: readonly StateCount[], b: readonly StateCount[]): boolean =>
+  JSON.stringify(a) === JSON.stringify(b)
+
+/** The step's outcome: a bad one by `badOutcomeOf`, `skipped` if all items were skipped, else `completed`. */
+function stepOutcome(items: readonly StateCount[], count: number, continueOnError: boolean): Outcome {
+  const ended = items.filter(({ state }) => isOutcome(state))
+  const states = ended.map(({ state }) => state as Outcome)
+  const bad = badOutcomeOf(states.filter(isBadOutcome), continueOnError)
+  if (bad !== null) return bad
+  if (ended.reduce((sum, each) => sum + each.count, 0) < count) return 'cancelled'
+  return count > 0 && states.every((state) => state === 'skipped') ? 'skipped' : 'completed'
+}
+
+/** The error of the first item with the same outcome as the step. */
+async function errorOf(db: Db, runId: string, stepId: string, status: Outcome): Promise<StepError | null> {
+  const item = await db
+    .selectFrom('effects')
+    .select('error')
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .where('state', '=', status)
+    .orderBy('item_index')
+    .limit(1)
+    .executeTakeFirst()
+  return item?.error ?? null
+}
+
+/** Items whose labels one statement reads. */
+const batch = 500
+
+/** Labels of all items and `own`, cut. Most items have equal labels, so PostgreSQL removes duplicate lists first. */
+async function labelsOf(db: Db, runId: string, stepId: string, own: readonly Label[]): Promise<Label[]> {
+  const all = new Set(own)
+  for (let from = 0; from < mostItems && all.size <= mostLabels; from += batch) {
+    const { rows } = await sql<{ label: Label }>`
+      select distinct unnest(output_labels) as label from (
+        select distinct output_labels from effects
+        where run_id = ${runId} and step_id = ${stepId} and item_index >= ${from} and item_index < ${from + batch}
+      ) as lists limit ${2 * mostLabels}`.execute(db)
+    for (const { label } of rows) all.add(label)
+  }
+  return cutLabels([...all].sort())
+}

@@ -1,0 +1,261 @@
+import { sql, type Selectable } from 'kysely'
+import type { Db } from '../../../db/schema/index.ts'
+import { catalog } from '../../../catalog/index.ts'
+import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import type { Context } from '../../context.ts'
+import type { FinalStatus, FinishInput } from '../../../contract/messages.ts'
+import { runEnded, type RunStatus } from '../../../contract/status.ts'
+import type { RunsTable, RunStepsTable } from '../../../db/schema/runs.ts'
+import { references, resolve, type Scope } from '../../../policy/templates.ts'
+import type { Json } from '../../../policy/types.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import type { LoggedFields } from '../../audit/entry.ts'
+import { notFound } from '../../errors.ts'
+import { announceWithdrawn, withdrawWhere } from '../../approvals/moves.ts'
+import { grantSlots } from '../../limits/slots.ts'
+import { readRunSnapshot, type RunSnapshot } from '../values/run-snapshot.ts'
+import { load } from '../values/loading.ts'
+import { forgetRun, ResourceExhausted } from '../values/outputs.ts'
+import { readStarts } from '../values/load-starts.ts'
+import { whyCancelled } from './cancelled-by.ts'
+import { resultPlace } from '../../sealing/places.ts'
+import { readVersion } from '../values/version-cache.ts'
+
+type Run = Selectable<RunsTable>
+
+/**
+ * Ends a run as its workflow reports it (commit point `run.finish`), and returns the run's end. An ended run does not
+ * change.
+ */
+export async function finishRun(
+  context: Context,
+  input: FinishInput,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<FinalStatus> {
+  const fixed = await readRunSnapshot(context, input.runId)
+  const resolved =
+    input.status === 'completed' && !(await isOver(context.db, input.runId))
+      ? await resolveResult(context, fixed, signal)
+      : { result: null, problem: null }
+  const result =
+    resolved.result === null
+      ? null
+      : await context.sealer.seal(resultPlace(fixed.id), JSON.stringify(resolved.result))
+  const status = await context.combiner.run(fixed.organizationId, 'run.finish', async (tx) => {
+    const { run, steps } = await readRun(tx, input.runId)
+    if (hasEnded(run)) return run.status
+    const end = async (as: FinalStatus, reason: string, cause: LoggedFields = {}): Promise<FinalStatus> => {
+      await endRun(tx, run, as, reason, as === 'completed' ? result : null, cause)
+      return as
+    }
+    if (input.status === 'cancelled' || (input.status === 'completed' && run.cancel_requested_at !== null))
+      return end('cancelled', await whyCancelled(tx, run))
+    // Our interpreter never does this: another program used the run's id.
+    if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps)))
+      return end('failed', 'the workflow ended before its steps had', { error_code: 'ended_early' })
+    if (resolved.problem !== null) return end('failed', resolved.problem, { error_code: 'unresolved_result' })
+    return end(input.status, reasonOf(input, steps), causeOf(input, steps))
+  })
+  await forgetCached(context, fixed)
+  return status
+}
+
+const hasEnded = (run: Run): run is Run & { status: FinalStatus } => runEnded(run.status)
+
+/** A first check without the lock, to avoid loading; it is repeated under the lock. */
+async function isOver(db: Db, runId: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('runs')
+    .select(['finished_at', 'cancel_requested_at'])
+    .where('id', '=', runId)
+    .executeTakeFirst()
+  return row === undefined || row.finished_at !== null || row.cancel_requested_at !== null
+}
+
+/** Removes the ended run's values from this process's caches. */
+async function forgetCached(context: Pick<Context, 'db' | 'runCaches'>, run: RunSnapshot): Promise<void> {
+  const { definition } = await readVersion(context, run.workflowId, run.workflowVersion)
+  forgetRun(
+    context.runCaches,
+    run.id,
+    definition.steps.map((step) => step.id),
+  )
+}
+
+type Step = Pick<Selectable<RunStepsTable>, 'step_id' | 'status' | 'error'>
+
+async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run; steps: readonly Step[] }> {
+  const runs = tx.send(tx.trx.selectFrom('runs').selectAll().where('id', '=', runId))
+  const steps = tx.send(
+    tx.trx.selectFrom('run_steps').select(['step_id', 'status', 'error']).where('run_id', '=', runId),
+  )
+  const [run] = await runs
+  if (run === undefined) throw notFound('run', runId)
+  return { run, steps: await steps }
+}
+
+/** Whether each step has ended, and either well or with `on_error: continue`. */
+async function everyStepAllows(
+  context: Pick<Context, 'db' | 'runCaches'>,
+  run: RunSnapshot,
+  steps: readonly Step[],
+): Promise<boolean> {
+  const { definition } = await readVersion(context, run.workflowId, run.workflowVersion)
+  const goesOn = new Set(
+    definition.steps.filter((step) => step.on_error === 'continue').map((step) => step.id),
+  )
+  return steps.every(
+    ({ step_id, status }) =>
+      status === 'completed' ||
+      status === 'skipped' ||
+      (goesOn.has(step_id) && ['failed', 'denied', 'rejected', 'expired'].includes(status)),
+  )
+}
+
+/** One sentence that says why the run ended with this status. */
+function reasonOf(input: FinishInput, steps: readonly Step[]): string {
+  if (input.status === 'completed') return 'every step has ended'
+  if (input.stepId === undefined) return `the run ${input.status}`
+  const step = steps.find((each) => each.step_id === input.stepId)
+  const what = step?.error?.message ?? input.status
+  return `step \`${input.stepId}\` ended the run: ${what}`
+}
+
+/** The step that ended the run, with the code of its error. */
+function causeOf({ status, stepId }: FinishInput, steps: readonly Step[]): LoggedFields {
+  if (status === 'completed' || stepId === undefined) return {}
+  const step = steps.find((each) => each.step_id === stepId)
+  return { step_id: stepId, error_code: step?.error?.code ?? status }
+}
+
+/**
+ * Ends a run inside a transaction. Open steps and calls are cancelled and pending approvals withdrawn. A call that may
+ * have happened becomes `unknown_outcome`, as does its step. `result` is sealed.
+ */
+export async function endRun(
+  tx: ChainTx,
+  run: Run,
+  status: FinalStatus,
+  reason: string,
+  result: Buffer | null = null,
+  cause: LoggedFields = {},
+): Promise<void> {
+  const { trx } = tx
+  endEffects(tx, run.id)
+  const ended = tx.send(endSteps(tx, run.id))
+  const withdrawn = withdrawWhere(tx, sql`run_id = ${run.id} and status = 'pending'`)
+  const row = {
+    status: status satisfies RunStatus,
+    status_reason: reason,
+    finished_at: tx.now,
+    result_sealed: result,
+    slot: null,
+  }
+  void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
+  if (run.slot === 'taken') grantSlots(tx, tx.policy.limits.concurrent_executions)
+  for (const step of await ended)
+    if (step.started_at !== null)
+      tx.event(run.id, `step.${step.status}`, { step_id: step.step_id, tool: step.tool })
+  announceWithdrawn(tx, await withdrawn)
+  tx.event(run.id, `run.${status}`, { reason })
+  tx.append({
+    eventType: 'workflow.execute',
+    action: 'finish',
+    status,
+    // The entry stands for the run as a whole, which is its requester's.
+    actor: { type: 'user', id: run.requested_by, apiKeyId: run.api_key_id },
+    workflowId: run.workflow_id,
+    runId: run.id,
+    durationMs: tx.now.getTime() - run.created_at.getTime(),
+    metadata: {
+      input_hash: run.input_hash,
+      nodes_executed: run.nodes_executed,
+      nodes_failed: run.nodes_failed,
+      requested_by: run.requested_by,
+    },
+    logged: { request_id: run.request_id, ...cause },
+  })
+}
+
+/** A single statement, so `effect.sent` comes either before it or not at all. */
+function endEffects(tx: ChainTx, runId: string): void {
+  const keyed = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
+    tool.repeat === 'keyed' ? [tool.name] : [],
+  )
+  // The same condition as `mayHaveHappened` in effect.ts; reads and transactional writes never set `sent_at`.
+  const mayHaveHappened = sql`(sent_at is not null or (state = 'intent' and tool = any(${keyed}::text[])))`
+  void tx.send(sql`
+    update effects set
+      state = case when ${mayHaveHappened} then 'unknown_outcome' else 'cancelled' end,
+      finished_at = case when ${mayHaveHappened} then null else ${tx.now}::timestamptz end
+    where run_id = ${runId} and state in ('held', 'intent', 'sent', 'retry')`)
+}
+
+/** Returns the steps that had not ended. */
+function endSteps(tx: ChainTx, runId: string) {
+  return tx.trx
+    .updateTable('run_steps')
+    .set((eb) => ({
+      status: eb
+        .case()
+        .when(
+          eb.exists(
+            eb
+              .selectFrom('effects as e')
+              .select('e.run_id')
+              .whereRef('e.run_id', '=', 'run_steps.run_id')
+              .whereRef('e.step_id', '=', 'run_steps.step_id')
+              .where('e.state', '=', 'unknown_outcome'),
+          ),
+        )
+        .then('unknown_outcome' as const)
+        .else('cancelled' as const)
+        .end(),
+      finished_at: tx.now,
+    }))
+    .where('run_id', '=', runId)
+    .where('finished_at', 'is', null)
+    .returning(['step_id', 'status', 'tool', 'started_at'])
+}
+
+interface Result {
+  readonly result: Json
+  readonly problem: string | null
+}
+
+/** Step id under which the run's `result` counts its loads. */
+const resultStepId = ''
+
+/** Resolves the templates of the definition's `result`; a reference without a value fails the run. */
+async function resolveResult(
+  context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
+  run: RunSnapshot,
+  signal: AbortSignal,
+): Promise<Result> {
+  const { definition } = await readVersion(context, run.workflowId, run.workflowVersion)
+  const templates = definition.result as Json | undefined
+  if (templates === undefined) return { result: null, problem: null }
+  const failed = (error: unknown): Result => ({
+    result: null,
+    problem: `the \`result\` could not be resolved: ${(error as Error).message}`,
+  })
+  const resolved = (scope: Scope): Result => {
+    try {
+      return { result: resolve(templates, scope).value, problem: null }
+    } catch (error) {
+      return failed(error)
+    }
+  }
+  const stepIds = references(templates).flatMap((each) => (each.kind === 'step' ? [each.stepId] : []))
+  const key = { runId: run.id, stepId: resultStepId, itemIndex: -1 }
+  const starts = await readStarts(context.db, key)
+  const what = { key, run, sources: [...new Set(stepIds)], templates, starts, sealedBytes: null }
+  try {
+    const { value, permit } = await load(context, what, signal, resolved)
+    permit.release()
+    return value
+  } catch (error) {
+    if (error instanceof ResourceExhausted) return failed(error)
+    throw error
+  }
+}

@@ -1,0 +1,209 @@
+import { sql } from 'kysely'
+import { isOutcome, type EffectState } from '../../../contract/status.ts'
+import type { Db } from '../../../db/schema/index.ts'
+import type { StepError } from '../../../db/schema/runs.ts'
+import type { Json, JsonObject } from '../../../policy/types.ts'
+import type { Viewer } from '../../approvals/read.ts'
+import { mayDecide } from '../../approvals/requirement.ts'
+import type { Context } from '../../context.ts'
+import type { EffectKey } from '../../../contract/effect-key.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from '../../page.ts'
+import { errorPlace } from '../../sealing/places.ts'
+import { openParams } from '../values/sealed-params.ts'
+import type { ErrorView, FailedItem } from './error-view.ts'
+import { requireStep } from './read.ts'
+
+/** One call of a step. Times are ISO 8601 UTC, durations milliseconds. */
+export interface CallView {
+  /** null for a step without `for_each`. */
+  readonly item_index: number | null
+  readonly status: EffectState
+  readonly attempts: number
+  /** Templates resolved; only shown to the requester and to admins. */
+  readonly params?: JsonObject
+  /** The item of a `for_each`, shown like `params`. */
+  readonly item?: Json
+  readonly params_hash: string | null
+  readonly labels: readonly string[]
+  readonly error: ErrorView | null
+  readonly decision_id: string | null
+  readonly approval_id: string | null
+  readonly started_at: string | null
+  readonly finished_at: string | null
+  readonly duration_ms: number | null
+}
+
+/** Who may see the parameters of a run's calls: its requester, and admins. */
+export const maySeeParams = (viewer: Viewer, requestedBy: string): boolean =>
+  viewer.userId === requestedBy || mayDecide(viewer.role, 'admin')
+
+/** The most bytes of sealed parameters in one page. A larger single call has a page of its own. */
+const mostBytes = 8 * 1024 ** 2
+
+/** The calls of a step in the order of its items. Throws `not_found`. */
+export async function readCalls(
+  context: Pick<Context, 'db' | 'sealer'>,
+  viewer: Viewer,
+  { runId, stepId }: { readonly runId: string; readonly stepId: string },
+  page: PageRequest,
+): Promise<Page<CallView>> {
+  await requireStep(context.db, viewer.organizationId, runId, stepId)
+  const { requested_by: requestedBy } = await context.db
+    .selectFrom('runs')
+    .select('requested_by')
+    .where('id', '=', runId)
+    .executeTakeFirstOrThrow()
+  const after = placeAfter(page.cursor)
+  const { rows: sizes } = await sql<{ item_index: number; bytes: number }>`
+    select item_index, coalesce(octet_length(params_sealed), 0) as bytes from effects
+    where run_id = ${runId} and step_id = ${stepId} and item_index > ${after}
+    order by item_index limit ${page.limit + 1}`.execute(context.db)
+  let bytes = 0
+  const fitting = sizes.filter((row, at) => (bytes += row.bytes) <= mostBytes || at === 0)
+  const limit = Math.min(page.limit, fitting.length)
+  const last = sizes[limit - 1]
+  if (last === undefined) return { data: [], next_cursor: null }
+  const rows = await context.db
+    .selectFrom('effects')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .where('item_index', '>', after)
+    .where('item_index', '<=', last.item_index)
+    .orderBy('item_index')
+    .execute()
+  const isShown = maySeeParams(viewer, requestedBy)
+  const views: CallView[] = []
+  for (const row of rows) {
+    const key = { runId, stepId, itemIndex: row.item_index }
+    views.push({
+      item_index: row.item_index < 0 ? null : row.item_index,
+      status: row.state,
+      attempts: row.attempt,
+      ...(isShown ? await shownParams(context, key, row.params_sealed) : {}),
+      params_hash: row.params_hash,
+      labels: row.labels,
+      error: await errorView(context, key, row, isShown),
+      decision_id: row.decision_id,
+      approval_id: row.approval_id,
+      started_at: row.intent_at?.toISOString() ?? null,
+      finished_at: row.finished_at?.toISOString() ?? null,
+      duration_ms: row.duration_ms,
+    })
+  }
+  // The sizes of the calls that do not fit say whether there is a next page.
+  const { next_cursor } = pageOf(
+    sizes,
+    limit,
+    (row) => String(row.item_index),
+    () => null,
+  )
+  return { data: views, next_cursor }
+}
+
+function placeAfter(cursor: string | null): number {
+  const text = readCursor(cursor, /^(-1|\d{1,5})$/)
+  return text === null ? -2 : Number(text)
+}
+
+async function shownParams(
+  { sealer }: Pick<Context, 'sealer'>,
+  key: EffectKey,
+  sealed: Buffer | null,
+): Promise<Pick<CallView, 'params' | 'item'>> {
+  if (sealed === null) return {}
+  const { params, item } = await openParams(sealer, key, sealed)
+  return { params, ...(item === undefined ? {} : { item }) }
+}
+
+interface ErrorRow {
+  readonly error: StepError | null
+  readonly error_detail_sealed: Buffer | null
+}
+
+async function errorView(
+  { sealer }: Pick<Context, 'sealer'>,
+  key: EffectKey,
+  { error, error_detail_sealed: sealed }: ErrorRow,
+  isShown: boolean,
+): Promise<ErrorView | null> {
+  if (error === null) return null
+  const { code, message } = error
+  if (sealed === null || !isShown) return { code, message }
+  return { code, message, detail: JSON.parse(await sealer.open(errorPlace(key), sealed)) as JsonObject }
+}
+
+/** The errors of a step's calls. */
+export interface StepErrors {
+  readonly failed_items: readonly FailedItem[]
+  /** Further items like those. */
+  readonly more_failed_items: number
+  /** The error of a step without `for_each`; null if it has none. */
+  readonly own: ErrorView | null
+}
+
+/** The most items of one step that a run's answer lists. */
+export const mostFailedItems = 20
+
+/** Sealed parameters above this size are not opened for the item's value. */
+const mostSealedBytes = 16 * 1024
+
+/** The errors of the calls of these steps, by step. */
+export async function readErrors(
+  context: Pick<Context, 'db' | 'sealer'>,
+  runId: string,
+  stepIds: readonly string[],
+  isShown: boolean,
+): Promise<ReadonlyMap<string, StepErrors>> {
+  const rows = await readErrorRows(context.db, runId, stepIds)
+  const errors = new Map<string, { failed: FailedItem[]; total: number; own: ErrorView | null }>()
+  for (const row of rows) {
+    const key = { runId, stepId: row.step_id, itemIndex: row.item_index }
+    const error = await errorView(context, key, row, isShown)
+    if (error === null) continue
+    const step = errors.get(row.step_id) ?? { failed: [], total: 0, own: null }
+    errors.set(row.step_id, step)
+    if (row.item_index < 0) {
+      step.own = error
+      continue
+    }
+    step.total = row.total
+    const { item } = isShown ? await shownParams(context, key, row.params_sealed) : {}
+    const status = isOutcome(row.state) ? row.state : 'retry'
+    const value = item === undefined ? {} : { value: item }
+    step.failed.push({ item_index: row.item_index, status, error, ...value })
+  }
+  return new Map(
+    [...errors].map(([id, { failed, total, own }]) => [
+      id,
+      { failed_items: failed, more_failed_items: Math.max(0, total - failed.length), own },
+    ]),
+  )
+}
+
+interface FailedRow extends ErrorRow {
+  readonly step_id: string
+  readonly item_index: number
+  readonly state: EffectState
+  readonly total: number
+  readonly params_sealed: Buffer | null
+}
+
+async function readErrorRows(db: Db, runId: string, stepIds: readonly string[]): Promise<FailedRow[]> {
+  const { rows } = await sql<FailedRow>`
+    with f as (
+      select step_id, item_index,
+        row_number() over (partition by step_id order by item_index) as place,
+        count(*) filter (where item_index >= 0) over (partition by step_id)::int as total
+      from effects
+      where run_id = ${runId} and step_id = any(${stepIds}) and error is not null
+        and state not in ('completed', 'cancelled', 'skipped')
+    )
+    select f.step_id, f.item_index, f.total, e.state, e.error, e.error_detail_sealed,
+      case when octet_length(e.params_sealed) <= ${mostSealedBytes} and e.item_index >= 0 then e.params_sealed end
+        as params_sealed
+    from f join effects e on e.run_id = ${runId} and e.step_id = f.step_id and e.item_index = f.item_index
+    where f.place <= ${mostFailedItems}
+    order by f.step_id, f.item_index`.execute(db)
+  return rows
+}

@@ -1,0 +1,48 @@
+import type { Db } from '../../../db/schema/index.ts'
+import { notFound } from '../../errors.ts'
+import type { RunStatus } from '../../../contract/status.ts'
+
+/** One event of a run's stream (docs/reference/effects.md, "Events"). */
+export interface RunEventView {
+  readonly run_id: string
+  readonly seq: number
+  readonly type: string
+  readonly at: string
+  readonly [field: string]: unknown
+}
+
+/** The most events of one read. */
+const pageSize = 500
+
+/**
+ * The run's events after `after`, in order, at most 500. Status and counter are read first, so a reader that has seen
+ * `eventSeq` of an ended run has seen all events.
+ */
+export async function readRunEvents(
+  db: Db,
+  runId: string,
+  after: number,
+): Promise<{ status: RunStatus; eventSeq: number; events: RunEventView[] }> {
+  const run = await db
+    .selectFrom('runs')
+    .select(['status', 'event_seq'])
+    .where('id', '=', runId)
+    .executeTakeFirst()
+  if (run === undefined) throw notFound('run', runId)
+  const rows = await db
+    .selectFrom('run_events')
+    .select(['seq', 'type', 'at', 'data'])
+    .where('run_id', '=', runId)
+    .where('seq', '>', after)
+    .orderBy('seq')
+    .limit(pageSize)
+    .execute()
+  const events = rows.map(({ seq, type, at, data }) => ({
+    ...data,
+    run_id: runId,
+    seq,
+    type,
+    at: at.toISOString(),
+  }))
+  return { status: run.status, eventSeq: run.event_seq, events }
+}

@@ -1,0 +1,165 @@
+import { sql } from 'kysely'
+import type { Db } from '../../../db/schema/index.ts'
+import type { Context } from '../../context.ts'
+import { entriesInParts, JsonParts, listInParts } from '../../../shared/json-parts.ts'
+import { outputPlace } from '../../sealing/places.ts'
+import { openKept, type Kept } from '../../sealing/sealer.ts'
+import { requireStep, shownOutputBytes, stepPages, type Step } from './read.ts'
+
+/** The most rows and bytes of outputs in one read. A larger single output is read whole. */
+const mostRows = 1_000
+const mostBytes = 1024 ** 2
+
+/**
+ * The whole output of a step, as templates of later steps see it: the value, or the list of its items' values. Throws
+ * `not_found`.
+ */
+export async function readOutputParts(
+  context: Pick<Context, 'db' | 'sealer'>,
+  organizationId: string,
+  runId: string,
+  stepId: string,
+): Promise<JsonParts> {
+  const { item_count: count } = await requireStep(context.db, organizationId, runId, stepId)
+  const values = (): AsyncIterable<JsonParts> => outputsOf(context, runId, stepId)
+  return count === null ? firstOf(values) : listInParts(values)
+}
+
+const firstOf = (values: () => AsyncIterable<JsonParts>): JsonParts =>
+  new JsonParts(async function* () {
+    let isThere = false
+    for await (const value of values()) {
+      isThere = true
+      yield* value
+      break
+    }
+    if (!isThere) yield 'null'
+  })
+
+const textAs = (text: string | null): JsonParts =>
+  new JsonParts(async function* () {
+    yield text ?? 'null'
+  })
+
+async function* outputsOf(
+  context: Pick<Context, 'db' | 'sealer'>,
+  runId: string,
+  stepId: string,
+): AsyncGenerator<JsonParts> {
+  for (let after = -2; ;) {
+    const { rows: sizes } = await sql<{ item_index: number; bytes: number }>`
+      select item_index, value_bytes(output_sealed, output) as bytes from effects
+      where run_id = ${runId} and step_id = ${stepId} and item_index > ${after}
+      order by item_index limit ${mostRows}`.execute(context.db)
+    let bytes = 0
+    const fitting = sizes.filter((row, index) => (bytes += row.bytes) <= mostBytes || index === 0)
+    const last = fitting.at(-1)
+    if (last === undefined) return
+    const rows = await context.db
+      .selectFrom('effects')
+      .select(['item_index', 'output as plain', 'output_sealed as sealed'])
+      .where('run_id', '=', runId)
+      .where('step_id', '=', stepId)
+      .where('item_index', '>', after)
+      .where('item_index', '<=', last.item_index)
+      .orderBy('item_index')
+      .execute()
+    for (const row of rows)
+      yield textAs(await openText(context, { runId, stepId, itemIndex: row.item_index }, row))
+    after = last.item_index
+  }
+}
+
+const openText = (
+  { sealer }: Pick<Context, 'sealer'>,
+  key: Parameters<typeof outputPlace>[0],
+  kept: Kept,
+): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
+
+/** The outputs in a run's answer; a large output only by its size. */
+export function shownOutputs(context: Pick<Context, 'db' | 'sealer'>, runId: string): JsonParts {
+  return entriesInParts(async function* () {
+    for await (const steps of stepPages(context, runId)) {
+      const sizes = await readSizes(context.db, runId, steps)
+      // A step or item that ended badly has null, as templates see it. A `for_each` over nothing has an empty list.
+      const shown = steps.flatMap((step) => {
+        const size = sizes.get(step.step_id)
+        if (step.finished_at !== null) return [{ step, size: size ?? none }]
+        return size === undefined || step.item_count === null ? [] : [{ step, size }]
+      })
+      for (const batch of inBatches(shown)) {
+        const texts = await readTexts(context, runId, batch)
+        for (const { step, size } of batch) {
+          const own = texts.get(step.step_id) ?? []
+          const value =
+            size.bytes > shownOutputBytes
+              ? { truncated: true, size: size.bytes }
+              : step.item_count === null
+                ? textAs(own[0] ?? null)
+                : textAs(`[${own.map((text) => text ?? 'null').join(',')}]`)
+          yield [step.step_id, value] as const
+        }
+      }
+    }
+  })
+}
+
+interface Size {
+  readonly bytes: number
+}
+const none: Size = { bytes: 0 }
+
+interface Shown {
+  readonly step: Step
+  readonly size: Size
+}
+
+async function readSizes(db: Db, runId: string, steps: readonly Step[]): Promise<ReadonlyMap<string, Size>> {
+  const { rows } = await sql<Size & { readonly step_id: string }>`
+    select step_id, sum(value_bytes(output_sealed, output))::bigint as bytes
+    from effects
+    where run_id = ${runId} and step_id = any(${steps.map((step) => step.step_id)}) and finished_at is not null
+    group by step_id`.execute(db)
+  return new Map(rows.map((row) => [row.step_id, row]))
+}
+
+/** Groups steps whose outputs are read together. */
+function inBatches(shown: readonly Shown[]): Shown[][] {
+  const batches: Shown[][] = []
+  let bytes = Infinity
+  for (const each of shown) {
+    const more = each.size.bytes > shownOutputBytes ? 0 : each.size.bytes
+    if ((bytes += more) > mostBytes) {
+      batches.push([])
+      bytes = more
+    }
+    batches.at(-1)?.push(each)
+  }
+  return batches
+}
+
+async function readTexts(
+  context: Pick<Context, 'db' | 'sealer'>,
+  runId: string,
+  batch: readonly Shown[],
+): Promise<ReadonlyMap<string, readonly (string | null)[]>> {
+  const texts = new Map<string, (string | null)[]>()
+  const ids = batch.filter(({ size }) => size.bytes <= shownOutputBytes).map(({ step }) => step.step_id)
+  if (ids.length === 0) return texts
+  const rows = await context.db
+    .selectFrom('effects')
+    .select(['step_id', 'item_index', 'output as plain', 'output_sealed as sealed'])
+    .where('run_id', '=', runId)
+    .where('step_id', 'in', ids)
+    .where('finished_at', 'is not', null)
+    .orderBy('step_id')
+    .orderBy('item_index')
+    .execute()
+  for (const row of rows) {
+    const text = await openText(context, { runId, stepId: row.step_id, itemIndex: row.item_index }, row)
+    const known = texts.get(row.step_id)
+    if (known === undefined) texts.set(row.step_id, [text])
+    else known.push(text)
+  }
+  return texts
+}

@@ -1,0 +1,209 @@
+import type { Selectable } from 'kysely'
+import type { Db } from '../../../db/schema/index.ts'
+import type { Context } from '../../context.ts'
+import type { ApprovalKind, RunStatus, StepStatus } from '../../../contract/status.ts'
+import type { InputLabels, Risk, RunsTable, RunStepsTable } from '../../../db/schema/runs.ts'
+import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
+import { DomainError, notFound } from '../../errors.ts'
+import { openOutput } from '../values/outputs.ts'
+import type { ErrorView, FailedItem } from './error-view.ts'
+import { withPresentReasons } from './status-reason.ts'
+import { readPage, type Page, type PageRequest } from '../../page.ts'
+
+/** A run in the API's answers. Times are ISO 8601 UTC, durations milliseconds. */
+export interface RunView {
+  readonly id: string
+  readonly execution_id: string
+  readonly workflow_id: string
+  readonly workflow_version: number
+  readonly organization_id: string
+  readonly status: RunStatus
+  readonly status_reason: string
+  readonly waiting_for: readonly WaitingView[]
+  readonly requested_by: string
+  readonly inputs: JsonObject
+  readonly input_labels: InputLabels
+  readonly outputs: { readonly [stepId: string]: Json }
+  readonly result: Json
+  readonly steps: readonly StepView[]
+  readonly risk: Risk
+  readonly created_at: string
+  readonly started_at: string | null
+  readonly finished_at: string | null
+  /** Time when inputs, outputs, result and events were removed, after RETENTION_DAYS. */
+  readonly data_removed_at: string | null
+  readonly duration_ms: number | null
+  readonly nodes_executed: number
+  readonly nodes_failed: number
+  readonly cost: number
+}
+
+export interface WaitingView {
+  readonly kind: ApprovalKind | 'resolution'
+  /** null for an unknown outcome. */
+  readonly approval_id: string | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly tool: string | null
+  readonly rule_name: string | null
+  readonly since: string
+  readonly expires_at: string | null
+  /** Only for an unknown outcome: the route that resolves it. */
+  readonly resolve_with: string | null
+}
+
+export interface StepView {
+  readonly id: string
+  readonly tool: string
+  /** The step's `summary` in the definition. */
+  readonly summary: string | null
+  readonly status: StepStatus
+  /** Items of a `for_each` step with an unknown outcome: `resolve` takes these as `item_index`. */
+  readonly unresolved_items: readonly number[]
+  readonly verdict: Verdict | null
+  readonly attempts: number
+  readonly labels: readonly string[]
+  readonly started_at: string | null
+  readonly finished_at: string | null
+  readonly duration_ms: number | null
+  /** Of the last attempt, also while the call is tried again. */
+  readonly error: ErrorView | null
+  /** The first items of a `for_each` that ended badly or are tried again; `more_failed_items` counts the others. */
+  readonly failed_items: readonly FailedItem[]
+  readonly more_failed_items: number
+  readonly approval_ids: readonly string[]
+}
+
+/** The most bytes of a step's output in the run's answer; `GET .../steps/{step}/output` returns the whole output. */
+export const shownOutputBytes = 256 * 1024
+
+const iso = (date: Date | null): string | null => date?.toISOString() ?? null
+const between = (from: Date | null, to: Date | null): number | null =>
+  from === null || to === null ? null : to.getTime() - from.getTime()
+
+export type RunHead = Omit<
+  RunView,
+  'waiting_for' | 'inputs' | 'input_labels' | 'outputs' | 'result' | 'steps'
+>
+
+export function head(run: Selectable<RunsTable>): RunHead {
+  return {
+    id: run.id,
+    execution_id: run.id,
+    workflow_id: run.workflow_id,
+    workflow_version: run.workflow_version,
+    organization_id: run.organization_id,
+    status: run.status,
+    status_reason: run.status_reason,
+    requested_by: run.requested_by,
+    risk: run.risk,
+    created_at: run.created_at.toISOString(),
+    started_at: iso(run.started_at),
+    finished_at: iso(run.finished_at),
+    data_removed_at: iso(run.data_removed_at),
+    duration_ms: between(run.started_at ?? run.created_at, run.finished_at),
+    nodes_executed: run.nodes_executed,
+    nodes_failed: run.nodes_failed,
+    cost: Number(run.cost),
+  }
+}
+
+export interface RunFilters {
+  readonly workflow_id?: string | undefined
+  readonly status?: RunStatus | undefined
+  readonly requested_by?: string | undefined
+  readonly since?: Date | undefined
+  readonly until?: Date | undefined
+}
+
+/** Runs, newest first, without inputs, outputs and steps: the answer for one run contains them. */
+export async function listRuns(
+  context: Pick<Context, 'db' | 'isTemporalAway'>,
+  organizationId: string,
+  filters: RunFilters,
+  page: PageRequest,
+): Promise<Page<RunHead>> {
+  let query = context.db.selectFrom('runs').selectAll().where('organization_id', '=', organizationId)
+  if (filters.workflow_id !== undefined) query = query.where('workflow_id', '=', filters.workflow_id)
+  if (filters.status !== undefined) query = query.where('status', '=', filters.status)
+  if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
+  if (filters.since !== undefined) query = query.where('created_at', '>=', filters.since)
+  if (filters.until !== undefined) query = query.where('created_at', '<', filters.until)
+  const rows = await readPage(context.db, query, 'id', page, (row) => row.id)
+  return { data: (await withPresentReasons(context, rows.data)).map(head), next_cursor: rows.next_cursor }
+}
+
+/** The whole output of a step, as templates of later steps see it. */
+export async function readStepOutput(
+  context: Pick<Context, 'db' | 'sealer'>,
+  organizationId: string,
+  runId: string,
+  stepId: string,
+): Promise<Json> {
+  const step = await requireStep(context.db, organizationId, runId, stepId)
+  const rows = await context.db
+    .selectFrom('effects')
+    .select(['item_index', 'output as plain', 'output_sealed as sealed'])
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .orderBy('item_index')
+    .execute()
+  const values: Json[] = []
+  for (const row of rows)
+    values.push(await openOutput(context, { runId, stepId, itemIndex: row.item_index }, row))
+  return step.item_count === null ? (values[0] ?? null) : values
+}
+
+/** A step of a run whose data was not removed. Throws `not_found`. */
+export async function requireStep(
+  db: Db,
+  organizationId: string,
+  runId: string,
+  stepId: string,
+): Promise<{ readonly item_count: number | null }> {
+  const step = await db
+    .selectFrom('run_steps as s')
+    .innerJoin('runs as r', 'r.id', 's.run_id')
+    .select(['s.item_count', 'r.data_removed_at'])
+    .where('r.id', '=', runId)
+    .where('r.organization_id', '=', organizationId)
+    .where('s.step_id', '=', stepId)
+    .executeTakeFirst()
+  if (step === undefined) throw notFound('step', stepId)
+  if (step.data_removed_at !== null)
+    throw new DomainError(
+      'not_found',
+      `the data of run \`${runId}\` was removed at ${step.data_removed_at.toISOString()}, after RETENTION_DAYS`,
+    )
+  return step
+}
+
+/** The most steps of one read; each can have 10,000 waiting items. */
+export const mostSteps = 20
+
+export type Step = Selectable<RunStepsTable>
+
+/** A run's steps in order, in pages: those after this position. */
+export async function* stepPages(
+  { db }: Pick<Context, 'db'>,
+  runId: string,
+  position = -1,
+): AsyncGenerator<Step[]> {
+  for (let after = position; ;) {
+    const steps = await stepPage(db, runId, after)
+    if (steps.length > 0) yield steps
+    if (steps.length < mostSteps) return
+    after = steps.at(-1)?.position ?? after
+  }
+}
+
+/** The first `mostSteps` steps after a position. */
+export const stepPage = (db: Db, runId: string, after = -1): Promise<Step[]> =>
+  db
+    .selectFrom('run_steps')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .where('position', '>', after)
+    .orderBy('position')
+    .limit(mostSteps)
+    .execute()

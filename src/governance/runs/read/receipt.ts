@@ -1,0 +1,265 @@
+import type { Db } from '../../../db/schema/index.ts'
+import type { Context } from '../../context.ts'
+import type { ApprovalStatus } from '../../../contract/status.ts'
+import type { LabelSource, MatchedRule } from '../../../db/schema/runs.ts'
+import type { SideEffect, Verdict } from '../../../policy/types.ts'
+import { readVotes, type VoteView } from '../../approvals/votes.ts'
+import { DomainError, notFound } from '../../errors.ts'
+import { listInParts, objectInParts, type JsonParts } from '../../../shared/json-parts.ts'
+import { readCursor, writeCursor } from '../../page.ts'
+
+/**
+ * The receipt of a run (docs/reference/effects.md, "Receipts"): every decision with its rule, labels, approval and
+ * outcome.
+ */
+export interface ReceiptView {
+  readonly run_id: string
+  /** null for an agent session. */
+  readonly workflow_id: string | null
+  readonly workflow_version: number | null
+  readonly decisions: readonly ReceiptDecision[]
+  readonly rules_version: number
+  readonly audit_head: { readonly seq: number; readonly hash: string }
+}
+
+export interface ReceiptDecision {
+  readonly decision_id: string
+  readonly seq: number
+  readonly step_id: string | null
+  readonly item_index: number | null
+  /** The client's id of an agent's call. */
+  readonly tool_use_id: string | null
+  readonly tool: string
+  readonly side_effect: SideEffect
+  readonly verdict: Verdict
+  readonly rule_id: string | null
+  readonly rule_name: string | null
+  readonly matched_rules: readonly MatchedRule[]
+  readonly reason: string
+  readonly explanation: string
+  readonly labels: readonly string[]
+  readonly label_sources: readonly LabelSource[]
+  readonly params_hash: string
+  readonly approval: {
+    readonly id: string
+    readonly status: ApprovalStatus
+    readonly votes: readonly VoteView[]
+  } | null
+  /** When the call was held for this approval; null if it was not held. */
+  readonly held_at: string | null
+  /** Time when the allowed call began; null if this decision did not allow the call, or allowed an earlier attempt. */
+  readonly executed_at: string | null
+  /**
+   * State of the call's effect. For an earlier attempt: `failed`, `unknown_outcome`, or `superseded` if it ended without
+   * an outcome. null for an agent's call that was not reported.
+   */
+  readonly outcome: string | null
+  readonly decided_at: string
+}
+
+/** A page of a receipt's decisions: at most `limit` after the cursor. */
+interface ReceiptPage {
+  readonly limit: number | undefined
+  readonly cursor: string | null
+}
+
+/**
+ * A receipt (`ReceiptView`) in parts, with its present decisions in order. They are read as fast as the caller takes
+ * them. A page also has `next_cursor`. Throws `not_found` also for a run of another organization.
+ */
+export async function readReceipt(
+  db: Db,
+  organizationId: string,
+  runId: string,
+  page: ReceiptPage = { limit: undefined, cursor: null },
+): Promise<JsonParts> {
+  const run = await readHead(db, organizationId, runId)
+  const last = await lastDecision(db, runId)
+  const from = placeAfter(page.cursor)
+  const to = Math.min(last.seq, from + (page.limit ?? Infinity))
+  const isWhole = page.limit === undefined && page.cursor === null
+  return objectInParts({
+    run_id: runId,
+    workflow_id: run.workflow_id,
+    workflow_version: run.workflow_version,
+    rules_version: last.policy_version ?? run.policy_version,
+    audit_head: { seq: run.seq, hash: run.hash },
+    decisions: listInParts(() => decisionsBetween(db, runId, from, to)),
+    ...(isWhole ? {} : { next_cursor: to < last.seq ? writeCursor(String(to)) : null }),
+  } satisfies Record<keyof ReceiptView, unknown> & { next_cursor?: string | null })
+}
+
+function placeAfter(cursor: string | null): number {
+  const text = readCursor(cursor) ?? '0'
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  const message = 'is not a cursor of a receipt: take `next_cursor` of the page before'
+  throw new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
+}
+
+/** The most decisions and bytes in one read. */
+const mostRows = 200
+const mostBytes = 1024 ** 2
+/** Size of a decision that was stored without its bytes, by an older version. */
+const guessedBytes = 64 * 1024
+
+async function* decisionsBetween(
+  db: Db,
+  runId: string,
+  from: number,
+  to: number,
+): AsyncGenerator<ReceiptDecision> {
+  for (let after = from; after < to;) {
+    const until = await batchEnd(db, runId, after, to)
+    const decisions = await readDecisions({ db }, runId, after, until)
+    const votes = await readVotes({ db }, [...new Set(decisions.flatMap((each) => each.approval_id ?? []))])
+    for (const each of decisions) if (!isShownAtItsUse(each)) yield receiptDecision(each, votes)
+    after = until
+  }
+}
+
+/** The last decision of one read: as many as fit together, at least one. */
+async function batchEnd(db: Db, runId: string, after: number, to: number): Promise<number> {
+  const rows = await db
+    .selectFrom('decisions')
+    .select(['seq', 'bytes'])
+    .where('run_id', '=', runId)
+    .where('seq', '>', after)
+    .where('seq', '<=', to)
+    .orderBy('seq')
+    .limit(mostRows)
+    .execute()
+  let bytes = 0
+  const fitting = rows.filter(
+    (row, index) => (bytes += row.bytes ?? guessedBytes) <= mostBytes || index === 0,
+  )
+  return fitting.at(-1)?.seq ?? to
+}
+
+type DecisionRow = Awaited<ReturnType<typeof readDecisions>>[number]
+
+/** Whether this decision held the call, and created its approval in the same transaction. */
+const isHold = (each: DecisionRow): boolean =>
+  each.held_at !== null && each.held_at.getTime() === each.decided_at.getTime()
+
+/** An approved call is shown once: by the decision that used the approval. */
+const isShownAtItsUse = (each: DecisionRow): boolean =>
+  each.session_id === null && each.approval_used_at !== null && isHold(each)
+
+function receiptDecision(
+  each: DecisionRow,
+  votes: ReadonlyMap<string, readonly VoteView[]>,
+): ReceiptDecision {
+  return {
+    decision_id: each.id,
+    seq: each.seq ?? 0,
+    step_id: each.step_id,
+    item_index: each.item_index,
+    tool_use_id: each.tool_use_id,
+    tool: each.tool,
+    side_effect: each.side_effect,
+    verdict: each.verdict,
+    rule_id: each.rule_id,
+    rule_name: each.rule_name,
+    matched_rules: each.matched_rules,
+    reason: each.reason,
+    explanation: each.explanation,
+    labels: each.labels,
+    label_sources: each.label_sources,
+    params_hash: each.params_hash ?? '',
+    approval:
+      each.approval_id === null
+        ? null
+        : {
+            id: each.approval_id,
+            status: each.approval_status ?? 'cancelled',
+            votes: votes.get(each.approval_id) ?? [],
+          },
+    // The effect names its newest decision. Earlier ones allowed earlier attempts, or held the call.
+    held_at: each.held_at?.toISOString() ?? null,
+    executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
+    outcome: each.session_id === null ? outcomeOf(each) : seen(each),
+    decided_at: each.decided_at.toISOString(),
+  }
+}
+
+function outcomeOf(each: DecisionRow): string | null {
+  if (each.effect_decision === each.id || each.effect_state === null) return each.effect_state
+  return each.past_outcomes?.find(({ decision_id }) => decision_id === each.id)?.outcome ?? 'superseded'
+}
+
+/** Only the client knows the outcome of an agent's call. */
+function seen({
+  observed_at,
+  observed_outcome,
+}: {
+  observed_at: Date | null
+  observed_outcome: string | null
+}) {
+  return observed_at === null ? null : (observed_outcome ?? 'finished')
+}
+
+async function readHead(db: Db, organizationId: string, runId: string) {
+  const run = await db
+    .selectFrom('runs as r')
+    .innerJoin('chain_head as h', 'h.organization_id', 'r.organization_id')
+    .select(['r.workflow_id', 'r.workflow_version', 'h.seq', 'h.hash', 'h.policy_version'])
+    .where('r.id', '=', runId)
+    .where('r.organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (run !== undefined) return run
+  const session = await db
+    .selectFrom('agent_sessions as s')
+    .innerJoin('chain_head as h', 'h.organization_id', 's.organization_id')
+    .select(['h.seq', 'h.hash', 'h.policy_version'])
+    .where('s.run_id', '=', runId)
+    .where('s.organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (session === undefined) throw notFound('run', runId)
+  return { ...session, workflow_id: null, workflow_version: null }
+}
+
+/** Position and policy version of the newest decision. */
+async function lastDecision(
+  db: Db,
+  runId: string,
+): Promise<{ readonly seq: number; readonly policy_version: number | null }> {
+  const row = await db
+    .selectFrom('decisions')
+    .select(['seq', 'policy_version'])
+    .where('run_id', '=', runId)
+    .where('seq', 'is not', null)
+    .orderBy('seq', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return { seq: row?.seq ?? 0, policy_version: row?.policy_version ?? null }
+}
+
+function readDecisions(context: Pick<Context, 'db'>, runId: string, after: number, until: number) {
+  return context.db
+    .selectFrom('decisions as d')
+    .leftJoin('approvals as a', 'a.id', 'd.approval_id')
+    .leftJoin('effects as e', (join) =>
+      join
+        .onRef('e.run_id', '=', 'd.run_id')
+        .onRef('e.step_id', '=', 'd.step_id')
+        .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
+    )
+    .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
+    .selectAll('d')
+    .select([
+      'a.status as approval_status',
+      'a.created_at as held_at',
+      'a.used_at as approval_used_at',
+      'e.past_outcomes',
+      'e.state as effect_state',
+      'e.decision_id as effect_decision',
+      'e.intent_at',
+      'o.at as observed_at',
+      'o.outcome as observed_outcome',
+    ])
+    .where('d.run_id', '=', runId)
+    .where('d.seq', '>', after)
+    .where('d.seq', '<=', until)
+    .orderBy('d.seq')
+    .execute()
+}

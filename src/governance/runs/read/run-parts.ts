@@ -1,0 +1,269 @@
+import type { Selectable } from 'kysely'
+import type { Db } from '../../../db/schema/index.ts'
+import type { Context } from '../../context.ts'
+import type { StepStatus } from '../../../contract/status.ts'
+import type { RunsTable, StepError } from '../../../db/schema/runs.ts'
+import type { Viewer } from '../../approvals/read.ts'
+import { resolveRoute, unresolvedOf } from '../../approvals/resolutions.ts'
+import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
+import { resultPlace } from '../../sealing/places.ts'
+import { openKept } from '../../sealing/sealer.ts'
+import { withPresentReasons } from './status-reason.ts'
+import { openInputs } from '../values/run-snapshot.ts'
+import { maySeeParams, readErrors } from './calls.ts'
+import type { ErrorView } from './error-view.ts'
+import { shownOutputs } from './output-parts.ts'
+import {
+  head,
+  mostSteps,
+  stepPage,
+  stepPages,
+  type RunHead,
+  type RunView,
+  type Step,
+  type StepView,
+  type WaitingView,
+} from './read.ts'
+
+/** A run's fields, in the order of the answer; long ones in parts. */
+export type RunFields = RunHead &
+  Pick<RunView, 'inputs' | 'input_labels' | 'result'> & {
+    readonly waiting_for: JsonParts
+    readonly outputs: JsonParts
+    readonly steps: JsonParts
+  }
+
+/** A run of this organization, or null. Its lists are read while the caller takes them. */
+export async function readRunFields(
+  context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer'>,
+  organizationId: string,
+  runId: string,
+  viewer: Viewer | null = null,
+): Promise<RunFields | null> {
+  const beginning = await readBeginning(context, organizationId, runId)
+  if (beginning === null) return null
+  const { run, waiting, steps } = beginning
+  return {
+    ...head(run),
+    waiting_for: pendingInParts(context, { column: 'run_id', value: runId }, waiting),
+    inputs: await openInputs(context, run),
+    input_labels: run.input_labels,
+    outputs: shownOutputs(context, runId),
+    result: await openResult(context, run),
+    steps: listInParts(() =>
+      stepViews(context, runId, viewer !== null && maySeeParams(viewer, run.requested_by), steps),
+    ),
+  }
+}
+
+interface Beginning {
+  readonly run: Selectable<RunsTable>
+  readonly waiting: readonly PendingRow[]
+  readonly steps: StepRows
+}
+
+/**
+ * A run with the first rows of its lists, from one snapshot. So a reader never sees a step that waits in a run that is
+ * still in progress. Lists of more rows go on later, because no connection is held while the caller takes them.
+ */
+function readBeginning(
+  context: Pick<Context, 'db' | 'isTemporalAway'>,
+  organizationId: string,
+  runId: string,
+): Promise<Beginning | null> {
+  return context.db
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .setAccessMode('read only')
+    .execute(async (db) => {
+      const stored = await db
+        .selectFrom('runs')
+        .selectAll()
+        .where('id', '=', runId)
+        .where('organization_id', '=', organizationId)
+        .executeTakeFirst()
+      if (stored === undefined) return null
+      const [run = stored] = await withPresentReasons({ ...context, db }, [stored])
+      return {
+        run,
+        waiting: await pendingPage(db, { column: 'run_id', value: runId }),
+        steps: await withWaits(db, runId, await stepPage(db, runId)),
+      }
+    })
+}
+
+async function openResult(
+  { sealer }: Pick<Context, 'sealer'>,
+  run: Selectable<RunsTable>,
+): Promise<RunView['result']> {
+  const kept = { sealed: run.result_sealed, plain: run.result }
+  return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as RunView['result']
+}
+
+/** The most approvals in one read. */
+const mostApprovals = 500
+
+interface Waiting {
+  readonly column: 'run_id' | 'session_id'
+  readonly value: string
+}
+
+type PendingRow = Awaited<ReturnType<typeof pendingPage>>[number]
+
+const pendingPage = (db: Db, of: Waiting, after = '') =>
+  db
+    .selectFrom('approvals')
+    .select(['id', 'kind', 'step_id', 'item_index', 'tool', 'rule_name', 'created_at', 'expires_at'])
+    .where(of.column, '=', of.value)
+    .where('status', '=', 'pending')
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(mostApprovals)
+    .execute()
+
+/**
+ * What waits for a person: pending approvals of a run or an agent's session, then a run's unknown outcomes. `first` are
+ * the first approvals, if they were read already.
+ */
+export function pendingInParts(
+  { db }: Pick<Context, 'db'>,
+  of: Waiting,
+  first?: readonly PendingRow[],
+): JsonParts {
+  return listInParts(async function* (): AsyncGenerator<WaitingView> {
+    for (let rows = first ?? (await pendingPage(db, of)); ;) {
+      for (const row of rows) yield pendingView(row)
+      const last = rows.at(-1)
+      if (last === undefined || rows.length < mostApprovals) break
+      rows = await pendingPage(db, of, last.id)
+    }
+    if (of.column === 'run_id') yield* unresolved(db, of.value)
+  })
+}
+
+const pendingView = (row: PendingRow): WaitingView => ({
+  kind: row.kind,
+  approval_id: row.id,
+  step_id: row.step_id,
+  item_index: row.item_index,
+  tool: row.tool,
+  rule_name: row.rule_name,
+  since: row.created_at.toISOString(),
+  expires_at: row.expires_at?.toISOString() ?? null,
+  resolve_with: null,
+})
+
+async function* unresolved(db: Db, runId: string): AsyncGenerator<WaitingView> {
+  for await (const row of unresolvedOf(db, runId))
+    yield {
+      kind: 'resolution',
+      approval_id: null,
+      step_id: row.step_id,
+      item_index: row.item_index < 0 ? null : row.item_index,
+      tool: row.tool,
+      rule_name: null,
+      since: (row.sent_at ?? row.created_at).toISOString(),
+      expires_at: null,
+      resolve_with: resolveRoute(runId, row.step_id),
+    }
+}
+
+/** Steps with what waits for a person in them, and all their approvals. */
+interface StepRows {
+  readonly steps: readonly Step[]
+  readonly waits: readonly WaitingCall[]
+  readonly approvals: Awaited<ReturnType<typeof readApprovalIds>>
+}
+
+async function withWaits(db: Db, runId: string, steps: readonly Step[]): Promise<StepRows> {
+  if (steps.length === 0) return { steps, waits: [], approvals: [] }
+  const ids = steps.map((step) => step.step_id)
+  return {
+    steps,
+    waits: await readWaiting({ db }, runId, ids),
+    approvals: await readApprovalIds(db, runId, ids),
+  }
+}
+
+async function* stepViews(
+  context: Pick<Context, 'db' | 'sealer'>,
+  runId: string,
+  isShown: boolean,
+  first: StepRows,
+): AsyncGenerator<StepView> {
+  yield* viewsOf(context, runId, isShown, first)
+  if (first.steps.length < mostSteps) return
+  for await (const steps of stepPages(context, runId, first.steps.at(-1)?.position))
+    yield* viewsOf(context, runId, isShown, await withWaits(context.db, runId, steps))
+}
+
+async function* viewsOf(
+  context: Pick<Context, 'db' | 'sealer'>,
+  runId: string,
+  isShown: boolean,
+  { steps, waits, approvals }: StepRows,
+): AsyncGenerator<StepView> {
+  const ids = steps.map((step) => step.step_id)
+  const errors = await readErrors(context, runId, ids, isShown)
+  for (const step of steps) {
+    const failed = errors.get(step.step_id)
+    const own = waits.filter((each) => each.step_id === step.step_id)
+    yield {
+      id: step.step_id,
+      tool: step.tool,
+      summary: step.summary,
+      status: waitingStatus(step, own),
+      unresolved_items: own
+        .filter(({ item_index, state }) => item_index >= 0 && state === 'unknown_outcome')
+        .map((each) => each.item_index),
+      verdict: step.verdict,
+      attempts: step.attempts,
+      labels: step.labels,
+      started_at: step.started_at?.toISOString() ?? null,
+      finished_at: step.finished_at?.toISOString() ?? null,
+      duration_ms:
+        step.started_at === null || step.finished_at === null
+          ? null
+          : step.finished_at.getTime() - step.started_at.getTime(),
+      error: failed?.own ?? withoutBytes(step.error),
+      failed_items: failed?.failed_items ?? [],
+      more_failed_items: failed?.more_failed_items ?? 0,
+      approval_ids: approvals.filter((each) => each.step_id === step.step_id).map((each) => each.id),
+    }
+  }
+}
+
+const withoutBytes = (error: StepError | null): ErrorView | null =>
+  error === null ? null : { code: error.code, message: error.message }
+
+type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]
+
+/** Calls of these steps that wait for a person. */
+function readWaiting({ db }: Pick<Context, 'db'>, runId: string, stepIds: readonly string[]) {
+  return db
+    .selectFrom('effects')
+    .select(['step_id', 'item_index', 'state'])
+    .where('run_id', '=', runId)
+    .where('step_id', 'in', stepIds)
+    .where('state', 'in', ['held', 'unknown_outcome'])
+    .orderBy('item_index')
+    .execute()
+}
+
+function readApprovalIds(db: Db, runId: string, stepIds: readonly string[]) {
+  return db
+    .selectFrom('approvals')
+    .select(['id', 'step_id'])
+    .where('run_id', '=', runId)
+    .where('step_id', 'in', stepIds)
+    .orderBy('id')
+    .execute()
+}
+
+/** A `for_each` step waits while one of its items waits, whatever the state of the others. */
+function waitingStatus(step: Step, own: readonly WaitingCall[]): StepStatus {
+  if (step.item_count === null || step.finished_at !== null) return step.status
+  const states = own.map((each) => each.state)
+  if (states.includes('unknown_outcome')) return 'unknown_outcome'
+  return states.includes('held') ? 'held' : step.status
+}

@@ -1,0 +1,171 @@
+import { sql, type Selectable } from 'kysely'
+import type { RunsTable } from '../../../db/schema/runs.ts'
+import { readSettings, type GovernanceSettings } from '../../../policy/settings.ts'
+import { countingVotes, requirementOf, type VoteWithRole } from '../../approvals/requirement.ts'
+import type { Context } from '../../context.ts'
+
+/*
+ * A run's `status_reason` as of now. What a run waits for changes with each vote and each item, so it is counted when
+ * it is asked for, not stored.
+ */
+
+type Run = Pick<
+  Selectable<RunsTable>,
+  'id' | 'organization_id' | 'status' | 'status_reason' | 'cancel_requested_at' | 'slot'
+>
+
+/** Calls of one step, or the run itself, that wait for the same. */
+interface Waiting {
+  readonly run_id: string
+  /** null: the run itself. */
+  readonly step_id: string | null
+  /** `decided`: nothing is missing, and the call has not gone on yet. */
+  readonly kind: 'approval' | 'resolution' | 'slot' | 'decided'
+  readonly rule_name: string | null
+  readonly approver: 'admin' | 'owner' | null
+  readonly approvals_needed: number | null
+  readonly count: number
+  /** The first item; -1 for a step without items. */
+  readonly first: number
+}
+
+interface Vote extends VoteWithRole {
+  readonly run_id: string
+  readonly step_id: string | null
+  readonly rule_name: string | null
+  readonly approver: 'admin' | 'owner'
+  readonly approvals_needed: number
+  readonly requested_by: string
+}
+
+/** The runs of one organization with the sentence that holds now. */
+export async function withPresentReasons<R extends Run>(
+  context: Pick<Context, 'db' | 'isTemporalAway'>,
+  runs: readonly R[],
+): Promise<readonly R[]> {
+  const held = runs.filter(({ status }) => status === 'paused' || status === 'awaiting_approval')
+  const waits = held.length === 0 ? null : await readWaits(context, held)
+  return runs.map((run) => {
+    const reason = waits === null || !held.includes(run) ? run.status_reason : reasonOf(run, waits)
+    return { ...run, status_reason: withTemporal(run, reason, context.isTemporalAway) }
+  })
+}
+
+interface Waits {
+  readonly settings: GovernanceSettings
+  readonly waiting: readonly Waiting[]
+  readonly votes: readonly Vote[]
+}
+
+async function readWaits({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Promise<Waits> {
+  const ids = runs.map(({ id }) => id)
+  const organizationId = runs[0]?.organization_id ?? ''
+  const [organization, waiting, votes] = await Promise.all([
+    db.selectFrom('organizations').select('settings').where('id', '=', organizationId).executeTakeFirst(),
+    sql<Waiting>`
+      with waiting as (
+        select e.run_id, e.step_id, e.item_index, case
+            when e.state = 'unknown_outcome' then
+              case when e.resolved_outcome is null then 'resolution' else 'decided' end
+            when e.wants_slot then 'slot'
+            when a.status = 'pending' then 'approval'
+            else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed
+        from effects e left join approvals a on a.id = e.approval_id and e.state = 'held'
+        where e.run_id = any(${ids}::text[]) and e.state in ('held', 'unknown_outcome')
+        union all
+        select run_id, null, -1, case when status = 'pending' then 'approval' else 'decided' end, rule_name, approver,
+               approvals_needed
+        from approvals
+        where run_id = any(${ids}::text[]) and kind = 'run' and used_at is null and status in ('pending', 'approved')
+      )
+      select run_id, step_id, kind, rule_name, approver, approvals_needed, count(*)::int as count,
+             min(item_index)::int as first
+      from waiting group by 1, 2, 3, 4, 5, 6 order by step_id nulls first, kind, first`.execute(db),
+    sql<Vote>`
+      select a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.requested_by, v.user_id, v.decision,
+             m.role as role
+      from approvals a join approval_votes v on v.approval_id = a.id
+        left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
+      where a.run_id = any(${ids}::text[]) and a.status = 'pending'`.execute(db),
+  ])
+  return { settings: readSettings(organization?.settings ?? {}), waiting: waiting.rows, votes: votes.rows }
+}
+
+/** The most steps that a sentence names. */
+const mostNamed = 5
+
+function reasonOf(run: Run, waits: Waits): string {
+  if (run.cancel_requested_at !== null) return run.status_reason
+  const own = waits.waiting.filter(({ run_id }) => run_id === run.id)
+  const whole = own.find(({ step_id }) => step_id === null)
+  if (whole !== undefined) return reasonOfWhole(run, whole, waits)
+  const open = own.filter(({ kind }) => kind === 'approval' || kind === 'resolution')
+  if (open.length === 0) {
+    const decided = own.find(({ kind }) => kind === 'decided')
+    return decided === undefined || own.some(({ kind }) => kind === 'slot')
+      ? run.status_reason
+      : `${whatOf(decided)} ${decided.count === 1 ? 'is' : 'are'} decided: ${goesOn}`
+  }
+  const named = open.slice(0, mostNamed).map((each) => sentenceOf(each, waits))
+  const more = open.length - named.length
+  return more > 0 ? `${named.join('; ')}; and ${more} more` : named.join('; ')
+}
+
+const goesOn = 'the run goes on as soon as a worker takes it up'
+
+function reasonOfWhole(run: Run, whole: Waiting, waits: Waits): string {
+  if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, waits)}`
+  // An approved run without a slot says so itself.
+  return run.slot === 'waits' ? run.status_reason : `the run is approved: ${goesOn}`
+}
+
+/** `step x`, `item 3 of step x` or `12 items of step x`. */
+function whatOf({ step_id, count, first }: Waiting): string {
+  const step = `step \`${step_id}\``
+  if (count > 1) return `${count} items of ${step}`
+  return first < 0 ? step : `item ${first} of ${step}`
+}
+
+function sentenceOf(waiting: Waiting, waits: Waits): string {
+  const what = whatOf(waiting)
+  const isOne = waiting.count === 1
+  if (waiting.kind === 'resolution')
+    return `${what} may or may not have taken effect: an approver must resolve ${isOne ? 'it' : 'them'}`
+  const who = waiting.approver === 'owner' ? 'an owner' : 'an admin or owner'
+  const why = waiting.rule_name === null ? '' : ` (rule \`${waiting.rule_name}\`)`
+  return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, waits)}`
+}
+
+/** `1 of 2 votes given, 1 missing`, over all items. Only votes that count now are given. */
+function votesOf(waiting: Waiting, { settings, votes }: Waits): string {
+  const { approver, approvals_needed } = waiting
+  if (approver === null || approvals_needed === null) return ''
+  const required = requirementOf({ approver, approvals_needed }, settings)
+  const cast = votes.filter(
+    (vote) =>
+      vote.run_id === waiting.run_id &&
+      vote.step_id === waiting.step_id &&
+      vote.rule_name === waiting.rule_name &&
+      vote.approver === approver &&
+      vote.approvals_needed === approvals_needed,
+  )
+  const given = cast.reduce((sum, vote) => sum + countingVotes([vote], vote.requested_by, required), 0)
+  const needed = required.needed * waiting.count
+  return `${given} of ${needed} ${needed === 1 ? 'vote' : 'votes'} given, ${Math.max(0, needed - given)} missing`
+}
+
+const away = 'Temporal cannot be reached'
+
+/** While Temporal is away no run goes on, whatever else it waits for. */
+function withTemporal(
+  { status, slot, cancel_requested_at }: Run,
+  reason: string,
+  isTemporalAway: boolean,
+): string {
+  if (!isTemporalAway || cancel_requested_at !== null || slot === 'queued') return reason
+  if (status === 'queued') return `${away}: the run starts once it is back`
+  if (status === 'running') return `${away}: the run goes on once it is back`
+  if (status === 'paused' || status === 'awaiting_approval')
+    return `${reason}; ${away}, so the run goes on only once it is back`
+  return reason
+}

@@ -1,0 +1,259 @@
+import { sql } from 'kysely'
+import { newId } from '../../../contract/ids.ts'
+import { interpreterVersion } from '../../../contract/messages.ts'
+import type { Context } from '../../context.ts'
+import type { Db } from '../../../db/schema/index.ts'
+import { unionLabels, type Label } from '../../../policy/types.ts'
+import { hashOf } from '../../../shared/canonical-json.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { violates } from '../../../db/errors.ts'
+import { DomainError, notFound } from '../../errors.ts'
+import type { Once } from '../../idempotency.ts'
+import { actorOf, type Caller } from '../../access/identity.ts'
+import { waitsForSlot } from '../../limits/slots.ts'
+import { exceededEntry, quotaExceeded, runCapacity, type Exceeded } from '../../limits/run-quota.ts'
+import { covers } from '../../access/scopes.ts'
+import { pendingApproval } from '../../approvals/held.ts'
+import { announceRequest } from '../../approvals/moves.ts'
+import { insertApprovals } from '../../approvals/records.ts'
+import type { ApprovalTerms, RunGate } from './gate.ts'
+import { approvalsOver, storageOver } from '../../limits/storage.ts'
+import { givenInputs, refuseReferences, type GivenInputs, type InputsOfRequest } from './given-inputs.ts'
+import type { SealedText } from '../../sealing/format.ts'
+import { inputsPlace } from '../../sealing/places.ts'
+import { sealText } from '../../sealing/sealer.ts'
+import { readVersion, type FrozenVersion } from '../values/version-cache.ts'
+import { runAs, type PresentCaller } from '../../access/recheck.ts'
+import { planRun } from './plan-run.ts'
+import { refusePlan, refuseUnconfirmed } from './refusal.ts'
+import { validTimeZone } from './time-zone.ts'
+
+export interface AcceptRequest extends InputsOfRequest {
+  readonly caller: Caller
+  readonly workflowId: string
+  /** IANA name; default UTC. */
+  readonly timeZone?: string | undefined
+  /** Default: the current version. */
+  readonly version?: number | undefined
+  /** A second request of the same person with the same key gets the same run, even if the first answer was lost. */
+  readonly idempotencyKey?: string | undefined
+  /** Marks the key in the same transaction, so a repeated request gets this run and not a later refusal. */
+  readonly once?: Once | null | undefined
+}
+
+interface Prepared extends Omit<AcceptRequest, keyof InputsOfRequest>, GivenInputs {
+  /** `inputs` as sealed JSON, and the hash of `given`. Up to 8 MiB, so prepared before the lock. */
+  readonly kept: SealedText
+  readonly inputHash: string
+  readonly runId: string
+  readonly versionNumber: number
+  readonly frozen: FrozenVersion
+  readonly timeZone: string
+}
+
+/**
+ * Accepts a run of a frozen version (commit point `run.accept`). The run, its steps, its approval if it needs one, the
+ * audit entry and the outbox row commit together. Without a free slot the run is `queued`; the transaction that frees a
+ * slot starts it. Throws `not_found`, `validation_error` for inputs, `run_denied` if a rule would certainly deny a
+ * step, `quota_exceeded`. The last two leave an audit entry but no run.
+ */
+export async function acceptRun(context: Context, request: AcceptRequest): Promise<{ runId: string }> {
+  const { caller } = request
+  const workflow = await context.db
+    .selectFrom('workflows')
+    .select(['current_version'])
+    .where('id', '=', request.workflowId)
+    .where('organization_id', '=', caller.organizationId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst()
+  if (workflow === undefined) throw notFound('workflow', request.workflowId)
+  const versionNumber = request.version ?? workflow.current_version
+  const frozen = await readVersion(context, request.workflowId, versionNumber)
+  const given = await givenInputs(context, caller, frozen, request)
+  const runId = newId('run')
+  const prepared: Prepared = {
+    ...request,
+    ...given,
+    kept: await sealText(context.sealer, inputsPlace(runId), JSON.stringify(given.inputs)),
+    inputHash: hashOf(given.given),
+    runId,
+    versionNumber,
+    frozen,
+    timeZone: validTimeZone(request.timeZone ?? 'UTC'),
+  }
+  try {
+    const denied = await runAs(context, caller, 'run.accept', async (tx, now) => {
+      if (prepared.refersToRuns && !covers((await now()).scopes, 'runs:read'))
+        refuseReferences(prepared.given)
+      return acceptUnderLock(context, tx, prepared, now)
+    })
+    if (denied !== null) throw denied
+    return { runId: prepared.runId }
+  } catch (error) {
+    if (error instanceof RunExists || violates(error, 'runs_idempotency'))
+      return { runId: await earlierRun(context.db, prepared) }
+    throw error
+  }
+}
+
+async function acceptUnderLock(
+  context: Pick<Context, 'config'>,
+  tx: ChainTx,
+  request: Prepared,
+  now: () => Promise<PresentCaller>,
+): Promise<DomainError | null> {
+  const capacity = await runCapacity(tx)
+  const { role, isConfirmed } = await now()
+  if (context.config.people.mustBeConfirmed && !isConfirmed) return refuseUnconfirmed(tx, request)
+  const over = capacity.refused ?? storageOver(tx, request.kept.bytes)
+  if (over !== null) return overQuota(tx, request, over)
+  const wanted = {
+    definition: request.frozen.definition,
+    inputs: request.inputs,
+    areInputsComplete: true,
+    labels: request.labels,
+    requester: { role, email: request.caller.email },
+    startsAt: tx.now,
+    timeZone: request.timeZone,
+  }
+  const planned = planRun(tx.policy, wanted)
+  if (planned.analysis.definitelyDenied) return refusePlan(tx, request, planned)
+  const { gate } = planned
+  const { risk } = gate
+  const needsApproval = gate.waits !== null
+  // A run that waits for its approval needs a slot only after it (enter.ts).
+  const slot = needsApproval ? null : capacity.slot
+  if (slot === 'queued' && capacity.queueIsFull !== null) return overQuota(tx, request, capacity.queueIsFull)
+  const tooManyWait = needsApproval ? approvalsOver(tx) : null
+  if (tooManyWait !== null) return overQuota(tx, request, tooManyWait)
+  insertRun(tx, request, gate, slot)
+  tx.event(
+    request.runId,
+    'run.queued',
+    slot === 'queued' ? { reason: waitsForSlot(tx.policy.limits.concurrent_executions) } : {},
+  )
+  if (needsApproval) createRunApproval(context, tx, request, gate)
+  if (slot !== 'queued') tx.deliver('run.start', request.runId)
+  tx.append({
+    eventType: 'workflow.execute',
+    action: 'execute',
+    status: needsApproval ? 'awaiting_approval' : slot === 'queued' ? 'queued' : 'accepted',
+    actor: actorOf(request.caller),
+    workflowId: request.workflowId,
+    runId: request.runId,
+    metadata: {
+      input_hash: request.inputHash,
+      workflow_version: request.versionNumber,
+      risk: risk.level,
+      risk_reasons: [...risk.reasons],
+    },
+  })
+  await request.once?.markActed(tx.trx, { runId: request.runId })
+  return null
+}
+
+function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued' | 'taken' | null): void {
+  const { trx } = tx
+  const row = trx.insertInto('runs').values({
+    id: request.runId,
+    organization_id: tx.organizationId,
+    workflow_id: request.workflowId,
+    workflow_version: request.versionNumber,
+    interpreter_version: interpreterVersion,
+    status: gate.waits === null ? 'queued' : 'awaiting_approval',
+    status_reason:
+      gate.waits ??
+      (slot === 'queued'
+        ? waitsForSlot(tx.policy.limits.concurrent_executions)
+        : 'the run waits for a worker'),
+    slot,
+    requested_by: request.caller.userId,
+    requester_email: request.caller.email,
+    api_key_id: request.caller.keyId,
+    request_id: request.caller.requestId ?? null,
+    idempotency_key: request.idempotencyKey ?? null,
+    inputs_sealed: request.kept.sealed,
+    input_labels: JSON.stringify(request.labels),
+    input_hash: request.inputHash,
+    time_zone: request.timeZone,
+    risk: JSON.stringify(gate.risk),
+    created_at: tx.now,
+  })
+  void tx.send(row)
+  const steps = request.frozen.definition.steps.map((step, position) => ({
+    run_id: request.runId,
+    step_id: step.id,
+    position,
+    tool: step.tool,
+    summary: step.summary || null,
+  }))
+  void tx.send(trx.insertInto('run_steps').values(steps))
+}
+
+/** All labels of its inputs. */
+const labelsOf = ({ labels }: Prepared): Label[] =>
+  unionLabels(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
+
+function createRunApproval(
+  context: Pick<Context, 'config'>,
+  tx: ChainTx,
+  request: Prepared,
+  { risk, terms }: RunGate,
+): void {
+  tx.expects({ approvals: 1 })
+  const record = pendingApproval(
+    tx,
+    {
+      kind: 'run',
+      run_id: request.runId,
+      workflow_id: request.workflowId,
+      step_id: null,
+      item_index: null,
+      session_id: null,
+      requested_by: request.caller.userId,
+      params_hash: request.refersToRuns ? hashOf(request.inputs) : request.inputHash,
+      labels: labelsOf(request),
+      rule_name: null,
+    },
+    terms,
+    expiryOf(terms, context.config.runApprovalSeconds),
+  )
+  const approval = { record, sealed: null, tool: null, side_effect: null, rule_id: null, risk }
+  void tx.send(sql`with ${insertApprovals(tx, [approval])} select 1`)
+  tx.event(request.runId, 'run.awaiting_approval', { approval_id: record.id })
+  announceRequest(tx, approval, { actor: actorOf(request.caller), runId: request.runId })
+}
+
+/** The shorter of a rule's time and the installation's; 0 = never. */
+const expiryOf = ({ expiresAfterSeconds: seconds }: ApprovalTerms, usual: number): number =>
+  seconds === null || usual === 0 ? (seconds ?? usual) : Math.min(seconds, usual)
+
+/**
+ * A refusal over a quota leaves an audit entry but no run. A repeated request whose first answer was lost gets its run
+ * instead.
+ */
+async function overQuota(tx: ChainTx, request: Prepared, over: Exceeded): Promise<DomainError | null> {
+  if (request.idempotencyKey !== undefined && (await findEarlierRun(tx.trx, request)) !== undefined)
+    throw new RunExists()
+  const { workflowId } = request
+  tx.append(exceededEntry(over, 'execute', actorOf(request.caller), { workflowId }))
+  return quotaExceeded(over)
+}
+
+class RunExists extends Error {}
+
+async function earlierRun(db: Db, request: Prepared): Promise<string> {
+  const run = await findEarlierRun(db, request)
+  if (run === undefined) throw notFound('run', request.runId)
+  return run.id
+}
+
+function findEarlierRun(db: Db, request: Prepared): Promise<{ id: string } | undefined> {
+  return db
+    .selectFrom('runs')
+    .select('id')
+    .where('workflow_id', '=', request.workflowId)
+    .where('requested_by', '=', request.caller.userId)
+    .where('idempotency_key', '=', request.idempotencyKey as string)
+    .executeTakeFirst()
+}

@@ -1,0 +1,128 @@
+import { sql, type Selectable } from 'kysely'
+import type { Context } from '../../context.ts'
+import type { EnterResult, HeldFor } from '../../../contract/messages.ts'
+import { runEnded } from '../../../contract/status.ts'
+import type { RunsTable } from '../../../db/schema/runs.ts'
+import { expireNow } from '../../approvals/expire.ts'
+import { markUsed, reopenApproval, writeAtOnce } from '../../approvals/moves.ts'
+import { isoTime, loadApproval, type ApprovalRecord } from '../../approvals/records.ts'
+import { countingVotes, requirementOf } from '../../approvals/requirement.ts'
+import { approvalState } from '../../approvals/state.ts'
+import { rejectionBy } from '../../approvals/votes.ts'
+import { notFound } from '../../errors.ts'
+import { endRun } from '../end/finish.ts'
+import { grantSlots, hasFreeSlot, waitsForSlot } from '../../limits/slots.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { runActor } from '../effects/ledger-moves.ts'
+
+type Run = Selectable<RunsTable>
+
+/** Starts a run that waited for its own approval, or returns what it still waits for (commit point `run.enter`). */
+export async function enterRun(
+  context: Pick<Context, 'combiner' | 'db'>,
+  runId: string,
+): Promise<EnterResult> {
+  const found = await context.db
+    .selectFrom('runs')
+    .select('organization_id')
+    .where('id', '=', runId)
+    .executeTakeFirst()
+  if (found === undefined) throw notFound('run', runId)
+  return context.combiner.run(found.organization_id, 'run.enter', async (tx): Promise<EnterResult> => {
+    const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
+    if (runEnded(run.status) || run.cancel_requested_at !== null) return { state: 'ended' }
+    return run.status === 'awaiting_approval' ? enterByApproval(tx, run) : { state: 'go' }
+  })
+}
+
+async function enterByApproval(tx: ChainTx, run: Run): Promise<EnterResult> {
+  const found = await loadApproval(tx, sql`run_id = ${run.id} and kind = 'run'`)
+  if (found === null) throw new Error(`the run \`${run.id}\` waits for an approval that does not exist`)
+  const { approval, votes } = found
+  const required = requirementOf(approval, tx.policy.settings)
+  const state = approvalState(approval, votes, required, tx.now, run.id)
+  if (state === 'rejected') {
+    await endRun(tx, run, 'rejected', rejectionBy(approval.votes, 'the run'))
+    return { state: 'ended' }
+  }
+  if (state === 'expired') return endExpired(tx, run, approval)
+  const expiresAt = isoTime(approval.expires_at)
+  const waits = (waitsFor: HeldFor): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
+  if (state !== 'usable') {
+    // Rules or roles are stricter now: the same approval waits for more votes.
+    if (approval.status === 'approved') {
+      const counting = countingVotes(votes, approval.requested_by, required)
+      reopenApproval(writeAtOnce(tx), approval, { actor: runActor(run), counting, needed: required.needed })
+      if (run.slot !== null) await giveSlotBack(tx, run.id)
+    }
+    return waits('approval')
+  }
+  if (run.slot !== 'taken' && (run.slot !== null || !(await hasFreeSlot(tx)))) {
+    if (run.slot === null) await joinQueue(tx, run, approval.id)
+    return waits('slot')
+  }
+  await start(tx, run, approval)
+  return { state: 'go' }
+}
+
+async function endExpired(tx: ChainTx, run: Run, approval: ApprovalRecord): Promise<EnterResult> {
+  const reason =
+    approval.status === 'approved'
+      ? 'the approval of the run expired before the run could start'
+      : 'nobody approved the run in time'
+  if (approval.status === 'pending') expireNow(tx, approval)
+  await endRun(tx, run, 'expired', reason)
+  return { state: 'ended' }
+}
+
+async function start(tx: ChainTx, run: Run, approval: ApprovalRecord): Promise<void> {
+  markUsed(writeAtOnce(tx), approval, run.id)
+  await tx.trx
+    .updateTable('runs')
+    .set({ status: 'running', status_reason: 'the run is in progress', started_at: tx.now, slot: 'taken' })
+    .where('id', '=', run.id)
+    .execute()
+  tx.event(run.id, 'run.started')
+  tx.append({
+    eventType: 'run.started',
+    action: 'start',
+    status: 'running',
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: { approval_id: approval.id },
+  })
+}
+
+/** The run is approved but no slot is free. When it gets one, its approval is checked again. */
+async function joinQueue(
+  tx: ChainTx,
+  run: { readonly id: string; readonly workflow_id: string },
+  approvalId: string,
+): Promise<void> {
+  const reason = waitsForSlot(tx.policy.limits.concurrent_executions)
+  await tx.trx
+    .updateTable('runs')
+    .set({ slot: 'waits', status_reason: `approved: ${reason}` })
+    .where('id', '=', run.id)
+    .execute()
+  tx.event(run.id, 'run.queued', { reason })
+  tx.append({
+    eventType: 'run.queued',
+    action: 'start',
+    status: 'queued',
+    actor: runActor(run),
+    workflowId: run.workflow_id,
+    runId: run.id,
+    metadata: { approval_id: approvalId },
+  })
+}
+
+async function giveSlotBack(tx: ChainTx, runId: string): Promise<void> {
+  await tx.trx
+    .updateTable('runs')
+    .set({ slot: null, status_reason: 'the run waits for more approvals' })
+    .where('id', '=', runId)
+    .execute()
+  grantSlots(tx, tx.policy.limits.concurrent_executions)
+}

@@ -1,0 +1,83 @@
+import { getTool } from '../../../catalog/index.ts'
+import type { WorkflowDefinition } from '../../../contract/definition.ts'
+import type { Risk } from '../../../db/schema/runs.ts'
+import { everyCategory, gateReasons } from '../../../policy/gates.ts'
+import { approvalTerms } from '../../../policy/decide.ts'
+import type { PlanAnalysis } from '../../../policy/plan.ts'
+import { assessRisk, isAtLeast } from '../../../policy/risk.ts'
+import type { GovernanceSettings } from '../../../policy/settings.ts'
+
+/** Whether a run needs approval before it starts, and why. */
+export interface RunGate {
+  /** Risk of the whole plan; its reasons also name the settings that hold the run. */
+  readonly risk: Risk
+  /** The run's `status_reason` while it waits for approval; null if it does not wait. */
+  readonly waits: string | null
+  readonly terms: ApprovalTerms
+}
+
+/** Who may approve a whole run, and until when. */
+export interface ApprovalTerms {
+  readonly approver: 'admin' | 'owner'
+  readonly needed: number
+  /** Seconds until the approval expires if a rule wants that; null: as the installation says. */
+  readonly expiresAfterSeconds: number | null
+}
+
+/** The strictest terms of all rules that hold or may hold a step (docs/decisions/0095). */
+function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): ApprovalTerms {
+  const rules = new Set(steps.flatMap((step) => step.rules.map(({ rule }) => rule)))
+  const terms = approvalTerms([...rules])
+  return {
+    approver: terms.approver,
+    needed: Math.max(settings.approval_threshold, terms.approvalsNeeded),
+    // 0 means that the held call may wait for ever, which says nothing of the run.
+    expiresAfterSeconds: terms.expiresAfterSeconds === 0 ? null : terms.expiresAfterSeconds,
+  }
+}
+
+/** Whether the organization's settings hold a run of this plan. With approvals off, they hold none. */
+export function gateOf(
+  settings: GovernanceSettings,
+  definition: WorkflowDefinition,
+  analysis: PlanAnalysis,
+): RunGate {
+  const risk = riskOf(definition, analysis)
+  const terms = termsOf(settings, analysis)
+  const { approvals_enabled: isEnabled, approval_required_from: from } = settings
+  if (!isEnabled) return { risk, terms, waits: null }
+  const isRisky = from !== null && isAtLeast(risk.level, from)
+  const flagged = gateReasons(settings, {
+    categories: definition.categories ?? [],
+    // A tool that is no longer in the catalogue counts as every category.
+    tools: definition.steps.map(({ tool }) => ({
+      name: tool,
+      categories: getTool(tool)?.categories ?? everyCategory,
+    })),
+  })
+  if (!isRisky && flagged.length === 0) return { risk, terms, waits: null }
+  const why = [...(isRisky ? [`its risk is ${risk.level} (${risk.reasons.join('; ')})`] : []), ...flagged]
+  return {
+    risk: { level: risk.level, reasons: [...risk.reasons, ...flagged] },
+    terms,
+    waits: `the run waits for approval${terms.approver === 'owner' ? ' by an owner' : ''}: ${why.join('; ')}`,
+  }
+}
+
+/** Risk of the whole plan, with every label that its steps can have. */
+function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis): Risk {
+  return assessRisk(
+    // The analysis keeps the order of the steps.
+    definition.steps.map((step, index) => {
+      const tool = getTool(step.tool)
+      const labels = analysis.steps[index]?.labels
+      return {
+        name: step.tool,
+        sideEffect: tool?.sideEffect ?? 'egress',
+        risk: tool?.risk ?? 'high',
+        // Memory values can have any label. The score counts only labels that the plan names.
+        labels: labels?.possible ?? [],
+      }
+    }),
+  )
+}

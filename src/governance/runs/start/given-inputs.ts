@@ -1,0 +1,254 @@
+import { sql } from 'kysely'
+import type { Db } from '../../../db/schema/index.ts'
+import { checkInputs, type CheckedInputs } from '../../../contract/definition-inputs.ts'
+import { isObject, type Issue } from '../../../contract/json.ts'
+import type { Context } from '../../context.ts'
+import type { InputLabels } from '../../../db/schema/runs.ts'
+import { headline } from '../../../policy/issues.ts'
+import { parseText } from '../../../policy/template-syntax.ts'
+import { TemplateError, descend, inputSource } from '../../../policy/templates.ts'
+import {
+  mostLabels,
+  tooManyLabels,
+  unionLabels,
+  type Json,
+  type JsonObject,
+  type Label,
+} from '../../../policy/types.ts'
+import { DomainError } from '../../errors.ts'
+import type { Caller } from '../../access/identity.ts'
+import { covers } from '../../access/scopes.ts'
+import { readStepOutput } from '../read/read.ts'
+import type { FrozenVersion } from '../values/version-cache.ts'
+
+/** The most bytes of all outputs that one run's inputs refer to: the limit of a request's body. */
+export const mostReferredBytes = 8 * 1024 ** 2
+export const mostReferences = 20
+/** The most values in one input that refers to an output: the limit of a request's body. */
+const mostValues = 100_000
+
+/** The inputs of a run, as given and as its templates see them. */
+export interface GivenInputs {
+  /** With defaults filled in and references replaced by their values. */
+  readonly inputs: JsonObject
+  /** The same with references as given: `input_hash` covers these. */
+  readonly given: JsonObject
+  readonly labels: InputLabels
+  readonly refersToRuns: boolean
+  /** Whether a run could start with them; always true without `mayLack`. */
+  readonly areComplete: boolean
+}
+
+export interface InputsOfRequest {
+  /** A value with `from_run` refers to the output of an earlier run. */
+  readonly inputs: JsonObject
+  /** Labels of inputs, by name. */
+  readonly inputLabels?: Readonly<Record<string, readonly Label[]>> | undefined
+}
+
+interface Reference {
+  readonly name: string
+  readonly runId: string
+  readonly stepId: string
+  readonly path: readonly string[]
+}
+
+interface Referred {
+  readonly value: Json
+  readonly labels: readonly Label[]
+  readonly from: string
+}
+
+/**
+ * The inputs of a run before it is accepted. With `mayLack`, those of a preview, which need not be complete. An input with the key `from_run` refers to the output of a completed step,
+ * in a run that the caller can see. It gets that output's labels; `inputLabels` adds more. Throws `validation_error`
+ * with an issue for each bad input. The message is the same for a missing run, an invisible one and one of another
+ * organization.
+ */
+export async function givenInputs(
+  context: Pick<Context, 'db' | 'sealer'>,
+  caller: Caller,
+  { definition }: Pick<FrozenVersion, 'definition'>,
+  request: InputsOfRequest,
+  { mayLack = false } = {},
+): Promise<GivenInputs> {
+  const { inputLabels = {} } = request
+  const references = referencesIn(request.inputs)
+  const unknown = Object.keys(inputLabels)
+    .filter((name) => !Object.hasOwn(definition.inputs ?? {}, name))
+    .map((name) => ({ path: `input_labels.${name}`, message: `the workflow has no input \`${name}\`` }))
+  refuse(unknown)
+  const referred = await follow(context, caller, references)
+  const values = [...referred].map(([name, { value }]) => [name, value] as const)
+  const checked = checkInputs(definition, { ...request.inputs, ...Object.fromEntries(values) }, { mayLack })
+  if (!('inputs' in checked)) refuse(checked)
+  const { inputs, areComplete } = checked as CheckedInputs
+  const labels = labelsOf(inputLabels, referred)
+  refuse(moreThanCarried(labels))
+  const asGiven = references.map(({ name }) => [name, request.inputs[name] ?? null] as const)
+  return {
+    inputs,
+    given: { ...inputs, ...Object.fromEntries(asGiven) },
+    labels,
+    refersToRuns: references.length > 0,
+    areComplete,
+  }
+}
+
+/** Throws for every input that refers to an output the caller cannot see. */
+export function refuseReferences(inputs: JsonObject): never {
+  throw refusal(referencesIn(inputs).map(unseen))
+}
+
+function refusal(issues: Issue[]): DomainError {
+  return new DomainError('validation_error', headline('the inputs do not fit the workflow', issues), issues)
+}
+
+function refuse(issues: Issue[]): void {
+  if (issues.length > 0) throw refusal(issues)
+}
+
+const shape =
+  'an object with `from_run` refers to an output: give only `from_run`, `step` and optionally `path`, as text'
+
+function referencesIn(inputs: JsonObject): Reference[] {
+  const issues: Issue[] = []
+  const found = Object.entries(inputs).flatMap(([name, value]) => {
+    if (!isObject(value) || !Object.hasOwn(value, 'from_run')) return []
+    const reference = referenceOf(name, value)
+    if (typeof reference !== 'string') return [reference]
+    issues.push({ path: `inputs.${name}`, message: reference })
+    return []
+  })
+  if (found.length > mostReferences)
+    issues.push({ path: 'inputs', message: `at most ${mostReferences} inputs can refer to outputs` })
+  refuse(issues)
+  return found
+}
+
+/** The reference, or an error message. */
+function referenceOf(name: string, value: JsonObject): Reference | string {
+  const { from_run: runId, step: stepId, path = '' } = value
+  const hasOthers = Object.keys(value).some((key) => !['from_run', 'step', 'path'].includes(key))
+  if (hasOthers || typeof runId !== 'string' || typeof stepId !== 'string' || typeof path !== 'string')
+    return shape
+  if (path.length > 1_000) return '`path` has more than 1,000 characters'
+  // Parsed like the path of a template, after `output`.
+  const [read, ...more] = parseText(`{{step.output${path === '' || path.startsWith('[') ? '' : '.'}${path}}}`)
+  if (typeof read !== 'object' || read.kind !== 'step' || more.length > 0)
+    return 'write `path` as in templates, e.g. `rows[0].name`'
+  return { name, runId, stepId, path: read.path }
+}
+
+async function follow(
+  context: Pick<Context, 'db' | 'sealer'>,
+  caller: Caller,
+  references: readonly Reference[],
+): Promise<Map<string, Referred>> {
+  const referred = new Map<string, Referred>()
+  const issues: Issue[] = []
+  let left = mostReferredBytes
+  for (const reference of references) {
+    const output = covers(caller.scopes, 'runs:read') ? await outputOf(context.db, caller, reference) : null
+    left -= output?.bytes ?? 0
+    if (output === null) issues.push(unseen(reference))
+    else if (left < 0) {
+      const message = `the outputs that inputs refer to take more than ${mostReferredBytes / 1024 ** 2} MiB`
+      issues.push({ path: `inputs.${reference.name}`, message })
+      break
+    } else {
+      const value = await valueOf(context, caller, reference)
+      if (typeof value === 'string') issues.push({ path: `inputs.${reference.name}`, message: value })
+      else
+        referred.set(reference.name, {
+          ...value,
+          labels: output.labels,
+          from: `${reference.runId}/${reference.stepId}`,
+        })
+    }
+  }
+  refuse(issues)
+  return referred
+}
+
+const shown = (text: string): string => `\`${text.slice(0, 200)}\``
+
+const unseen = ({ name, runId, stepId }: Reference): Issue => ({
+  path: `inputs.${name}`,
+  message: `you can see no completed step ${shown(stepId)} of a run ${shown(runId)}, or its output was removed`,
+})
+
+/** Labels and bytes of an output that the caller can see, or null. */
+async function outputOf(
+  db: Db,
+  caller: Caller,
+  { runId, stepId }: Reference,
+): Promise<{ labels: readonly Label[]; bytes: number } | null> {
+  const step = await db
+    .selectFrom('run_steps as s')
+    .innerJoin('runs as r', 'r.id', 's.run_id')
+    .select([
+      's.labels',
+      sql<string | null>`(select sum(value_bytes(e.output_sealed, e.output)) from effects e
+                          where e.run_id = s.run_id and e.step_id = s.step_id)`.as('bytes'),
+    ])
+    .where('r.id', '=', runId)
+    .where('r.organization_id', '=', caller.organizationId)
+    .where('r.data_removed_at', 'is', null)
+    .where('s.step_id', '=', stepId)
+    .where('s.status', '=', 'completed')
+    .where('s.finished_at', 'is not', null)
+    .executeTakeFirst()
+  return step === undefined ? null : { labels: step.labels, bytes: Number(step.bytes ?? 0) }
+}
+
+/** The value of a reference, or an error message about its path. */
+async function valueOf(
+  context: Pick<Context, 'db' | 'sealer'>,
+  caller: Caller,
+  { runId, stepId, path }: Reference,
+): Promise<{ value: Json } | string> {
+  const output = await readStepOutput(context, caller.organizationId, runId, stepId)
+  try {
+    const value = descend(output, path, `${stepId}.output`)
+    return hasMoreValues(value) ? `has more than ${mostValues.toLocaleString('en-US')} values` : { value }
+  } catch (error) {
+    if (error instanceof TemplateError) return error.message
+    throw error
+  }
+}
+
+function hasMoreValues(value: Json): boolean {
+  const open: Json[] = [value]
+  let count = 0
+  for (let each = open.pop(); each !== undefined; each = open.pop()) {
+    count += 1
+    if (count > mostValues) return true
+    if (typeof each === 'object' && each !== null) for (const child of Object.values(each)) open.push(child)
+  }
+  return false
+}
+
+function labelsOf(
+  declared: Readonly<Record<string, readonly Label[]>>,
+  referred: ReadonlyMap<string, Referred>,
+): InputLabels {
+  const names = new Set([...Object.keys(declared), ...referred.keys()])
+  const labelled = [...names].map((name) => {
+    const reference = referred.get(name)
+    const labels = unionLabels(declared[name] ?? [], reference?.labels ?? [])
+    const referredLabels = new Set(reference?.labels)
+    const sources = labels.map((label) => ({
+      label,
+      from: [inputSource(name), ...(referredLabels.has(label) && reference ? [reference.from] : [])],
+    }))
+    return [name, sources] as const
+  })
+  return Object.fromEntries(labelled.filter(([, sources]) => sources.length > 0))
+}
+
+/** The inputs of a run together may have as many labels as one call. */
+function moreThanCarried(labels: InputLabels): Issue[] {
+  const all = new Set(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
+  return all.size > mostLabels ? [{ path: 'inputs', message: tooManyLabels('the inputs carry') }] : []
+}

@@ -1,0 +1,56 @@
+import { getTool } from '../../../catalog/index.ts'
+import { planOf } from '../../../contract/definition-plan.ts'
+import type { WorkflowDefinition } from '../../../contract/definition.ts'
+import type { InputLabels } from '../../../db/schema/runs.ts'
+import { analyzePlan, type PlanAnalysis } from '../../../policy/plan.ts'
+import { builtins } from '../../../policy/templates.ts'
+import type { JsonObject, Role } from '../../../policy/types.ts'
+import type { LoadedPolicy } from '../../audit/policy-cache.ts'
+import { gateOf, type RunGate } from './gate.ts'
+
+/** A run that is asked for, as far as it is known. */
+export interface WantedRun {
+  readonly definition: WorkflowDefinition
+  readonly inputs: JsonObject
+  /** Whether inputs that are not given are absent (a run is about to start) or unknown (a preview without them). */
+  readonly areInputsComplete: boolean
+  readonly labels: InputLabels
+  readonly requester: { readonly role: Role; readonly email: string }
+  /** null: unknown, as for a preview. */
+  readonly startsAt: Date | null
+  readonly timeZone: string
+}
+
+export interface PlannedRun {
+  readonly analysis: PlanAnalysis
+  readonly gate: RunGate
+}
+
+/**
+ * What the policy says of a whole run before it starts. The only way to that answer: a run is accepted or refused by it,
+ * and a preview shows it.
+ */
+export function planRun(
+  policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess' | 'settings'>,
+  wanted: WantedRun,
+): PlannedRun {
+  const { definition, requester } = wanted
+  const inputLabels = Object.entries(wanted.labels).map(
+    ([name, sources]) => [name, sources.map(({ label }) => label)] as const,
+  )
+  const plan = planOf(
+    definition,
+    { get: getTool },
+    {
+      inputs: wanted.inputs,
+      areInputsComplete: wanted.areInputsComplete,
+      inputLabels: new Map(inputLabels),
+      builtins: wanted.startsAt === null ? undefined : builtins(wanted.startsAt, wanted.timeZone),
+      requesterEmail: requester.email,
+    },
+  )
+  const analysis = analyzePlan(policy.compiled, plan, (call, budget) =>
+    policy.toolAccess.refusal({ ...call, role: requester.role }, budget),
+  )
+  return { analysis, gate: gateOf(policy.settings, definition, analysis) }
+}

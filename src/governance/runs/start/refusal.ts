@@ -1,0 +1,67 @@
+import type { PlanAnalysis } from '../../../policy/plan.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import { DomainError } from '../../errors.ts'
+import { actorOf, type Caller } from '../../access/identity.ts'
+import { addressNotConfirmed, confirmFirst } from '../../access/address-proof.ts'
+import type { PlannedRun } from './plan-run.ts'
+
+/* Runs that are refused with `run_denied` before they start. Each refusal leaves an audit entry but no run. */
+
+interface Refused {
+  readonly caller: Caller
+  readonly workflowId: string
+  readonly inputHash: string
+}
+
+/** Refuses a run of a person whose address is not confirmed. */
+export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
+  tx.append({
+    eventType: 'workflow.refused',
+    action: 'execute',
+    status: 'denied',
+    actor: actorOf(request.caller),
+    workflowId: request.workflowId,
+    metadata: { reason: addressNotConfirmed, input_hash: request.inputHash },
+  })
+  return new DomainError('run_denied', `nothing was started: ${confirmFirst}`, [
+    { path: 'email_verified', message: confirmFirst },
+  ])
+}
+
+/** Refuses a run that a rule certainly denies. */
+export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: PlannedRun): DomainError {
+  const { stepId, ruleName, denied, remedy } = denialOf(analysis)
+  tx.append({
+    eventType: 'workflow.refused',
+    action: 'execute',
+    status: 'denied',
+    actor: actorOf(request.caller),
+    workflowId: request.workflowId,
+    metadata: {
+      step_id: stepId,
+      rule_name: ruleName,
+      input_hash: request.inputHash,
+      risk: gate.risk.level,
+      risk_reasons: [...gate.risk.reasons],
+    },
+  })
+  return new DomainError(
+    'run_denied',
+    `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`,
+    [{ path: `steps.${stepId}`, message: `${denied}${remedy}` }],
+  )
+}
+
+/** Why the plan's run is refused: the step, the rule, and "denied by ..." with what to change. */
+export function denialOf({ deniedBy: by, steps }: PlanAnalysis) {
+  const ruleName = by?.ruleName ?? ''
+  const denied = by?.isBlocked === true ? `denied: ${ruleName}` : `denied by \`${ruleName}\``
+  const policy = by?.isBlocked === true ? steps.find((step) => step.stepId === by.stepId)?.blocked : null
+  const why = by?.lacksApprovals === true ? approvalsOff : asClause(policy?.explanation ?? '')
+  return { stepId: by?.stepId ?? '', ruleName, denied, remedy: why === '' ? '' : `; ${why}` }
+}
+
+const asClause = (sentence: string): string =>
+  sentence.replace(/^[AT]/, (letter) => letter.toLowerCase()).replace(/\.$/, '')
+
+const approvalsOff = 'approvals are off: set `approvals_enabled`'

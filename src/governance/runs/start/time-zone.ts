@@ -1,0 +1,11 @@
+import { DomainError } from '../../errors.ts'
+
+/** The time zone's canonical name. Throws `validation_error` for text that names none. */
+export function validTimeZone(timeZone: string): string {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone
+  } catch {
+    const message = `\`${timeZone.slice(0, 100)}\` is no time zone: give an IANA name such as \`Europe/Berlin\``
+    throw new DomainError('validation_error', message, [{ path: 'time_zone', message }])
+  }
+}

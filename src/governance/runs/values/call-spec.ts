@@ -1,0 +1,164 @@
+import { sql } from 'kysely'
+import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import { getTool } from '../../../catalog/index.ts'
+import { stepReferences } from '../../../contract/definition-graph.ts'
+import type { WorkflowDefinition, WorkflowStep } from '../../../contract/definition.ts'
+import { isOutcome, type EffectState, type StepStatus } from '../../../contract/status.ts'
+import type { Db } from '../../../db/schema/index.ts'
+import type { LabelSource } from '../../../db/schema/runs.ts'
+import { cutLabels, unionLabels, type Label } from '../../../policy/types.ts'
+import { notFound } from '../../errors.ts'
+import { readVersion, type VersionReader } from './version-cache.ts'
+import { readRunSnapshot, type RunSnapshot, type SnapshotReader } from './run-snapshot.ts'
+import type { EffectKey } from '../../../contract/effect-key.ts'
+
+/** A call without the values that its templates name: loading.ts loads those. */
+export interface CallSpec {
+  readonly key: EffectKey
+  readonly run: RunSnapshot
+  readonly definition: WorkflowDefinition
+  readonly step: WorkflowStep
+  readonly tool: ToolDeclaration | undefined
+  /** Steps whose outputs its templates name. */
+  readonly sources: readonly string[]
+  /**
+   * Labels of the call's inputs: of every step it depends on, and of every step and run input it references. Cut by
+   * `cutLabels`: with more than `mostLabels` the call fails.
+   */
+  readonly labels: Label[]
+  readonly labelSources: LabelSource[]
+  readonly labelsOf: (stepId: string) => readonly Label[]
+  /** Bytes of an earlier attempt's sealed parameters, which every attempt uses; null if there are none. */
+  readonly sealedBytes: number | null
+  /** Items of a `for_each` step; null before it is expanded. */
+  readonly itemCount: number | null
+  /**
+   * Why nothing is loaded. `over`: the call has its outcome, or its run is cancelled or has ended. `frozen`: a freeze
+   * denies it.
+   */
+  readonly stopped: 'over' | 'frozen' | null
+  /** Started loads of the call that did not finish (load-starts.ts). */
+  readonly starts: number
+}
+
+/** A call whose dependencies have not ended. Only a forged workflow asks for one. */
+export class NotReady extends Error {
+  override readonly name = 'NotReady'
+}
+
+/**
+ * Reads the parts of a call. Throws UnknownRun, `not_found` for a step, or NotReady while a dependency has not ended.
+ */
+export async function readCallSpec(
+  context: SnapshotReader & VersionReader,
+  key: EffectKey,
+): Promise<CallSpec> {
+  const run = await readRunSnapshot(context, key.runId)
+  const { definition, dependsOn: graph } = await readVersion(context, run.workflowId, run.workflowVersion)
+  const step = definition.steps.find((each) => each.id === key.stepId)
+  if (step === undefined) throw notFound('step', key.stepId)
+  const dependsOn = graph.get(key.stepId) ?? []
+  const now = await readNow(context.db, key, dependsOn)
+  const ended = now.state !== null && isOutcome(now.state)
+  const labels = ended ? new Map<string, Label[]>() : labelsOf(definition, dependsOn, now.dependencies ?? [])
+  for (const [source, own] of ended ? [] : labelsOfInputs(run, step)) labels.set(source, own)
+  const sources = ended ? [] : referenced(step).filter((id) => dependsOn.includes(id))
+  return {
+    key,
+    run,
+    definition,
+    step,
+    tool: getTool(step.tool),
+    sources,
+    labels: cutLabels(unionLabels(...labels.values())),
+    labelSources: sourcesOf(labels),
+    labelsOf: (id) => labels.get(id) ?? [],
+    sealedBytes: now.sealed_bytes,
+    itemCount: now.item_count,
+    stopped: ended || now.cancelled ? 'over' : now.frozen ? 'frozen' : null,
+    starts: now.starts,
+  }
+}
+
+interface Now {
+  state: EffectState | null
+  sealed_bytes: number | null
+  cancelled: boolean
+  frozen: boolean
+  starts: number
+  item_count: number | null
+  dependencies: { step_id: string; labels: Label[]; status: StepStatus; ended: boolean }[] | null
+}
+
+/**
+ * Reads in one statement everything that can change: the call's row, its dependencies, its run and its organization.
+ */
+async function readNow(db: Db, key: EffectKey, dependsOn: readonly string[]): Promise<Now> {
+  const { rows } = await sql<Now>`
+    select e.state, octet_length(e.params_sealed) as sealed_bytes,
+      r.cancel_requested_at is not null or r.finished_at is not null as cancelled,
+      exists(select from chain_head h where h.organization_id = r.organization_id and h.frozen is not null) as frozen,
+      coalesce((select c.starts from call_starts c where c.run_id = r.id and c.step_id = ${key.stepId}
+                and c.item_index = ${key.itemIndex}), 0) as starts,
+      (select o.item_count from run_steps o where o.run_id = ${key.runId} and o.step_id = ${key.stepId}) as item_count,
+      (select json_agg(json_build_object('step_id', s.step_id, 'labels', s.labels, 'status', s.status, 'ended', s.finished_at is not null))
+       from run_steps s where s.run_id = ${key.runId} and s.step_id = any(${dependsOn}::text[])) as dependencies
+    from runs r
+    left join effects e on e.run_id = r.id and e.step_id = ${key.stepId} and e.item_index = ${key.itemIndex}
+    where r.id = ${key.runId}`.execute(db)
+  return rows[0] as Now
+}
+
+/** Output labels of each dependency, in the definition's order. */
+function labelsOf(
+  definition: WorkflowDefinition,
+  dependsOn: readonly string[],
+  found: NonNullable<Now['dependencies']>,
+): Map<string, Label[]> {
+  const ended = new Map(found.filter((row) => row.ended).map((row) => [row.step_id, row.labels]))
+  const open = dependsOn.filter((id) => !ended.has(id) || stopsTheRun(definition, found, id))
+  if (open.length > 0) throw new NotReady(`waits for \`${open.join('`, `')}\``)
+  return new Map(dependsOn.map((id) => [id, ended.get(id) ?? []]))
+}
+
+/** By source: the labels of every input that the step references. A source is an input, or a step of an earlier run. */
+function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label[]> {
+  const labels = new Map<string, Set<Label>>()
+  const names = stepReferences(step).flatMap(({ reference }) =>
+    reference.kind === 'input' ? [reference.name] : [],
+  )
+  for (const { label, from } of [...new Set(names)].flatMap((name) => run.inputLabels.get(name) ?? [])) {
+    for (const source of from) {
+      const own = labels.get(source)
+      if (own === undefined) labels.set(source, new Set([label]))
+      else own.add(label)
+    }
+  }
+  return new Map([...labels].map(([source, own]) => [source, [...own].sort()]))
+}
+
+/** Decided by the frozen version, not by the workflow: after a step that ended badly, no dependent step runs. */
+function stopsTheRun(
+  definition: WorkflowDefinition,
+  found: NonNullable<Now['dependencies']>,
+  id: string,
+): boolean {
+  const status = found.find((row) => row.step_id === id)?.status
+  if (status === 'completed' || status === 'skipped') return false
+  const step = definition.steps.find((each) => each.id === id)
+  return step?.on_error !== 'continue' || status === 'cancelled'
+}
+
+function sourcesOf(labels: ReadonlyMap<string, readonly Label[]>): LabelSource[] {
+  const all = cutLabels(unionLabels(...labels.values()))
+  const from = new Map<Label, string[]>(all.map((label) => [label, []]))
+  for (const [source, own] of labels) for (const label of new Set(own)) from.get(label)?.push(source)
+  return all.map((label) => ({ label, from: from.get(label) ?? [] }))
+}
+
+function referenced(step: WorkflowStep): string[] {
+  const ids = stepReferences(step).flatMap(({ reference }) =>
+    reference.kind === 'step' ? [reference.stepId] : [],
+  )
+  return [...new Set(ids)]
+}

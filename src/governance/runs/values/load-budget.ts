@@ -1,0 +1,120 @@
+/** Memory reserved for a load, and later for what is left of it. */
+export interface Permit {
+  /** Ends the load; `bytes` of it stay reserved until `release`. */
+  keep(bytes: number): void
+  release(): void
+}
+
+interface Waiting {
+  readonly bytes: number
+  readonly alone: boolean
+  readonly admit: () => void
+}
+
+interface Organization {
+  /** Bytes reserved for its loads and their remains. */
+  held: number
+  readonly waiting: Waiting[]
+}
+
+/**
+ * Memory for the loads of a process, shared between organizations.
+ *
+ * - Loads together take at most `total`. A larger one waits until it is the only one.
+ * - One organization takes at most half of `total`. A larger load waits until the organization holds nothing else.
+ * - Organizations take turns. One that waits for its own half is skipped; one that waits for others' memory comes next.
+ * - A load with `alone` runs while no other load does.
+ *
+ * The holder of a permit never asks for a second one. So every load is admitted at the latest when all others are
+ * released.
+ */
+export class LoadBudget {
+  readonly #total: number
+  /** In the order of their turns. */
+  readonly #organizations = new Map<string, Organization>()
+  /** Loads in progress, and their bytes. */
+  #loads = 0
+  #bytes = 0
+  #alone = false
+
+  constructor(total: number) {
+    this.#total = total
+  }
+
+  /** Waits for memory. Rejects with the signal's reason if it is aborted. */
+  async acquire(
+    organizationId: string,
+    bytes: number,
+    options: { readonly alone: boolean; readonly signal: AbortSignal },
+  ): Promise<Permit> {
+    const { alone, signal } = options
+    signal.throwIfAborted()
+    const organization = this.#organizations.get(organizationId) ?? { held: 0, waiting: [] }
+    // A new organization comes after all that wait already.
+    if (organization.waiting.length === 0) this.#organizations.delete(organizationId)
+    this.#organizations.set(organizationId, organization)
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => {
+        organization.waiting.splice(organization.waiting.indexOf(entry), 1)
+        this.#admit()
+        reject(signal.reason as Error)
+      }
+      const admit = (): void => {
+        signal.removeEventListener('abort', onAbort)
+        resolve(this.#permit(organization, bytes, alone))
+      }
+      const entry: Waiting = { bytes, alone, admit }
+      organization.waiting.push(entry)
+      signal.addEventListener('abort', onAbort, { once: true })
+      this.#admit()
+    })
+  }
+
+  #permit(organization: Organization, bytes: number, alone: boolean): Permit {
+    this.#loads += 1
+    this.#bytes += bytes
+    this.#alone = alone
+    organization.held += bytes
+    let [isLoading, kept] = [true, bytes]
+    const keep = (left: number): void => {
+      if (isLoading) {
+        isLoading = false
+        this.#loads -= 1
+        this.#bytes -= bytes
+        if (alone) this.#alone = false
+      }
+      organization.held -= kept - left
+      kept = left
+      this.#admit()
+    }
+    return { keep: (left) => keep(Math.min(left, kept)), release: () => keep(0) }
+  }
+
+  /** Admits waiting loads, in turns. */
+  #admit(): void {
+    for (;;) {
+      const next = this.#next()
+      if (next === null) break
+      const [id, organization] = next
+      // Its next turn comes after all others.
+      this.#organizations.delete(id)
+      this.#organizations.set(id, organization)
+      organization.waiting.shift()?.admit()
+    }
+    for (const [id, { held, waiting }] of this.#organizations)
+      if (held === 0 && waiting.length === 0) this.#organizations.delete(id)
+  }
+
+  #next(): [string, Organization] | null {
+    if (this.#alone) return null
+    for (const entry of this.#organizations) {
+      const [, { held, waiting }] = entry
+      const [first] = waiting
+      if (first === undefined) continue
+      if (held > 0 && held + first.bytes > this.#total / 2) continue
+      const hasRoom = this.#loads === 0 || (!first.alone && this.#bytes + first.bytes <= this.#total)
+      return hasRoom ? entry : null
+    }
+    return null
+  }
+}

@@ -1,0 +1,62 @@
+import { sql } from 'kysely'
+import type { EffectKey } from '../../../contract/effect-key.ts'
+import type { Db } from '../../../db/schema/index.ts'
+
+/**
+ * Unfinished loads after which a call fails: each has probably ended a worker. After the first one the call is loaded
+ * alone, so a load beside it is not blamed again.
+ */
+export const mostStarts = 3
+
+/**
+ * Counts the start of a call's load and commits at once. Returns the number of starts, or null if the run was cancelled
+ * or has ended.
+ */
+export async function countStart(db: Db, key: EffectKey): Promise<number | null> {
+  const { rows } = await sql<{ starts: number }>`
+    insert into call_starts (run_id, step_id, item_index)
+    select id, ${key.stepId}, ${key.itemIndex}::int from runs
+    where id = ${key.runId} and cancel_requested_at is null and finished_at is null
+    on conflict (run_id, step_id, item_index) do update
+      set starts = call_starts.starts + 1, started_at = clock_timestamp()
+    returning starts`.execute(db)
+  return rows[0]?.starts ?? null
+}
+
+/** The starts so far. */
+export async function readStarts(db: Db, key: EffectKey): Promise<number> {
+  const row = await db
+    .selectFrom('call_starts')
+    .select('starts')
+    .where('run_id', '=', key.runId)
+    .where('step_id', '=', key.stepId)
+    .where('item_index', '=', key.itemIndex)
+    .executeTakeFirst()
+  return row?.starts ?? 0
+}
+
+const [settleEveryMilliseconds, mostSettles] = [1_000, 300]
+
+/**
+ * Removes the count: the load has finished or failed in this process, so it ended no worker. Tries again while the
+ * database is away, so that an outage does not count as a worker's end.
+ */
+export async function forgetStarts(db: Db, key: EffectKey, tries = mostSettles): Promise<void> {
+  try {
+    await db
+      .deleteFrom('call_starts')
+      .where('run_id', '=', key.runId)
+      .where('step_id', '=', key.stepId)
+      .where('item_index', '=', key.itemIndex)
+      .execute()
+  } catch {
+    if (tries > 0) setTimeout(() => void forgetStarts(db, key, tries - 1), settleEveryMilliseconds).unref()
+  }
+}
+
+/** Removes the counts of ended runs. */
+export async function pruneStarts(db: Db): Promise<void> {
+  await sql`delete from call_starts c using runs r where r.id = c.run_id and r.finished_at is not null`.execute(
+    db,
+  )
+}

@@ -1,0 +1,126 @@
+import { references, type Scope } from '../../../policy/templates.ts'
+import type { Json } from '../../../policy/types.ts'
+import { DomainError } from '../../errors.ts'
+import { mostCostOf } from '../../../shared/json-size.ts'
+import type { RunSnapshot } from './run-snapshot.ts'
+import type { EffectKey } from '../../../contract/effect-key.ts'
+import type { Permit } from './load-budget.ts'
+import { countStart, forgetStarts, mostStarts } from './load-starts.ts'
+import { readInputs, readOutputs, ResourceExhausted, sizesOf, type OutputReader } from './outputs.ts'
+import type { RunCaches } from './run-caches.ts'
+
+/** Smaller loads take no permit and are not counted. */
+const smallBytes = 256 * 1024
+
+/** The most characters of one call's resolved parameters: 8 MiB. */
+export const mostParamText = 8 * 1024 * 1024
+
+/** In memory at the same time: resolved, as canonical JSON, and sealed. */
+const copiesOfParams = 3
+
+/** Milliseconds that a load waits for memory before it fails and is tried again later. */
+const patienceMilliseconds = 15_000
+
+/** The services that loading needs. */
+export interface Loader extends OutputReader {
+  readonly runCaches: RunCaches
+}
+
+/** One load: the values for a call, or for a run's result. */
+export interface Load {
+  readonly key: EffectKey
+  readonly run: RunSnapshot
+  /** Steps whose outputs the templates name. */
+  readonly sources: readonly string[]
+  /** The templates to resolve. */
+  readonly templates: Json
+  /** Earlier loads that did not finish: each has probably ended a worker. */
+  readonly starts: number
+  /** Bytes of sealed parameters to open instead of the sources; null if there are none. */
+  readonly sealedBytes: number | null
+}
+
+export interface Loaded<T> {
+  readonly value: T
+  /** The memory that the value still uses; the caller releases it. */
+  readonly permit: Pick<Permit, 'release'>
+}
+
+/**
+ * Calls `work` with the values that a call names, after reserving memory. A large load waits until its organization has
+ * memory left in this process. Its start commits first, so a load that has ended three workers is not repeated. `left`
+ * returns the bytes that stay in use. Throws ResourceExhausted, the signal's reason, or `unavailable` if no memory
+ * became free or the run was cancelled.
+ */
+export async function load<T>(
+  context: Loader,
+  what: Load,
+  signal: AbortSignal,
+  work: (scope: Scope) => Promise<T> | T,
+  left: (value: T) => number = () => 0,
+): Promise<Loaded<T>> {
+  const cost = await costOf(context, what)
+  if (what.starts >= mostStarts) throw endedWorkers()
+  if (cost <= smallBytes && what.starts === 0)
+    return { value: await work(await scopeOf(context, what)), permit: { release: () => {} } }
+  const permit = await acquireMemory(context.runCaches, what, cost, signal)
+  try {
+    const starts = await countStart(context.db, what.key)
+    if (starts === null) throw new DomainError('unavailable', 'the run was cancelled meanwhile')
+    try {
+      // Another attempt may have started it meanwhile.
+      if (starts > mostStarts) throw endedWorkers()
+      const value = await work(await scopeOf(context, what))
+      permit.keep(left(value))
+      return { value, permit }
+    } finally {
+      if (starts <= mostStarts) await forgetStarts(context.db, what.key)
+    }
+  } catch (error) {
+    permit.release()
+    throw error
+  }
+}
+
+const endedWorkers = (): ResourceExhausted =>
+  new ResourceExhausted(
+    `reading the values that the call names has ended ${mostStarts} workers: pass smaller values`,
+  )
+
+async function acquireMemory(
+  { loads }: RunCaches,
+  what: Load,
+  cost: number,
+  signal: AbortSignal,
+): Promise<Permit> {
+  const late = AbortSignal.timeout(patienceMilliseconds)
+  try {
+    const options = { alone: what.starts > 0, signal: AbortSignal.any([signal, late]) }
+    return await loads.acquire(what.run.organizationId, cost, options)
+  } catch (error) {
+    if (signal.aborted) throw error
+    throw new DomainError('unavailable', 'the worker has no memory left for the values that the call names')
+  }
+}
+
+/** Bytes of memory that the load may take. Throws ResourceExhausted for an output that is too large. */
+async function costOf(context: Loader, what: Load): Promise<number> {
+  const { run, sources, sealedBytes } = what
+  if (sealedBytes !== null) return sealedBytes * (1 + copiesOfParams)
+  const { octets, missing } = await sizesOf(context, run.id, sources)
+  const inputs =
+    run.inputs === null && context.runCaches.inputs.peek(run.id) === undefined
+      ? mostCostOf(run.inputOctets)
+      : 0
+  const named = references(what.templates).length * (octets + run.inputOctets)
+  const text = Math.min(named, mostParamText)
+  return (missing === 0 ? 0 : mostCostOf(missing)) + inputs + text * copiesOfParams
+}
+
+/** All values that the templates can name. */
+async function scopeOf(context: Loader, { run, sources, sealedBytes }: Load): Promise<Scope> {
+  if (sealedBytes !== null) return { inputs: {}, ...run.builtins, step: () => undefined }
+  const inputs = run.inputs ?? (await readInputs(context, run.id))
+  const outputs = await readOutputs(context, run.id, sources)
+  return { inputs, labelledInputs: run.inputLabels, ...run.builtins, step: (id) => outputs.get(id) }
+}

@@ -1,0 +1,148 @@
+import { sql } from 'kysely'
+import type { Db } from '../../../db/schema/index.ts'
+import type { Json, JsonObject } from '../../../policy/types.ts'
+import { isTooLarge, JsonSize, mostHeapBytes, mostValues } from '../../../shared/json-size.ts'
+import { counted, heapBytes } from '../../../shared/byte-cache.ts'
+import { outputPlace } from '../../sealing/places.ts'
+import { openKept, type Kept, type Sealer } from '../../sealing/sealer.ts'
+import { openInputsText } from './run-snapshot.ts'
+import type { EffectKey } from '../../../contract/effect-key.ts'
+import type { RunCaches } from './run-caches.ts'
+
+export interface OutputReader {
+  readonly db: Db
+  readonly sealer: Sealer
+  readonly runCaches: Pick<RunCaches, 'outputs' | 'inputs' | 'outputSizes'>
+}
+
+/** A stored value that is larger than today's limits, or that has ended workers. */
+export class ResourceExhausted extends Error {
+  override readonly name = 'ResourceExhausted'
+}
+
+const tooLarge = (what: string): ResourceExhausted =>
+  new ResourceExhausted(
+    `${what} has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory: pass smaller values`,
+  )
+
+const nameOf = (stepId: string): string => `the output of step \`${stepId}\``
+
+/** Bytes of a run's sources in PostgreSQL: of all, and of those that are not in this process's memory. */
+export interface SourceSizes {
+  readonly octets: number
+  readonly missing: number
+}
+
+/** Throws ResourceExhausted for an output that is too large to load. */
+export async function sizesOf(
+  { db, runCaches: { outputs, outputSizes } }: OutputReader,
+  runId: string,
+  stepIds: readonly string[],
+): Promise<SourceSizes> {
+  const unknown = stepIds.filter((stepId) => outputSizes.get(`${runId}/${stepId}`) === undefined)
+  if (unknown.length > 0) {
+    const { rows } = await sql<{ step_id: string; octets: number }>`
+      select step_id, coalesce(sum(coalesce(octet_length(output_sealed), octet_length(output))), 0)::float8 as octets
+      from effects
+      where run_id = ${runId} and step_id = any(${unknown}::text[]) group by step_id`.execute(db)
+    const found = new Map(rows.map((row) => [row.step_id, row.octets]))
+    for (const stepId of unknown) outputSizes.set(`${runId}/${stepId}`, found.get(stepId) ?? 0, counted(8))
+  }
+  let [octets, missing] = [0, 0]
+  for (const stepId of stepIds) {
+    const own = outputSizes.get(`${runId}/${stepId}`) ?? 0
+    if (own > mostHeapBytes) throw tooLarge(nameOf(stepId))
+    octets += own
+    if (outputs.peek(`${runId}/${stepId}`) === undefined) missing += own
+  }
+  return { octets, missing }
+}
+
+/**
+ * Outputs of a run's ended steps: the value, or for a `for_each` step the list of its items' outputs. A step that was
+ * skipped or ended badly has null. Concurrent callers share one read. Throws ResourceExhausted.
+ */
+export async function readOutputs(
+  reader: OutputReader,
+  runId: string,
+  stepIds: readonly string[],
+): Promise<Map<string, Json>> {
+  const found = new Map<string, Json>()
+  for (const stepId of stepIds) {
+    const read = () => readOutput(reader, runId, stepId)
+    const value = await reader.runCaches.outputs.get(`${runId}/${stepId}`, read).catch((error: unknown) => {
+      if (error instanceof NotEnded) return undefined
+      throw error
+    })
+    if (value !== undefined) found.set(stepId, value)
+  }
+  return found
+}
+
+/** The step has no output yet. */
+class NotEnded extends Error {}
+
+interface OutputRow extends Kept {
+  readonly item_count: number | null
+  readonly item_index: number | null
+}
+
+async function readOutput(
+  { db, sealer }: OutputReader,
+  runId: string,
+  stepId: string,
+): Promise<{ value: Json; bytes: number }> {
+  const { rows } = await sql<OutputRow>`
+    select s.item_count, e.item_index, e.output as plain, e.output_sealed as sealed from run_steps s
+    left join effects e on e.run_id = s.run_id and e.step_id = s.step_id
+    where s.run_id = ${runId} and s.step_id = ${stepId} and s.finished_at is not null
+    order by e.item_index`.execute(db)
+  const [first] = rows
+  if (first === undefined) throw new NotEnded()
+  const size = new JsonSize()
+  const values: Json[] = []
+  // One at a time: in parallel, all texts would be in memory together with their values.
+  for (const row of rows) {
+    if (row.item_index === null) continue
+    const text = await openKept(sealer, outputPlace({ runId, stepId, itemIndex: row.item_index }), row)
+    if (text !== null && !size.add(text)) throw tooLarge(nameOf(stepId))
+    values.push(text === null ? null : (JSON.parse(text) as Json))
+  }
+  const value: Json = first.item_count === null ? (values[0] ?? null) : values
+  return { value, bytes: heapBytes(value) }
+}
+
+/** The output in a call's row; null if there is none. Throws UnsealError. */
+export async function openOutput(
+  { sealer }: Pick<OutputReader, 'sealer'>,
+  key: EffectKey,
+  kept: Kept,
+): Promise<Json> {
+  const text = await openKept(sealer, outputPlace(key), kept)
+  return text === null ? null : (JSON.parse(text) as Json)
+}
+
+/** A run's inputs; concurrent callers share one read. Throws ResourceExhausted. */
+export async function readInputs(reader: OutputReader, runId: string): Promise<JsonObject> {
+  return reader.runCaches.inputs.get(runId, async () => {
+    const row = await reader.db
+      .selectFrom('runs')
+      .select(['id', 'inputs', 'inputs_sealed'])
+      .where('id', '=', runId)
+      .executeTakeFirstOrThrow()
+    const text = await openInputsText(reader, row)
+    if (isTooLarge(text)) throw tooLarge('the input')
+    const value = JSON.parse(text) as JsonObject
+    return { value, bytes: heapBytes(value) }
+  })
+}
+
+/** Removes an ended run from the caches: this process does not read it again. */
+export function forgetRun(caches: RunCaches, runId: string, stepIds: readonly string[]): void {
+  caches.snapshots.delete(runId)
+  caches.inputs.delete(runId)
+  for (const stepId of stepIds) {
+    caches.outputs.delete(`${runId}/${stepId}`)
+    caches.outputSizes.delete(`${runId}/${stepId}`)
+  }
+}

@@ -1,0 +1,36 @@
+import { getHeapStatistics } from 'node:v8'
+import type { Json, JsonObject } from '../../../policy/types.ts'
+import { byteCache, type ByteCache } from '../../../shared/byte-cache.ts'
+import { LoadBudget } from './load-budget.ts'
+import { SharedValues } from './shared-values.ts'
+import type { RunSnapshot } from './run-snapshot.ts'
+import type { FrozenVersion } from './version-cache.ts'
+
+/** A process's caches of runs. Cached values never change; dropped ones are read again. */
+export interface RunCaches {
+  readonly versions: ByteCache<FrozenVersion>
+  readonly snapshots: ByteCache<RunSnapshot>
+  /** Outputs of finished steps, by run and step. */
+  readonly outputs: SharedValues<Json>
+  /** Inputs of runs with large inputs, by run. */
+  readonly inputs: SharedValues<JsonObject>
+  /** Bytes of outputs as PostgreSQL counts them, by run and step. */
+  readonly outputSizes: ByteCache<number>
+  /** Memory for the values that this process loads at the same time. */
+  readonly loads: LoadBudget
+}
+
+const mebibyte = 1024 ** 2
+
+export function createRunCaches(): RunCaches {
+  return {
+    // Hundreds of ordinary versions, dozens of the largest.
+    versions: byteCache(32 * mebibyte),
+    // Thousands of runs with small inputs.
+    snapshots: byteCache(16 * mebibyte),
+    outputs: new SharedValues(64 * mebibyte),
+    inputs: new SharedValues(16 * mebibyte),
+    outputSizes: byteCache(mebibyte),
+    loads: new LoadBudget(getHeapStatistics().heap_size_limit / 4),
+  }
+}

@@ -1,0 +1,113 @@
+import { sql } from 'kysely'
+import type { Db } from '../../../db/schema/index.ts'
+import type { LabelSource } from '../../../db/schema/runs.ts'
+import { builtins } from '../../../policy/templates.ts'
+import type { Builtins } from '../../../policy/builtins.ts'
+import type { JsonObject } from '../../../policy/types.ts'
+import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.ts'
+import { inputsPlace } from '../../sealing/places.ts'
+import { openKept, type Sealer } from '../../sealing/sealer.ts'
+
+/** The parts of a run that never change after it was accepted. */
+export interface RunSnapshot {
+  readonly id: string
+  readonly organizationId: string
+  readonly workflowId: string
+  readonly workflowVersion: number
+  readonly requestedBy: string
+  readonly requestId: string | null
+  /** The requester's address when the run was accepted: the value of `me`, however long the run takes. */
+  readonly requesterEmail: string
+  /** null if they are large: then they are read when a call needs them (outputs.ts). */
+  readonly inputs: JsonObject | null
+  /** Bytes of the inputs as PostgreSQL counts them. */
+  readonly inputOctets: number
+  readonly inputLabels: ReadonlyMap<string, readonly LabelSource[]>
+  /** `today`, `yesterday` and `now`, fixed at run start in the run's time zone. */
+  readonly builtins: Builtins
+}
+
+/** A run that is not in this database. For example, another installation uses the same task queue. */
+export class UnknownRun extends Error {
+  override readonly name = 'UnknownRun'
+  constructor(runId: string) {
+    super(`run \`${runId}\` is not in this database: a task queue serves one database`)
+  }
+}
+
+/** Bytes above which inputs are not cached with the run. */
+const mostKeptInputs = 64 * 1024
+
+export interface SnapshotReader {
+  readonly db: Db
+  readonly sealer: Sealer
+  readonly runCaches: { readonly snapshots: ByteCache<RunSnapshot> }
+}
+
+interface KeptInputs {
+  readonly id: string
+  readonly inputs: string | null
+  readonly inputs_sealed: Buffer | null
+}
+
+/** The text of a run's inputs; `{}` after its data was removed. Throws UnsealError. */
+export async function openInputsText(
+  { sealer }: Pick<SnapshotReader, 'sealer'>,
+  run: KeptInputs,
+): Promise<string> {
+  const kept = { sealed: run.inputs_sealed, plain: run.inputs }
+  return (await openKept(sealer, inputsPlace(run.id), kept)) ?? '{}'
+}
+
+/** A run's inputs; `{}` after its data was removed. Throws UnsealError. */
+export async function openInputs(
+  reader: Pick<SnapshotReader, 'sealer'>,
+  run: KeptInputs,
+): Promise<JsonObject> {
+  return JSON.parse(await openInputsText(reader, run)) as JsonObject
+}
+
+/** Reads a run, with a cache. Throws UnknownRun. */
+export async function readRunSnapshot(
+  { db, sealer, runCaches: { snapshots } }: SnapshotReader,
+  runId: string,
+): Promise<RunSnapshot> {
+  const cached = snapshots.get(runId)
+  if (cached !== undefined) return cached
+  const octets = sql<number>`coalesce(octet_length(inputs_sealed), octet_length(inputs), 0)`
+  const row = await db
+    .selectFrom('runs')
+    .select([
+      'id',
+      'organization_id',
+      'workflow_id',
+      'workflow_version',
+      'requested_by',
+      'request_id',
+      'requester_email',
+      'input_labels',
+      'time_zone',
+      'created_at',
+      octets.as('octets'),
+      sql<string | null>`case when ${octets} <= ${mostKeptInputs} then inputs end`.as('inputs'),
+      sql<Buffer | null>`case when ${octets} <= ${mostKeptInputs} then inputs_sealed end`.as('inputs_sealed'),
+    ])
+    .where('id', '=', runId)
+    .executeTakeFirst()
+  if (row === undefined) throw new UnknownRun(runId)
+  const run: RunSnapshot = {
+    id: row.id,
+    organizationId: row.organization_id,
+    workflowId: row.workflow_id,
+    workflowVersion: row.workflow_version,
+    requestedBy: row.requested_by,
+    requestId: row.request_id,
+    requesterEmail: row.requester_email,
+    inputs: row.octets <= mostKeptInputs ? await openInputs({ sealer }, row) : null,
+    inputOctets: row.octets,
+    inputLabels: new Map(Object.entries(row.input_labels)),
+    builtins: builtins(row.created_at, row.time_zone),
+  }
+  snapshots.set(runId, run, counted(heapBytes(run)))
+  return run
+}

@@ -1,0 +1,58 @@
+import type { Db } from '../../../db/schema/index.ts'
+import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import { fillInMe } from '../../../policy/me.ts'
+import type { Json, JsonObject, Label } from '../../../policy/types.ts'
+import { canonicalJson } from '../../../shared/canonical-json.ts'
+import { paramsPlace } from '../../sealing/places.ts'
+import type { Sealer } from '../../sealing/sealer.ts'
+import type { EffectKey } from '../../../contract/effect-key.ts'
+
+/** A call's parameters, resolved once: the approval and every attempt use the same bytes. */
+export interface SealedParams {
+  readonly params: JsonObject
+  /** Dotted path of a parameter → labels of the steps it was built from. */
+  readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
+  /** The item of a `for_each`, for people who look for the reason of a failure; see `shownItem`. */
+  readonly item?: Json
+}
+
+/** The parameters for the rules and the tool: `me` is replaced by the requester's address. */
+export function effectiveParams(
+  tool: ToolDeclaration,
+  params: JsonObject,
+  requesterEmail: string,
+): JsonObject {
+  return fillInMe(params, tool.people ?? [], requesterEmail) as JsonObject
+}
+
+/** The most characters of an item's JSON that are kept beside the parameters. */
+const mostItemText = 2_000
+
+/** An item as it is kept; a large one only by its size. */
+export function shownItem(item: Json): Json {
+  const size = JSON.stringify(item).length
+  return size <= mostItemText ? item : { truncated: true, size }
+}
+
+/** Seals parameters for this call only: they cannot be opened for another one. */
+export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams): Promise<Buffer> {
+  return sealer.seal(paramsPlace(key), canonicalJson(params))
+}
+
+/** Throws if the bytes were changed, or sealed for another call. */
+export async function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer): Promise<SealedParams> {
+  return JSON.parse(await sealer.open(paramsPlace(key), sealed)) as SealedParams
+}
+
+/** The sealed parameters that an earlier attempt has stored. */
+export async function readSealed(db: Db, key: EffectKey): Promise<Buffer> {
+  const { params_sealed: sealed } = await db
+    .selectFrom('effects')
+    .select('params_sealed')
+    .where('run_id', '=', key.runId)
+    .where('step_id', '=', key.stepId)
+    .where('item_index', '=', key.itemIndex)
+    .executeTakeFirstOrThrow()
+  if (sealed === null) throw new Error('the sealed parameters were removed')
+  return sealed
+}

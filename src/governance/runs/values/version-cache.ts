@@ -1,0 +1,38 @@
+import { dependencies } from '../../../contract/definition-graph.ts'
+import { workflowDefinition, type WorkflowDefinition } from '../../../contract/definition.ts'
+import type { Db } from '../../../db/schema/index.ts'
+import { notFound } from '../../errors.ts'
+import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.ts'
+
+export interface FrozenVersion {
+  readonly definition: WorkflowDefinition
+  /** Step → the steps it depends on or references. */
+  readonly dependsOn: ReadonlyMap<string, readonly string[]>
+}
+
+export interface VersionReader {
+  readonly db: Db
+  readonly runCaches: { readonly versions: ByteCache<FrozenVersion> }
+}
+
+/** A frozen version of a workflow. Cached: a version never changes. */
+export async function readVersion(
+  { db, runCaches: { versions } }: VersionReader,
+  workflowId: string,
+  version: number,
+): Promise<FrozenVersion> {
+  const key = `${workflowId}@${version}`
+  const cached = versions.get(key)
+  if (cached !== undefined) return cached
+  const row = await db
+    .selectFrom('workflow_versions')
+    .select('definition')
+    .where('workflow_id', '=', workflowId)
+    .where('version', '=', version)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('workflow version', key)
+  const definition = workflowDefinition.parse(JSON.parse(row.definition))
+  const frozen = { definition, dependsOn: dependencies(definition) }
+  versions.set(key, frozen, counted(heapBytes(definition) + heapBytes([...frozen.dependsOn])))
+  return frozen
+}

@@ -1,0 +1,124 @@
+import type * as Aws from '@aws-sdk/client-secrets-manager'
+import { LRUCache } from 'lru-cache'
+import type { Config } from '../../shared/config.ts'
+import { SecretGone, SecretsUnavailable, type SecretOwner, type Secrets } from './secrets-backend.ts'
+
+type AwsConfig = Extract<Config['secrets'], { backend: 'aws_secrets_manager' }>
+
+/** How long a process may use a secret that it has read, in milliseconds. */
+const cachedMilliseconds = 60_000
+const mostCached = 1_000
+const connectMilliseconds = 3_000
+const answerMilliseconds = 5_000
+/** Tries of one request, the first included. */
+const attempts = 2
+
+/** The secret does not exist, or is already marked for deletion. */
+const gone: ReadonlySet<string> = new Set(['ResourceNotFoundException', 'InvalidRequestException'])
+
+/**
+ * Credentials in AWS Secrets Manager, one secret for each connection, named `<prefix><organization>/<connection>`. The
+ * credentials for AWS itself come from the client's own chain: environment, profile, role of the machine.
+ */
+export function createAwsSecrets({ region, prefix }: AwsConfig): Secrets {
+  let opened: Promise<{ readonly aws: typeof Aws; readonly client: Aws.SecretsManagerClient }> | undefined
+  const open = () =>
+    (opened ??= import('@aws-sdk/client-secrets-manager').then((aws) => ({
+      aws,
+      client: new aws.SecretsManagerClient({
+        region,
+        maxAttempts: attempts,
+        requestHandler: { connectionTimeout: connectMilliseconds, requestTimeout: answerMilliseconds },
+      }),
+    })))
+  const nameOf = ({ organizationId, connectionId }: SecretOwner): string =>
+    `${prefix}${organizationId}/${connectionId}`
+
+  const get = async (name: string): Promise<string> => {
+    const { aws, client } = await open()
+    const { SecretString: text } = await client
+      .send(new aws.GetSecretValueCommand({ SecretId: name }))
+      .catch((error: unknown) => {
+        throw gone.has(nameOfError(error))
+          ? new SecretGone('the secret is gone', { cause: error })
+          : away(error)
+      })
+    if (text === undefined) throw new SecretGone('the secret has no text')
+    return text
+  }
+  // Reads of one secret at the same time share one request; a failed one is not kept.
+  const cache = new LRUCache<string, string>({
+    max: mostCached,
+    ttl: cachedMilliseconds,
+    fetchMethod: get,
+    ignoreFetchAbort: true,
+  })
+
+  return {
+    backend: 'aws_secrets_manager',
+    async keep(owner, text) {
+      const { aws, client } = await open()
+      const command = new aws.CreateSecretCommand({ Name: nameOf(owner), SecretString: text })
+      await client.send(command).catch((error: unknown) => {
+        throw away(error)
+      })
+      return { backend: 'aws_secrets_manager', credential_sealed: null }
+    },
+    async read(owner) {
+      return cache.forceFetch(nameOf(owner))
+    },
+    async remove(owner) {
+      cache.delete(nameOf(owner))
+      const { aws, client } = await open()
+      const command = new aws.DeleteSecretCommand({
+        SecretId: nameOf(owner),
+        ForceDeleteWithoutRecovery: true,
+      })
+      await client.send(command).catch((error: unknown) => {
+        if (!gone.has(nameOfError(error))) throw away(error)
+      })
+    },
+    async check() {
+      const { aws, client } = await open()
+      const filter = [{ Key: 'name' as const, Values: [prefix] }]
+      const listed = await client.send(new aws.ListSecretsCommand({ MaxResults: 1, Filters: filter })).then(
+        () => 'ok',
+        (error: unknown) => problemOf('ListSecrets', error),
+      )
+      // A secret that does not exist is answered as such only to somebody who may read it.
+      const read = await get(`${prefix}health-check`).then(
+        () => 'ok',
+        (error: unknown) =>
+          error instanceof SecretGone ? 'ok' : problemOf('GetSecretValue', causeOf(error)),
+      )
+      return { list_secrets: listed, get_secret: read }
+    },
+    close: () =>
+      void opened?.then(
+        ({ client }) => client.destroy(),
+        () => {},
+      ),
+  }
+}
+
+const nameOfError = (error: unknown): string => {
+  const name = (error as { name?: unknown } | null)?.name
+  return typeof name === 'string' && /^\w{1,80}$/.test(name) ? name : 'Error'
+}
+
+const causeOf = (error: unknown): unknown => (error as { cause?: unknown }).cause ?? error
+
+const away = (error: unknown): SecretsUnavailable =>
+  new SecretsUnavailable(
+    `AWS Secrets Manager did not give an answer (${nameOfError(error)}): the operator finds more with \`GET /health/secrets\``,
+    { cause: error },
+  )
+
+function problemOf(operation: string, error: unknown): string {
+  const name = nameOfError(error)
+  if (/AccessDenied|UnrecognizedClient|InvalidSignature|ExpiredToken|CredentialsProvider/.test(name))
+    return `AWS refuses ${operation} (${name}): give the service this right on AWS_SECRETS_PREFIX, or check its AWS credentials`
+  if (/Throttl|TooManyRequests/.test(name))
+    return `AWS throttles ${operation} (${name}): raise the limit of the account, or wait`
+  return `AWS did not answer ${operation} (${name}): check AWS_REGION and the way to AWS`
+}

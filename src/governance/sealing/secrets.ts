@@ -1,0 +1,48 @@
+import type { Config } from '../../shared/config.ts'
+import { createAwsSecrets } from './aws-secrets.ts'
+import { connectionPlace } from './places.ts'
+import type { Sealer } from './sealer.ts'
+import { SecretGone, type SecretOwner, type Secrets } from './secrets-backend.ts'
+
+/** The backend of this process, for new credentials. Both kinds of kept ones can be read if they are configured. */
+export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
+  const database = createDatabaseSecrets(sealer)
+  if (config.backend === 'db') return database
+  const aws = createAwsSecrets(config)
+  return {
+    ...aws,
+    // A credential that was kept before the setting changed is still in its row.
+    read: (owner, kept) => (kept.backend === 'db' ? database : aws).read(owner, kept),
+  }
+}
+
+const placeOf = ({ organizationId, connectionId }: SecretOwner): string =>
+  connectionPlace(organizationId, connectionId, 'credential')
+
+/** Credentials in the connection's row, sealed with a data key. */
+function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
+  return {
+    backend: 'db',
+    async keep(owner, text) {
+      return { backend: 'db', credential_sealed: await sealer.seal(placeOf(owner), text) }
+    },
+    async read(owner, kept) {
+      if (kept.backend !== 'db')
+        throw new SecretGone('the credential is in AWS Secrets Manager, which this process does not use')
+      if (kept.credential_sealed === null) throw new SecretGone('the row holds no credential')
+      return sealer.open(placeOf(owner), kept.credential_sealed)
+    },
+    remove: async () => {},
+    // They do what a call does, with a value that is thrown away.
+    async check() {
+      const sealed = await sealer.seal('health', 'ok').catch(() => null)
+      const opened = sealed === null ? null : await sealer.open('health', sealed).catch(() => null)
+      const isFine = opened === 'ok'
+      return {
+        list_secrets: sealed === null ? 'no data key can be read: see the log' : 'ok',
+        get_secret: isFine ? 'ok' : 'a sealed value cannot be opened: see the log',
+      }
+    },
+    close: () => {},
+  }
+}

@@ -1,0 +1,184 @@
+import { sql } from 'kysely'
+import { catalog, getTool } from '../../catalog/index.ts'
+import type { Integration, ToolDeclaration } from '../../catalog/tool.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Context } from '../context.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { connectedOf, liveStatus, type Connected, type LiveConnection } from '../connected.ts'
+import { DomainError } from '../errors.ts'
+
+/** Whether a tool can be used in one organization. */
+export interface ToolStanding {
+  /** Whether the person has the connection that the tool needs, or the organization; true if it needs none. */
+  readonly connected: boolean
+  /** null: the tool works. Otherwise one clause that says why not, without names of other organizations. */
+  readonly unavailable: string | null
+  /** The error code of a call. */
+  readonly code?: typeof toolNotAvailable | typeof connectionExpired
+}
+
+/** The settings that decide whether tools work. */
+export type Installation = Pick<Config['tools'], 'installationTools' | 'smtpUrl'>
+
+/**
+ * Whether a tool works for a person in an organization, and if not, why. Decisions, plans, saved workflows and the list
+ * of tools all use it.
+ */
+export function toolStanding(
+  installation: Installation,
+  connections: Connected,
+  tool: Pick<ToolDeclaration, 'name' | 'connection' | 'hasExecutor'>,
+  userId: string,
+): ToolStanding {
+  const standing = connectionStanding(installation, connections, tool, userId)
+  if (tool.hasExecutor) return standing
+  const unavailable = `\`${tool.name}\` cannot run in this version: use another tool, or remove the step`
+  return { connected: standing.connected, unavailable }
+}
+
+function connectionStanding(
+  installation: Installation,
+  connections: Connected,
+  tool: Pick<ToolDeclaration, 'name' | 'connection'>,
+  userId: string,
+): ToolStanding {
+  if (tool.connection === 'none') return { connected: true, unavailable: null }
+  if (tool.connection !== 'installation')
+    return ofIntegration(tool.name, tool.connection, liveStatus(connections, tool.connection, userId))
+  const connected = installation.installationTools === 'all' || connections.installation.has(tool.name)
+  if (!connected)
+    return {
+      connected,
+      unavailable:
+        `\`${tool.name}\` is not connected in this organization: the operator can connect it ` +
+        'with `npm run connect-installation`',
+    }
+  const hasServer = tool.name !== 'mail_send' || installation.smtpUrl !== null
+  return {
+    connected,
+    unavailable: hasServer ? null : `\`${tool.name}\` has no mail server in this installation: set SMTP_URL`,
+  }
+}
+
+/** The error code of a call to a tool that does not work in its organization. */
+export const toolNotAvailable = 'tool_not_available'
+/** The error code of a call whose service no longer accepts the credential of its connection. */
+export const connectionExpired = 'connection_expired'
+
+function ofIntegration(
+  tool: string,
+  integration: Integration,
+  status: ReturnType<typeof liveStatus>,
+): ToolStanding {
+  if (status === 'active') return { connected: true, unavailable: null }
+  return status === 'expired'
+    ? { connected: false, unavailable: expiredMessage(tool, integration), code: connectionExpired }
+    : { connected: false, unavailable: notConnectedMessage(tool, integration) }
+}
+
+const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\``
+
+/** For a call without a connection. */
+export const notConnectedMessage = (tool: string, integration: Integration): string =>
+  `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
+
+/** For a call whose service refused its credential. */
+export const expiredMessage = (tool: string, integration: Integration): string =>
+  `the connection of \`${tool}\` to \`${integration}\` has expired: connect it again ${connectIt(tool)}`
+
+/** Names of the installation's tools. */
+export const installationTools: readonly string[] = Object.values(catalog)
+  .filter((tool) => (tool as ToolDeclaration).connection === 'installation')
+  .map((tool) => tool.name)
+
+/** What the organization and this person have connected. */
+export async function readConnected(db: Db, organizationId: string, userId: string): Promise<Connected> {
+  const { rows } = await sql<{ tools: string[]; live: LiveConnection[] }>`
+    select array(select tool from installation_connections where organization_id = ${organizationId}) as tools,
+           (select coalesce(json_agg(json_build_array(owner_id, integration, status)), '[]') from connections
+            where organization_id = ${organizationId} and status <> 'revoked'
+              and coalesce(owner_id, ${userId}) = ${userId}) as live`.execute(db)
+  const [row] = rows
+  return connectedOf(row?.tools ?? [], row?.live ?? [])
+}
+
+/** The installation's tools that the organization may use. */
+async function readInstallationTools(db: Db, organizationId: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('installation_connections')
+    .select('tool')
+    .where('organization_id', '=', organizationId)
+    .orderBy('tool')
+    .execute()
+  return rows.map((row) => row.tool)
+}
+
+/**
+ * For the operator's organization: connects every tool of the installation, and returns them for its first audit entry.
+ */
+export async function connectEverything(tx: ChainTx): Promise<{ installation_tools: string[] }> {
+  await tx.trx
+    .insertInto('installation_connections')
+    .values(installationTools.map((tool) => ({ organization_id: tx.organizationId, tool })))
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+  tx.policyChanged()
+  return { installation_tools: [...installationTools] }
+}
+
+/** The answer for an operator. */
+export interface ConnectionsView {
+  readonly organization_id: string
+  readonly tools: readonly string[]
+}
+
+/**
+ * Implements `npm run connect-installation`: connects an organization to a tool of the installation, or disconnects it
+ * (commit point `org.change`). Every process decides by it from the next decision on. Throws `not_found`, and
+ * `bad_request` for another tool.
+ */
+export async function setConnection(
+  context: Pick<Context, 'combiner'>,
+  organizationId: string,
+  tool: string,
+  wanted: boolean,
+): Promise<ConnectionsView> {
+  if (getTool(tool)?.connection !== 'installation')
+    throw new DomainError(
+      'bad_request',
+      `\`${tool}\` is not a tool of the installation: give one of ${installationTools.join(', ')}`,
+    )
+  return context.combiner.run(organizationId, 'org.change', async (tx) => {
+    const changed = wanted ? await insert(tx, tool) : await remove(tx, tool)
+    if (changed) {
+      tx.policyChanged()
+      tx.append({
+        eventType: wanted ? 'connection.created' : 'connection.removed',
+        action: wanted ? 'create' : 'delete',
+        status: 'success',
+        actor: { type: 'system', id: 'connect-installation' },
+        metadata: { tool, scope: 'installation' },
+      })
+    }
+    return { organization_id: organizationId, tools: await readInstallationTools(tx.trx, organizationId) }
+  })
+}
+
+async function insert(tx: ChainTx, tool: string): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await tx.trx
+    .insertInto('installation_connections')
+    .values({ organization_id: tx.organizationId, tool })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirstOrThrow()
+  return numInsertedOrUpdatedRows === 1n
+}
+
+async function remove(tx: ChainTx, tool: string): Promise<boolean> {
+  const { numDeletedRows } = await tx.trx
+    .deleteFrom('installation_connections')
+    .where('organization_id', '=', tx.organizationId)
+    .where('tool', '=', tool)
+    .executeTakeFirstOrThrow()
+  return numDeletedRows === 1n
+}

@@ -1,0 +1,49 @@
+import { sql, type Transaction } from 'kysely'
+import type { Database } from '../../db/schema/index.ts'
+import type { Label } from '../../policy/types.ts'
+import type { Exceeded } from '../limits/run-quota.ts'
+
+/** A guess: memory becomes free when values are deleted. */
+const retryAfterSeconds = 60
+
+interface Entry {
+  readonly key: string
+  readonly text: string
+  readonly labels: readonly Label[]
+}
+
+/**
+ * The exceeded limit if `text` were stored under `key`, else null. Values, keys and labels count for `memory_mb`. A
+ * smaller value is accepted over the limit too. Call it under the organization's lock.
+ */
+export async function memoryOver(
+  trx: Transaction<Database>,
+  organizationId: string,
+  entry: Entry,
+  limit: number,
+): Promise<Exceeded | null> {
+  const { used, more } = await growthOf(trx, organizationId, entry)
+  if (more <= 0 || used + more <= limit * 1024 ** 2) return null
+  return { limit: 'memory_mb', value: limit, retryAfter: retryAfterSeconds }
+}
+
+/** Bytes by which storing `text` under `key` would enlarge the memory; below 0 if it gets smaller. */
+export const memoryGrowth = async (
+  trx: Transaction<Database>,
+  organizationId: string,
+  entry: Entry,
+): Promise<number> => (await growthOf(trx, organizationId, entry)).more
+
+async function growthOf(
+  trx: Transaction<Database>,
+  organizationId: string,
+  { key, text, labels }: Entry,
+): Promise<{ used: number; more: number }> {
+  const { rows } = await sql<{ used: number; before: number }>`
+    select coalesce((select bytes from memory_usage where organization_id = ${organizationId}), 0) as used,
+           coalesce((select memory_bytes(key, value_sealed, value, labels) from memory
+                     where organization_id = ${organizationId} and key = ${key}), 0) as before`.execute(trx)
+  const { used, before } = rows[0] as { used: number; before: number }
+  const size = (each: string): number => Buffer.byteLength(each)
+  return { used, more: size(key) + size(text) + size(labels.join(' ')) - before }
+}

@@ -1,0 +1,170 @@
+import type { Context } from '../context.ts'
+import {
+  mostLabels,
+  tooManyLabels,
+  unionLabels,
+  type Json,
+  type Label,
+  type Role,
+} from '../../policy/types.ts'
+import { sha256 } from '../../shared/canonical-json.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError, notFound } from '../errors.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { memoryGrowth, memoryOver } from './memory-limit.ts'
+import { growAs } from '../limits/storage.ts'
+import { hasRole } from '../access/scopes.ts'
+import { memoryPlace } from '../sealing/places.ts'
+import { openKept, type Kept } from '../sealing/sealer.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+
+/** A value in the memory, with the labels of its key. */
+export interface MemoryView {
+  readonly key: string
+  readonly value: Json
+  readonly labels: readonly Label[]
+  readonly updated_at: string
+}
+
+export async function readMemory(
+  context: Pick<Context, 'db' | 'sealer'>,
+  organizationId: string,
+  key: string,
+): Promise<MemoryView> {
+  const row = await context.db
+    .selectFrom('memory')
+    .select(['key', 'value as plain', 'value_sealed as sealed', 'labels', 'updated_at'])
+    .where('organization_id', '=', organizationId)
+    .where('key', '=', key)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('value', key)
+  const value = await openMemory(context, organizationId, key, row)
+  return { key: row.key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
+}
+
+/** The value in a row of `memory`. Throws UnsealError. */
+async function openMemory(
+  context: Pick<Context, 'sealer'>,
+  organizationId: string,
+  key: string,
+  kept: Kept,
+): Promise<Json> {
+  const text = await openKept(context.sealer, memoryPlace(organizationId, key), kept)
+  return JSON.parse(text ?? 'null') as Json
+}
+
+/**
+ * Stores a value under a key and replaces the old one. The key keeps its labels, even those of a deleted value:
+ * everybody may add labels, only an admin may remove one. `labels` null keeps the present ones. Throws
+ * `insufficient_role` with the labels that would be removed, `quota_exceeded` without storage left.
+ */
+export async function setMemory(
+  context: Pick<Context, 'combiner' | 'config' | 'sealer'>,
+  caller: Caller,
+  entry: { readonly key: string; readonly value: Json; readonly labels: readonly Label[] | null },
+): Promise<MemoryView> {
+  const text = JSON.stringify(entry.value)
+  const { key } = entry
+  if (entry.labels !== null && new Set(entry.labels).size > mostLabels) {
+    const message = tooManyLabels('`labels` has')
+    throw new DomainError('validation_error', message, [{ path: 'labels', message }])
+  }
+  const sealed = await context.sealer.seal(memoryPlace(caller.organizationId, key), text)
+  const labelsBefore = async (tx: ChainTx) => (await keptUnder(tx, key))?.labels ?? []
+  const asKept = async (tx: ChainTx) => ({ key, text, labels: entry.labels ?? (await labelsBefore(tx)) })
+  return growAs(context, caller, 'org.change', {
+    action: 'set',
+    bytes: async (tx) => memoryGrowth(tx.trx, caller.organizationId, await asKept(tx)),
+    room: async (tx) =>
+      memoryOver(tx.trx, caller.organizationId, await asKept(tx), tx.policy.limits.memory_mb),
+    async work(tx, now) {
+      const before = await labelsBefore(tx)
+      const labels = entry.labels === null ? before : unionLabels(entry.labels)
+      const staying = new Set(labels)
+      const lost = before.filter((label) => !staying.has(label))
+      if (lost.length > 0) requireRemover((await now()).role, lost)
+      const row = {
+        value: null,
+        value_sealed: sealed,
+        labels,
+        updated_at: tx.now,
+        updated_by: caller.userId,
+        deleted_at: null,
+      }
+      await tx.trx
+        .insertInto('memory')
+        .values({ organization_id: caller.organizationId, key, ...row })
+        .onConflict((conflict) => conflict.columns(['organization_id', 'key']).doUpdateSet(row))
+        .execute()
+      tx.append({
+        eventType: 'memory.set',
+        action: 'set',
+        status: 'success',
+        actor: actorOf(caller),
+        metadata: { key, value_hash: sha256(text), labels, labels_before: before },
+      })
+      return { key, value: entry.value, labels, updated_at: tx.now.toISOString() }
+    },
+  })
+}
+
+function requireRemover(role: Role, lost: readonly Label[]): void {
+  if (hasRole(role, 'admin')) return
+  const which = lost.map((label) => `\`${label}\``).join(', ')
+  const message = `${which} would be removed: give all labels of the key, or omit \`labels\`; removing one needs the role \`admin\``
+  throw new DomainError('insufficient_role', message, [{ path: 'labels', message }])
+}
+
+/** The row of a key; a deleted value has only labels. */
+function keptUnder(tx: ChainTx, key: string) {
+  return tx.trx
+    .selectFrom('memory')
+    .select(['labels', 'deleted_at'])
+    .where('organization_id', '=', tx.organizationId)
+    .where('key', '=', key)
+    .executeTakeFirst()
+}
+
+/**
+ * Deletes a value. Its key keeps the labels, so a value stored there again has them. If an admin deletes a second time,
+ * the labels are deleted too. Throws `not_found` if nothing is left to delete.
+ */
+export async function deleteMemory(context: Acting, caller: Caller, key: string): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx, now) => {
+    const kept = await keptUnder(tx, key)
+    const isGone = kept === undefined || kept.deleted_at !== null
+    if (kept === undefined || (isGone && !hasRole((await now()).role, 'admin'))) throw notFound('value', key)
+    const leaves = isGone ? [] : kept.labels
+    if (leaves.length === 0) await forget(tx, key)
+    else await forgetValue(tx, caller, key)
+    tx.append({
+      eventType: 'memory.deleted',
+      action: 'delete',
+      status: 'success',
+      actor: actorOf(caller),
+      metadata: { key, labels: leaves, labels_before: kept.labels },
+    })
+  })
+}
+
+const forget = (tx: ChainTx, key: string) =>
+  tx.trx
+    .deleteFrom('memory')
+    .where('organization_id', '=', tx.organizationId)
+    .where('key', '=', key)
+    .execute()
+
+const forgetValue = (tx: ChainTx, caller: Caller, key: string) =>
+  tx.trx
+    .updateTable('memory')
+    .set({
+      value: null,
+      value_sealed: null,
+      deleted_at: tx.now,
+      updated_at: tx.now,
+      updated_by: caller.userId,
+    })
+    .where('organization_id', '=', tx.organizationId)
+    .where('key', '=', key)
+    .execute()

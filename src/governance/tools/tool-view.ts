@@ -1,0 +1,29 @@
+import { z } from 'zod'
+import type { ToolDeclaration } from '../../catalog/tool.ts'
+import type { Connected } from '../connected.ts'
+import { toolStanding, type Installation } from './connections.ts'
+
+/** A tool in the API's answers, for a person of an organization with these connections. */
+export function toolView(
+  installation: Installation,
+  connections: Connected,
+  tool: ToolDeclaration,
+  userId: string,
+) {
+  const { connected, unavailable } = toolStanding(installation, connections, tool, userId)
+  return {
+    name: tool.name,
+    description: tool.description,
+    side_effect: tool.sideEffect,
+    output_labels: tool.outputLabels,
+    params: z.toJSONSchema(tool.params, { io: 'input', unrepresentable: 'any' }),
+    output: z.toJSONSchema(tool.output, { unrepresentable: 'any' }),
+    constraints: Object.keys(tool.constraints),
+    categories: tool.categories,
+    connected,
+    needs_connection: tool.connection !== 'none',
+    available: unavailable === null,
+    unavailable_because: unavailable,
+    risk: tool.risk,
+  }
+}

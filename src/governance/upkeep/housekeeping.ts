@@ -1,0 +1,86 @@
+import { sql } from 'kysely'
+import { writeRefusal } from '../../db/errors.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
+import { pruneStarts } from '../runs/values/load-starts.ts'
+
+/**
+ * Records that this process lives. `/health` looks for a recent row of a worker, and for a heartbeat of its own process
+ * that the database refused to write.
+ */
+export async function beat(
+  context: Pick<Context, 'config' | 'db' | 'writeTrouble'>,
+  kind: 'api' | 'worker',
+): Promise<void> {
+  const row = { process_id: context.config.processId, kind, seen_at: sql<Date>`clock_timestamp()` }
+  try {
+    await context.db
+      .insertInto('process_heartbeats')
+      .values(row)
+      .onConflict((conflict) => conflict.column('process_id').doUpdateSet(row))
+      .execute()
+  } catch (error) {
+    const reason = writeRefusal(error)
+    if (reason !== null) context.writeTrouble = { at: performance.now(), reason }
+    throw error
+  }
+}
+
+/** Deletes this process's row on a clean stop. */
+export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<void> {
+  await context.db
+    .deleteFrom('process_heartbeats')
+    .where('process_id', '=', context.config.processId)
+    .execute()
+}
+
+/** Deletes runs' idempotency keys after 24 h, and rows of processes that are gone. */
+export async function prune(db: Db): Promise<void> {
+  await sql`update runs set idempotency_key = null
+            where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(db)
+  await pruneStarts(db)
+  await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(db)
+}
+
+/**
+ * Runs `work` repeatedly until stopped, `seconds` after the last end. A failure is logged, and the next round follows. The
+ * first success after it is logged too.
+ */
+export function every(
+  context: Pick<Context, 'log' | 'metrics' | 'sparseLog'>,
+  name: string,
+  seconds: number,
+  work: () => Promise<unknown>,
+): { stop(): Promise<void> } {
+  let stopped = false
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<unknown> = Promise.resolve()
+  let failed = false
+  const round = (): void => {
+    running = work()
+      .then(
+        () => {
+          if (failed) context.log.info({ task: name }, 'a periodic task works again')
+          failed = false
+          context.metrics.tasks.inc({ task: name, result: 'success' })
+          context.metrics.taskSuccess.set({ task: name }, Date.now() / 1_000)
+        },
+        (error: Error) => {
+          failed = true
+          context.metrics.tasks.inc({ task: name, result: 'failure' })
+          context.sparseLog.warn(`task ${name}`, { err: error, task: name }, 'a periodic task failed')
+        },
+      )
+      .finally(() => {
+        if (!stopped) timer = setTimeout(round, seconds * 1_000)
+      })
+  }
+  round()
+  return {
+    async stop() {
+      stopped = true
+      clearTimeout(timer)
+      await running
+    },
+  }
+}

@@ -1,0 +1,76 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
+
+/** Runs whose data one transaction removes. */
+const batch = 50
+
+/**
+ * Removes the data of runs that ended before RETENTION_DAYS: inputs, sealed parameters, outputs, result and events.
+ * Also removes sealed inputs of agents' calls that were decided, and connections that were revoked, before that time. The record stays for ever: the run,
+ * its steps, decisions, approvals and the audit log, with hashes of the removed data. Returns the number of runs.
+ * Concurrent processes take different runs.
+ */
+export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Promise<number> {
+  const { retentionDays } = context.config
+  await removeUnkept(context.db)
+  if (retentionDays === 0) return 0
+  await inBatches(() =>
+    sql`
+      update approvals set params_sealed = null
+      where id in (select id from approvals
+                   where kind = 'agent_call' and params_sealed is not null and status <> 'pending'
+                     and decided_at < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
+                   limit ${batch} for update skip locked)`.execute(context.db),
+  )
+  await inBatches(() =>
+    sql`
+      delete from connections
+      where id in (select id from connections
+                   where revoked_at < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
+                   limit ${batch} for update skip locked)`.execute(context.db),
+  )
+  for (let removed = 0; ;) {
+    const count = await removeBatch(context.db, retentionDays)
+    removed += count
+    if (count < batch) return removed
+  }
+}
+
+/**
+ * Without `keep_decision_params`, an agent's input is stored only while its approval is pending (docs/decisions/0051).
+ */
+async function removeUnkept(db: Db): Promise<void> {
+  await inBatches(() =>
+    sql`
+      update approvals set params_sealed = null
+      where id in (select a.id from approvals a join organizations o on o.id = a.organization_id
+                   where a.kind = 'agent_call' and a.params_sealed is not null and a.status <> 'pending'
+                     and not coalesce((o.settings->>'keep_decision_params')::boolean, true)
+                   limit ${batch} for update of a skip locked)`.execute(db),
+  )
+}
+
+async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigint }>): Promise<void> {
+  for (;;) if (((await remove()).numAffectedRows ?? 0n) < batch) return
+}
+
+function removeBatch(db: Db, days: number): Promise<number> {
+  return db.transaction().execute(async (trx) => {
+    const { rows } = await sql<{ id: string }>`
+      update runs set inputs = null, inputs_sealed = null, result = null, result_sealed = null, stored_bytes = 0, idempotency_key = null,
+        data_removed_at = clock_timestamp()
+      where id in (select id from runs
+                   where data_removed_at is null and finished_at < clock_timestamp() - ${days}::float8 * interval '1 day'
+                   order by finished_at limit ${batch} for update skip locked)
+      returning id`.execute(trx)
+    const ids = rows.map((row) => row.id)
+    if (ids.length === 0) return 0
+    await sql`update effects set params_sealed = null, output = null, output_sealed = null, error_detail_sealed = null where run_id = any(${ids})`.execute(
+      trx,
+    )
+    await sql`update approvals set params_sealed = null where run_id = any(${ids})`.execute(trx)
+    await sql`delete from run_events where run_id = any(${ids})`.execute(trx)
+    return ids.length
+  })
+}

@@ -1,0 +1,106 @@
+import { statfs } from 'node:fs/promises'
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
+
+/** Rows that one count reads at most. */
+const mostRows = 10_000
+/** Several scrapers share one reading for this long. */
+const keptMilliseconds = 5_000
+/** After this the database counts as down, for this scrape. */
+const patience = '2s'
+
+interface State {
+  readonly runs:
+    readonly { readonly status: string; readonly count: number; readonly oldest: number }[] | null
+  readonly slot_waits: number
+  readonly approvals:
+    | readonly {
+        readonly kind: string
+        readonly age: string
+        readonly count: number
+        readonly oldest: number
+      }[]
+    | null
+  readonly unknown: number
+  readonly outbox: number
+  readonly outbox_oldest: number
+}
+
+/**
+ * Sets the gauges that need the database or the disk, before each scrape: one statement, by indexes, of at most 10,000
+ * rows for each count, at most every five seconds.
+ */
+export function measureState(
+  context: Pick<Context, 'combiner' | 'config' | 'db' | 'metrics' | 'pool'>,
+): void {
+  const { combiner, config, db, metrics, pool } = context
+  let readAt = -Infinity
+  metrics.beforeScrape(async () => {
+    metrics.connections.set({ state: 'idle' }, pool.idleCount)
+    metrics.connections.set({ state: 'used' }, pool.totalCount - pool.idleCount)
+    metrics.connectionWaits.set(pool.waitingCount)
+    const { waiting, busy } = combiner.load()
+    metrics.waitingOperations.set(waiting)
+    metrics.busyLanes.set(busy)
+    if (performance.now() - readAt < keptMilliseconds) return
+    readAt = performance.now()
+    const [state] = await Promise.all([
+      read(db).catch(() => null),
+      config.logFolder === null ? undefined : setDiskFree(context, config.logFolder).catch(() => undefined),
+    ])
+    set(context, state)
+  })
+}
+
+async function setDiskFree({ metrics }: Pick<Context, 'metrics'>, folder: string): Promise<void> {
+  const { bavail, bsize } = await statfs(folder)
+  metrics.diskFree.set({ folder: 'logs' }, bavail * bsize)
+}
+
+/** Without an answer the gauges disappear, so that no old number looks like a present one. */
+function set({ metrics }: Pick<Context, 'metrics'>, state: State | null): void {
+  const { openRuns, oldestRun, slotWaits, pendingApprovals, oldestApproval, unknownOutcomes, outbox, oldestMessage } = metrics // prettier-ignore
+  metrics.databaseUp.set(state === null ? 0 : 1)
+  for (const gauge of [openRuns, oldestRun, pendingApprovals, oldestApproval]) gauge.reset()
+  for (const gauge of [slotWaits, unknownOutcomes, outbox, oldestMessage]) gauge.remove()
+  if (state === null) return
+  for (const { status, count, oldest } of state.runs ?? []) {
+    openRuns.set({ status }, count)
+    oldestRun.set({ status }, oldest)
+  }
+  const oldest = new Map<string, number>()
+  for (const { kind, age, count, oldest: seconds } of state.approvals ?? []) {
+    pendingApprovals.set({ kind, age }, count)
+    oldest.set(kind, Math.max(seconds, oldest.get(kind) ?? 0))
+  }
+  for (const [kind, seconds] of oldest) oldestApproval.set({ kind }, seconds)
+  slotWaits.set(state.slot_waits)
+  unknownOutcomes.set(state.unknown)
+  outbox.set(state.outbox)
+  oldestMessage.set(state.outbox_oldest)
+}
+
+const seconds = (time: string) => sql`extract(epoch from clock_timestamp() - ${sql.raw(time)})::float8`
+
+function read(db: Db): Promise<State> {
+  return db.transaction().execute(async (trx) => {
+    await sql`select set_config('statement_timeout', ${patience}, true)`.execute(trx)
+    const { rows } = await sql<State>`
+      with r as (select status, slot, created_at from runs where finished_at is null order by created_at limit ${mostRows}),
+           a as (select kind, created_at,
+                        case when created_at > clock_timestamp() - interval '1 minute' then 'minute'
+                             when created_at > clock_timestamp() - interval '1 hour' then 'hour'
+                             when created_at > clock_timestamp() - interval '1 day' then 'day' else 'older' end as age
+                 from approvals where status = 'pending' order by created_at limit ${mostRows}),
+           u as (select 1 from effects where state = 'unknown_outcome' limit ${mostRows}),
+           o as (select created_at from outbox limit ${mostRows})
+      select (select json_agg(g) from (select status, count(*), ${seconds('min(created_at)')} as oldest from r group by status) g) as runs,
+             (select count(*)::int from r where slot in ('queued', 'waits')) as slot_waits,
+             (select json_agg(g) from (select kind, age, count(*), ${seconds('min(created_at)')} as oldest from a group by kind, age) g) as approvals,
+             (select count(*)::int from u) as unknown,
+             (select count(*)::int from o) as outbox,
+             (select coalesce(${seconds('min(created_at)')}, 0) from o) as outbox_oldest`.execute(trx)
+    return rows[0] as State
+  })
+}

@@ -1,0 +1,66 @@
+import type { Selectable } from 'kysely'
+import type { RegistryEntriesTable, RegistryState } from '../../db/schema/workflows.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError } from '../errors.ts'
+
+/**
+ * A template: a workflow's version that an owner approved. States: *draft*: a workflow without an entry. *active*: can
+ * be used. *deprecated*: can be used with a warning. *archived*: cannot be used, final. Later versions of the workflow
+ * do not change the template.
+ */
+export interface TemplateView {
+  /** The workflow's id. */
+  readonly id: string
+  readonly organization_id: string
+  readonly state: RegistryState
+  readonly template_name: string
+  readonly description: string
+  readonly tags: readonly string[]
+  /** The approved, frozen version. */
+  readonly version: number
+  readonly approved_by: string
+  readonly approved_at: string
+  readonly deprecated_by: string | null
+  readonly deprecated_at: string | null
+  /** Why it was deprecated. */
+  readonly reason: string | null
+  readonly replacement_id: string | null
+  readonly archived_by: string | null
+  readonly archived_at: string | null
+}
+
+export type EntryRow = Selectable<RegistryEntriesTable>
+
+export function templateView(row: EntryRow): TemplateView {
+  const { workflow_id: id, place: _, ...rest } = row
+  return {
+    id,
+    ...rest,
+    approved_at: row.approved_at.toISOString(),
+    deprecated_at: row.deprecated_at?.toISOString() ?? null,
+    archived_at: row.archived_at?.toISOString() ?? null,
+  }
+}
+
+/** The workflow's entry; undefined for a draft. The chain's lock protects it from changes. */
+export async function entryOf(tx: ChainTx, workflowId: string): Promise<EntryRow | undefined> {
+  return tx.trx
+    .selectFrom('registry_entries')
+    .selectAll()
+    .where('workflow_id', '=', workflowId)
+    .where('organization_id', '=', tx.organizationId)
+    .executeTakeFirst()
+}
+
+/**
+ * Throws `conflict` if the workflow is a template in use. Members may delete workflows, but only owners may end a
+ * template, after its deprecation has warned its users.
+ */
+export async function requireNoTemplate(tx: ChainTx, workflowId: string): Promise<void> {
+  const entry = await entryOf(tx, workflowId)
+  if (entry === undefined || entry.state === 'archived') return
+  throw new DomainError(
+    'conflict',
+    `the workflow is the template \`${entry.template_name}\`: an owner has to deprecate and archive it first`,
+  )
+}

@@ -1,0 +1,227 @@
+import { sql, type Selectable } from 'kysely'
+import type { RegistryState, WorkflowsTable } from '../../db/schema/workflows.ts'
+import type { Json } from '../../policy/types.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { lockWorkflow } from './workflows.ts'
+import { entryOf, templateView, type EntryRow, type TemplateView } from './registry-entry.ts'
+import { growAs, type Growth } from '../limits/storage.ts'
+import { requireRole, runAs, type Acting } from '../access/recheck.ts'
+
+/** An owner's description of an approved template. */
+export interface TemplateInput {
+  readonly templateName: string
+  readonly description: string
+  readonly tags: readonly string[]
+  /** The version to freeze; default: the current one. */
+  readonly version?: number | undefined
+}
+export interface Deprecation {
+  readonly reason: string
+  /** A workflow to use instead. */
+  readonly replacementId: string | null
+}
+type Move = 'approve' | 'deprecate' | 'archive'
+
+/** The allowed moves between states; any other is `bad_transition`. */
+const moves = {
+  approve: { from: 'draft', to: 'active' },
+  deprecate: { from: 'active', to: 'deprecated' },
+  archive: { from: 'deprecated', to: 'archived' },
+} as const satisfies Record<Move, { from: RegistryState | 'draft'; to: RegistryState }>
+
+/**
+ * Makes a version of the workflow a template. Throws `personal_workflow` in a personal organization, `bad_transition`
+ * unless the workflow is a draft, `validation_error` for a missing version.
+ */
+export function approveTemplate(
+  context: Acting,
+  caller: Caller,
+  workflowId: string,
+  input: TemplateInput,
+  once: Once | null = null,
+): Promise<TemplateView> {
+  return move(
+    context,
+    caller,
+    workflowId,
+    { name: 'approve', once },
+    async (tx, { current_version: current }) => {
+      await requireOrganization(tx)
+      const { version, digest } = await requireVersion(tx, workflowId, input.version ?? current)
+      await tx.trx
+        .insertInto('registry_entries')
+        .values({
+          workflow_id: workflowId,
+          organization_id: tx.organizationId,
+          template_name: input.templateName,
+          description: input.description,
+          tags: [...input.tags],
+          version,
+          approved_by: caller.userId,
+          approved_at: tx.now,
+        })
+        .execute()
+      return { template_name: input.templateName, version, definition_hash: digest }
+    },
+  )
+}
+
+/** Makes every later use return a warning. Throws `validation_error` for a replacement that cannot be used. */
+export function deprecateTemplate(
+  context: Acting,
+  caller: Caller,
+  workflowId: string,
+  { reason, replacementId }: Deprecation,
+  once: Once | null = null,
+): Promise<TemplateView> {
+  return move(context, caller, workflowId, { name: 'deprecate', once }, async (tx) => {
+    if (replacementId !== null) await requireReplacement(tx, workflowId, replacementId)
+    await update(tx, workflowId, {
+      state: 'deprecated',
+      deprecated_by: caller.userId,
+      deprecated_at: tx.now,
+      reason,
+      replacement_id: replacementId,
+    })
+    return replacementId === null ? {} : { replacement_id: replacementId }
+  })
+}
+
+/** Ends a template for good: it cannot be used from the commit on. */
+export function archiveTemplate(
+  context: Acting,
+  caller: Caller,
+  workflowId: string,
+  once: Once | null = null,
+): Promise<TemplateView> {
+  return move(context, caller, workflowId, { name: 'archive', once }, async (tx) => {
+    await update(tx, workflowId, { state: 'archived', archived_by: caller.userId, archived_at: tx.now })
+    return {}
+  })
+}
+
+/** One audited move under the chain's lock. `work` changes the entry and returns metadata for the audit entry. */
+async function move(
+  context: Acting,
+  caller: Caller,
+  workflowId: string,
+  { name, once }: { readonly name: Move; readonly once: Once | null },
+  work: (tx: ChainTx, workflow: Selectable<WorkflowsTable>) => Promise<Record<string, Json>>,
+): Promise<TemplateView> {
+  const inTransaction: Growth<TemplateView>['work'] = async (tx, now) => {
+    requireRole((await now()).role, 'owner')
+    const workflow = await lockWorkflow(tx, workflowId)
+    requireState(await entryOf(tx, workflowId), name)
+    const metadata = await work(tx, workflow)
+    tx.append({
+      eventType: `template.${moves[name].to === 'active' ? 'approved' : moves[name].to}`,
+      action: name,
+      status: 'success',
+      actor: actorOf(caller),
+      workflowId,
+      metadata,
+    })
+    const view = templateView((await entryOf(tx, workflowId)) as EntryRow)
+    await once?.markActed(tx.trx, view)
+    return view
+  }
+  // Approving stores more text, so it has a limit. Deprecating and archiving are always possible.
+  return name === 'approve'
+    ? growAs(context, caller, 'org.change', { action: name, work: inTransaction })
+    : runAs(context, caller, 'org.change', inTransaction)
+}
+
+function requireState(entry: EntryRow | undefined, name: Move): void {
+  const state = entry?.state ?? 'draft'
+  const { from } = moves[name]
+  if (state === from) return
+  throw new DomainError('bad_transition', refusals[name][state])
+}
+
+/** Error messages, by move and present state. */
+const refusals: Readonly<Record<Move, Readonly<Record<RegistryState | 'draft', string>>>> = {
+  approve: {
+    draft: '',
+    active:
+      'the workflow is already a template: to replace it, approve another workflow and deprecate this one',
+    deprecated: 'a deprecated template can only be archived: approve another workflow',
+    archived: 'an archived template cannot change: approve another workflow',
+  },
+  deprecate: {
+    draft: 'the workflow is not a template: only an active template can be deprecated',
+    active: '',
+    deprecated: 'the template is already deprecated: archive it to end its use',
+    archived: 'an archived template cannot change',
+  },
+  archive: {
+    draft: 'the workflow is not a template: only a deprecated template can be archived',
+    active: 'the template is active: deprecate it first, so that its users are warned',
+    deprecated: '',
+    archived: 'the template is already archived',
+  },
+}
+
+async function requireOrganization(tx: ChainTx): Promise<void> {
+  const { personal } = await tx.trx
+    .selectFrom('organizations')
+    .select('personal')
+    .where('id', '=', tx.organizationId)
+    .executeTakeFirstOrThrow()
+  if (!personal) return
+  throw new DomainError(
+    'personal_workflow',
+    'a personal workflow cannot be a template: save it in another organization first',
+  )
+}
+
+async function requireVersion(tx: ChainTx, workflowId: string, version: number) {
+  const row = await tx.trx
+    .selectFrom('workflow_versions')
+    .select(['version', 'digest'])
+    .where('workflow_id', '=', workflowId)
+    .where('version', '=', version)
+    .executeTakeFirst()
+  if (row !== undefined) return row
+  throw invalid('version', `the workflow has no version \`${version}\`: GET its versions lists them`)
+}
+
+/**
+ * Throws unless the replacement is a workflow of the organization, not archived, and not itself replaced by this
+ * template.
+ */
+async function requireReplacement(tx: ChainTx, workflowId: string, replacementId: string): Promise<void> {
+  const path = 'replacement_id'
+  if (replacementId === workflowId)
+    throw invalid(path, 'a template cannot replace itself: name another workflow')
+  const row = await tx.trx
+    .selectFrom('workflows as w')
+    .leftJoin('registry_entries as e', 'e.workflow_id', 'w.id')
+    .select('e.state')
+    .where('w.id', '=', replacementId)
+    .where('w.organization_id', '=', tx.organizationId)
+    .where('w.deleted_at', 'is', null)
+    .executeTakeFirst()
+  if (row === undefined) throw invalid(path, `no workflow \`${replacementId}\` in the organization`)
+  if (row.state === 'archived')
+    throw invalid(path, `\`${replacementId}\` is archived and cannot be used: name another workflow`)
+  const { rows } = await sql`
+    with recursive chain(id) as (
+      select ${replacementId}::text
+      union
+      select e.replacement_id from registry_entries e join chain on e.workflow_id = chain.id
+    )
+    select 1 from chain where id = ${workflowId}`.execute(tx.trx)
+  if (rows.length > 0)
+    throw invalid(path, `\`${replacementId}\` is itself replaced by this template: name another workflow`)
+}
+
+function invalid(path: string, message: string): DomainError {
+  return new DomainError('validation_error', message, [{ path, message }])
+}
+
+async function update(tx: ChainTx, workflowId: string, change: Partial<EntryRow>): Promise<void> {
+  await tx.trx.updateTable('registry_entries').set(change).where('workflow_id', '=', workflowId).execute()
+}

@@ -1,0 +1,30 @@
+import type { Db } from '../../db/schema/index.ts'
+import { readBounded } from '../bounded-read.ts'
+import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import { templateView, type TemplateView } from './registry-entry.ts'
+
+/** The organization's templates, the latest approval first; archived ones only on request. */
+export async function listTemplates(
+  db: Db,
+  organizationId: string,
+  includeArchived: boolean,
+  page: PageRequest,
+): Promise<Page<TemplateView>> {
+  const after = placeIn(readCursor(page.cursor))
+  const query = db
+    .selectFrom('registry_entries')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .$if(!includeArchived, (query) => query.where('state', '<>', 'archived'))
+    .$if(after !== null, (query) => query.where('place', '<', after as number))
+    .orderBy('place', 'desc')
+    .limit(page.limit + 1)
+  const { rows } = await readBounded(db, (trx) => trx.executeQuery(query))
+  return pageOf(rows, page.limit, (row) => String(row.place), templateView)
+}
+
+/** The position in a cursor. A cursor of another list has no position here, so nothing follows it. */
+function placeIn(cursor: string | null): number | null {
+  if (cursor === null) return null
+  return /^\d{1,9}$/.test(cursor) ? Number(cursor) : 0
+}

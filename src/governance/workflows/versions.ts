@@ -1,0 +1,91 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../context.ts'
+import type { WorkflowDefinition } from '../../contract/definition.ts'
+import { notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import type { Caller } from '../access/identity.ts'
+import { requireSound } from '../tools/sound-definition.ts'
+import { deploy, lockWorkflow } from './workflows.ts'
+import { growAs } from '../limits/storage.ts'
+
+/** A frozen version in a list. */
+export interface VersionSummary {
+  readonly version: number
+  readonly deployed_at: string
+  readonly deployed_by: string
+  readonly message: string
+  /** For a rollback: the version that was current, and the version whose definition was copied. */
+  readonly rolled_back_from: number | null
+  readonly rolled_back_to: number | null
+}
+export interface VersionView extends VersionSummary {
+  readonly workflow_id: string
+  /** SHA-256 over the definition's RFC 8785 form. */
+  readonly digest: string
+  readonly definition: WorkflowDefinition
+}
+
+/** All versions, newest first. */
+export async function listVersions(db: Db, workflowId: string): Promise<VersionSummary[]> {
+  const rows = await db
+    .selectFrom('workflow_versions')
+    .select(['version', 'deployed_at', 'deployed_by', 'message', 'rolled_back_from', 'rolled_back_to'])
+    .where('workflow_id', '=', workflowId)
+    .orderBy('version', 'desc')
+    .execute()
+  return rows.map((row) => ({ ...row, deployed_at: row.deployed_at.toISOString() }))
+}
+
+export async function inspectVersion(db: Db, workflowId: string, version: string): Promise<VersionView> {
+  const row = await db
+    .selectFrom('workflow_versions')
+    .selectAll()
+    .where('workflow_id', '=', workflowId)
+    .where('version', '=', versionNumber(version))
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('version', version)
+  return {
+    ...row,
+    deployed_at: row.deployed_at.toISOString(),
+    definition: JSON.parse(row.definition) as WorkflowDefinition,
+  }
+}
+
+/**
+ * Deploys an earlier version's definition as a new version; versions are never overwritten. `rolled_back_from` is the
+ * version that was current. Throws `validation_error` if the definition names something that no longer exists.
+ */
+export async function rollBack(
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  caller: Caller,
+  workflowId: string,
+  { version, message }: { readonly version: string; readonly message: string },
+  once: Once | null = null,
+): Promise<{ new_version: number; rolled_back_from: number; deployed_at: string }> {
+  const target = await inspectVersion(context.db, workflowId, version)
+  requireSound(target.definition)
+  return growAs(context, caller, 'org.change', {
+    action: 'rollback',
+    bytes: JSON.stringify(target.definition).length,
+    async work(tx) {
+      const { current_version: current } = await lockWorkflow(tx, workflowId)
+      const next = current + 1
+      await tx.trx
+        .updateTable('workflows')
+        .set({ current_version: next, updated_at: tx.now })
+        .where('id', '=', workflowId)
+        .execute()
+      const { definition } = target
+      const rolledBack = { from: current, to: target.version }
+      await deploy(tx, caller, { id: workflowId, version: next, definition, message, rolledBack })
+      const answer = { new_version: next, rolled_back_from: current, deployed_at: tx.now.toISOString() }
+      await once?.markActed(tx.trx, answer)
+      return answer
+    },
+  })
+}
+
+/** 0, which no version has, for text that is not a version number. */
+function versionNumber(text: string): number {
+  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
+}

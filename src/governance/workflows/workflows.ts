@@ -1,0 +1,276 @@
+import type { AuditDraft } from '../audit/entry.ts'
+import type { Selectable } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { getTool } from '../../catalog/index.ts'
+import type { Context } from '../context.ts'
+import type { WorkflowDefinition } from '../../contract/definition.ts'
+import { newId } from '../../contract/ids.ts'
+import type { WorkflowsTable } from '../../db/schema/workflows.ts'
+import { hashOf } from '../../shared/canonical-json.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { toolStanding } from '../tools/connections.ts'
+import { requireSound } from '../tools/sound-definition.ts'
+import { notFound, type ErrorDetail } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { requireNoTemplate } from './registry-entry.ts'
+import { growAs } from '../limits/storage.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+
+/** A workflow in a list. */
+export interface WorkflowSummary {
+  readonly id: string
+  readonly organization_id: string
+  readonly name: string
+  readonly description: string
+  /** The version that the next run uses. */
+  readonly version: number
+  readonly created_by: string
+  readonly created_at: string
+  readonly updated_at: string
+}
+export interface WorkflowView extends WorkflowSummary {
+  readonly definition: WorkflowDefinition
+  /** Only in the answer to saving a definition, and only if there are warnings. */
+  readonly warnings?: readonly ErrorDetail[]
+}
+
+export interface WorkflowInput {
+  readonly name: string
+  readonly description: string
+  readonly definition: WorkflowDefinition
+}
+export interface WorkflowChange {
+  readonly name?: string | undefined
+  readonly description?: string | undefined
+  readonly definition?: WorkflowDefinition | undefined
+  readonly message?: string | undefined
+}
+
+/** Saves a workflow and deploys its first version. Throws `validation_error` that names the wrong steps. */
+export async function createWorkflow(
+  context: Acting,
+  caller: Caller,
+  input: WorkflowInput,
+  once: Once | null = null,
+): Promise<WorkflowView> {
+  requireSound(input.definition)
+  const id = newId('workflow')
+  return growAs(context, caller, 'org.change', {
+    action: 'create',
+    bytes: JSON.stringify(input.definition).length,
+    async work(tx) {
+      const saved = await insertWorkflow(tx, caller, id, input)
+      const view = { ...saved, ...warningsOf(context, tx, caller, input.definition) }
+      await once?.markActed(tx.trx, view)
+      return view
+    },
+  })
+}
+
+/** Inserts a workflow with its first version. `message` names the origin of the definition. */
+export async function insertWorkflow(
+  tx: ChainTx,
+  caller: Caller,
+  id: string,
+  input: WorkflowInput,
+  message = '',
+): Promise<WorkflowView> {
+  const row = {
+    id,
+    organization_id: caller.organizationId,
+    name: input.name,
+    description: input.description,
+    current_version: 1,
+    created_by: caller.userId,
+    created_at: tx.now,
+    updated_at: tx.now,
+    deleted_at: null,
+  }
+  await tx.trx.insertInto('workflows').values(row).execute()
+  await deploy(tx, caller, { id, version: 1, definition: input.definition, message })
+  return { ...summaryOf(row), definition: input.definition }
+}
+
+/** Newest first. */
+export async function listWorkflows(
+  db: Db,
+  organizationId: string,
+  page: PageRequest,
+): Promise<Page<WorkflowSummary>> {
+  const query = db
+    .selectFrom('workflows')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .where('deleted_at', 'is', null)
+  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), summaryOf)
+}
+
+export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
+  const row = await db
+    .selectFrom('workflows as w')
+    .innerJoin('workflow_versions as v', (join) =>
+      join.onRef('v.workflow_id', '=', 'w.id').onRef('v.version', '=', 'w.current_version'),
+    )
+    .selectAll('w')
+    .select('v.definition')
+    .where('w.id', '=', id)
+    .where('w.deleted_at', 'is', null)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('workflow', id)
+  return { ...summaryOf(row), definition: JSON.parse(row.definition) as WorkflowDefinition }
+}
+
+/** Changes the named fields. A definition, even an equal one, becomes a new version. */
+export async function changeWorkflow(
+  context: Pick<Context, 'combiner' | 'config' | 'db'>,
+  caller: Caller,
+  id: string,
+  change: WorkflowChange,
+): Promise<WorkflowView> {
+  if (change.definition !== undefined) requireSound(change.definition)
+  const said = await growAs(context, caller, 'org.change', {
+    action: 'update',
+    bytes: JSON.stringify(change).length,
+    async work(tx) {
+      const row = await lockWorkflow(tx, id)
+      const version = change.definition === undefined ? row.current_version : row.current_version + 1
+      await tx.trx
+        .updateTable('workflows')
+        .set({
+          name: change.name ?? row.name,
+          description: change.description ?? row.description,
+          current_version: version,
+          updated_at: tx.now,
+        })
+        .where('id', '=', id)
+        .execute()
+      if (change.definition !== undefined)
+        await deploy(tx, caller, {
+          id,
+          version,
+          definition: change.definition,
+          message: change.message ?? '',
+        })
+      else appendWorkflowEvent(tx, caller, id, 'update')
+      return change.definition === undefined ? {} : warningsOf(context, tx, caller, change.definition)
+    },
+  })
+  return { ...(await readWorkflow(context.db, id)), ...said }
+}
+
+/** Steps whose tool does not work for the caller now, so they would fail. They may still be saved. */
+function warningsOf(
+  { config }: Pick<Context, 'config'>,
+  { policy }: ChainTx,
+  { userId }: Caller,
+  { steps }: WorkflowDefinition,
+): { warnings?: readonly ErrorDetail[] } {
+  const warnings = steps.flatMap((step, index) => {
+    const tool = getTool(step.tool)
+    const why =
+      tool === undefined ? null : toolStanding(config.tools, policy.connections, tool, userId).unavailable
+    return why === null
+      ? []
+      : [{ path: `steps.${index}.tool`, message: `step \`${step.id}\` would fail: ${why}` }]
+  })
+  return warnings.length === 0 ? {} : { warnings }
+}
+
+/**
+ * Deletes a workflow. Runs in progress go on, because they use a frozen version. Throws `conflict` while it is a
+ * template in use.
+ */
+export async function deleteWorkflow(context: Acting, caller: Caller, id: string): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx) => {
+    await lockWorkflow(tx, id)
+    await requireNoTemplate(tx, id)
+    await tx.trx.updateTable('workflows').set({ deleted_at: tx.now }).where('id', '=', id).execute()
+    appendWorkflowEvent(tx, caller, id, 'delete')
+  })
+}
+
+export async function lockWorkflow(tx: ChainTx, id: string): Promise<Selectable<WorkflowsTable>> {
+  const row = await tx.trx
+    .selectFrom('workflows')
+    .selectAll()
+    .where('id', '=', id)
+    .where('organization_id', '=', tx.organizationId)
+    .where('deleted_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('workflow', id)
+  return row
+}
+
+/** Inserts a frozen version and its audit entry. */
+export async function deploy(
+  tx: ChainTx,
+  caller: Caller,
+  version: {
+    id: string
+    version: number
+    definition: WorkflowDefinition
+    message: string
+    rolledBack?: { from: number; to: number }
+  },
+): Promise<void> {
+  const { rolledBack } = version
+  const digest = hashOf(version.definition)
+  await tx.trx
+    .insertInto('workflow_versions')
+    .values({
+      workflow_id: version.id,
+      version: version.version,
+      definition: JSON.stringify(version.definition),
+      digest,
+      message: version.message,
+      deployed_by: caller.userId,
+      deployed_at: tx.now,
+      rolled_back_from: rolledBack?.from ?? null,
+      rolled_back_to: rolledBack?.to ?? null,
+    })
+    .execute()
+  appendWorkflowEvent(tx, caller, version.id, 'deploy', {
+    version: version.version,
+    definition_hash: digest,
+    ...(rolledBack === undefined ? {} : { rolled_back_from: rolledBack.from, rolled_back_to: rolledBack.to }),
+  })
+}
+
+const workflowEvents = {
+  update: 'workflow.updated',
+  delete: 'workflow.deleted',
+  deploy: 'workflow.deployed',
+} as const
+
+function appendWorkflowEvent(
+  tx: ChainTx,
+  caller: Caller,
+  workflowId: string,
+  action: keyof typeof workflowEvents,
+  metadata: NonNullable<AuditDraft<'workflow.deployed'>['metadata']> = {},
+): void {
+  tx.append({
+    eventType: workflowEvents[action],
+    action,
+    status: 'success',
+    actor: actorOf(caller),
+    workflowId,
+    metadata,
+  })
+}
+
+function summaryOf(row: Selectable<WorkflowsTable>): WorkflowSummary {
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    name: row.name,
+    description: row.description,
+    version: row.current_version,
+    created_by: row.created_by,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  }
+}

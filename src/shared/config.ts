@@ -1,0 +1,234 @@
+import { hkdfSync, randomUUID } from 'node:crypto'
+import { isIP } from 'node:net'
+import { hostname } from 'node:os'
+import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
+import { loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
+import type { SignUp } from './sign-up-setting.ts'
+
+export interface Config {
+  readonly env: 'development' | 'test' | 'staging' | 'production'
+  /**
+   * Warnings that each process logs once: problems that would prevent a start in production (in staging), and
+   * recommendations.
+   */
+  readonly warnings: readonly string[]
+  /** Names this process in logs and heartbeats. */
+  readonly processId: string
+  readonly database: { readonly url: string; readonly appRole: string; readonly prepare: boolean }
+  readonly temporal: {
+    readonly address: string
+    readonly namespace: string
+    readonly taskQueue: string
+    readonly apiKey: string | null
+    readonly tls: boolean
+    readonly tlsCertFile: string | null
+    readonly tlsKeyFile: string | null
+  }
+  readonly http: {
+    readonly host: string
+    readonly port: number
+    readonly publicUrl: string | null
+    /** null: plain HTTP, for loopback or behind a proxy that does TLS. */
+    readonly tls: { readonly certFile: string; readonly keyFile: string } | null
+    readonly docs: boolean
+    /** Whether `npm run shell` opens. */
+    readonly developerRoutes: boolean
+    /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted. */
+    readonly trustedProxies: readonly string[]
+  }
+  /** Where the API's metrics are served; null: nowhere. */
+  readonly metrics: { readonly host: string; readonly port: number } | null
+  /** The same of the worker's. */
+  readonly workerMetrics: { readonly host: string; readonly port: number } | null
+  /** The installation's key, then its previous keys. 32 bytes each. */
+  readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
+  /** Signs cookies and mailed tokens and seals second factors. Must be the same in every process. */
+  readonly sessionSecret: string
+  readonly tools: {
+    readonly fileRoot: string
+    readonly smtpUrl: string | null
+    readonly mailFrom: string
+    /** Which organizations may use `fileRoot` and `smtpUrl`: all, or those that an operator names. */
+    readonly installationTools: 'all' | 'named'
+  }
+  /** Where credentials of connections are kept. */
+  readonly secrets:
+    | { readonly backend: 'db' }
+    | {
+        readonly backend: 'aws_secrets_manager'
+        readonly region: string
+        /** The beginning of the names of all secrets. */
+        readonly prefix: string
+      }
+  readonly connections: {
+    /** Hosts that connections may reach although they are private or speak plain HTTP. */
+    readonly hosts: readonly NamedHost[]
+    /** The one address to which credentials of the ticket tracker go, without a closing slash; null: not set. */
+    readonly trackerBaseUrl: string | null
+  }
+  readonly people: {
+    readonly signUp: SignUp
+    /** Organizations that one person may make, not counting the personal one; null: any number. */
+    readonly organizationsPerPerson: number | null
+    /** Whether a person must confirm their address before running workflows or using agents. */
+    readonly mustBeConfirmed: boolean
+  }
+  /** These may set an organization's limits: its owners, or only the operator with `npm run set-plan`. */
+  readonly quotaOverrides: 'owner' | 'operator'
+  /** Folder of the full logs; null: stderr. */
+  readonly logFolder: string | null
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+  /** Seconds until the approval of a step or run expires, unless its rule says otherwise; 0 = never. */
+  readonly runApprovalSeconds: number
+  /** Days that the data of an ended run is kept; 0 = forever. */
+  readonly retentionDays: number
+  readonly heartbeatTimeoutSeconds: number
+  readonly reconcileSeconds: number
+}
+
+/**
+ * Reads the environment. An empty variable counts as not set. Throws `WrongSettings` with a line for every
+ * missing or invalid variable and, in production, every setting that is not allowed there.
+ */
+export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+  const { values: e, wrong } = readEnvironment(env)
+  const unfit = unfitForProduction(e)
+  if (e.APP_ENV === 'production') wrong.push(...unfit.map((what) => `${what}, in production`))
+  const encryptionKey = keyIn('DATA_ENCRYPTION_KEY', e.DATA_ENCRYPTION_KEY, wrong)
+  const oldKeys = (e.DATA_ENCRYPTION_KEY_OLD ?? '')
+    .split(',')
+    .filter((part) => part.trim() !== '')
+    .map((text) => keyIn('DATA_ENCRYPTION_KEY_OLD', text, wrong))
+  const tls = tlsFiles(e, wrong)
+  const secrets = secretsBackend(e, wrong)
+  if (wrong.length > 0) throw new WrongSettings(wrong)
+  const isShared = isForMany(e)
+  return {
+    env: e.APP_ENV,
+    warnings: warningsOf(e, unfit),
+    processId: `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
+    database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE, prepare: e.DATABASE_PREPARED_STATEMENTS },
+    temporal: {
+      address: e.TEMPORAL_ADDRESS,
+      namespace: e.TEMPORAL_NAMESPACE,
+      taskQueue: e.TEMPORAL_TASK_QUEUE,
+      apiKey: e.TEMPORAL_API_KEY ?? null,
+      tls: e.TEMPORAL_TLS ?? (e.TEMPORAL_API_KEY !== undefined || e.TEMPORAL_TLS_CERT_FILE !== undefined),
+      tlsCertFile: e.TEMPORAL_TLS_CERT_FILE ?? null,
+      tlsKeyFile: e.TEMPORAL_TLS_KEY_FILE ?? null,
+    },
+    http: {
+      host: e.HOST,
+      port: e.PORT,
+      publicUrl: e.PUBLIC_URL ?? null,
+      tls,
+      docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
+      developerRoutes: e.ENABLE_DEVELOPER_ROUTES,
+      trustedProxies: e.TRUSTED_PROXY_HOSTS,
+    },
+    metrics: e.METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.METRICS_PORT },
+    workerMetrics:
+      e.WORKER_METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.WORKER_METRICS_PORT },
+    encryptionKeys: [encryptionKey, ...oldKeys],
+    sessionSecret: e.SESSION_SECRET_KEY ?? derivedSecret(encryptionKey),
+    tools: {
+      fileRoot: e.FILE_ROOT,
+      smtpUrl: e.SMTP_URL ?? null,
+      mailFrom: e.MAIL_FROM,
+      installationTools: e.INSTALLATION_TOOLS ?? (isShared ? 'named' : 'all'),
+    },
+    secrets,
+    connections: {
+      hosts: e.CONNECTION_HOSTS ?? (isShared ? [] : loopbackHosts),
+      trackerBaseUrl: e.TRACKER_BASE_URL?.replace(/\/+$/, '') ?? null,
+    },
+    people: {
+      signUp: e.SIGN_UP ?? { mode: isShared ? 'invited' : 'open' },
+      organizationsPerPerson:
+        e.ORGANIZATIONS_PER_PERSON === undefined ? (isShared ? 3 : null) : e.ORGANIZATIONS_PER_PERSON,
+      mustBeConfirmed: isShared,
+    },
+    quotaOverrides: e.QUOTA_OVERRIDES,
+    logFolder: e.LOG_DIR ?? null,
+    logLevel: e.LOG_LEVEL,
+    runApprovalSeconds: e.RUN_APPROVAL_SECONDS,
+    retentionDays: e.RETENTION_DAYS,
+    heartbeatTimeoutSeconds: e.HEARTBEAT_TIMEOUT_SECONDS,
+    reconcileSeconds: e.RECONCILE_SECONDS,
+  }
+}
+
+function keyIn(name: string, text: string, wrong: string[]): Buffer {
+  const key = Buffer.from(text, 'base64')
+  if (text !== '' && key.length !== 32)
+    wrong.push(`${name} must be 32 bytes in base64 (openssl rand -base64 32)`)
+  return key
+}
+
+/**
+ * For installations without SESSION_SECRET_KEY: derived from the key that all processes share, so that they accept
+ * each other's cookies.
+ */
+function derivedSecret(key: Buffer): string {
+  return Buffer.from(hkdfSync('sha256', key, '', 'countersign session secret', 32)).toString('base64url')
+}
+
+/** The start of links, without a closing slash: `PUBLIC_URL`, else the listening address. */
+export function publicBase({ http }: Pick<Config, 'http'>): string {
+  const own = `${http.tls === null ? 'http' : 'https'}://${http.host}:${http.port}`
+  return http.publicUrl?.replace(/\/+$/, '') ?? own
+}
+
+function tlsFiles(e: Environment, wrong: string[]): Config['http']['tls'] {
+  const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = e
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile }
+  if (certFile === undefined && keyFile === undefined) return null
+  wrong.push('TLS_CERT_FILE and TLS_KEY_FILE belong together: set both, or neither')
+  return null
+}
+
+function secretsBackend(e: Environment, wrong: string[]): Config['secrets'] {
+  if (e.SECRETS_BACKEND === 'db') return { backend: 'db' }
+  if (e.AWS_REGION === undefined)
+    wrong.push('AWS_REGION is missing: SECRETS_BACKEND `aws_secrets_manager` needs the region of the secrets')
+  return { backend: 'aws_secrets_manager', region: e.AWS_REGION ?? '', prefix: e.AWS_SECRETS_PREFIX }
+}
+
+/** Staging and production. Strangers can reach them, so features for strangers are off by default. */
+const isForMany = ({ APP_ENV: env }: Environment): boolean => env === 'staging' || env === 'production'
+
+function warningsOf(e: Environment, unfit: readonly string[]): string[] {
+  if (!isForMany(e)) return []
+  const found = unfit.map((what) => `production would not start: ${what}`)
+  if (servesPlainHttp(e))
+    found.push(
+      'TRUSTED_PROXY_HOSTS is not set: behind a proxy, sign-in limits and the audit log see the proxy’s address for all clients',
+    )
+  if (e.TLS_CERT_FILE === undefined && e.PUBLIC_URL?.startsWith('https:') !== true)
+    found.push(
+      'PUBLIC_URL is not an https address: browsers send session cookies over plain HTTP too, and links in mails use it',
+    )
+  return found
+}
+
+function unfitForProduction(e: Environment): string[] {
+  const found: string[] = []
+  if ((e.SESSION_SECRET_KEY ?? '').length < 32)
+    found.push('SESSION_SECRET_KEY must have at least 32 characters (openssl rand -base64 32)')
+  if (e.ENABLE_DOCS === true) found.push('ENABLE_DOCS must be `false`')
+  if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
+  if (servesPlainHttp(e) && !isLoopback(e.HOST))
+    found.push(
+      `HOST \`${e.HOST}\` would serve plain HTTP to a network: set TLS_CERT_FILE and TLS_KEY_FILE, or name the ` +
+        'proxy that does TLS in TRUSTED_PROXY_HOSTS, or listen on 127.0.0.1',
+    )
+  return found
+}
+
+/** Neither this process nor a proxy that was named does TLS. */
+const servesPlainHttp = (e: Environment): boolean =>
+  e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0
+
+/** Only programs on this machine reach a loopback address (docs/decisions/0065). */
+const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))

@@ -1,0 +1,138 @@
+import { z } from 'zod'
+import { connectionHosts } from './outgoing/hosts.ts'
+import { proxyHosts } from './proxy-hosts.ts'
+import { signUpSetting } from './sign-up-setting.ts'
+
+/** Thrown for wrong settings. `lines` has a sentence for each of them, and the message has all of them. */
+export class WrongSettings extends Error {
+  readonly lines: readonly string[]
+
+  constructor(lines: readonly string[]) {
+    super(lines.join('; '))
+    this.lines = lines
+  }
+}
+
+const flag = oneOf(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1')
+const port = wholeNumber(0, 65_535)
+
+const databaseUrl = address(
+  ['postgres:', 'postgresql:', 'socket:'],
+  'postgres://user:password@host:5432/name',
+)
+const hostAndPort = z
+  .string()
+  .regex(
+    /^(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}$/,
+    'write a host and its port, such as `temporal.internal:7233`',
+  )
+
+const fields = {
+  APP_ENV: oneOf(['development', 'test', 'staging', 'production']).default('development'),
+  /** The data folder of `npm start`. */
+  DATA_DIR: z.string().default('.data'),
+  /** The port of the embedded PostgreSQL; 0 means any free port. */
+  POSTGRES_PORT: port.default(0),
+  /** Only migrations use this role. */
+  DATABASE_OWNER_URL: databaseUrl.optional(),
+  DATABASE_URL: databaseUrl,
+  DATABASE_APP_ROLE: z.string().min(1).default('countersign_app'),
+  DATABASE_PREPARED_STATEMENTS: flag.default(true),
+  TEMPORAL_ADDRESS: hostAndPort.default('127.0.0.1:7233'),
+  TEMPORAL_NAMESPACE: z.string().min(1).default('default'),
+  TEMPORAL_API_KEY: z.string().optional(),
+  TEMPORAL_TLS: flag.optional(),
+  TEMPORAL_TLS_CERT_FILE: z.string().optional(),
+  TEMPORAL_TLS_KEY_FILE: z.string().optional(),
+  TEMPORAL_TASK_QUEUE: z.string().min(1).default('countersign'),
+  PORT: port.default(8080),
+  HOST: z.string().default('127.0.0.1'),
+  METRICS_PORT: port.optional(),
+  WORKER_METRICS_PORT: port.optional(),
+  METRICS_HOST: z.string().default('127.0.0.1'),
+  PUBLIC_URL: address(['http:', 'https:'], 'https://countersign.example.com').optional(),
+  TRUSTED_PROXY_HOSTS: z.string().default('').transform(proxyHosts),
+  TLS_CERT_FILE: z.string().optional(),
+  TLS_KEY_FILE: z.string().optional(),
+  DATA_ENCRYPTION_KEY: z.string().min(1),
+  DATA_ENCRYPTION_KEY_OLD: z.string().optional(),
+  SECRETS_BACKEND: oneOf(['db', 'aws_secrets_manager']).default('db'),
+  AWS_REGION: z
+    .string()
+    .regex(/^[a-z]{2}(-[a-z]+)+-\d+$/, 'write a region, such as `eu-central-1`')
+    .optional(),
+  AWS_SECRETS_PREFIX: z
+    .string()
+    .regex(/^[\w/+=.@-]{1,200}$/, 'write letters, digits and `/_+=.@-`, such as `countersign/`')
+    .default('countersign/'),
+  SMTP_URL: address(['smtp:', 'smtps:'], 'smtp://user:password@host:587').optional(),
+  MAIL_FROM: z.string().default('Countersign <countersign@localhost>'),
+  FILE_ROOT: z.string().default('samples'),
+  INSTALLATION_TOOLS: oneOf(['all', 'named']).optional(),
+  CONNECTION_HOSTS: z.string().transform(connectionHosts).optional(),
+  TRACKER_BASE_URL: address(['http:', 'https:'], 'https://acme.atlassian.net').optional(),
+  SIGN_UP: signUpSetting.optional(),
+  ORGANIZATIONS_PER_PERSON: z
+    .union([z.literal('unlimited').transform(() => null), wholeNumber(0, 1_000_000)], {
+      error: 'write a whole number, or `unlimited`',
+    })
+    .optional(),
+  QUOTA_OVERRIDES: oneOf(['owner', 'operator']).default('owner'),
+  SESSION_SECRET_KEY: z.string().optional(),
+  ENABLE_DOCS: flag.optional(),
+  ENABLE_DEVELOPER_ROUTES: flag.default(false),
+  LOG_DIR: z.string().optional(),
+  LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
+  RUN_APPROVAL_SECONDS: wholeNumber(0, 3_650 * 24 * 3600).default(7 * 24 * 3600),
+  RETENTION_DAYS: decimal(0, 36_500).default(90),
+  HEARTBEAT_TIMEOUT_SECONDS: decimal(1, 3_600).default(10),
+  RECONCILE_SECONDS: decimal(0.1, 3_600).default(10),
+}
+
+/** The variables of all our programs. Other variables belong to other programs. */
+export type Environment = { readonly [Name in keyof typeof fields]: z.output<(typeof fields)[Name]> }
+
+/**
+ * Reads each variable; an empty one counts as not set. `wrong` has a sentence for each missing or wrong variable. In
+ * `values` such a variable has its default, or an empty text if it has none.
+ */
+export function readEnvironment(env: NodeJS.ProcessEnv): { values: Environment; wrong: string[] } {
+  const wrong: string[] = []
+  const values = Object.entries(fields).map(([name, field]) => {
+    const text = env[name] === '' ? undefined : env[name]
+    const read = field.safeParse(text)
+    if (read.success) return [name, read.data]
+    const [issue] = read.error.issues
+    wrong.push(text === undefined ? `${name} is missing` : `${name} is wrong: ${issue?.message}`)
+    return [name, field.safeParse(undefined).data ?? '']
+  })
+  return { values: Object.fromEntries(values) as Environment, wrong }
+}
+
+function oneOf<const Names extends readonly string[]>(names: Names): z.ZodEnum<z.util.ToEnum<Names[number]>> {
+  return z.enum(names, { error: ({ input }) => `\`${String(input)}\` is not one of ${names.join(', ')}` })
+}
+
+function wholeNumber(least: number, most: number): z.ZodType<number, string> {
+  return number(/^\d{1,15}$/, least, most, 'a whole number')
+}
+
+function decimal(least: number, most: number): z.ZodType<number, string> {
+  return number(/^\d{1,15}(\.\d{1,6})?$/, least, most, 'a number')
+}
+
+function number(form: RegExp, least: number, most: number, what: string): z.ZodType<number, string> {
+  return z.string().transform((text, context) => {
+    const value = form.test(text) ? Number(text) : Number.NaN
+    if (value >= least && value <= most) return value
+    context.addIssue({ code: 'custom', message: `\`${text}\` is not ${what} from ${least} to ${most}` })
+    return z.NEVER
+  })
+}
+
+/** The message does not repeat the value, because it may contain a password. */
+function address(schemes: readonly string[], example: string): z.ZodType<string, string> {
+  return z.string().refine((text) => schemes.some((scheme) => text.startsWith(`${scheme}/`)), {
+    error: `it must begin with ${schemes.map((scheme) => `\`${scheme}//\``).join(' or ')}, such as \`${example}\``,
+  })
+}

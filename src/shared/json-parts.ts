@@ -1,0 +1,68 @@
+/**
+ * JSON text in parts, so that a large answer is never completely in memory. The reader decides how fast parts are
+ * made; between two parts no resource is held, not even a database connection.
+ */
+export class JsonParts implements AsyncIterable<string> {
+  readonly #parts: () => AsyncIterator<string>
+
+  constructor(parts: () => AsyncIterator<string>) {
+    this.#parts = parts
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<string> {
+    return this.#parts()
+  }
+
+  /** The whole text. */
+  async text(): Promise<string> {
+    let text = ''
+    for await (const part of this) text += part
+    return text
+  }
+}
+
+/** An object with these fields in this order, as `JSON.stringify` writes it. A field may itself consist of parts. */
+export function objectInParts(fields: Readonly<Record<string, unknown>>): JsonParts {
+  return new JsonParts(async function* () {
+    let before = '{'
+    for (const [name, value] of Object.entries(fields)) {
+      if (value === undefined) continue
+      const start = `${before}${JSON.stringify(name)}:`
+      before = ','
+      if (value instanceof JsonParts) {
+        yield start
+        yield* value
+      } else yield start + JSON.stringify(value)
+    }
+    yield before === '{' ? '{}' : '}'
+  })
+}
+
+/** An object whose fields are made one after the other. */
+export function entriesInParts(entries: () => AsyncIterable<readonly [string, unknown]>): JsonParts {
+  return new JsonParts(async function* () {
+    let before = '{'
+    for await (const [name, value] of entries()) {
+      yield `${before}${JSON.stringify(name)}:`
+      before = ','
+      if (value instanceof JsonParts) yield* value
+      else yield JSON.stringify(value)
+    }
+    yield before === '{' ? '{}' : '}'
+  })
+}
+
+/** A list of values that are made one after the other. A value may itself consist of parts. */
+export function listInParts(values: () => AsyncIterable<unknown>): JsonParts {
+  return new JsonParts(async function* () {
+    let before = '['
+    for await (const value of values()) {
+      if (value instanceof JsonParts) {
+        yield before
+        yield* value
+      } else yield before + JSON.stringify(value)
+      before = ','
+    }
+    yield before === '[' ? '[]' : ']'
+  })
+}

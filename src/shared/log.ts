@@ -1,0 +1,72 @@
+import { pino, type Logger } from 'pino'
+import { isError, loggedError } from './log-error.ts'
+import { forPeople, logFile, type LineSink } from './log-file.ts'
+
+export { isError, wordsOf } from './log-error.ts'
+export type Log = Logger
+
+export interface LogOptions {
+  readonly level: string
+  /** The program; also the name of its file. */
+  readonly process: string
+  readonly processId: string
+  /** Folder of the full log; null: stderr. */
+  readonly folder: string | null
+}
+
+/**
+ * Writes JSON lines to stderr. With a folder, writes them to a file there, and only readable warnings and errors to
+ * stderr. Stdout is for `ready` and progress. Callers never pass parameters, but errors may contain some: of an
+ * error, under any name, only the result of `loggedError` is written.
+ */
+export function createLog({ level, process, processId, folder }: LogOptions): Log {
+  return pino(
+    {
+      level,
+      base: { process, process_id: processId },
+      redact: [
+        'req.headers.authorization',
+        'req.headers.cookie',
+        '*.password',
+        '*.api_key',
+        '*.params',
+        '*.inputs',
+      ],
+      serializers: { err: (value: unknown) => loggedError(value) },
+      formatters: { log: reduced },
+      hooks: {
+        logMethod(args, method) {
+          const [first, ...rest] = args as unknown[]
+          const about = isError(first) ? { err: first } : first
+          // A line without its own message would get the error's message.
+          const isAlone = typeof Object(about).err === 'object' && typeof rest[0] !== 'string'
+          const words = isAlone ? ['an error', ...rest] : rest
+          const safe = words.map((each) => (isError(each) ? loggedError(each) : each))
+          Reflect.apply(method, this, [about, ...safe])
+        },
+      },
+    },
+    folder === null ? stderr() : split(logFile(folder, process), stderr()),
+  )
+}
+
+/** Converts errors under names other than `err`, which has a serializer. */
+const reduced = (entry: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(entry).map(([name, value]) => [
+      name,
+      name !== 'err' && isError(value) ? loggedError(value) : value,
+    ]),
+  )
+
+const stderr = () => pino.destination({ dest: 2, sync: true })
+
+function split(whole: LineSink, people: LineSink): LineSink {
+  return {
+    write(line) {
+      whole.write(line)
+      const text = forPeople(line)
+      if (text !== null) people.write(text)
+    },
+  }
+}

@@ -1,0 +1,70 @@
+import { lookup as systemLookup } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
+import { Agent, buildConnector } from 'undici'
+import { bareHost, isNamed, isPublicAddress, type NamedHost } from './hosts.ts'
+
+/** The address of a host is private or loopback, and the operator has not named the host. */
+export class RefusedAddress extends Error {
+  override readonly name = 'RefusedAddress'
+  readonly code = 'ERR_REFUSED_ADDRESS'
+}
+
+/** No connection was made, so no byte of a request has left. */
+export class ConnectFailed extends Error {
+  override readonly name = 'ConnectFailed'
+}
+
+export interface GuardedAgentOptions {
+  readonly hosts: readonly NamedHost[]
+  /** For tests; default: the system's. */
+  readonly lookup?: LookupFunction
+}
+
+const connectMilliseconds = 10_000
+const idleMilliseconds = 10_000
+
+/**
+ * Opens connections only to public addresses, and to hosts that the operator named. The address is checked when the
+ * socket is opened, with the very answer of the name server to which it connects, so a name that changes its address
+ * in between gains nothing.
+ */
+export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgentOptions): Agent {
+  // HTTP/1.1 only: an aborted request must not leave others on a shared connection in doubt.
+  const common = { timeout: connectMilliseconds, allowH2: false } as const
+  const anywhere = buildConnector({ ...common, lookup })
+  const inPublic = buildConnector({ ...common, lookup: publicOnly(lookup) })
+  return new Agent({
+    connect(options, done) {
+      const callback: buildConnector.Callback = (...[error, socket]) =>
+        error === null ? done(null, socket) : done(new ConnectFailed('', { cause: error }), null)
+      const host = bareHost(options.hostname)
+      const port = Number(options.port || (options.protocol === 'http:' ? 80 : 443))
+      if (isNamed(hosts, host, port)) return anywhere(options, callback)
+      // A literal address is never looked up.
+      if (isIP(host) !== 0 && !isPublicAddress(host)) return callback(new RefusedAddress(refusal), null)
+      return inPublic(options, callback)
+    },
+    allowH2: false,
+    keepAliveTimeout: idleMilliseconds,
+    keepAliveMaxTimeout: idleMilliseconds,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    maxHeaderSize: 32 * 1024,
+  })
+}
+
+const refusal = 'the address is not public'
+
+/** Refuses a name with any address that is not public. */
+function publicOnly(lookup: LookupFunction): LookupFunction {
+  return (hostname, options, callback) =>
+    lookup(hostname, { ...options, all: true }, (error, found) => {
+      if (error !== null) return callback(error, '', 0)
+      const addresses = Array.isArray(found) ? found : []
+      if (addresses.length === 0 || addresses.some(({ address }) => !isPublicAddress(address)))
+        return callback(new RefusedAddress(refusal), '', 0)
+      if (options.all === true) return callback(null, addresses)
+      const [first] = addresses
+      return callback(null, first?.address ?? '', first?.family)
+    })
+}

@@ -1,0 +1,63 @@
+import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
+import type { z } from 'zod'
+
+/** A host that connections may reach although it is private or speaks plain HTTP. */
+export interface NamedHost {
+  /** Lower case; an IPv6 address without brackets. */
+  readonly host: string
+  /** null: any port. */
+  readonly port: number | null
+}
+
+/** The default in development: this machine. */
+export const loopbackHosts: readonly NamedHost[] = ['127.0.0.1', '::1', 'localhost'].map((host) => ({
+  host,
+  port: null,
+}))
+
+const entry = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?$/
+
+/** Reads `CONNECTION_HOSTS`: comma-separated `host` or `host:port`. */
+export function connectionHosts(text: string, context: z.RefinementCtx): NamedHost[] {
+  const named: NamedHost[] = []
+  for (const part of text.split(',').map((each) => each.trim().toLowerCase())) {
+    if (part === '') continue
+    const [, host = '', port] = entry.exec(part) ?? []
+    const bare = bareHost(host)
+    const isWrong = bare === '' || Number(port ?? 1) < 1 || Number(port ?? 1) > 65_535
+    if (isWrong || (host.startsWith('[') && isIP(bare) !== 6))
+      context.addIssue({
+        code: 'custom',
+        message: `\`${part}\` is not a host: write for example \`git.internal,10.0.0.7:8443,[fd00::7]:443\``,
+      })
+    else named.push({ host: bare, port: port === undefined ? null : Number(port) })
+  }
+  return named
+}
+
+/** The host without the brackets of an IPv6 address, and in the form in which addresses are compared. */
+export function bareHost(host: string): string {
+  const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
+  return isIP(bare) === 6 ? ipaddr.parse(bare).toString() : bare.toLowerCase()
+}
+
+/** Whether the operator named this host and port. */
+export function isNamed(hosts: readonly NamedHost[], host: string, port: number): boolean {
+  const bare = bareHost(host)
+  return hosts.some((each) => each.host === bare && (each.port === null || each.port === port))
+}
+
+/** The port of an address, also where it is the default of its scheme. */
+export const portOf = (url: URL): number => Number(url.port || (url.protocol === 'http:' ? 80 : 443))
+
+/**
+ * Whether everybody in the internet reaches this IP address. False for private, loopback, link-local, multicast and
+ * reserved ranges, for IPv6 forms that contain an IPv4 address of them, and for text that is no address.
+ */
+export function isPublicAddress(address: string): boolean {
+  const withoutZone = address.split('%', 1)[0] ?? ''
+  if (!ipaddr.isValid(withoutZone)) return false
+  // Turns `::ffff:10.0.0.1` into `10.0.0.1`. The ranges of other embeddings (6to4, Teredo, NAT64) are not `unicast`.
+  return ipaddr.process(withoutZone).range() === 'unicast'
+}

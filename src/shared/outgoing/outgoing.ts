@@ -1,0 +1,192 @@
+import type { LookupFunction } from 'node:net'
+import { fetch as sendRequest, type Agent, type Response as Answered } from 'undici'
+import { ConnectFailed, createGuardedAgent, RefusedAddress } from './guarded-agent.ts'
+import { isNamed, portOf, type NamedHost } from './hosts.ts'
+
+export type OutgoingProblem =
+  'host_refused' | 'redirect_refused' | 'unreachable' | 'timeout' | 'answer_too_large' | 'connection_lost'
+
+/** A request that got no usable answer. The message names at most the host. */
+export class OutgoingError extends Error {
+  override readonly name = 'OutgoingError'
+  readonly problem: OutgoingProblem
+  /** Whether bytes of the request may have reached the service. */
+  readonly mayHaveArrived: boolean
+  constructor(problem: OutgoingProblem, message: string, mayHaveArrived: boolean, cause?: unknown) {
+    super(message, { cause })
+    this.problem = problem
+    this.mayHaveArrived = mayHaveArrived
+  }
+}
+
+/** The form of the global `fetch`, as vendors' clients take it. */
+export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
+
+export interface Bounds {
+  /** Requests may go to these addresses and below them, such as `https://git.acme.com/api/v3`. */
+  readonly addresses: readonly string[]
+  /** Milliseconds for the whole exchange. */
+  readonly milliseconds: number
+  /** Largest body of an answer, unpacked. */
+  readonly bytes: number
+  readonly signal?: AbortSignal
+}
+
+/** The only way out to services that an organization connects. */
+export interface Outgoing {
+  /** Why no request may go to this address, as one clause; null if one may. Names are looked up first when sending. */
+  refusalOf(address: string): string | null
+  /**
+   * A `fetch` for one credential: it goes only to `addresses`, and follows a redirect only within them and only for
+   * GET and HEAD. The answer's body has been read. Throws OutgoingError.
+   */
+  fetchWithin(bounds: Bounds): Fetch
+  close(): Promise<void>
+}
+
+const mostRedirects = 3
+
+export function createOutgoing(options: {
+  readonly hosts: readonly NamedHost[]
+  readonly lookup?: LookupFunction
+}): Outgoing {
+  const agent = createGuardedAgent(options)
+  const refusalOf = (address: string): string | null => {
+    const url = URL.canParse(address) ? new URL(address) : null
+    if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:'))
+      return 'it is no https address'
+    if (url.protocol === 'https:' || isNamed(options.hosts, url.hostname, portOf(url))) return null
+    return `it is plain http: use https, or let the operator name \`${url.host}\` in CONNECTION_HOSTS`
+  }
+  return {
+    refusalOf,
+    fetchWithin: (bounds) => (input, init) => exchange(agent, refusalOf, bounds, new Request(input, init)),
+    close: () => agent.destroy(),
+  }
+}
+
+interface Sent {
+  readonly method: string
+  readonly headers: Headers
+  readonly body: Uint8Array<ArrayBuffer> | null
+}
+
+async function exchange(
+  agent: Agent,
+  refusalOf: Outgoing['refusalOf'],
+  bounds: Bounds,
+  request: Request,
+): Promise<Response> {
+  const limit = AbortSignal.timeout(bounds.milliseconds)
+  const signals = [limit, request.signal, ...(bounds.signal === undefined ? [] : [bounds.signal])]
+  const signal = AbortSignal.any(signals)
+  const body = request.body === null ? null : new Uint8Array(await request.arrayBuffer())
+  const sent: Sent = { method: request.method, headers: request.headers, body }
+  let url = new URL(request.url)
+  for (let redirects = 0; ; redirects += 1) {
+    requireWithin(bounds.addresses, refusalOf, url)
+    try {
+      const answer = await sendRequest(url.href, {
+        method: sent.method,
+        headers: [...sent.headers],
+        body: sent.body,
+        redirect: 'manual',
+        dispatcher: agent,
+        signal,
+      })
+      const next = redirectOf(answer, url)
+      if (next === null) return await readWhole(answer, url, bounds.bytes)
+      await answer.body?.cancel()
+      if (redirects === mostRedirects || !mayFollow(sent, bounds.addresses, next))
+        throw new OutgoingError('redirect_refused', `\`${url.host}\` redirects to another place`, true)
+      url = next
+    } catch (error) {
+      throw bounds.signal?.aborted === true && !limit.aborted ? error : problemOf(error, url, limit)
+    }
+  }
+}
+
+function requireWithin(addresses: readonly string[], refusalOf: Outgoing['refusalOf'], url: URL): void {
+  const why = refusalOf(url.href)
+  if (why !== null) throw new OutgoingError('host_refused', `\`${url.host}\` is refused: ${why}`, false)
+  if (addresses.some((address) => isBelow(address, url))) return
+  throw new OutgoingError('host_refused', `\`${url.host}\` is not an address of this connection`, false)
+}
+
+/** Whether the URL has the address's origin, and its path or one below it. */
+function isBelow(address: string, url: URL): boolean {
+  const base = new URL(address)
+  if (base.origin !== url.origin) return false
+  const path = base.pathname.replace(/\/+$/, '')
+  return url.pathname === path || url.pathname.startsWith(`${path}/`)
+}
+
+function redirectOf({ status, headers }: Answered, from: URL): URL | null {
+  const location = headers.get('location')
+  if (status < 300 || status > 399 || status === 304 || location === null) return null
+  return URL.canParse(location, from.href) ? new URL(location, from) : new URL('about:blank')
+}
+
+/** A redirected write may already have happened, so it is never sent again. */
+const mayFollow = ({ method }: Sent, addresses: readonly string[], next: URL): boolean =>
+  (method === 'GET' || method === 'HEAD') && addresses.some((address) => isBelow(address, next))
+
+async function readWhole(answer: Answered, url: URL, bytes: number): Promise<Response> {
+  const { status, statusText } = answer
+  const headers = new Headers([...answer.headers].filter(([name]) => !describesWire.has(name)))
+  const chunks: Uint8Array[] = []
+  let total = 0
+  for await (const chunk of answer.body ?? []) {
+    total += (chunk as Uint8Array).length
+    if (total > bytes)
+      throw new OutgoingError(
+        'answer_too_large',
+        `the answer of \`${url.host}\` is larger than ${bytes} bytes`,
+        true,
+      )
+    chunks.push(chunk as Uint8Array)
+  }
+  const hasNoBody = status === 204 || status === 205 || status === 304
+  return new Response(hasNoBody ? null : Buffer.concat(chunks), { status, statusText, headers })
+}
+
+/** These describe the bytes on the wire, which are unpacked here. */
+const describesWire: ReadonlySet<string> = new Set([
+  'content-encoding',
+  'content-length',
+  'transfer-encoding',
+])
+
+function problemOf(error: unknown, url: URL, limit: AbortSignal): OutgoingError {
+  if (error instanceof OutgoingError) return error
+  const causes = causesOf(error)
+  if (causes.some((cause) => cause instanceof RefusedAddress))
+    return new OutgoingError(
+      'host_refused',
+      `\`${url.host}\` is refused: its address is private; the operator can name it in CONNECTION_HOSTS`,
+      false,
+      error,
+    )
+  if (causes.some((cause) => cause instanceof ConnectFailed)) {
+    const code = causes
+      .map((cause) => (cause as { code?: unknown }).code)
+      .findLast((each) => typeof each === 'string')
+    const why = typeof code === 'string' ? ` (${code})` : ''
+    return new OutgoingError('unreachable', `\`${url.host}\` cannot be reached${why}`, false, error)
+  }
+  if (limit.aborted)
+    return new OutgoingError('timeout', `\`${url.host}\` did not answer in time`, true, error)
+  return new OutgoingError('connection_lost', `the connection to \`${url.host}\` was lost`, true, error)
+}
+
+/** The error and its causes, outermost first: `fetch` wraps what happened, and of several tried addresses each has one. */
+function causesOf(error: unknown): readonly unknown[] {
+  const causes = [error]
+  for (const cause of causes) {
+    if (causes.length > 10) break
+    if (cause instanceof AggregateError) causes.push(...cause.errors.slice(0, 4))
+    const inner = (cause as { cause?: unknown } | null | undefined)?.cause
+    if (inner !== undefined && inner !== null) causes.push(inner)
+  }
+  return causes
+}

@@ -1,0 +1,41 @@
+import { BlockList, isIP } from 'node:net'
+import type { z } from 'zod'
+
+/** Shortest prefix of a trusted range, by address length in bits. A wider range would include clients. */
+const shortestPrefix: Readonly<Record<number, number>> = { 32: 8, 128: 16 }
+
+function isWide(address: string, prefix: number, bits: number): boolean {
+  if (prefix < (shortestPrefix[bits] ?? 0)) return true
+  // IPv6 also contains every IPv4 address, in `::ffff:0:0/96`.
+  return bits === 128 && prefix < 104 && (isIn(mapped, 96, address) || isIn(address, prefix, mapped))
+}
+
+const mapped = '::ffff:0:0'
+
+function isIn(network: string, prefix: number, address: string): boolean {
+  const list = new BlockList()
+  list.addSubnet(network, prefix, 'ipv6')
+  return list.check(address, 'ipv6')
+}
+
+/**
+ * Comma-separated addresses and CIDR ranges. A client in a trusted range can choose its address, so wide ranges are refused.
+ */
+export function proxyHosts(text: string, context: z.RefinementCtx): string[] {
+  const hosts = text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
+  for (const host of hosts) {
+    const [, address = '', prefix] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(host) ?? []
+    const bits = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
+    if (bits === 0 || (prefix !== undefined && Number(prefix) > bits))
+      context.addIssue({
+        code: 'custom',
+        message: `\`${host}\` is not an address or CIDR range: write for example \`10.0.0.7,10.1.0.0/16,fd00::/16\``,
+      })
+    else if (prefix !== undefined && isWide(address, Number(prefix), bits))
+      context.addIssue({
+        code: 'custom',
+        message: `\`${host}\` trusts too many addresses: name the proxies, or a range of at least /8 (IPv4) or /16 (IPv6)`,
+      })
+  }
+  return hosts
+}

@@ -1,0 +1,52 @@
+import type { Client } from '@temporalio/client'
+import type { Log } from './log.ts'
+import { searchAttributes } from '../contract/messages.ts'
+
+/** Temporal's value types with their numbers (temporal.api.enums.v1.IndexedValueType). */
+const types = { Keyword: 2, Int: 3, KeywordList: 7 } as const
+const typeOf = (name: string): keyof typeof types =>
+  name === searchAttributes.version ? 'Int' : name === searchAttributes.waitingOn ? 'KeywordList' : 'Keyword'
+
+/** Known answers by client. After a failed request the next call asks again. */
+const known = new WeakMap<Client, boolean>()
+
+/**
+ * Whether the namespace has our search attributes; registers them if this client may. Without them only operators'
+ * searches are missing. Throws while Temporal cannot be reached; a run is then started later.
+ */
+export async function hasSearchAttributes(client: Client, log: Log): Promise<boolean> {
+  const before = known.get(client)
+  if (before !== undefined) return before
+  const has = await register(client, log)
+  known.set(client, has)
+  return has
+}
+
+async function register(client: Client, log: Log): Promise<boolean> {
+  const { namespace } = client.options
+  // A plain call first: an error here means that Temporal cannot be reached, an error below means a missing right.
+  await client.connection.workflowService.describeNamespace({ namespace })
+  try {
+    const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace })
+    const names = Object.values(searchAttributes)
+    const missing = names.filter((name) => customAttributes?.[name] === undefined)
+    // Temporal would refuse a value of another type, and with it every step of the run.
+    const wrong = names.filter(
+      (name) => !missing.includes(name) && Number(customAttributes?.[name]) !== types[typeOf(name)],
+    )
+    if (wrong.length > 0) throw new Error(`${wrong.join(', ')}: has another type`)
+    if (missing.length === 0) return true
+    await client.connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: Object.fromEntries(missing.map((name) => [name, types[typeOf(name)]])),
+    })
+    return true
+  } catch (error) {
+    const wanted = Object.values(searchAttributes).map((name) => `${name} (${typeOf(name)})`)
+    log.warn(
+      { err: error },
+      `search attributes could not be registered, runs start without them: create ${wanted.join(', ')} in the namespace`,
+    )
+    return false
+  }
+}

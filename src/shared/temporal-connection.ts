@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs'
+import { Client, Connection } from '@temporalio/client'
+import type { Config } from './config.ts'
+
+/** Options of the connection to Temporal: plain, TLS, client certificate or API key (Temporal Cloud). */
+export function connectionOptions(config: Config['temporal']) {
+  const { tlsCertFile, tlsKeyFile } = config
+  const certificate =
+    tlsCertFile === null || tlsKeyFile === null
+      ? {}
+      : { clientCertPair: { crt: readFileSync(tlsCertFile), key: readFileSync(tlsKeyFile) } }
+  return {
+    address: config.address,
+    ...(config.tls ? { tls: certificate } : {}),
+    ...(config.apiKey === null ? {} : { apiKey: config.apiKey }),
+  }
+}
+
+/** A client that connects when first used, so that a process can start before Temporal does. */
+export function createTemporalClient(
+  config: Config['temporal'],
+): Client & { readonly connection: Connection } {
+  const connection = Connection.lazy({ ...connectionOptions(config), connectTimeout: '5s' })
+  return new Client({ connection, namespace: config.namespace }) as Client & {
+    readonly connection: Connection
+  }
+}
