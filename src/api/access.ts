@@ -1,13 +1,14 @@
-import type { Scope } from '../governance/scopes.ts'
+import type { Scope } from '../governance/access/scopes.ts'
 import type { Role } from '../policy/types.ts'
 
 /**
- * Where a route's organization comes from. It is found before anything else about the call is judged: what belongs to
- * an organization of which the caller is no member does not exist for them (contract section 1).
- * - `own`: the `organization_id` of query or body, else the key's;
- * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule below it;
- * - `workflow`, `run`, `approval`, `api_key`, `agent_session`: the organization that the path's `{id}` belongs to;
- * - `nothing`: the call is about the caller alone, or finds its organization itself; no role is asked for beforehand.
+ * Where a route's organization comes from. It is found before the role is checked: an object of an organization in
+ * which the caller is not a member answers 404.
+ * - `own`: the `organization_id` of the query or body, else the organization of the key;
+ * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule of that organization;
+ * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`: the organization that owns the object named by the
+ *   path's `{id}`;
+ * - `nothing`: the call is about the caller alone, or finds its organization itself. No role is checked beforehand.
  */
 export type Subject =
   | 'own'
@@ -19,6 +20,7 @@ export type Subject =
   | 'approval'
   | 'api_key'
   | 'agent_session'
+  | 'connection'
   | 'nothing'
 
 export type Access =
@@ -28,7 +30,10 @@ export type Access =
       readonly scope: Scope | null
       readonly role: Role
       readonly subject: Subject
-      /** Whether only a session that was opened with a second factor may do it, whatever the organization requires. */
+      /**
+       * True where only a session opened with a second factor may call, even if the organization does not require
+       * one.
+       */
       readonly factor?: boolean
     }
 
@@ -42,22 +47,23 @@ const needs = (scope: Scope | null, role: Role, subject: Subject) => ({
 
 const withFactor = (access: ReturnType<typeof needs>): Access => ({ ...access, factor: true })
 
-/** Scope, lowest role and subject of every route there is. A route that is not in this table cannot be mounted. */
+/** Scope, lowest role and subject of every route. A route that is missing from this table cannot be mounted. */
 export const access = {
   'GET /health': open,
+  'GET /health/secrets': needs('secrets:*', 'admin', 'own'),
   'GET /openapi.json': open,
   'GET /docs': open,
 
-  // Any key but an agent's may ask who it is and what there is: it learns nothing but its own rights.
+  // These show only the caller's own rights, so every key but an agent's may call them.
   'GET /me': needs(null, 'viewer', 'nothing'),
   'GET /scopes': needs(null, 'viewer', 'nothing'),
 
-  // What is made is the caller's own: no role anywhere is needed for it.
+  // The new object belongs to the caller, so no role in any organization is needed.
   'POST /organizations': needs('organizations:*', 'viewer', 'nothing'),
   'POST /invitations/accept': needs('organizations:*', 'viewer', 'nothing'),
   'GET /organizations/{id}/members': needs('organizations:*', 'owner', 'organization'),
   'PATCH /organizations/{id}/members/{user}': needs('organizations:*', 'owner', 'organization'),
-  // Anybody may leave; that only an owner removes others is judged where members are changed.
+  // Every member may leave. `removeMember` checks that only owners remove others.
   'DELETE /organizations/{id}/members/{user}': needs('organizations:*', 'viewer', 'organization'),
   'POST /organizations/{id}/invitations': needs('organizations:*', 'owner', 'organization'),
   'GET /organizations/{id}/invitations': needs('organizations:*', 'owner', 'organization'),
@@ -78,7 +84,7 @@ export const access = {
   'GET /workflows/{id}/versions/{version}': needs('workflows:read', 'admin', 'workflow'),
   'POST /workflows/{id}/versions/{version}/rollback': needs('workflows:write', 'admin', 'workflow'),
 
-  // Making a workflow out of a template is writing a workflow: members do it, and `registry:write` is of use to owners.
+  // Using a template creates a workflow, so members may do it with `workflows:write`. `registry:write` is for owners.
   'GET /workflow-registry': needs('workflows:read', 'viewer', 'own'),
   'POST /workflow-registry/{id}/approve-template': needs('registry:write', 'owner', 'workflow'),
   'POST /workflow-registry/{id}/deprecate': needs('registry:write', 'owner', 'workflow'),
@@ -86,6 +92,7 @@ export const access = {
   'POST /workflow-registry/{id}/use': needs('workflows:write', 'member', 'workflow'),
 
   'POST /workflows/{id}/execute': needs('runs:write', 'member', 'workflow'),
+  'POST /workflows/{id}/authorization-preview': needs('workflows:read', 'viewer', 'workflow'),
   'GET /runs': needs('runs:read', 'viewer', 'own'),
   'GET /runs/{id}': needs('runs:read', 'viewer', 'run'),
   'POST /runs/{id}/cancel': needs('runs:write', 'member', 'run'),
@@ -95,6 +102,7 @@ export const access = {
   'GET /runs/{id}/authorization': needs('runs:read', 'viewer', 'run'),
   'GET /runs/{id}/events': needs('runs:read', 'viewer', 'run'),
   'GET /runs/{id}/steps/{step}/output': needs('runs:read', 'viewer', 'run'),
+  'GET /runs/{id}/steps/{step}/calls': needs('runs:read', 'viewer', 'run'),
   'POST /runs/{id}/steps/{step}/resolve': needs('approvals:decide', 'admin', 'run'),
 
   'GET /approvals': needs('approvals:read', 'member', 'own'),
@@ -120,6 +128,8 @@ export const access = {
   'GET /organizations/{id}/governance': needs('governance:read', 'admin', 'organization'),
   'PATCH /organizations/{id}/governance': needs('governance:write', 'owner', 'organization'),
   'GET /organizations/{id}/governance/audit': needs('audit:read', 'admin', 'organization'),
+  'GET /organizations/{id}/governance/report': needs('governance:read', 'admin', 'organization'),
+  'GET /organizations/{id}/governance/approvals': needs('governance:read', 'admin', 'organization'),
 
   'GET /organizations/{id}/quota': needs('quota:read', 'admin', 'organization'),
   'PATCH /organizations/{id}/quota': needs('quota:write', 'owner', 'organization'),
@@ -133,8 +143,12 @@ export const access = {
   'POST /organizations/{id}/tool-policies': needs('policies:write', 'owner', 'organization'),
   'PATCH /organizations/{id}/tool-policies/{tool}': needs('policies:write', 'owner', 'organization'),
   'DELETE /organizations/{id}/tool-policies/{tool}': needs('policies:write', 'owner', 'organization'),
+  'GET /organizations/{id}/role-policy-overrides': needs('policies:read', 'admin', 'organization'),
+  'POST /organizations/{id}/role-policy-overrides': needs('policies:write', 'owner', 'organization'),
+  'DELETE /organizations/{id}/role-policy-overrides/{tool}': needs('policies:write', 'owner', 'organization'),
+  'GET /governance/tool-constraints': needs('policies:read', 'admin', 'own'),
 
-  // The role is part of the decision: anywhere else it would be an error, and not let a fail-open client be denied.
+  // The role is part of the decision. An error here would let the calls of a fail-open client pass.
   'POST /authorize': needs('agents:authorize', 'member', 'nothing'),
   'POST /hooks/claude-code': needs('agents:authorize', 'member', 'nothing'),
   'GET /authorize/approvals/{id}': needs('agents:authorize', 'member', 'nothing'),
@@ -150,6 +164,12 @@ export const access = {
   'GET /tools': needs('tools:read', 'viewer', 'own'),
   'GET /tools/{name}': needs('tools:read', 'viewer', 'own'),
 
+  // The organization's connection needs an admin, which `connect`, `renameConnection` and `revokeConnection` check.
+  'POST /tools/{name}/connect': needs('tools:connect', 'member', 'own'),
+  'GET /connections': needs('tools:read', 'viewer', 'own'),
+  'PATCH /connections/{id}': needs('tools:connect', 'member', 'connection'),
+  'DELETE /connections/{id}': needs('tools:connect', 'member', 'connection'),
+
   'GET /memory/{key}': needs('memory:read', 'member', 'own'),
   'PUT /memory/{key}': needs('memory:write', 'member', 'own'),
   'DELETE /memory/{key}': needs('memory:write', 'member', 'own'),
@@ -158,23 +178,24 @@ export const access = {
 export type RouteKey = keyof typeof access
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** `'GET /workflows/{id}'` → method, path and whether it acts through POST (and so takes an `Idempotency-Key`). */
+/** Splits `'GET /workflows/{id}'` into method and path. */
 export function splitKey(key: RouteKey): { method: Method; path: string } {
   const [method, path] = key.split(' ') as [Method, string]
   return { method, path }
 }
 
-/** POST routes that change nothing: an `Idempotency-Key` would only repeat what was true when they were first asked. */
+/** POST routes that change nothing. They ignore `Idempotency-Key`, which would only repeat an old answer. */
 const asking = [
+  'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
-  // These carry an id of their own, `tool_use_id`, and are answered again by it.
+  // These have an id of their own, `tool_use_id`, by which a lost answer is given again.
   'POST /authorize',
   'POST /authorize/observe',
   'POST /hooks/claude-code',
 ] as const satisfies RouteKey[]
 export type ActingKey = Exclude<Extract<RouteKey, `POST ${string}`>, (typeof asking)[number]>
 
-/** Whether a call of the route does something, once for each `Idempotency-Key` (contract section 1). */
+/** Whether a call of the route changes something and therefore takes an `Idempotency-Key`. */
 export function acts(key: RouteKey): key is ActingKey {
   return splitKey(key).method === 'POST' && !asking.some((each) => each === key)
 }

@@ -4,19 +4,20 @@ import { authorize, denyUnreadable, rateLimited } from '../governance/agents/ask
 import { keyEnded } from '../governance/agents/authorize.ts'
 import { unrecorded, type AgentDecision } from '../governance/agents/unrecorded.ts'
 import { DomainError } from '../governance/errors.ts'
-import { createEntry, type Entry } from '../governance/shares.ts'
+import { noteRefusal } from '../governance/limits/rate-refusal.ts'
+import { createEntry, type Entry } from '../governance/limits/request-shares.ts'
 import { ApiError } from './errors.ts'
 import type { Question } from './route.ts'
 import { authorizeBody } from './schemas/agents.ts'
 
-/** Bodies of agents' questions and reports (contract section 7). */
+/** Bytes of the body of an agent's question or report. */
 export const agentBodyLimit = 4 * 1024 * 1024
-/** Values of a question's body: each takes its time, in which the process answers nobody (docs/decisions/0063). */
+/** Values in the body of a question. Reading each one blocks the whole process for a moment (docs/decisions/0063). */
 export const mostAgentValues = 20_000
 
 /**
- * Answers a question by a decision whatever it is: too many of them and one that cannot be read are denials, since a
- * client that lets errors pass must not be let through by them.
+ * Answers every question with a decision. Rate-limited and unreadable questions are denied: an error would let a
+ * fail-open client make the call.
  */
 export async function decideQuestion(
   question: Pick<Question, 'context' | 'asker' | 'confirm'>,
@@ -25,11 +26,11 @@ export async function decideQuestion(
   const { context, asker } = question
   const entry = createEntry(context.shares, asker.identity.charged.holderId)
   const answer = await decide(question, entry, read).finally(() => entry.leave())
-  question.context.metrics.agentDecision(answer.decision)
+  question.context.metrics.decisions.inc({ source: 'agents', verdict: answer.decision })
   return answer
 }
 
-/** Reads the question's body; `admit` is waited for between receiving and parsing it. */
+/** Reads the question's body. It awaits `admit` after the last byte has arrived and before parsing. */
 type Read = (admit: (size: 'small' | 'large') => Promise<void>) => Promise<unknown>
 
 async function decide(
@@ -40,13 +41,14 @@ async function decide(
   const { charged } = asker.identity
   const taken = await context.rates.take(charged.holderId, charged.limits, 'authorize')
   if (!taken.allowed) {
+    noteRefusal(context, charged.holderId, taken, asker.requestId)
     await confirm()
     return rateLimited(taken)
   }
   let body: unknown
   try {
     body = await read((size) => entry.admit(size === 'large' ? size : 'question'))
-    // What was read before is worked on all the same.
+    // A body that was read earlier still needs admission before the decision.
     await entry.admit('question')
   } catch (error) {
     const isCrowded = error instanceof DomainError && error.code === 'rate_limited'
@@ -61,12 +63,13 @@ async function decide(
     return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
   }
   const answer = await authorize(context, asker, withInput(request.value))
-  // Decided without the lock, or found there to have ended: a key that does not hold gets its error, as ever.
+  // The answer was given without the lock, or the key ended under it. A key that is no longer valid gets its error
+  // here.
   if (answer.session_run_id === '' || answer.reason === keyEnded) await confirm()
   return answer
 }
 
-/** What was parsed from JSON is JSON. */
+/** Narrows the type: a value parsed from JSON is JSON. */
 export function withInput<T extends { tool_input: Record<string, unknown> }>(
   body: T,
 ): T & { tool_input: JsonObject } {

@@ -1,18 +1,22 @@
 import express, { type Express, type NextFunction, type Request, type Response, type Router } from 'express'
-import type { Context } from '../context.ts'
+import type { Context } from '../governance/context.ts'
 import { splitKey, type Method } from './access.ts'
 import { createAuth } from './auth.ts'
 import { dispatch } from './dispatch.ts'
+import { docsFiles } from './docs-page.ts'
 import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
+import { observed, routeLocal } from './observed.ts'
 import { pages } from './pages.ts'
-import { requestId } from './request-id.ts'
+import { requestId, requestIdOf } from './request-id.ts'
 import type { Mounted, Route, Services } from './route.ts'
 import { routes } from './routes/index.ts'
 
-/** Every route answers below each of these (contract section 1). */
+/** Every route answers below each of these. */
 export const prefixes = ['/api/v1', '/v1', '/'] as const
 
-/** The HTTP application: one router, three prefixes, one form of error. Holds no state but what `context` holds. */
+/**
+ * The HTTP application: one router below three prefixes, and one form of error. It keeps no state outside `context`.
+ */
 export function createApp(context: Context, services: Services): Express {
   const app = express()
   app.disable('x-powered-by')
@@ -21,9 +25,14 @@ export function createApp(context: Context, services: Services): Express {
   app.set('case sensitive routing', true)
   app.set('trust proxy', [...context.config.http.trustedProxies])
   app.use(withHeaders)
+  app.use(observed(context))
   app.use(pages(context))
+  if (context.config.http.docs) app.use(docsFiles())
   const auth = createAuth(context, services.mail)
-  app.all('/api/auth/*splat', (request, response) => auth.answer(request, response))
+  app.all('/api/auth/*splat', (request, response) => {
+    response.locals[routeLocal] = '/api/auth/*'
+    return auth.answer(request, response)
+  })
   const router = createRouter(context, { ...services, auth })
   for (const prefix of prefixes) app.use(prefix, router)
   app.use((request: Request) => {
@@ -39,10 +48,11 @@ function createRouter(context: Context, services: Mounted): Router {
   const router = express.Router({ caseSensitive: true })
   for (const [path, methods] of byPath(routes)) {
     router.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, response) => {
-      // An answer to HEAD is that to GET; Node leaves its body out.
+      // HEAD is answered like GET; Node leaves the body out.
       const found = methods.get((request.method === 'HEAD' ? 'GET' : request.method) as Method)
-      // A method that the path does not have is a route that does not exist: 404, the contract has no 405.
+      // A method that the path does not have is 404, like an unknown path. The API has no 405.
       if (found === undefined) throw unknownRoute(request)
+      response.locals[routeLocal] = path
       await dispatch(found, context, services, request, response)
     })
   }
@@ -70,18 +80,25 @@ function withHeaders(request: Request, response: Response, next: NextFunction): 
 const unknownRoute = (request: Request): ApiError =>
   new ApiError(
     'not_found',
-    `there is no \`${request.method} ${(request.originalUrl.split('?', 1)[0] ?? '').slice(0, 200)}\``,
+    `no route answers \`${request.method} ${(request.originalUrl.split('?', 1)[0] ?? '').slice(0, 200)}\``,
   )
 
-function sendError(context: Context, thrown: unknown, request: Request, response: Response): void {
-  // A path that cannot be decoded (`%E0%A4%A`).
+function sendError(
+  context: Pick<Context, 'log' | 'sparseLog'>,
+  thrown: unknown,
+  request: Request,
+  response: Response,
+): void {
+  // Thrown for a path that cannot be decoded (`%E0%A4%A`).
   const error =
     thrown instanceof URIError
       ? new ApiError('bad_request', 'the path is not valid percent-encoding')
       : toApiError(thrown)
-  const id = String(response.getHeader('X-Request-Id'))
+  const id = requestIdOf(response)
   if (error.code === 'internal')
     context.log.error({ err: thrown, request_id: id, method: request.method }, 'a request failed')
+  if (error.code === 'unavailable')
+    context.sparseLog.warn('unavailable', { err: thrown, request_id: id }, 'a request could not be served')
   if (response.headersSent) {
     response.destroy()
     return
@@ -89,7 +106,7 @@ function sendError(context: Context, thrown: unknown, request: Request, response
   response.status(statusOf[error.code])
   if (error.code === 'unauthenticated') response.setHeader('WWW-Authenticate', 'Bearer')
   if (error.retryAfter !== undefined) response.setHeader('Retry-After', String(error.retryAfter))
-  // What is left of a body that was refused unread is not worth reading.
+  // The rest of the body is not read, so the connection cannot be used again.
   if (error.code === 'too_large') response.setHeader('Connection', 'close')
   response.setHeader('Content-Type', 'application/json; charset=utf-8')
   response.end(JSON.stringify(errorBody(error, id)))

@@ -1,19 +1,19 @@
 import type { GenericEndpointContext } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
-import type { Config } from '../config.ts'
-import type { Context } from '../context.ts'
+import type { Db } from '../db/schema/index.ts'
+import type { Config } from '../shared/config.ts'
 import { setSessionCookie } from 'better-auth/cookies'
-import { confirmFirst } from '../governance/people/address-proof.ts'
-import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/people/second-factor.ts'
+import { confirmFirst } from '../governance/access/address-proof.ts'
+import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/access/second-factor.ts'
 import { takeCode } from '../governance/people/used-codes.ts'
 import { requireSignUpOffered } from './sign-up-guards.ts'
 
-/** Endpoints with a parameter in the path, which its option to switch some off does not know. */
+/** Endpoints with a path parameter, which the library's `disabledPaths` option cannot switch off. */
 const switchedOff = new Set(['/reset-password/:token', '/callback/:id'])
 
 /**
- * Endpoints that a session without a second factor may use although its person has one: to sign in and out, to prove the
- * factor, and what a mailed token proves. All others could change the account, or show the factor's own key.
+ * Endpoints that a session without a second factor may use although its person has one: signing in and out, proving
+ * the factor, and using a mailed token. All other endpoints could change the account or show the factor's secret.
  */
 const withoutFactor = new Set([
   '/sign-in/email',
@@ -30,13 +30,16 @@ const withoutFactor = new Set([
 const factorFirst =
   'this session was opened without your second factor: send a code to `two-factor/verify-totp` first, or sign in again'
 
-/** What the sign-in library would do and the service does not let it, whatever the spelling of the path. */
+/**
+ * Refuses requests that the sign-in library would accept and this service does not offer. The path's spelling does
+ * not matter.
+ */
 export const authGuards = (config: Config) =>
   createAuthMiddleware(async (ctx) => {
     if (switchedOff.has(ctx.path))
-      throw new APIError('NOT_FOUND', { code: 'NOT_FOUND', message: 'there is no such endpoint' })
+      throw new APIError('NOT_FOUND', { code: 'NOT_FOUND', message: 'this endpoint does not exist' })
     const body = Object(ctx.body) as Record<string, unknown>
-    // It would skip the second factor for ever, past resets, and nobody could end it.
+    // A trusted device would skip the second factor forever, even after a reset, and nobody could end that.
     if (body['trustDevice'])
       throw new APIError('BAD_REQUEST', {
         code: 'TRUST_DEVICE_NOT_OFFERED',
@@ -45,46 +48,49 @@ export const authGuards = (config: Config) =>
     if (ctx.path === '/sign-up/email') requireSignUpOffered(config, body['email'])
     if (!withoutFactor.has(ctx.path)) {
       const session = await getSessionFromCtx(ctx, { disableRefresh: true })
-      // A key that is not proven yet is shown once, to the session that made it.
+      // A new secret that is not proven yet is shown once, to the session that made it.
       const counts = session?.user['twoFactorEnabled'] === true || ctx.path === '/two-factor/get-totp-uri'
       if (session !== null && counts && !isWithFactor(openedWithOf(session)))
         throw new APIError('FORBIDDEN', { code: 'SECOND_FACTOR_REQUIRED', message: factorFirst })
     }
     if (ctx.path === '/two-factor/enable') {
       const session = await getSessionFromCtx(ctx)
-      // The factor of whoever signed up with somebody else's address would lock its owner out.
+      // Somebody who signed up with another person's address could otherwise lock that person out with a factor.
       if (session !== null && !session.user.emailVerified)
         throw new APIError('FORBIDDEN', { code: 'EMAIL_NOT_VERIFIED', message: confirmFirst })
     }
-    // Who changes a password wants nobody else to be in.
+    // A changed password must end all other sessions.
     if (ctx.path === '/change-password') return { context: { body: { ...body, revokeOtherSessions: true } } }
     return undefined
   })
 
 /**
- * After an endpoint has answered: a session whose person has just proven their factor is followed by one that says so, and
- * one that a password opened while a factor was being enrolled ends.
+ * Runs after an endpoint has answered. A session that has just proven the second factor is replaced by one that
+ * records it. A session that a password opened while a factor was being enrolled is ended.
  */
-export const afterSignIn = (context: Context) =>
+export const afterSignIn = (db: Db) =>
   createAuthMiddleware(async (ctx) => {
     if ((ctx.context as Answered).returned instanceof Error) return undefined
-    // The library calls one that was only renewed a new one too.
+    // The library also reports a renewed session as a new one.
     const made = ctx.context.newSession
     if (isWithFactor(openedWithOf(made))) return undefined
     if (proofs.has(ctx.path)) return stepUp(ctx)
-    // What stops at the password of a person with a factor the library itself ends.
+    // The library itself ends a sign-in that lacks the second factor.
     if (made === null || made.user['twoFactorEnabled'] === true) return undefined
-    if (!(await endIfEnrolled(context.db, made.user.id, made.session.token))) return undefined
+    if (!(await endIfEnrolled(db, made.user.id, made.session.token))) return undefined
     const message = 'a second factor was enrolled meanwhile: sign in again'
     throw new APIError('UNAUTHORIZED', { code: 'SECOND_FACTOR_ENROLLED', message })
   })
 
-/** What an endpoint has answered, or the error it threw, as the library hands it on. */
+/** The endpoint's answer, or the error it threw, as the library passes it on. */
 type Answered = { readonly returned?: unknown }
 
 const proofs: ReadonlySet<string> = new Set(['/two-factor/verify-totp', '/two-factor/verify-backup-code'])
 
-/** The code was right. What the old cookie opened ends, so that nobody else who has it gets the factor along. */
+/**
+ * Called after a correct code. The old session ends, so that somebody else who holds its cookie does not gain the
+ * factor.
+ */
 async function stepUp(ctx: GenericEndpointContext) {
   const before = await getSessionFromCtx(ctx)
   if (before === null || before.user['twoFactorEnabled'] !== true || isWithFactor(openedWithOf(before)))
@@ -98,12 +104,12 @@ async function stepUp(ctx: GenericEndpointContext) {
 }
 
 /**
- * Before a session begins: how it is opened. It takes nothing over from the one before it but where a password is changed,
- * and a code of an authenticator that has begun one begins no other. The code that enrols is taken too, and whether it was is
- * nobody's concern there: it is of a new key.
+ * How the session that is about to begin was opened. It inherits this only where a password is changed. A code that
+ * has opened one session opens no other. The code that enrols is marked as used too, but a repeated one is accepted
+ * there, since it belongs to a new secret.
  */
 export async function openingOf(
-  context: Context,
+  db: Db,
   userId: string,
   endpoint: GenericEndpointContext | null,
 ): Promise<OpenedWith> {
@@ -116,10 +122,10 @@ export async function openingOf(
     case '/change-password':
       return openedWithOf(await getSessionFromCtx(endpoint))
     case '/two-factor/verify-totp': {
-      const isNew = await takeCode(context.db, userId, String(Object(endpoint.body)['code']))
+      const isNew = await takeCode(db, userId, String(Object(endpoint.body)['code']))
       if (isNew || (await getSessionFromCtx(endpoint))?.user['twoFactorEnabled'] === false)
         return 'password+totp'
-      const message = 'this code was used: wait for the next one, and sign in again'
+      const message = 'this code was used already: wait for the next one, and sign in again'
       throw new APIError('UNAUTHORIZED', { code: 'INVALID_CODE', message })
     }
     default:
@@ -130,7 +136,7 @@ export async function openingOf(
 const openedWithOf = (found: { readonly session: Record<string, unknown> } | null): OpenedWith =>
   (found?.session['openedWith'] as OpenedWith | null | undefined) ?? 'unrecorded'
 
-/** The session token in a `Cookie` header, its signature unread; null for none. */
+/** The session token in a `Cookie` header, or null. The signature is not checked. */
 export function sessionTokenIn(cookies: string | null): string | null {
   const signed = /(?:^|; ?)(?:__Secure-)?countersign\.session_token=([^;]*)/.exec(cookies ?? '')?.[1]
   return signed === undefined ? null : (signed.split('.', 1)[0] ?? null)

@@ -3,11 +3,11 @@ import type { ServiceMail } from './service-mail.ts'
 
 type Text = Omit<ServiceMail, 'to'>
 
-/* The service's own mails. `base` is what links begin with; tokens are hexadecimal, base64url or a JWT. */
+/* Mails that the service sends itself. Links begin with `base`; tokens are hexadecimal, base64url or a JWT. */
 
 export const verifyMail = (base: string, token: string): Text => ({
   subject: 'Confirm your address',
-  text: `Somebody, probably you, signed up to Countersign with this address. This confirms that it is yours, within a day:
+  text: `Somebody, probably you, signed up to Countersign with this address. Open this link within a day to confirm that it is yours:
 
 ${base}/api/auth/verify-email?token=${token}&callbackURL=%2Fconsole%2F
 
@@ -16,9 +16,9 @@ If it was not you, do nothing.
 })
 
 export const signUpAgainMail = (base: string): Text => ({
-  subject: 'You have an account already',
-  text: `Somebody, probably you, wanted to sign up to Countersign with this address, which has an account. Sign in instead;
-if you have forgotten the password, ask for a new one:
+  subject: 'You already have an account',
+  text: `Somebody, probably you, tried to sign up to Countersign with this address, which already has an account. Sign in instead.
+If you have forgotten the password, ask for a new one:
 
 ${base}${resetPage}
 
@@ -28,7 +28,7 @@ If it was not you, do nothing.
 
 export const resetMail = (base: string, token: string): Text => ({
   subject: 'A new password',
-  text: `Somebody, probably you, asked for a new password to Countersign. This link sets one, once and within an hour. It
+  text: `Somebody, probably you, asked for a new password for Countersign. This link sets one. It works once, within an hour, and
 ends every session:
 
 ${base}${resetPage}?token=${token}
@@ -37,7 +37,7 @@ If it was not you, do nothing: the password stays as it is.
 `,
 })
 
-/** `inviter` is a confirmed address: the name of the organization is whatever they have chosen. */
+/** `inviter` is a confirmed address. The name of the organization can be any text that its owner chose. */
 export const invitationMail = (
   base: string,
   token: string,
@@ -50,10 +50,10 @@ export const invitationMail = (
   subject: 'An invitation to Countersign',
   text: `${inviter} invites you to the organization "${organization}" as ${role}.
 
-This page says how to sign in, or up, with this address, and how to accept:
+This page says how to sign in or sign up with this address, and how to accept:
 
 ${base}${invitationPage}?token=${token}
 
-If you know nothing of it, do nothing.
+If you do not expect this invitation, do nothing.
 `,
 })

@@ -2,28 +2,32 @@ import { randomUUID } from 'node:crypto'
 import type { BetterAuthOptions } from 'better-auth'
 import { APIError } from 'better-auth/api'
 import { twoFactor } from 'better-auth/plugins/two-factor'
-import { publicBase, type Config } from '../config.ts'
-import type { Context } from '../context.ts'
+import { publicBase, type Config } from '../shared/config.ts'
+import type { Context } from '../governance/context.ts'
 import { newId } from '../contract/ids.ts'
-import { createPersonalOrganization, healPersonalOrganization } from '../governance/organizations.ts'
+import { createPersonalOrganization, healPersonalOrganization } from '../governance/people/organizations.ts'
 import { takeAccountMail } from '../governance/people/account-mails.ts'
-import { endHalfSignIns, proveAddress } from '../governance/people/address-proof.ts'
+import { endHalfSignIns, proveAddress } from '../governance/access/address-proof.ts'
 import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
-import { isError, wordsOf } from '../log.ts'
-import type { Services } from './route.ts'
-import type { ServiceMail } from './service-mail.ts'
+import { isError, wordsOf } from '../shared/log.ts'
+import type { SendMail, ServiceMail } from './service-mail.ts'
 import { requireConfirmedToSignIn, requireMaySignUp } from './sign-up-guards.ts'
 
 const cookiePrefix = 'countersign'
-/** With `__Secure-` before it where the public address is https. */
+/** The library puts `__Secure-` before it where the public address is https. */
 export const sessionCookie = `${cookiePrefix}.session_token`
-/** Set by us alone (client-address.ts): whose request it is for rate limits and session lists. */
+/**
+ * Only this service sets it (client-address.ts). It carries the client's address for rate limits and session lists.
+ */
 export const addressHeader = 'x-countersign-address'
 
 const day = 24 * 3600
 
-/** What the library can do and the service does not offer: other identity providers, and second ways to what it has. */
+/**
+ * Features of the library that the service does not offer: other identity providers, and duplicate ways to do the
+ * same.
+ */
 const disabledPaths = [
   '/sign-in/social',
   '/link-social',
@@ -36,7 +40,7 @@ const disabledPaths = [
   '/delete-user',
   '/delete-user/callback',
   '/update-session',
-  // With a session it would let a password be guessed.
+  // With a stolen session it would allow guessing the password.
   '/verify-password',
   '/error',
   '/ok',
@@ -44,8 +48,11 @@ const disabledPaths = [
   '/two-factor/verify-otp',
 ]
 
-/** Per address; counted in the database, so that they hold across processes. By account: password-guesses.ts. */
-const rateLimits = {
+/**
+ * Limits per address, in seconds. They are counted in the database, so all processes share them. Limits per account:
+ * password-guesses.ts.
+ */
+export const rateLimits = {
   '/sign-in/email': { window: 60, max: 20 },
   '/sign-up/email': { window: 60, max: 10 },
   '/change-password': { window: 60, max: 10 },
@@ -55,16 +62,16 @@ const rateLimits = {
   '/two-factor/*': { window: 60, max: 15 },
 }
 
-/** Where a browser may say that it is: at the public address, or at the one that the request itself was sent to. */
+/** Origins that a browser may send: the public address, and the address that the request itself was sent to. */
 export function ownOrigins(config: Config, own: string | null): string[] {
   const base = new URL(publicBase(config)).origin
   return own === null || own === base ? [base] : [base, own]
 }
 
-/** The sign-in library as this service uses it: our tables, our mails, our people. */
+/** Options of the sign-in library: our tables, mails and rules about people. */
 export function authOptions(
   context: Context,
-  mail: Services['mail'],
+  mail: SendMail,
   onReset: (email: string, by: Request | undefined) => void,
 ) {
   const { config } = context
@@ -73,7 +80,7 @@ export function authOptions(
     if (await takeAccountMail(context, to, text.subject)) await mail({ to, ...text })
     else context.log.warn('a mail about an account was not sent: its address has had too many like it')
   }
-  // Nobody waits for it: how long an answer takes must not tell whether there is such an account.
+  // The answer does not wait for the mail: its duration must not show whether the account exists.
   const post = async (to: string, text: Omit<ServiceMail, 'to'>): Promise<void> => {
     send(to, text).catch((error: Error) =>
       context.log.warn({ err: error }, 'a mail about an account was not sent'),
@@ -91,25 +98,25 @@ export function authOptions(
     telemetry: { enabled: false },
     logger: {
       level: 'error',
-      // It is typed as text, and the library passes errors as well.
+      // Typed as text, but the library also passes errors.
       log: (_level, message: unknown, ...more: unknown[]) => {
         const err = [message, ...more].find(isError)
         const words = typeof message === 'string' ? wordsOf(message) : 'something failed'
         context.log.warn(err === undefined ? {} : { err }, `sign-in: ${words}`)
       },
     },
-    // What nobody foresaw gets the form and the log line of every error.
+    // Errors that the library does not expect get the same form and log line as all others.
     onAPIError: { throw: true },
     emailAndPassword: {
       enabled: true,
       minPasswordLength: 8,
       maxPasswordLength: 128,
-      // With it the answer would tell whether the address has an account.
+      // Signing in at once would show whether the address already had an account.
       autoSignIn: false,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 3600,
       sendResetPassword: ({ user, token }) => post(user.email, resetMail(base, token)),
-      // A mailed token has set it: this proves the address too.
+      // The password was set with a mailed token, which also proves the address.
       onPasswordReset: async ({ user }, by) => {
         onReset(user.email, by)
         await proveAddress(context.db, user.id, null)
@@ -121,7 +128,7 @@ export function authOptions(
       sendOnSignUp: true,
       expiresIn: day,
       sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
-      // Before the library notes it, and with all that follows from it.
+      // Runs before the library marks the address as verified, together with everything that depends on it.
       beforeEmailVerification: (user, request) =>
         proveAddress(context.db, user.id, sessionTokenIn(request?.headers.get('cookie') ?? null)),
     },
@@ -142,7 +149,7 @@ export function authOptions(
       database: { generateId: ({ model }) => (model === 'user' ? newId('user') : randomUUID()) },
     },
     ...tables,
-    hooks: { before: authGuards(config), after: afterSignIn(context) },
+    hooks: { before: authGuards(config), after: afterSignIn(context.db) },
     plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables })],
     databaseHooks: {
       user: {
@@ -159,9 +166,9 @@ export function authOptions(
         create: {
           before: async (session, endpoint) => {
             await requireConfirmedToSignIn(context, session.userId)
-            const openedWith = await openingOf(context, session.userId, endpoint)
+            const openedWith = await openingOf(context.db, session.userId, endpoint)
             await healPersonalOrganization(context, session.userId)
-            // The library counts IPv6 by networks of 64 bits, and would keep no more of the address.
+            // The library would keep only the 64-bit network of an IPv6 address.
             const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
             return { data: { ...session, ipAddress, openedWith } }
           },
@@ -180,7 +187,9 @@ async function requireModestUser(user: {
   for (const [field, limit] of Object.entries(limits)) {
     const value = user[field as keyof typeof limits]
     if (typeof value === 'string' && value.length > limit)
-      throw new APIError('BAD_REQUEST', { message: `\`${field}\` is longer than ${limit} characters` })
+      throw new APIError('BAD_REQUEST', {
+        message: `\`${field}\` is longer than ${limit} characters: shorten it`,
+      })
   }
 }
 
@@ -196,13 +205,13 @@ const tables = {
       userAgent: 'user_agent',
       ...times,
     },
-    // No request may set it, and no renewal does.
+    // No request can set it, and renewing a session does not change it.
     additionalFields: {
       openedWith: { type: 'string', fieldName: 'opened_with', required: false, input: false },
     },
     expiresIn: 7 * day,
     updateAge: day,
-    // Two ways past a second factor were found in it, and a session ended would live on in it.
+    // The cookie cache had two bypasses of the second factor, and an ended session would live on in it.
     cookieCache: { enabled: false },
   },
   account: {

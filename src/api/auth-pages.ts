@@ -1,16 +1,18 @@
-import type { Config } from '../config.ts'
-import { publicBase } from '../config.ts'
-import { secondFactorPage } from '../governance/people/second-factor.ts'
+import type { Config } from '../shared/config.ts'
+import { publicBase } from '../shared/config.ts'
+import { secondFactorPage } from '../governance/access/second-factor.ts'
 import { escape, htmlPage } from './html-page.ts'
 
-/* Pages that mails and refusals lead to while there is no console: what to send to do the same with curl. */
+/*
+ * Pages that mails and error messages link to while there is no console. Each shows the same steps as curl commands.
+ */
 
 export const resetPage = '/console/reset-password'
 export const invitationPage = '/console/invitation'
 
 const tokenForm = /^[A-Za-z0-9_-]{16,200}$/
 
-/** The page at one of the paths above; `token` as the address has it, which is shown only where it can be one. */
+/** The page at one of the paths above. `token` comes from the address and is shown only if it has a token's form. */
 export function authPage(config: Config, path: string, token: string | null): string {
   const base = publicBase(config)
   const shown = token !== null && tokenForm.test(token) ? token : 'TOKEN'
@@ -40,7 +42,7 @@ function contents(
   if (path === secondFactorPage)
     return [
       'A second factor',
-      'An organization of yours requires one. Add the key in <code>totpURI</code> to an authenticator app, keep the backup codes, and send the first code: this ends your other sessions. With a factor already, the same command takes a session that was opened without it further. API keys that were made without a factor are confirmed once, each.',
+      'An organization of yours requires a second factor. Add the key in <code>totpURI</code> to an authenticator app, keep the backup codes, and send the first code: this ends your other sessions. If you have a factor already, the <code>verify-totp</code> command proves it for a session that was opened without it. API keys that were made without a factor are confirmed once each.',
       `${signIn(base)}
 # a key for the app, and backup codes
 ${post(base, '/api/auth/two-factor/enable', '{"password": "..."}')}
@@ -64,7 +66,7 @@ ${post(base, '/api/auth/reset-password', `{"token": "${token}", "newPassword": "
     ]
   return [
     'An invitation',
-    'It can be accepted once, by the person whose confirmed address it was sent to. Who has an account leaves out the first two commands.',
+    'It can be accepted once, by the person whose confirmed address it was sent to. If you have an account, leave out the first two commands.',
     `# no account yet: sign up with the address that was invited
 ${post(base, '/api/auth/sign-up/email', '{"name": "...", "email": "you@example.com", "password": "..."}')}
 

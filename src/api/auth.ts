@@ -1,30 +1,30 @@
 import type { Request, Response } from 'express'
 import { betterAuth } from 'better-auth'
-import { publicBase, type Config } from '../config.ts'
-import type { Context } from '../context.ts'
-import { isDuplicate } from '../governance/database-errors.ts'
+import { publicBase, type Config } from '../shared/config.ts'
+import type { Context } from '../governance/context.ts'
+import { isDuplicate } from '../db/errors.ts'
 import { recordAccountEvents } from '../governance/people/account-events.ts'
 import { authOptions, addressHeader, ownOrigins, sessionCookie } from './auth-options.ts'
 import { addressOf, schemeOf } from './client-address.ts'
 import { ApiError } from './errors.ts'
 import { readJsonBody } from './json-body.ts'
-import { knownBrowserCookie } from './known-browser.ts'
+import { deviceCookie } from './device-cookie.ts'
 import { accountOf, guarded } from './password-guesses.ts'
-import type { Services } from './route.ts'
+import type { SendMail } from './service-mail.ts'
 
-/** Sign-in for people (contract section 2): the sign-in library behind `/api/auth/*`, and its sessions. */
+/** Sign-in for people: the sign-in library behind `/api/auth/*`, and its sessions. */
 export interface Auth {
   /**
-   * Who is signed in, and by which session, as its cookie says; null for nobody. Asks the database every time, so that a
-   * session that ends, ends everywhere. Throws `unauthenticated` for what would change something and comes from another origin.
+   * The person and session named by the request's cookie, or null. Asks the database every time, so that an ended
+   * session ends everywhere. Throws `unauthenticated` for a changing request that comes from another origin.
    */
   userOf(request: Request): Promise<{ readonly userId: string; readonly sessionId: string } | null>
-  /** Answers a request below `/api/auth/`, in the library's own form. */
+  /** Answers a request below `/api/auth/` in the library's own form. */
   answer(request: Request, response: Response): Promise<void>
 }
 
-const bodyLimit = 64 * 1024
-/** What the library is told of a request: nothing that a client could pass off as a proxy's word. */
+export const authBodyLimit = 64 * 1024
+/** Headers passed on to the library. Headers in which a client could imitate a proxy are left out. */
 const passed = [
   'accept',
   'content-type',
@@ -39,8 +39,8 @@ const passed = [
 const answered = new Set(['GET', 'HEAD', 'POST', 'OPTIONS'])
 const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-export function createAuth(context: Context, mail: Services['mail']): Auth {
-  /** Whose password a request has set anew, by a mailed token. */
+export function createAuth(context: Context, mail: SendMail): Auth {
+  /** The address whose password a request has reset with a mailed token. */
   const resets = new WeakMap<globalThis.Request, string>()
   const library = betterAuth(
     authOptions(context, mail, (email, by) => {
@@ -49,7 +49,7 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
   )
   const signedIn = async (request: Request): ReturnType<Auth['userOf']> => {
     if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
-    // Renewal would need the answer to carry a new cookie: `GET /api/auth/get-session` does that.
+    // Renewal would need a new cookie in the answer. `GET /api/auth/get-session` does that.
     const found = await library.api.getSession({
       headers: new Headers({ cookie: request.headers.cookie ?? '' }),
       query: { disableRefresh: true },
@@ -65,16 +65,16 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
     },
     async answer(request, response) {
       if (!answered.has(request.method))
-        throw new ApiError('not_found', `nothing below \`/api/auth/\` answers \`${request.method}\``)
-      const body = safe.has(request.method) ? undefined : await readJsonBody(request, bodyLimit)
+        throw new ApiError('not_found', `no endpoint below \`/api/auth/\` answers \`${request.method}\``)
+      const body = safe.has(request.method) ? undefined : await readJsonBody(request, authBodyLimit)
       const passedOn = asWebRequest(context.config, request, body)
       const userOf = async () => (await signedIn(request))?.userId ?? null
       const { answer, cookies } = await guarded(context, request, body, userOf, () =>
         library.handler(passedOn).catch(raced),
       )
-      // They have shown that the account's mail is theirs: no stranger's guesses hold them up.
+      // A reset by mail proves that this browser is the person's, so guesses by strangers no longer slow it down.
       const reset = resets.get(passedOn)
-      if (reset !== undefined) cookies.push(knownBrowserCookie(context.config, accountOf(reset)))
+      if (reset !== undefined) cookies.push(deviceCookie(context.config, accountOf(reset)))
       if (!safe.has(request.method)) await recordAccountEvents(context).catch(recordLater(context))
       noteFailure(context, request, answer.status, endpoints)
       await send(response, answer, cookies)
@@ -82,26 +82,26 @@ export function createAuth(context: Context, mail: Services['mail']): Auth {
   }
 }
 
-/** The library looks first and inserts then: of two requests at once the second finds the row of the first. */
+/** The library reads first and inserts later, so the second of two requests at once meets a duplicate row. */
 function raced(error: unknown): never {
   if (!isDuplicate(error)) throw error
   throw new ApiError(
     'conflict',
-    'another request has done the same at this moment: look at what it did, and try again if need be',
+    'another request did the same at the same moment: check the result, and try again if needed',
   )
 }
 
-/** A browser says where a request comes from, and another site cannot make it say ours. */
+/** A browser sends the true origin, and another site cannot make it send ours. */
 function requireSameOrigin(config: Config, request: Request): void {
   const { origin } = request.headers
   if (origin !== undefined && ownOrigins(config, ownOrigin(request)).includes(origin)) return
   throw new ApiError(
     'unauthenticated',
-    'a session changes something only from pages of this service: send its own address as `Origin`, or use an API key',
+    'a session can change something only from pages of this service: send its own address as `Origin`, or use an API key',
   )
 }
 
-/** Scheme and host as the client addressed them; null where that is no address. */
+/** Scheme and host as the client addressed them; null if they do not form an address. */
 function ownOrigin(request: Request): string | null {
   const url = `${schemeOf(request)}://${request.headers.host ?? ''}`
   return URL.canParse(url) ? new URL(url).origin : null
@@ -114,7 +114,7 @@ function asWebRequest(config: Config, request: Request, body: unknown): globalTh
     if (typeof value === 'string') headers.set(name, value)
   }
   headers.set(addressHeader, addressOf(request) ?? '')
-  // Of the body only what was read goes on, and it is JSON whatever it was called.
+  // The body that was read is sent as JSON, whatever content type the request named.
   headers.delete('content-type')
   if (body !== undefined) headers.set('content-type', 'application/json')
   return new globalThis.Request(addressAsked(config, request), {
@@ -124,7 +124,10 @@ function asWebRequest(config: Config, request: Request, body: unknown): globalTh
   })
 }
 
-/** Our own scheme and host with the path and query that were asked for: another host, as proxies are sent one, does not count. */
+/**
+ * The path and query of the request under our own scheme and host. A request to a proxy names a host in its first
+ * line; that host is ignored.
+ */
 function addressAsked(config: Config, request: Request): string {
   const base = ownOrigin(request) ?? new URL(publicBase(config)).origin
   const address = base + request.originalUrl.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
@@ -132,19 +135,19 @@ function addressAsked(config: Config, request: Request): string {
   return address
 }
 
-const recordLater = (context: Context) => (error: Error) =>
-  context.log.warn({ err: error }, 'what happened to an account is not in the audit log yet')
+const recordLater = (context: Pick<Context, 'log'>) => (error: Error) =>
+  context.log.warn({ err: error }, 'an account event is not in the audit log yet')
 
-/** Failures are not audited: anybody can cause them, and nobody's chain may grow by what a stranger does. */
+/** Failures are only logged, not audited: a stranger could otherwise make anybody's audit chain grow. */
 function noteFailure(
-  context: Context,
+  context: Pick<Context, 'log'>,
   request: Request,
   status: number,
   endpoints: ReadonlySet<string>,
 ): void {
   if (status !== 401 && status !== 403 && status !== 429) return
   const [sent = ''] = request.originalUrl.split('?', 1)
-  // What is not an endpoint's own path may hold a token.
+  // A path that is no known endpoint may contain a token.
   const path = endpoints.has(sent) ? sent : '/api/auth/...'
   context.log.warn({ path, status, ip: addressOf(request) }, 'a sign-in or change of an account was refused')
 }

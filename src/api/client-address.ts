@@ -2,24 +2,24 @@ import { isIP } from 'node:net'
 import type { Request } from 'express'
 
 /*
- * Who sent a request, and how: what its connection says, or, where that is one of TRUSTED_PROXY_HOSTS, what the proxy says
- * in `X-Forwarded-For` and `X-Forwarded-Proto`. From anybody else these headers are a client's own words, and not read.
+ * The sender's address and scheme. They come from the connection. If the connection is one of TRUSTED_PROXY_HOSTS,
+ * they come from `X-Forwarded-For` and `X-Forwarded-Proto`. From all others these headers are ignored.
  */
 
 /**
- * The client's address: the last one in the chain of `X-Forwarded-For` that is no trusted proxy. An IPv4 address in its
- * own form, also where IPv6 carried it. Where a trusted proxy names no address, the proxy's own.
+ * The client's address: the last one in `X-Forwarded-For` that is not a trusted proxy. An IPv4 address keeps its own
+ * form, also where IPv6 carried it. If a trusted proxy names no address, the proxy's own address.
  */
 export function addressOf(request: Request): string | null {
   return readAddress(request.ip) ?? readAddress(request.socket.remoteAddress)
 }
 
-/** Whether the client itself spoke TLS. */
+/** The scheme that the client itself used. */
 export function schemeOf(request: Request): 'http' | 'https' {
   return request.protocol === 'https' ? 'https' : 'http'
 }
 
-/** Some proxies name the client's port too. */
+/** Reads an address; some proxies add the client's port. */
 function readAddress(text: string | undefined): string | null {
   if (text === undefined) return null
   const [, bracketed, plain] = /^(?:\[([^\]]+)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+)$/.exec(text) ?? []

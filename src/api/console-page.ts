@@ -1,10 +1,10 @@
-import type { Config } from '../config.ts'
-import { publicBase } from '../config.ts'
+import type { Config } from '../shared/config.ts'
+import { publicBase } from '../shared/config.ts'
 import { escape, htmlPage } from './html-page.ts'
 
 /**
- * The page in the console's place: what there is instead, and how the approval that a `console_url` names is decided
- * with curl. Shows nothing of the approval itself, since nobody has signed in.
+ * The page shown until there is a console: it links the API, and shows how to decide the approval of a `console_url`
+ * with curl. It shows nothing of the approval itself, since nobody has signed in.
  */
 export function consolePage(config: Config, approvalId: string | null): string {
   const base = `${publicBase(config)}/api/v1`

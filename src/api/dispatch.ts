@@ -1,22 +1,13 @@
 import type { Request, Response } from 'express'
-import type { Context } from '../context.ts'
-import {
-  authenticate,
-  forget,
-  identityOfSession,
-  recall,
-  roleIn,
-  type Caller,
-  type Identity,
-} from '../governance/identity.ts'
-import { requireFactor } from '../governance/people/second-factor.ts'
-import { covers, hasRole, scopesOfRole, type Scope } from '../governance/scopes.ts'
-import { JsonParts } from '../governance/json-parts.ts'
-import { createEntry, type Entry } from '../governance/shares.ts'
-import { requireRole, requireScope } from '../governance/standing.ts'
-import { turn } from '../governance/turns.ts'
+import type { Context } from '../governance/context.ts'
+import { roleIn, type Caller, type Identity } from '../governance/access/identity.ts'
+import { requireFactor } from '../governance/access/second-factor.ts'
+import { covers, hasRole, scopesOfRole } from '../governance/access/scopes.ts'
+import { JsonParts } from '../shared/json-parts.ts'
+import { createEntry, withShare, type Entry } from '../governance/limits/request-shares.ts'
+import { requireRole, requireScope } from '../governance/access/recheck.ts'
+import { nextTurn } from '../shared/time-slices.ts'
 import { acts, accessOf, splitKey, type Access } from './access.ts'
-import type { Auth } from './auth.ts'
 import { addressOf } from './client-address.ts'
 import { ApiError, statusOf, toApiError } from './errors.ts'
 import { answerOnce } from './idempotent.ts'
@@ -28,16 +19,18 @@ import {
 } from './organization-named.ts'
 import { queryOf, readQuery } from './query.ts'
 import { countRequest } from './rate.ts'
+import { requestIdOf } from './request-id.ts'
 import type { Call, Mounted, Route } from './route.ts'
 import { sendAnswer, sendParts } from './send.ts'
+import { asking, requireIdentity } from './sender.ts'
 import { findMissingToKey, findStanding } from './subjects.ts'
 import { validate } from './validation.ts'
 
 type Guarded = Extract<Access, { public: false }>
 
 /**
- * Runs one request through what its row of the access table says. Errors come in the order of contract section 1: 401,
- * `missing_scope`, (unreadable body), 404, `insufficient_role`, 422, then whatever the handler finds.
+ * Runs one request through the checks of its row in the access table. Errors come in this order: 401,
+ * `missing_scope`, an unreadable body, 404, `insufficient_role`, 422, then errors of the handler.
  */
 export async function dispatch(
   route: Route,
@@ -54,17 +47,22 @@ export async function dispatch(
     return
   }
   if (route.ask !== undefined) {
-    await turn()
+    await nextTurn()
     const { identity, confirm } = await asking(context, services.auth, request, access.scope)
-    // Functions: an object with a getter of its own gets a hidden class of its own, which lives until the next full
-    // collection and keeps the whole request alive as long.
+    // `signal` is a function and not a getter: V8 makes a hidden class for each object with a getter, which keeps the
+    // whole request in memory until the next full collection.
     const signal = (): AbortSignal => goneSignal(response, services)
-    const asker = { identity, ip: addressOf(request) }
+    const asker = { identity, ip: addressOf(request), requestId: requestIdOf(response) }
     sendAnswer(response, await route.ask({ context, asker, confirm, signal }, request))
     return
   }
-  const identity = await known(context, services.auth, request)
-  await count(context, access, identity, request, response)
+  const identity = await requireIdentity(context, services.auth, request)
+  try {
+    await count(context, access, identity, request, response)
+  } catch (error) {
+    await withShare(context.shares, identity.charged.holderId, 'refusal', async () => {})
+    throw error
+  }
   requireScope(identity.scopes, access.scope)
   const entry = createEntry(context.shares, identity.charged.holderId)
   try {
@@ -83,7 +81,7 @@ interface Counted {
   readonly entry: Entry
 }
 
-/** What follows once a request is counted: it waits for its organization's share, then for its handler. */
+/** Handles a request that is counted: it waits for its organization's share, then calls the handler. */
 async function answer(
   { route, access, context, services, identity, entry }: Counted,
   request: Request,
@@ -98,7 +96,9 @@ async function answer(
     params,
     organizationId: organizationNamed(query, rawBody) ?? identity.wanted ?? identity.organizationId,
   }
-  const caller = await standIn(context, identity, access, request, naming)
+  const requestId = requestIdOf(response)
+  const caller = { ...(await standIn(context, identity, access, request, naming)), requestId }
+  entry.works()
   requireOneOrganization(query, rawBody)
   if (access.subject !== 'nothing') requireSubjectsOrganization(query, rawBody, caller)
 
@@ -113,39 +113,43 @@ async function answer(
     idempotencyKey: idempotencyKey(route, request),
     once: null,
     signal: goneSignal(response, services),
+    leaveShare: () => entry.leave(),
     stillAllowed: async () => {
       try {
-        const now = await known(context, services.auth, request)
+        const now = await requireIdentity(context, services.auth, request)
         requireScope(now.scopes, access.scope)
         await standIn(context, now, access, request, naming)
         return true
       } catch (error) {
-        // An outage says nothing about anybody's rights.
+        // An outage says nothing about the caller's rights.
         if (statusOf[toApiError(error).code] >= 500) throw error
         return false
       }
     },
   }
-  // What waits for a person or a run, or sends as slowly as its reader takes it, is no work.
-  if (route.stream !== undefined || 'wait' in queryOf(route).shape) entry.leave()
+  // Waiting for work elsewhere, or for a slow reader, does not use the organization's share. A handler that goes on to wait calls
+  // `leaveShare` then.
+  if (route.stream !== undefined || route.waits) entry.leave()
   if (route.stream !== undefined) {
-    // HEAD asks whether there is a stream, and must not open one.
+    // HEAD asks whether the stream exists and must not open it.
     if (request.method === 'HEAD') sendAnswer(response, { status: 200, body: undefined })
     else await route.stream(call, request, response)
     return
   }
   const answered = await answerOnce(route, call, request, rawBody)
-  entry.leave()
-  if (answered.body instanceof JsonParts) await sendParts(response, answered.status, answered.body, call)
-  else sendAnswer(response, answered)
+  entry.works()
+  if (answered.body instanceof JsonParts) {
+    entry.leave()
+    await sendParts(response, answered.status, answered.body, call)
+  } else sendAnswer(response, answered)
 }
 
 /**
- * Counts the request for the sender's organization. A change of the quota by somebody who may make it counts apart, so that an
- * owner who has set a limit too low can raise it again; by anybody else it is a request like any other.
+ * Counts the request for the sender's organization. A quota change by somebody who may make it has its own bucket, so
+ * that an owner who set a limit too low can raise it again. Anybody else's attempt counts as a normal request.
  */
 async function count(
-  context: Context,
+  context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
   { scope, role }: Guarded,
   { charged, user, scopes }: Identity,
   request: Request,
@@ -160,68 +164,15 @@ async function count(
   return countRequest(context, response, charged, scope === 'agents:authorize' ? 'reports' : 'requests')
 }
 
-/** No body at all stands for an empty object; `null` does not. */
+/** A missing body means an empty object; `null` does not. */
 async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route, entry: Entry): Promise<unknown> {
   const body = await readJsonBody(request, bodyLimit, bodyValues, (size) => entry.admit(size))
   return body === undefined ? {} : body
 }
 
-/** Who sends the request, with a key or a session. Throws `unauthenticated`. */
-async function known(context: Context, auth: Auth, request: Request): Promise<Identity> {
-  const identity = await identify(context, auth, request)
-  if (identity === null) throw unauthenticated()
-  return identity
-}
-
-const unauthenticated = (): ApiError =>
-  new ApiError(
-    'unauthenticated',
-    'send `Authorization: Bearer <API key>` with a key that is valid, or sign in',
-  )
-
-/**
- * Who asks a question. A key that asks often is not looked up each time, as its question is decided where key, scope and
- * role are asked for under the lock; an answer given without that is confirmed first (docs/decisions/0049).
- */
-async function asking(
-  context: Context,
-  auth: Auth,
-  request: Request,
-  scope: Scope | null,
-): Promise<{ readonly identity: Identity; readonly confirm: () => Promise<void> }> {
-  const anew = async (): Promise<Identity> => {
-    const identity = await known(context, auth, request)
-    requireScope(identity.scopes, scope)
-    return identity
-  }
-  const { authorization } = request.headers
-  const recalled = authorization === undefined ? null : await recall(context.db, authorization)
-  if (recalled === null && authorization !== undefined) throw unauthenticated()
-  // A scope may have been added within the second.
-  if (recalled === null || (scope !== null && !covers(recalled.identity.scopes, scope)))
-    return { identity: await anew(), confirm: async () => {} }
-  const { identity, isRemembered } = recalled
-  const confirm = async (): Promise<void> => {
-    if (!isRemembered) return
-    forget(context.db, authorization)
-    await anew()
-  }
-  return { identity, confirm }
-}
-
-/** A header that names a key is never made up for by a cookie. */
-async function identify(context: Context, auth: Auth, request: Request): Promise<Identity | null> {
-  if (request.headers.authorization !== undefined)
-    return authenticate(context.db, request.headers.authorization)
-  const session = await auth.userOf(request)
-  if (session === null) return null
-  const wanted = request.headers['x-organization-id']
-  return identityOfSession(context.db, session, typeof wanted === 'string' ? wanted : null)
-}
-
-/** The caller in the subject's organization, where their role suffices. */
+/** The caller in the subject's organization. Throws if the role is too low or a second factor is missing. */
 async function standIn(
-  context: Context,
+  context: Pick<Context, 'config' | 'db'>,
   identity: Identity,
   { subject, role, scope, factor = false }: Guarded,
   request: Request,
@@ -229,8 +180,8 @@ async function standIn(
 ): Promise<Caller> {
   const standing =
     subject === 'nothing'
-      ? // The lowest role: what is about the caller alone needs no other, and gives none. A session's person must be able to
-        // learn who they are, where they are a member, and so where to enrol: for a session nothing is missing here.
+      ? // Calls about the caller alone need only the lowest role. A session may always learn who it is and where to
+        // enrol a factor, so nothing is missing for a session here.
         {
           organizationId: identity.organizationId,
           role: 'viewer' as const,
@@ -252,12 +203,12 @@ async function standIn(
   }
 }
 
-/** Parameters that no id can equal, and that Postgres could not even compare, name nothing. */
+/** Path parameters. One with a NUL character, which PostgreSQL cannot compare, is 404. */
 function pathParams(request: Request): Record<string, string> {
   const params: Record<string, string> = {}
   for (const [name, value] of Object.entries(request.params)) {
     const text = String(value)
-    if (text.includes('\u0000')) throw new ApiError('not_found', 'nothing has a name with NUL characters')
+    if (text.includes('\u0000')) throw new ApiError('not_found', 'no name contains NUL characters')
     params[name] = text
   }
   return params

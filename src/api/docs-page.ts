@@ -1,104 +1,69 @@
-import { accessOf, splitKey } from './access.ts'
-import { statusOf } from './errors.ts'
-import { escape, htmlPage } from './html-page.ts'
-import type { Route } from './route.ts'
-import { fieldsOf, typeText, type Schema } from './schema-text.ts'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname } from 'node:path'
+import express, { type Response, type Router } from 'express'
 
-/** The parts of the OpenAPI document that the page shows. */
-export interface Described {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
-  readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
-}
-interface Operation {
-  readonly parameters?: readonly { name: string; in: string; required?: boolean; schema: Schema }[]
-  readonly requestBody?: { readonly content: Readonly<Record<string, { schema: Schema }>> }
-  readonly responses: Readonly<Record<string, { content?: Readonly<Record<string, { schema: Schema }>> }>>
-}
+/*
+ * The API's docs page: Swagger UI, served from its npm package. The page and its files come from this service. The page's
+ * Content-Security-Policy stops the browser from contacting any other host.
+ */
 
-/** A listing of every route with its parameters, body and answers: one page, no script, nothing from elsewhere. */
-export function docsPage(routes: readonly Route[], document: Described): string {
-  const tags = [...new Set(routes.map((route) => route.tag))]
-  const anchor = (tag: string) => tag.toLowerCase().replaceAll(/[^a-z]+/g, '-')
-  const contents = tags.map((tag) => `<a href="#${anchor(tag)}">${escape(tag)}</a>`).join(' · ')
-  const sections = tags.map((tag) => {
-    const entries = routes.filter((route) => route.tag === tag).map((route) => entry(route, document))
-    return `<h2 id="${anchor(tag)}">${escape(tag)}</h2>\n${entries.join('\n')}`
-  })
-  return htmlPage(
-    'Countersign API',
-    `<p>Every path answers below <code>/api/v1</code>, below <code>/v1</code> and bare. Send
-<code>Authorization: Bearer &lt;API key&gt;</code>, and JSON. Whole schemas are in <a href="openapi.json">openapi.json</a>.
-Lists take <code>limit</code> and <code>cursor</code> and answer <code>{"data": [...], "next_cursor"}</code>. A
-<code>POST</code> takes an <code>Idempotency-Key</code>: the same key and body get the first answer again.</p>
-<p>${contents} · <a href="#errors">Errors</a></p>
-${sections.join('\n')}
-<h2 id="errors">Errors</h2>
-<p>Every error is <code>{"error": {"code", "message", "details": [{"path", "message"}]}, "meta": {"request_id"}}</code>.</p>
-${table(['Status', 'Codes'], statuses())}`,
-  )
-}
+const manifest = createRequire(import.meta.url).resolve('swagger-ui-dist/package.json')
+const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }
+/** The files that the page loads. Browsers may keep them, because their address contains the version. */
+const files = ['swagger-ui.css', 'swagger-ui-bundle.js'] as const
+const place = `/docs/swagger-ui-${version}`
 
-function statuses(): string[][] {
-  const codes = Object.entries(statusOf)
-  return [...new Set(codes.map(([, status]) => status))]
-    .sort((a, b) => a - b)
-    .map((status) => [
-      String(status),
-      codes
-        .filter(([, its]) => its === status)
-        .map(([code]) => `<code>${code}</code>`)
-        .join(' '),
-    ])
-}
+/** The address is relative, because the page answers at `/docs`, `/v1/docs` and `/api/v1/docs`. */
+const script = `SwaggerUIBundle({
+  url: 'openapi.json', dom_id: '#docs', deepLinking: true, docExpansion: 'list', filter: true,
+  showExtensions: true, defaultModelsExpandDepth: 0, displayRequestDuration: true, validatorUrl: null,
+})`
+const style = [
+  'body{margin:0}.swagger-ui .info{margin:1.5rem 0}noscript{display:block;margin:2rem}',
+  // Narrow screens scroll the table of headers, and not the whole page. No answer has links.
+  '.swagger-ui .headers-wrapper{overflow-x:auto;max-width:calc(100vw - 9rem)}',
+  '.swagger-ui .response-col_links{display:none}',
+].join('')
 
-function entry(route: Route, { paths, components }: Described): string {
-  const access = accessOf(route.key)
-  const { method, path } = splitKey(route.key)
-  const operation = paths[path]?.[method.toLowerCase()]
-  const needs = access.public
-    ? 'no key'
-    : `${access.scope === null ? 'any key' : `scope <code>${access.scope}</code>`}, role ${access.role}`
-  const parameters = (operation?.parameters ?? []).filter((each) => each.in !== 'header')
-  const body = operation?.requestBody?.content['application/json']?.schema
-  return `<details><summary><code>${method} ${escape(path)}</code> ${escape(route.summary)} <span class="scope">(${needs})</span></summary>
-${route.description === undefined ? '' : `<p>${escape(route.description)}</p>`}
-${fieldTable(
-  'Parameter',
-  parameters.map((each) => ({
-    name: each.name,
-    required: each.required === true,
-    type: typeText(each.schema),
-  })),
-)}
-${body === undefined ? '' : fieldTable('Body', fieldsOf(body, components.schemas))}
-<p>Answers ${answers(operation)}</p></details>`
+const hashOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+const policy = [
+  "default-src 'none'",
+  `script-src 'self' ${hashOf(script)}`,
+  `style-src 'self' ${hashOf(style)}`,
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const page = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Countersign API</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="${place}/swagger-ui.css"><style>${style}</style></head><body>
+<noscript>This page needs JavaScript. It shows <a href="openapi.json">openapi.json</a>.</noscript>
+<main id="docs"></main>
+<script src="${place}/swagger-ui-bundle.js"></script><script>${script}</script>
+</body></html>
+`
+
+export function sendDocsPage(response: Response): void {
+  response.setHeader('Content-Type', 'text/html; charset=utf-8')
+  response.setHeader('Content-Security-Policy', policy)
+  response.end(page)
 }
 
-function fieldTable(
-  heading: string,
-  fields: readonly { name: string; required: boolean; type: string }[],
-): string {
-  if (fields.length === 0) return ''
-  const rows = fields.map(({ name, required, type }) => [
-    `<code>${escape(name)}</code>`,
-    escape(type),
-    required ? 'required' : '',
-  ])
-  return table([heading, 'Type', ''], rows)
-}
-
-function answers(operation: Operation | undefined): string {
-  const known = Object.entries(operation?.responses ?? {}).filter(([status]) => status !== 'default')
-  return known
-    .map(([status, { content }]) => {
-      const schema = content?.['application/json']?.schema
-      return `${status}${schema === undefined ? '' : ` <code>${escape(typeText(schema))}</code>`}`
+/** Sends the files that the page loads. They have no copy below `/v1` and `/api/v1`. */
+export function docsFiles(): Router {
+  const router = express.Router({ caseSensitive: true, strict: true })
+  for (const file of files) {
+    router.get(`${place}/${file}`, (_request, response) => {
+      response.setHeader('Cache-Control', 'public, max-age=31536000, immutable')
+      // Relative to a root: a folder above it whose name begins with a dot would hide the file.
+      response.sendFile(file, { root: dirname(manifest) })
     })
-    .join(', ')
-}
-
-function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[], tag: string) =>
-    `<tr>${cells.map((cell) => `<${tag}>${cell}</${tag}>`).join('')}</tr>`
-  return `<table><thead>${line(headings, 'th')}</thead><tbody>\n${rows.map((row) => line(row, 'td')).join('\n')}\n</tbody></table>`
+  }
+  return router
 }

@@ -1,12 +1,12 @@
 import pg from 'pg'
-import { isConnectionError } from '../governance/database-errors.ts'
+import { isConnectionError, writeRefusal } from '../db/errors.ts'
 import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governance/errors.ts'
 
-/** Codes that only a transport can give rise to. */
+/** Codes that only the HTTP layer uses. */
 export type ApiErrorCode = 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
-/** The HTTP status of every code (contract section 1, "Errors"): the one place that knows. */
+/** The HTTP status of every error code. No other place chooses a status. */
 export const statusOf = {
   bad_request: 400,
   personal_workflow: 400,
@@ -33,7 +33,7 @@ export const statusOf = {
   unavailable: 503,
 } as const satisfies Record<ErrorCode, number>
 
-/** Seconds after which the same call is worth another try, for the codes where it is. */
+/** Seconds after which the same call may succeed, by code. */
 export const retryAfter: Readonly<Partial<Record<ErrorCode, number>>> = {
   idempotency_in_progress: 1,
   rate_limited: 1,
@@ -45,7 +45,7 @@ export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly details: readonly ErrorDetail[]
-  /** Seconds; where it is not known, `retryAfter` says how many are usual for the code. */
+  /** Seconds. If unknown, the usual value for the code in `retryAfter`. */
   readonly retryAfter: number | undefined
   constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = [], seconds?: number) {
     super(message)
@@ -69,18 +69,23 @@ export function errorBody(error: ApiError, requestId: string): ErrorBody {
   return { error: { code, message, details }, meta: { request_id: requestId } }
 }
 
-/** SQLSTATE: statement or transaction timeout, serialization failure, deadlock. The same call may pass later. */
+/**
+ * SQLSTATEs after which the same call may succeed: statement or transaction timeout, serialization failure, deadlock,
+ * lock timeout.
+ */
 const passing = new Set(['57014', '25P04', '25P03', '40001', '40P01', '55P03'])
 
 /**
- * What a caller is told about anything that was thrown. Of what nobody foresaw nothing is shown: it becomes `internal`,
- * and the caller of this function logs the original.
+ * The error that the caller gets for any thrown value. An unexpected error becomes `internal` without details, and
+ * the caller of this function logs the original.
  */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof DomainError)
     return new ApiError(error.code, error.message, error.details, error.retryAfter)
+  if (writeRefusal(error) !== null)
+    return new ApiError('unavailable', 'the database cannot write at present: try again')
   if (isConnectionError(error) || (error instanceof pg.DatabaseError && passing.has(error.code ?? '')))
     return new ApiError('unavailable', 'the database cannot be reached: try again')
-  return new ApiError('internal', 'something went wrong on our side: the request id names it in the log')
+  return new ApiError('internal', 'an unexpected error occurred: the log has it under this request id')
 }

@@ -3,11 +3,9 @@ import type { Response } from 'express'
 
 const style = `body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
 h2{margin-top:2rem}a{color:#0550ae}code,pre{font:14px/1.5 ui-monospace,monospace}pre{background:#f3f4f6;padding:.75rem 1rem;overflow-x:auto}
-table{border-collapse:collapse;margin:.5rem 0}th,td{text-align:left;padding:.25rem 1rem .25rem 0;border-bottom:1px solid #ddd;vertical-align:top}
-details{border-bottom:1px solid #ddd;padding:.35rem 0}summary{cursor:pointer}summary code{font-weight:600}details>:not(summary){margin-left:1.25rem}
-.scope{color:#57606a}`
+table{border-collapse:collapse;margin:.5rem 0}th,td{text-align:left;padding:.25rem 1rem .25rem 0;border-bottom:1px solid #ddd;vertical-align:top}`
 
-/** Nothing but this one style sheet, which the browser knows by its hash: no script, no frame, nothing from elsewhere. */
+/** Allows only this style sheet, which the browser checks by its hash. Scripts, frames and other sites are blocked. */
 const policy = [
   "default-src 'none'",
   `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
@@ -16,7 +14,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** One static page; `body` is HTML, in which whatever came from elsewhere went through `escape`. */
+/** One static page. `body` is HTML whose outside values went through `escape`. */
 export function htmlPage(title: string, body: string): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${escape(title)}</title>

@@ -6,9 +6,8 @@ import { requestId } from './request-id.ts'
 import type { TlsKeyPair } from './tls.ts'
 
 /**
- * An HTTP server in front of `app` whose own refusals, of what is no request, have the form of every error too
- * (contract section 1): `X-Request-Id` and the JSON body, with `bad_request` or `too_large`. With `tls` it speaks TLS 1.3
- * and nothing older (contract section 8).
+ * An HTTP server in front of `app`. Where Node itself refuses a request, the answer has the usual form too:
+ * `X-Request-Id` and a JSON body with `bad_request` or `too_large`. With `tls` it speaks only TLS 1.3.
  */
 export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = null): Server {
   const inFlight = new WeakMap<Duplex, ServerResponse>()
@@ -18,13 +17,13 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
       refuse(response, noHost, requestId(request.headers['x-request-id']))
     else app(request, response)
   }
-  // Node's own answer to a missing `Host` is empty: it is asked for above instead (RFC 9112, section 3.2).
+  // Node answers a missing `Host` with an empty body, so the listener above checks it (RFC 9112, section 3.2).
   const options = { requireHostHeader: false }
   const server =
     tls === null
       ? createServer(options, listener)
       : createTlsServer({ ...options, ...tls, minVersion: 'TLSv1.3' }, listener)
-  // Before Node makes a `clientError` of it: with whom there is no TLS there is nothing to say.
+  // Must run before Node raises `clientError`: without TLS no answer can be sent.
   server.prependListener('tlsClientError', (_error: Error, socket: Duplex) => {
     socket.destroy()
   })
@@ -33,7 +32,7 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
   })
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const response = inFlight.get(socket)
-    // Into an answer that has begun nothing else can be written.
+    // An answer that has begun cannot carry an error.
     const hasBegun = response !== undefined && response.headersSent && !response.writableEnded
     if (!socket.writable || error.code === 'ECONNRESET' || hasBegun) socket.destroy()
     else
@@ -45,7 +44,7 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
 }
 
 const noHost = new ApiError('bad_request', 'send a `Host` header')
-const unknownExpectation = new ApiError('bad_request', 'of `Expect` only `100-continue` is understood')
+const unknownExpectation = new ApiError('bad_request', '`Expect` may only be `100-continue`')
 
 function whatIsWrong(code: string | undefined): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW')
@@ -53,11 +52,11 @@ function whatIsWrong(code: string | undefined): ApiError {
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW')
     return new ApiError('too_large', 'the chunk extensions are too large: send none')
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return new ApiError('bad_request', 'the request did not come in whole in time: send it again')
+    return new ApiError('bad_request', 'the whole request did not arrive in time: send it again')
   return new ApiError('bad_request', 'this is not a valid HTTP request')
 }
 
-/** What is left of the request is not worth reading. */
+/** The rest of the request is not read, so the connection closes. */
 function headersOf(id: string, body: string): Record<string, string> {
   return {
     'X-Request-Id': id,
@@ -74,7 +73,7 @@ function refuse(response: ServerResponse, error: ApiError, id: string): void {
   response.writeHead(statusOf[error.code], headersOf(id, body)).end(body)
 }
 
-/** An answer as it goes over the wire: for a request that could not be read there is no response object. */
+/** The raw bytes of an answer. A request that could not be read has no response object. */
 function rawAnswer(error: ApiError, id: string): string {
   const body = JSON.stringify(errorBody(error, id))
   const headers = Object.entries(headersOf(id, body)).map(([name, value]) => `${name}: ${value}\r\n`)

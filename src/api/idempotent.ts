@@ -1,7 +1,7 @@
 import type { Request } from 'express'
-import { hashOf, sha256 } from '../governance/canonical.ts'
+import { hashOf, sha256 } from '../shared/canonical-json.ts'
 import { mostKeptLength, openKey, type Claim } from '../governance/idempotency.ts'
-import { JsonParts } from '../governance/json-parts.ts'
+import { JsonParts } from '../shared/json-parts.ts'
 import { accessOf } from './access.ts'
 import { errorBody, statusOf, toApiError } from './errors.ts'
 import type { Answer, Call, Route } from './route.ts'
@@ -16,8 +16,8 @@ const isAboutCaller = (route: Route): boolean => {
 }
 
 /**
- * The route and what its path names. It is part of an index, whose rows have a largest size, and a client chooses how long a
- * part of its path is: a long text goes in as its hash.
+ * The route and its path parameters. This text is part of an index, whose rows have a maximum size, so a long one is
+ * hashed.
  */
 function routeText({ key }: Route, { params }: Call): string {
   const text = `${key} ${JSON.stringify(params)}`
@@ -26,12 +26,12 @@ function routeText({ key }: Route, { params }: Call): string {
 
 const longestRoute = 200
 
-/** What is not final: the same call may well end otherwise a moment later. */
+/** Statuses that are not kept: the same call may end differently a moment later. */
 const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
 
 /**
- * The handler's answer, made once per `Idempotency-Key` (contract section 1). Answers below 500 are kept, refusals of
- * the domain included; after a 429 or a 5xx the key is free again.
+ * Runs the handler once per `Idempotency-Key`. Answers below 500 are kept, including refusals. After a 429 or 5xx the
+ * key is free again.
  */
 export async function answerOnce(
   route: Route,
@@ -43,12 +43,12 @@ export async function answerOnce(
   const { idempotencyKey: key, caller, context } = call
   if (key === null) return handle(call)
   const opening = await openKey(context, {
-    // What is about the caller alone is in no organization, and names none that would have to be theirs.
+    // A call about the caller alone belongs to no organization.
     organizationId: isAboutCaller(route) ? '' : caller.organizationId,
     userId: caller.userId,
-    // Keys begin with `key_`; all sessions of a person can do the same.
+    // Ids of keys begin with `key_`. All sessions of a person share one value, since they have the same rights.
     apiKeyId: caller.keyId ?? 'session',
-    // Of the route, not of the text that was sent: prefix, closing slash and percent-encoding make no other call.
+    // The route's key, not the request's text: prefix, closing slash and percent-encoding do not make another call.
     route: routeText(route, call),
     key,
     bodyHash: hashOf(sent),
@@ -71,7 +71,7 @@ async function handleClaimed(
     const answer = await handle({ ...call, once: claim })
     if (answer.body instanceof JsonParts) {
       const within = await textWithin(answer.body, mostKeptLength)
-      // Too large to be kept: who repeats the call has it made anew.
+      // Too large to keep: a repeated call runs again.
       if ('parts' in within) {
         await claim.release().catch(() => {})
         return { ...answer, body: within.parts }
@@ -92,7 +92,7 @@ async function handleClaimed(
   }
 }
 
-/** The act is done by now: that its answer could not be kept must not turn it into a failure. */
+/** Keeps the answer. The act is done, so a failure here is only logged. */
 async function keepIfPossible(
   call: Call,
   claim: Claim,

@@ -1,25 +1,33 @@
 import type { IncomingMessage } from 'node:http'
-import { turn } from '../governance/turns.ts'
+import { nextTurn } from '../shared/time-slices.ts'
 import { deepestJson, inspectJson } from '../contract/json.ts'
 import { headlineWithField, shownPath } from '../policy/issues.ts'
 import { ApiError } from './errors.ts'
+import { syntaxErrorOf } from './json-syntax.ts'
 import { flawOf, hasMoreNames, sizeOf, type JsonFlaw } from './json-text.ts'
 
 export const defaultBodyLimit = 1024 * 1024
-/** Values of a body, on every route: each takes its time, in which the process answers nobody (docs/decisions/0066). */
+/** For bodies with inputs of runs. */
+export const inputsBodyLimit = 8 * 1024 * 1024
+/**
+ * Maximum number of values in a body. Reading each one blocks the whole process for a moment (docs/decisions/0066).
+ */
 export const mostValues = 100_000
-/** Different names of fields in a body: an object of so many is read ten times as slowly as a list (docs/decisions/0066). */
+/**
+ * Maximum number of different field names in a body. An object with this many is read ten times as slowly as a list
+ * (docs/decisions/0066).
+ */
 export const mostNames = 10_000
-/** Chunks, or what the network makes of a body. */
-const mostPieces = 10_000
-/** Reading more bytes than this takes long enough to wait for a turn. */
-const smallBody = 64 * 1024
+/** Maximum number of chunks in which a body arrives. */
+export const mostPieces = 10_000
+/** Bytes. Larger bodies wait for a turn before they are parsed. */
+export const smallBody = 64 * 1024
 
 /**
- * The request's JSON body, or undefined when there is none. Never trusts a declared length.
- * Errors: 415 for any other content type or encoding, 413 over `limit` bytes, 400 for more than `most` values and for
- * what cannot be read as JSON in UTF-8 or holds what could not be stored or told apart later (see `parseJson`). `admit` is
- * waited for once all bytes are there, so that a slow connection holds up no other request.
+ * The request's JSON body, or undefined if it is empty. A declared length is never trusted.
+ * Errors: 415 for another content type or encoding, 413 for more than `limit` bytes, 400 for more than `most` values
+ * and for all that `parseJson` refuses. Awaits `admit` once all bytes have arrived, so that a slow connection does
+ * not delay other requests.
  */
 export async function readJsonBody(
   request: IncomingMessage,
@@ -40,13 +48,13 @@ export async function readJsonBody(
   if (bytes.length === 0) return undefined
   if (!isJsonType(type))
     throw new ApiError('unsupported_media_type', 'send the body as `content-type: application/json`')
-  if (isLarge) await turn()
+  if (isLarge) await nextTurn()
   return parseJson(bytes, most)
 }
 
 /**
- * Reads bytes as JSON. Throws 400 `bad_request`; values, levels and names are counted before anything is made of them, so that
- * a body that is refused costs little.
+ * Parses bytes as JSON. Throws 400 `bad_request`. Values, levels and names are counted before the text is parsed, so
+ * that refusing a body is cheap.
  */
 export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   let text: string
@@ -54,7 +62,7 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw notJson()
+    throw new ApiError('bad_request', 'the body is not UTF-8: send JSON in UTF-8')
   }
   const size = sizeOf(text, most, deepestJson)
   if (size.values > most) throw tooMany(most, 'values')
@@ -64,12 +72,12 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   try {
     value = JSON.parse(text)
   } catch {
-    throw notJson()
+    throw notJson(text)
   }
   const { issues, fields } = inspectJson(value, { most: 1 })
   const [issue] = issues
-  if (issue !== undefined) throw badValue(issue.path, headlineWithField('the body cannot be kept', [issue]))
-  // An object keeps one field of each name: fewer fields than were written means that some name is there twice.
+  if (issue !== undefined) throw badValue(issue.path, headlineWithField('the body cannot be stored', [issue]))
+  // An object keeps one field per name, so fewer fields than written means that a name is repeated.
   const flaw = fields === size.fields && !size.hasLongNumbers ? null : flawOf(text)
   if (flaw !== null) throw badValue(shownPath(flaw.path), wordsOf(flaw))
   return value
@@ -78,12 +86,21 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
 const tooMany = (most: number, what: string): ApiError =>
   new ApiError('bad_request', `the body has more than ${most} ${what}: send fewer`)
 
-const notJson = (): ApiError => new ApiError('bad_request', 'the body is not JSON in UTF-8')
+/** Shows no part of the body. */
+function notJson(text: string): ApiError {
+  const error = syntaxErrorOf(text)
+  if (error === null) return new ApiError('bad_request', 'the body is not JSON')
+  const { line, column, expected, isAtEnd } = error
+  return new ApiError(
+    'bad_request',
+    `the body is not JSON: line ${line}, column ${column}: expected ${expected}${isAtEnd ? ', but the body ends' : ''}`,
+  )
+}
 
 function wordsOf({ kind, path }: JsonFlaw): string {
   const place = `\`${shownPath(path).slice(0, 200)}\``
-  if (kind === 'repeated') return `${place} is there more than once: give it once`
-  return `${path.length === 0 ? 'a number' : place} is a whole number beyond ±${Number.MAX_SAFE_INTEGER}, which readers round differently: give it as a text`
+  if (kind === 'repeated') return `${place} is given more than once: give it once`
+  return `${path.length === 0 ? 'a number' : place} is a whole number beyond ±${Number.MAX_SAFE_INTEGER}, which JSON readers round differently: give it as a text`
 }
 
 function badValue(path: string, message: string): ApiError {
@@ -91,14 +108,15 @@ function badValue(path: string, message: string): ApiError {
 }
 
 /**
- * The bytes as they come, in at most 10,000 pieces: a megabyte in chunks of one byte takes the parser of HTTP three seconds. They
- * are listened for one by one, as a loop over the stream would see several as one.
+ * Reads the bytes in at most 10,000 pieces: Node's HTTP parser takes three seconds for a megabyte in chunks of one
+ * byte. Listens for single pieces, because a loop over the stream would join several into one.
  */
 function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
   const pieces: Buffer[] = []
   let length = 0
   return new Promise((resolve, reject) => {
-    const cutOff = (): void => reject(new ApiError('bad_request', 'the body ended before it was complete'))
+    const cutOff = (): void =>
+      reject(new ApiError('bad_request', 'the body ended before it was complete: send it again'))
     if (request.destroyed && !request.readableEnded) {
       cutOff()
       return
@@ -112,7 +130,7 @@ function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
           new ApiError('too_large', `the body comes in more than ${mostPieces} pieces: send larger ones`),
         )
       else return
-      // What still comes is thrown away.
+      // The rest is discarded.
       request.removeAllListeners('data').resume()
       pieces.length = 0
     })

@@ -1,24 +1,25 @@
 interface Level {
-  /** Keys of an object so far; null in a list. */
+  /** Keys of an object so far; null for a list. */
   readonly keys: Set<string> | null
-  /** The key or index that is being read. */
+  /** The current key or index. */
   at: string | number
 }
 
 const [quote, backslash] = [0x22, 0x5c]
 
-/** What JSON.parse keeps quiet about, and where. */
+/** An ambiguity that `JSON.parse` does not report, and its path. */
 export interface JsonFlaw {
   readonly kind: 'repeated' | 'inexact'
   readonly path: readonly (string | number)[]
 }
 
 /**
- * The first flaw of this JSON text, or null. `text` must be JSON that was read already. Of a key that an object has twice
- * `JSON.parse` keeps the last and tells nobody, and others who read the same text keep the first: a rule could mean one
- * thing to its reviewer and another to us. A whole number beyond ±(2^53-1) it rounds to another, which others tell apart:
- * who approves a payment to account 9007199254740992 would approve one to 9007199254740993. (What is written with a point
- * or an exponent is a rounded number to everybody.)
+ * The first ambiguity in a JSON text, or null. `text` must be valid JSON.
+ * - `repeated`: `JSON.parse` keeps the last of two equal keys, while other readers keep the first. A rule could mean
+ *   one thing to its reviewer and another to us.
+ * - `inexact`: `JSON.parse` rounds whole numbers beyond ±(2^53-1). An approver of a payment to account
+ *   9007199254740992 would approve one to 9007199254740993. Numbers with a point or an exponent are rounded by every
+ *   reader.
  */
 export function flawOf(text: string): JsonFlaw | null {
   const levels: Level[] = []
@@ -68,20 +69,20 @@ export function flawOf(text: string): JsonFlaw | null {
   return null
 }
 
-/** What a JSON text holds, counted before anything is made of it. */
+/** The size of a JSON text, counted before it is parsed. */
 export interface JsonSize {
-  /** Lists, objects and what commas part; an empty list or object counts as one more, what might be in it. */
+  /** Lists, objects and values between commas. An empty list or object counts as two. */
   readonly values: number
   readonly fields: number
-  /** Of lists and objects, one in the other. */
+  /** Deepest nesting of lists and objects. */
   readonly depth: number
-  /** Whether some number has so many signs that it may be rounded. */
+  /** Whether a number has so many digits that it may be rounded. */
   readonly hasLongNumbers: boolean
 }
 
 /**
- * The size of a text that may be JSON, in a small part of the time that reading it takes. It stops counting once there are
- * more values or levels than these. For a text that is no JSON the answer says nothing.
+ * The size of a text, in a small part of the time that parsing takes. Stops counting above `mostValues` or `deepest`.
+ * If the text is not JSON, the answer has no meaning.
  */
 export function sizeOf(text: string, mostValues: number, deepest: number): JsonSize {
   let [values, fields, level, depth, digits] = [1, 0, 0, 0, 0]
@@ -106,7 +107,7 @@ export function sizeOf(text: string, mostValues: number, deepest: number): JsonS
   return { values, fields, depth, hasLongNumbers }
 }
 
-/** Whether the fields of this JSON text have more than `most` different names; two spellings of a name count as two. */
+/** Whether a JSON text has more than `most` different field names. Two spellings of one name count as two. */
 export function hasMoreNames(text: string, most: number): boolean {
   const names = new Set<string>()
   let [start, end] = [0, 0]
@@ -121,7 +122,7 @@ export function hasMoreNames(text: string, most: number): boolean {
   return names.size > most
 }
 
-/** What a key says, escapes read: `"\\u0061"` is `a`. */
+/** The key without escapes: `"\\u0061"` is `a`. */
 const stringOf = (written: string): string =>
   written.includes('\\') ? (JSON.parse(written) as string) : written.slice(1, -1)
 
@@ -135,7 +136,7 @@ function endOfString(text: string, start: number): number {
 
 const isDigit = (sign: number): boolean => sign >= 0x30 && sign <= 0x39
 
-/** One past a number of which the digit at `start` is the first; its sign says nothing. */
+/** The index after the number whose first digit is at `start`. */
 function endOfNumber(text: string, start: number): number {
   let place = start + 1
   for (; place < text.length; place += 1) {
@@ -145,7 +146,7 @@ function endOfNumber(text: string, start: number): number {
   return place
 }
 
-/** Digits of 2^53. */
+/** Number of digits in 2^53. */
 const shortestInexact = 16
 
 const isInexact = (number: string): boolean => /^\d+$/.test(number) && !Number.isSafeInteger(Number(number))

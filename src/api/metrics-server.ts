@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
-import type { Metrics } from '../metrics.ts'
+import type { Metrics } from '../shared/metrics.ts'
 
-/** `GET /metrics` on a port of its own (contract section 8), for whoever can reach it: keep it inside. */
+/** Serves `GET /metrics` on its own port, without a key. Keep that port inside your network. */
 export function serveMetrics(
   metrics: Metrics,
   { host, port }: { host: string; port: number },

@@ -1,23 +1,62 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi'
 import { z } from 'zod'
 import { acts, accessOf, splitKey } from './access.ts'
+import { namedComponents } from './component-names.ts'
+import { tidy } from './openapi-tidy.ts'
 import { queryOf } from './query.ts'
+import { statusOf } from './errors.ts'
 import type { Route } from './route.ts'
 import { sessionCookie } from './auth-options.ts'
 import { errorAnswer } from './schemas/common.ts'
+import { projectRoot } from '../shared/project-root.ts'
 
-const json = (schema: z.ZodType) => ({ 'application/json': { schema } })
+const json = (schema: z.ZodType, example?: unknown) => ({
+  'application/json': { schema, ...(example === undefined ? {} : { example }) },
+})
 const statusWords: Record<number, string> = {
   200: 'OK',
   201: 'Created',
-  202: 'Accepted: not over yet',
+  202: 'Accepted, but not finished',
   204: 'Done',
-  503: 'The database is away',
+  503: 'The database cannot be reached',
 }
 
-/** The OpenAPI 3.1 document, generated from the very schemas that validate. Deterministic. */
+/** The example of a route: its body, and the bodies of its answers by status. */
+export interface Example {
+  readonly body?: unknown
+  readonly answers: Readonly<Record<string, unknown>>
+}
+
+/** Examples for the routes that people use first, by route. */
+export function readExamples(): Readonly<Record<string, Example>> {
+  return JSON.parse(readFileSync(join(projectRoot(), 'docs', 'openapi-examples.json'), 'utf8'))
+}
+
+const introduction = `Every path exists below \`/api/v1\`, below \`/v1\` and without a prefix. A method that a path does not have is 404, like an unknown path.
+
+Send \`Authorization: Bearer <API key>\` and JSON. Lists take \`limit\` and \`cursor\`, and answer \`{"data": [...], "next_cursor"}\`. A \`POST\` takes an \`Idempotency-Key\`: the same key and body get the first answer again. Each operation names its scope (\`x-scope\`) and the lowest role that may call it (\`x-minimum-role\`).
+
+Every error is \`{"error": {"code", "message", "details": [{"path", "message"}]}, "meta": {"request_id"}}\`.`
+
+/** Which codes come with which status, in Markdown. */
+function tableOfErrors(): string {
+  const statuses = Map.groupBy(Object.entries(statusOf), ([, status]) => status)
+  const rows = [...statuses].map(
+    ([status, codes]) => `| ${status} | ${codes.map(([code]) => `\`${code}\``).join(' ')} |`,
+  )
+  return ['| Status | Codes |', '| --- | --- |', ...rows].join('\n')
+}
+
+/** The OpenAPI 3.1 document, generated from the schemas that validate requests. Deterministic. */
 export function openApiDocument(routes: readonly Route[]): object {
   const registry = new OpenAPIRegistry()
+  for (const [name, description] of Object.entries(headerWords))
+    registry.registerComponent('headers', name, {
+      description,
+      schema: { type: name === 'X-Request-Id' ? 'string' : 'integer' },
+    })
   registry.registerComponent('securitySchemes', 'apiKey', {
     type: 'http',
     scheme: 'bearer',
@@ -27,22 +66,24 @@ export function openApiDocument(routes: readonly Route[]): object {
     type: 'apiKey',
     in: 'cookie',
     name: sessionCookie,
-    description: `The cookie of a person who has signed in at \`/api/auth/sign-in/email\`; \`__Secure-${sessionCookie}\` where the public address is https. What changes something also needs \`Origin\` with the service’s own address. It has every scope of the person’s role; a Bearer key always wins over it.`,
+    description: `The cookie of a person who has signed in at \`/api/auth/sign-in/email\`; \`__Secure-${sessionCookie}\` where the public address is https. Changing requests also need \`Origin\` with the service’s own address. The session has every scope of the person’s role. If a request also has a Bearer key, the key is used.`,
   })
-  for (const route of routes) addRoute(registry, route)
-  return new OpenApiGeneratorV31(registry.definitions).generateDocument({
+  const examples = readExamples()
+  for (const route of routes) addRoute(registry, route, examples[route.key])
+  const document = new OpenApiGeneratorV31([...namedComponents(), ...registry.definitions]).generateDocument({
     openapi: '3.1.0',
     info: {
       title: 'Countersign',
       version: '1',
-      description:
-        'Every path answers below `/api/v1`, below `/v1` and bare. A method that a path does not have is 404, like an unknown path.',
+      description: `${introduction}\n\n${tableOfErrors()}`,
     },
     servers: [{ url: '/api/v1' }],
   })
+  tidy(document)
+  return document
 }
 
-function addRoute(registry: OpenAPIRegistry, route: Route): void {
+function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | undefined): void {
   const { method, path } = splitKey(route.key)
   const access = accessOf(route.key)
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
@@ -53,30 +94,47 @@ function addRoute(registry: OpenAPIRegistry, route: Route): void {
     summary: route.summary,
     tags: [route.tag],
     ...(route.description === undefined ? {} : { description: route.description }),
-    // Either of them alone.
+    // One of the two is enough.
     security: access.public ? [] : [{ apiKey: [] }, { session: [] }],
     ...(access.public ? {} : { 'x-scope': access.scope, 'x-minimum-role': access.role }),
     request: {
       ...(names.length === 0
         ? {}
-        : { params: z.object(Object.fromEntries(names.map((name) => [name, z.string()]))) }),
-      query: queryOf(route),
-      ...(route.body === undefined ? {} : { body: { content: json(route.body) } }),
-      ...(acts(route.key)
-        ? { headers: z.object({ 'Idempotency-Key': z.string().max(255).optional() }) }
-        : {}),
+        : { params: z.object(Object.fromEntries(names.map((name) => [name, pathParam(name)]))) }),
+      query: withDefaults(queryOf(route)),
+      ...(route.body === undefined
+        ? {}
+        : {
+            body: {
+              content: json(route.body, example?.body),
+              // A missing body counts as an empty object.
+              required: !route.body.safeParse({}).success,
+            },
+          }),
+      headers: z.object({
+        ...(acts(route.key) ? { 'Idempotency-Key': idempotencyKey } : {}),
+        ...sentHeaders,
+      }),
     },
-    responses: { ...successes(route), default: { description: 'Any error', content: json(errorAnswer) } },
+    responses: {
+      ...successes(route, example),
+      default: {
+        description: 'Any error',
+        headers: headersOf('X-Request-Id', ...(access.public ? [] : counted), 'Retry-After'),
+        content: json(errorAnswer),
+      },
+    },
   })
 }
 
-function successes(route: Route) {
+function successes(route: Route, example: Example | undefined) {
   return Object.fromEntries(
     Object.entries(route.responses).map(([status, schema]) => [
       status,
       {
         description: statusWords[Number(status)] ?? 'Answer',
-        ...(schema !== null ? { content: json(schema) } : {}),
+        headers: headersOf('X-Request-Id', ...(accessOf(route.key).public ? [] : counted)),
+        ...(schema !== null ? { content: json(schema, example?.answers[status]) } : {}),
         ...(schema === null && route.contentType !== undefined
           ? { content: { [route.contentType]: { schema: z.string() } } }
           : {}),
@@ -85,7 +143,44 @@ function successes(route: Route) {
   )
 }
 
-/** `get_workflows_id_versions`. */
+/** zod-to-openapi leaves out the default of a field whose type is given, as that of each number is. */
+function withDefaults(query: z.ZodObject): z.ZodObject {
+  const shape = Object.entries(query.shape).map(([name, field]) => [
+    name,
+    field instanceof z.ZodDefault ? field.meta({ default: field.def.defaultValue }) : field,
+  ])
+  return z.strictObject(Object.fromEntries(shape) as z.ZodRawShape)
+}
+
+/** `{version}` is a number; every other name in a path is an id or a name. */
+const pathParam = (name: string): z.ZodType => (name === 'version' ? z.int().min(1) : z.string())
+
+const idempotencyKey = z
+  .string()
+  .max(255)
+  .optional()
+  .meta({ description: 'the same key and body get the first answer again, for 24 hours' })
+const sentHeaders = {
+  'X-Request-Id': z
+    .string()
+    .optional()
+    .meta({ description: 'your own id for the request, which the answer, errors and the log repeat' }),
+}
+
+const headerWords = {
+  'X-Request-Id': 'the id of the request, as in errors and the log',
+  'X-RateLimit-Limit': 'how many requests the window allows',
+  'X-RateLimit-Remaining': 'how many requests are left in the window',
+  'X-RateLimit-Reset': 'the end of the window, in epoch seconds',
+  'Retry-After': 'seconds after which the same request may succeed; only with 409, 429 and 503',
+}
+const counted = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'] as const
+
+function headersOf(...names: readonly (keyof typeof headerWords)[]) {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+/** `get_workflows_id_versions` for `GET /workflows/{id}/versions`. */
 function operationId(method: string, path: string): string {
   return `${method.toLowerCase()}_${path.replaceAll(/[^a-z0-9_]+/gi, '_').replace(/^_|_$/g, '')}`
 }

@@ -1,16 +1,18 @@
-import type { Caller } from '../governance/identity.ts'
+import type { Caller } from '../governance/access/identity.ts'
 import { ApiError } from './errors.ts'
 
-/** `organization_id` of the query, else of the body. */
+/** `organization_id` of the query, else of the body, else null. */
 export function organizationNamed(query: Record<string, string>, body: unknown): string | null {
   return query['organization_id'] ?? organizationOfBody(body)
 }
 
-/** Which of two organizations is meant is not for us to guess: what is made would be in the wrong one. */
+/**
+ * Throws 422 if query and body name different organizations: a wrong guess would create the object in the wrong one.
+ */
 export function requireOneOrganization(query: Record<string, string>, body: unknown): void {
   const [inQuery, inBody] = [query['organization_id'], organizationOfBody(body)]
   if (inQuery === undefined || inBody === null || inQuery === inBody) return
-  const message = 'the body names another organization than the query: name one'
+  const message = 'the body names another organization than the query: name only one'
   throw new ApiError('validation_error', message, [
     {
       path: 'organization_id',
@@ -19,7 +21,7 @@ export function requireOneOrganization(query: Record<string, string>, body: unkn
   ])
 }
 
-/** Nor is it where the path says it: what was asked for there would happen here. */
+/** Throws 422 if the path's object belongs to another organization than the one named. */
 export function requireSubjectsOrganization(
   query: Record<string, string>,
   body: unknown,
@@ -28,11 +30,11 @@ export function requireSubjectsOrganization(
   const named = organizationNamed(query, body)
   if (named === null || named === caller.organizationId) return
   const message =
-    'what the path names belongs to another organization than `organization_id` says: leave it out'
+    'the path names an object of another organization than `organization_id`: leave `organization_id` out'
   throw new ApiError('validation_error', message, [{ path: 'organization_id', message }])
 }
 
-/** Of another type than text it is left to validation to refuse. */
+/** A value that is not a text is ignored here; validation refuses it. */
 function organizationOfBody(body: unknown): string | null {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'organization_id')) return null
   const named = (body as { organization_id: unknown }).organization_id

@@ -1,8 +1,8 @@
 import express, { type Request, type Response, type Router } from 'express'
-import type { Context } from '../context.ts'
+import type { Context } from '../governance/context.ts'
 import { idPrefixes } from '../contract/ids.ts'
 import { authPage, invitationPage, resetPage } from './auth-pages.ts'
-import { secondFactorPage } from '../governance/people/second-factor.ts'
+import { secondFactorPage } from '../governance/access/second-factor.ts'
 import { consolePage } from './console-page.ts'
 import { sendPage } from './html-page.ts'
 import { sendAnswer } from './send.ts'
@@ -10,10 +10,10 @@ import { sendAnswer } from './send.ts'
 const approvalId = new RegExp(`^${idPrefixes.approval}_[0-9A-HJKMNP-TV-Z]{26}$`)
 
 /**
- * What a person meets who opens the base address in a browser (contract section 1). Not routes of the API: they need no
- * key, answer at the root alone and tell nothing that only a caller may know.
+ * Pages for a person who opens the base address in a browser. They are not routes of the API: they need no key,
+ * answer without a prefix and show nothing that needs a key.
  */
-export function pages(context: Context): Router {
+export function pages(context: Pick<Context, 'config'>): Router {
   const router = express.Router({ caseSensitive: true, strict: true })
   router.get('/', (request, response) => {
     response.setHeader('Vary', 'Accept')
@@ -24,7 +24,7 @@ export function pages(context: Context): Router {
   router.get('/console/', (_request, response) => sendPage(response, consolePage(context.config, null)))
   router.get('/console/approvals/:id', (request, response, next) => {
     const { id } = request.params
-    // What is no id names no page: on to the 404 of every unknown path.
+    // Not an id: continue to the 404 of unknown paths.
     if (!approvalId.test(id)) next()
     else sendPage(response, consolePage(context.config, id))
   })
@@ -36,7 +36,7 @@ export function pages(context: Context): Router {
   return router
 }
 
-/** A browser names `text/html` itself; a program's `*` + `/*` does not mean a page. */
+/** A browser names `text/html` itself. A program's wildcard does not ask for a page. */
 function wantsPage(request: Request): boolean {
   return (request.headers.accept ?? '').split(',').some((each) => {
     const [type = '', ...parameters] = each.split(';').map((part) => part.trim().toLowerCase())
@@ -49,7 +49,7 @@ function sendTo(response: Response, place: string): void {
   response.end()
 }
 
-function pointer({ config }: Context): Record<string, string> {
+function pointer({ config }: Pick<Context, 'config'>): Record<string, string> {
   const docs = config.http.docs ? { docs: '/docs', openapi: '/openapi.json' } : {}
   return { name: 'Countersign', api: '/api/v1', health: '/health', console: '/console/', ...docs }
 }

@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto'
 import type { Request } from 'express'
-import type { Context } from '../context.ts'
+import type { Context } from '../governance/context.ts'
 import { returnGuess, takeGuess } from '../governance/people/guesses.ts'
-import { knownBrowser, knownBrowserCookie } from './known-browser.ts'
+import { deviceOf, deviceCookie } from './device-cookie.ts'
 
-/** What the sign-in library answers to a password or code that is not the account's, and to an account that there is not. */
+/** The library's codes for a wrong password or code, and for an unknown account. */
 const wrong = new Set([
   'INVALID_EMAIL_OR_PASSWORD',
   'INVALID_PASSWORD',
@@ -13,12 +13,13 @@ const wrong = new Set([
 ])
 
 /**
- * Lets `answer` look at the password in a request, or at the code with which a session proves its person's second factor, if its account has a guess left (docs/decisions/0033); else answers 429.
- * A right password costs nothing. Of an address without an account all is the same: nothing here asks whether there is one.
- * `userOf` says who is signed in, for passwords that a session repeats. Answers the cookies to set, too.
+ * Runs `answer`, which checks a password or a second factor's code, if the account has a guess left; else answers 429
+ * (docs/decisions/0033). A right password costs no guess. An address without an account is treated alike, since
+ * nothing here looks for accounts. `userOf` finds the signed-in person for endpoints that check a session's password
+ * again. Returns the cookies to set as well.
  */
 export async function guarded(
-  context: Context,
+  context: Pick<Context, 'config' | 'db'>,
   request: Request,
   body: unknown,
   userOf: (request: Request) => Promise<string | null>,
@@ -27,9 +28,9 @@ export async function guarded(
   const account = await accountGuessedAt(request, body, userOf)
   if (account === null) return { answer: await answer(), cookies: [] }
   const { config, db } = context
-  const browser = knownBrowser(config, request, account)
+  const device = deviceOf(config, request, account)
   const key = createHmac('sha256', config.sessionSecret)
-    .update(JSON.stringify(['password guesses', account, browser]))
+    .update(JSON.stringify(['password guesses', account, device]))
     .digest('hex')
   const wait = await takeGuess(db, key)
   if (wait !== null) return { answer: tooMany(wait), cookies: [] }
@@ -38,7 +39,7 @@ export async function guarded(
     const given = await answer()
     wasWrong = await isWrong(given)
     const isIn = given.ok && request.path === '/api/auth/sign-in/email'
-    return { answer: given, cookies: isIn ? [knownBrowserCookie(config, account)] : [] }
+    return { answer: given, cookies: isIn ? [deviceCookie(config, account)] : [] }
   } finally {
     if (!wasWrong) await returnGuess(db, key)
   }
@@ -46,14 +47,17 @@ export async function guarded(
 
 export const accountOf = (email: string): string => `email ${email.toLowerCase()}`
 
-/** Whatever the path: every endpoint that looks at a password has it in one of these fields. */
+/**
+ * The account whose password or code the request tries, or null. Every endpoint that checks a password has it in one
+ * of these fields.
+ */
 async function accountGuessedAt(
   request: Request,
   body: unknown,
   userOf: (request: Request) => Promise<string | null>,
 ): Promise<string | null> {
   const { email, password, currentPassword, code } = Object(body) as Record<string, unknown>
-  // The library counts codes of those who sign in; of a session it would take any number.
+  // The library limits codes during sign-in. In an open session it would accept any number.
   if (typeof code === 'string') {
     const userId = await userOf(request)
     return userId === null ? null : `factor ${userId}`
@@ -71,7 +75,7 @@ async function isWrong(answer: Response): Promise<boolean> {
   return code !== undefined && wrong.has(code)
 }
 
-/** In the library's form. */
+/** A 429 in the library's form. */
 function tooMany(seconds: number): Response {
   const message =
     'too many wrong passwords or codes for this account: try again later, or set a new password by mail'

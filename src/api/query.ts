@@ -4,7 +4,7 @@ import { accessOf } from './access.ts'
 import { ApiError } from './errors.ts'
 import type { Route } from './route.ts'
 
-/** Query parameters as text. 400 for what could not be stored or compared, 422 for one that is given twice. */
+/** Query parameters as text. Throws 400 for NUL characters and 422 for a parameter that is given twice. */
 export function readQuery(request: Request): Record<string, string> {
   const start = request.url.indexOf('?')
   const query: Record<string, string> = Object.create(null) as Record<string, string>
@@ -24,8 +24,8 @@ export function readQuery(request: Request): Record<string, string> {
 }
 
 /**
- * Every query parameter that a route takes; any other is an error, since a list whose filter is misspelt would list
- * everything (docs/decisions/0021). A call whose organization nothing in the path names may name it: `organization_id`.
+ * The schema of a route's query parameters. Unknown ones are errors, since a list with a misspelt filter would list
+ * everything (docs/decisions/0021). Where the path does not name the organization, `organization_id` may.
  */
 export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const schema = schemas.get(route.key) ?? strictQuery(route)
@@ -33,7 +33,7 @@ export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   return schema
 }
 
-/** A schema is compiled once, at its first use. */
+/** Each schema is compiled once, at its first use. */
 const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
@@ -43,7 +43,7 @@ function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   return (names ? declared.extend(organizationQuery.shape) : declared).strict()
 }
 
-/** A whole number in a query. */
+/** A whole number from `minimum` to `maximum`. */
 export function wholeNumber(minimum: number, maximum: number) {
   return z
     .string()
@@ -53,16 +53,16 @@ export function wholeNumber(minimum: number, maximum: number) {
     .meta({ type: 'integer', minimum, maximum })
 }
 
-/** `true` or `false` in a query. */
+/** `true` or `false`. */
 export const flag = z
   .enum(['true', 'false'])
   .transform((text) => text === 'true')
   .meta({ type: 'boolean' })
 
-/** A filter's text. */
+/** The text of a filter. */
 export const filter = z.string().min(1).max(200)
 
-/** A point in time in a query: ISO 8601 with an offset, or a date (its start in UTC). */
+/** A point in time: ISO 8601 with an offset, or a date (its start in UTC). */
 export const instant = z
   .union([z.iso.datetime({ offset: true }), z.iso.date()], {
     error: 'must be ISO 8601, e.g. `2026-01-31T00:00:00Z`',
@@ -70,5 +70,5 @@ export const instant = z
   .transform((text) => new Date(text))
   .meta({ type: 'string', format: 'date-time' })
 
-/** Names the organization where the path does not; without it the key's. */
+/** Names the organization where the path does not. The default is the key's organization. */
 export const organizationQuery = z.object({ organization_id: filter.optional() })

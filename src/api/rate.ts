@@ -1,8 +1,10 @@
 import type { Response } from 'express'
-import type { Context } from '../context.ts'
-import type { Charged } from '../governance/identity.ts'
-import type { Kind } from '../governance/rates/rates.ts'
+import type { Context } from '../governance/context.ts'
+import type { Charged } from '../governance/access/identity.ts'
+import type { Kind } from '../governance/limits/rates.ts'
+import { noteRefusal } from '../governance/limits/rate-refusal.ts'
 import { ApiError } from './errors.ts'
+import { requestIdOf } from './request-id.ts'
 
 const spans = {
   requests_per_minute: 'a minute',
@@ -18,11 +20,12 @@ const words = {
 } as const satisfies Partial<Record<Kind, string>>
 
 /**
- * Counts a request of an organization, and says in `X-RateLimit-*` how many are left. Throws `rate_limited`. What agents
- * send and an owner's changes of the quota have buckets of their own; agents' questions are refused by a decision: not here.
+ * Counts a request for an organization and sets `X-RateLimit-*`. Throws `rate_limited`. Agents' reports and an
+ * owner's quota changes have their own buckets. Agents' questions are not counted here, since they are refused with a
+ * decision.
  */
 export async function countRequest(
-  context: Context,
+  context: Pick<Context, 'metrics' | 'rates' | 'sparseLog'>,
   response: Response,
   charged: Charged,
   kind: keyof typeof words,
@@ -32,6 +35,7 @@ export async function countRequest(
   response.setHeader('X-RateLimit-Remaining', String(taken.remaining))
   response.setHeader('X-RateLimit-Reset', String(taken.resetAt))
   if (taken.allowed) return
+  noteRefusal(context, charged.holderId, taken, requestIdOf(response))
   throw new ApiError(
     'rate_limited',
     `the organization is at its limit of ${taken.limit} ${words[kind]} ${spans[taken.bucket]}: try again later`,

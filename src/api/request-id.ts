@@ -1,8 +1,15 @@
 import { randomUUID } from 'node:crypto'
+import type { Response } from 'express'
 
-/** What an incoming `X-Request-Id` may be: kept, it goes into logs and headers. */
-const acceptable = /^[A-Za-z0-9._:/+=@-]{1,128}$/
+/** Characters of an incoming `X-Request-Id`; a longer one is replaced. */
+export const longestRequestId = 128
+
+/** The accepted form of an incoming `X-Request-Id`, which is copied to logs and headers. */
+const acceptable = new RegExp(`^[A-Za-z0-9._:/+=@-]{1,${longestRequestId}}$`)
 
 export function requestId(incoming: string | string[] | undefined): string {
   return typeof incoming === 'string' && acceptable.test(incoming) ? incoming : randomUUID()
 }
+
+/** The id of the request that this response answers. */
+export const requestIdOf = (response: Response): string => String(response.getHeader('X-Request-Id'))

@@ -1,14 +1,14 @@
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
-import type { Context } from '../context.ts'
+import type { Context } from '../governance/context.ts'
 import type { Asker } from '../governance/agents/ask.ts'
 import type { Once } from '../governance/idempotency.ts'
-import type { Caller, Identity } from '../governance/identity.ts'
+import type { Caller, Identity } from '../governance/access/identity.ts'
 import type { RouteKey } from './access.ts'
 import type { Auth } from './auth.ts'
-import type { ServiceMail } from './service-mail.ts'
+import type { SendMail } from './service-mail.ts'
 
-/** Names in braces of `'GET /workflows/{id}/versions/{version}'`. */
+/** The names in braces of `'GET /workflows/{id}/versions/{version}'`. */
 type ParamNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? Name | ParamNames<Rest>
   : never
@@ -16,39 +16,40 @@ export type PathParams<Path extends string> = { readonly [Name in ParamNames<Pat
 
 type SchemaOutput<S> = S extends z.ZodType ? z.output<S> : undefined
 
-/** What a handler gets once authentication, scope, subject, role and form are settled. */
+/** A handler's input, once authentication, scope, subject, role and schemas are checked. */
 export interface Call<Key extends string = string, Query = unknown, Body = unknown> {
   readonly context: Context
   readonly services: Mounted
   readonly identity: Identity
-  /** The caller in the organization the call is about. */
+  /** The caller in the organization that the call is about. */
   readonly caller: Caller
   readonly params: PathParams<Key>
   readonly query: Query
   readonly body: Body
-  /** The `Idempotency-Key` header, if any: what the handler starts may take its identity from it. */
+  /** The `Idempotency-Key` header, or null. The handler can derive ids from it. */
   readonly idempotencyKey: string | null
-  /** With a key: the act marks itself done in its own transaction, and is not done again when it already is. */
+  /** Present with a key. The handler marks it done in its own transaction, so that the change is made only once. */
   readonly once: Once | null
-  /** Aborted when the client has gone or the server drains. */
+  /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** Whether key, scope and role would still let this call in: for answers that take long. */
+  /** Ends the request's place in its organization's share: for a handler that goes on to wait for a person or a run. */
+  readonly leaveShare: () => void
+  /** Whether key, scope and role would still admit this call; for answers that take long. */
   readonly stillAllowed: () => Promise<boolean>
 }
 
-/** What the process has beside the database. */
+/** The process's services beside the database. */
 export interface Services {
   /** Whether Temporal answers. */
   readonly temporal: () => Promise<boolean>
   /** Aborted when the server begins to drain. */
   readonly draining: AbortSignal
-  /** Sends a mail of the service's own, once the mail server has taken it. */
-  readonly mail: (mail: ServiceMail) => Promise<void>
-  /** Between two comments of an event stream; 15 s. */
+  readonly mail: SendMail
+  /** Milliseconds between two comments of an event stream; default 15,000. */
   readonly pingMilliseconds?: number
 }
 
-/** What a mounted route has: of these, the application makes what the process need not bring. */
+/** The services that a mounted route can use, including those that the application creates. */
 export interface Mounted extends Services {
   readonly auth: Auth
 }
@@ -63,13 +64,13 @@ export const created = (body: unknown): Answer => ({ status: 201, body })
 export const accepted = (body: unknown): Answer => ({ status: 202, body })
 export const noContent: Answer = { status: 204, body: undefined }
 
-/** An agent's question: what is known of it once key and scope are settled; whatever else is wrong is a decision. */
+/** An agent's question after key and scope are checked. Any other problem is answered with a decision. */
 export interface Question {
   readonly context: Context
   readonly asker: Asker
-  /** Throws `unauthenticated` or `missing_scope` if the asker's key was only remembered and does not hold any more. */
+  /** Throws `unauthenticated` or `missing_scope` if the asker's key was only remembered and is no longer valid. */
   readonly confirm: () => Promise<void>
-  /** Made when it is asked for: aborted when the client has gone or the server drains. */
+  /** Creates a signal that aborts when the client has disconnected or the server drains. */
   readonly signal: () => AbortSignal
 }
 
@@ -77,7 +78,7 @@ interface Described {
   readonly summary: string
   readonly tag: string
   readonly description?: string
-  /** Success bodies by status; null for none. */
+  /** Schemas of success bodies by status; null for an empty body. */
   readonly responses: Readonly<Record<number, z.ZodType | null>>
   readonly contentType?: string
 }
@@ -87,21 +88,25 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   readonly key: Key
   readonly query?: Q
   readonly body?: B
-  /** Bytes; without it the usual limit. */
+  /** Bytes; the default is `defaultBodyLimit`. */
   readonly bodyLimit?: number
-  /** Most values of a body; without it 100,000. */
+  /** Maximum number of values in a body; default 100,000. */
   readonly bodyValues?: number
+  /** The handler waits for work outside this thread, so the request does not use its organization's share. */
+  readonly waits?: true
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
 
-/** A route that writes its answer itself, once everything has been checked. */
+/** A route that writes its answer itself, once all checks have passed. */
 export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> extends Described {
   readonly key: Key
   readonly query?: Q
   stream(call: Call<Key, SchemaOutput<Q>, undefined>, request: Request, response: Response): Promise<void>
 }
 
-/** A route that answers an agent's question by a decision. `body` describes what it reads itself. */
+/**
+ * A route that answers an agent's question with a decision. `body` only documents the body, which `ask` reads itself.
+ */
 export interface AskRoute<Key extends RouteKey = RouteKey> extends Described {
   readonly key: Key
   readonly query?: z.ZodObject
@@ -115,14 +120,16 @@ export interface PublicRoute<Key extends RouteKey = RouteKey> extends Described 
   open(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>
 }
 
-/** Any route, with its types forgotten: what the application mounts and the description lists. */
+/** A route without its type parameters, for mounting and for the OpenAPI document. */
 export type Route = Described & {
   readonly key: RouteKey
   readonly query?: z.ZodObject
   readonly body?: z.ZodType
   readonly bodyLimit?: number
-  /** Most values of a body; without it 100,000. */
+  /** Maximum number of values in a body; default 100,000. */
   readonly bodyValues?: number
+  /** The handler waits for work outside this thread, so the request does not use its organization's share. */
+  readonly waits?: true
   ask?(question: Question, request: Request): Promise<Answer>
   handle?(call: Call): Promise<Answer>
   stream?(call: Call, request: Request, response: Response): Promise<void>

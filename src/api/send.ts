@@ -1,13 +1,13 @@
 import type { Response } from 'express'
-import { JsonParts } from '../governance/json-parts.ts'
+import { JsonParts } from '../shared/json-parts.ts'
 import type { Answer } from './route.ts'
 
-/** An answer as it is sent: `text`, where it is there, stands for the body. */
+/** An answer to send. If `text` is present, it is sent in place of the body. */
 export interface SentAnswer extends Answer {
   readonly text?: string | null
 }
 
-/** Sends JSON text as it stands, so that a replayed answer is the first one byte for byte. */
+/** Sends JSON text unchanged, so that a replayed answer equals the first one byte for byte. */
 export function sendAnswer(response: Response, answer: SentAnswer): void {
   const text = answer.text === undefined ? jsonText(answer.body) : answer.text
   response.status(answer.status)
@@ -24,20 +24,21 @@ export function jsonText(body: unknown): string | null {
 }
 
 export interface PartsOptions {
-  /** Aborted when the client has gone or the server drains. */
+  /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** Whether the caller may still read; asked again after a client has let the answer wait. */
+  /** Whether the caller may still read. Asked again after a slow client has delayed the answer. */
   readonly stillAllowed: () => Promise<boolean>
 }
 
-/** Characters that are written at once; a smaller answer goes out whole, with its length. */
+/** Characters per write. A smaller answer is sent whole, with its length. */
 const atOnce = 64 * 1024
-/** A client that has let us wait for so long is asked about again. */
+/** If one write takes longer than this, the caller's rights are checked again. */
 const patienceMilliseconds = 1_000
 
 /**
- * Sends a body that comes in parts, no faster than the client reads it: meanwhile no more than one part is in memory. A
- * failure, a client that has gone and a caller whose rights have ended cut the answer off, so that nobody takes it for whole.
+ * Sends a body in parts, as fast as the client reads it, with at most one part in memory. If something fails, the
+ * client disconnects or the caller loses their rights, the connection is cut, so that a partial answer does not look
+ * whole.
  */
 export async function sendParts(
   response: Response,
@@ -64,7 +65,7 @@ export async function sendParts(
   response.end(held)
 }
 
-/** Whether the answer may go on once this has been written and the client has room for more. */
+/** Writes a part and waits until the client has room for more. False if the answer must end. */
 async function write(response: Response, text: string, options: PartsOptions): Promise<boolean> {
   const { signal, stillAllowed } = options
   if (signal.aborted) return false
@@ -75,7 +76,7 @@ async function write(response: Response, text: string, options: PartsOptions): P
   return performance.now() - began < patienceMilliseconds || stillAllowed()
 }
 
-/** Resolves when the client has room for more, or `signal` says that nothing more should be written. */
+/** Resolves when the client has room for more or `signal` aborts. */
 export function roomOrEnd(response: Response, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const go = (): void => {
@@ -89,7 +90,7 @@ export function roomOrEnd(response: Response, signal: AbortSignal): Promise<void
   })
 }
 
-/** What of a body is worth keeping: its text if it has at most `most` characters, else null and all of it, to be sent. */
+/** The text of a body of at most `most` characters; for a longer one, the parts to send. */
 export async function textWithin(
   parts: JsonParts,
   most: number,

@@ -1,29 +1,37 @@
 import { BASE_ERROR_CODES } from 'better-auth'
 import { APIError } from 'better-auth/api'
-import type { Config } from '../config.ts'
-import type { Context } from '../context.ts'
+import type { Config } from '../shared/config.ts'
+import type { Context } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
 
-/** Before anything is read of a sign-up: throws where the installation takes nobody with such an address, and says so. */
+/**
+ * Runs before the sign-up is read. Throws, with the reason, if the installation's `SIGN_UP` accepts no such address.
+ */
 export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: unknown): void {
   const message = refusedToAll(people.signUp, typeof email === 'string' ? email : '')
   if (message !== null) throw new APIError('FORBIDDEN', { code: 'SIGN_UP_NOT_OFFERED', message })
 }
 
 /**
- * Before an account is made: throws for an address that may have none. The library then answers as for an address that has
- * an account already, so that nobody learns who is invited.
+ * Runs before an account is created. Throws if the address may not have one. The library then answers as for an
+ * existing account, so that nobody learns which addresses are invited.
  */
-export async function requireMaySignUp({ config, db }: Context, email: string): Promise<void> {
+export async function requireMaySignUp(
+  { config, db }: Pick<Context, 'config' | 'db'>,
+  email: string,
+): Promise<void> {
   if (await maySignUp(db, config.people.signUp, email)) return
-  throw new APIError('FORBIDDEN', { message: 'no account can be made for this address' })
+  throw new APIError('FORBIDDEN', { message: 'no account can be created for this address' })
 }
 
 /**
- * Before a session begins where not every address may have an account: throws, as for a wrong password, while the address is
- * not confirmed. Whoever has signed up with somebody else's address learns nothing.
+ * Runs before a session begins, where only some addresses may have an account. While the address is not confirmed it
+ * throws the error of a wrong password, so that somebody who signed up with another person's address learns nothing.
  */
-export async function requireConfirmedToSignIn({ config, db }: Context, userId: string): Promise<void> {
+export async function requireConfirmedToSignIn(
+  { config, db }: Pick<Context, 'config' | 'db'>,
+  userId: string,
+): Promise<void> {
   if (!mustConfirmFirst(config.people.signUp)) return
   const user = await db
     .selectFrom('users')

@@ -5,19 +5,19 @@ export interface StreamOptions {
   readonly pingMilliseconds: number
   /** Asked before every write and with every ping; false ends the stream. */
   readonly stillAllowed: () => Promise<boolean>
-  /** Aborted when the client has gone or the server drains. */
+  /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
 }
 
 export interface Stream {
-  /** Aborted when nothing more should be written. */
+  /** Aborted when nothing more may be written. */
   readonly signal: AbortSignal
-  /** Writes it to who may still read it; throws where that cannot be learnt. Resolves when the client has room for more. */
+  /** Writes if the caller may still read. Throws if that check fails. Resolves when the client has room for more. */
   write(text: string): Promise<void>
   end(): void
 }
 
-/** Begins a Server-Sent Events answer. Proxies are told not to hold it back; a comment keeps it open. */
+/** Begins a Server-Sent Events answer. Headers tell proxies not to buffer it, and regular comments keep it open. */
 export function openStream(response: Response, options: StreamOptions): Stream {
   response.status(200)
   response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
@@ -28,7 +28,7 @@ export function openStream(response: Response, options: StreamOptions): Stream {
   const signal = AbortSignal.any([options.signal, barred.signal])
   const ping = setInterval(() => {
     response.write(': ping\n\n')
-    // That nobody can be asked bars nobody, as long as nothing is written: the next one asks again.
+    // If the check itself fails, keep the stream open: nothing is written until a check succeeds.
     barUnlessAllowed().catch(() => undefined)
   }, options.pingMilliseconds)
   const barUnlessAllowed = async (): Promise<void> => {
@@ -48,7 +48,7 @@ export function openStream(response: Response, options: StreamOptions): Stream {
   }
 }
 
-/** One event. JSON has no line breaks of its own, so one `data` line holds it. */
+/** One event. JSON text has no raw line breaks, so one `data` line holds it. */
 export function eventText(id: number, type: string, data: unknown): string {
   return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 }

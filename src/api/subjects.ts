@@ -1,9 +1,9 @@
-import { sql, type Kysely, type RawBuilder } from 'kysely'
-import type { Database } from '../db/schema/index.ts'
+import { sql, type RawBuilder } from 'kysely'
+import type { Db } from '../db/schema/index.ts'
 import { notFound } from '../governance/errors.ts'
-import { missingFactor, type MissingFactor } from '../governance/people/second-factor.ts'
-import type { Sender } from '../governance/identity.ts'
-import { missingToKey } from '../governance/standing.ts'
+import { missingFactor, type MissingFactor } from '../governance/access/second-factor.ts'
+import type { Sender } from '../governance/access/identity.ts'
+import { missingToKey } from '../governance/access/recheck.ts'
 import type { Role } from '../policy/types.ts'
 import type { Subject } from './access.ts'
 
@@ -11,11 +11,11 @@ import type { Subject } from './access.ts'
 export interface Standing {
   readonly organizationId: string
   readonly role: Role
-  /** The second factor that the organization, or the call, requires and the caller lacks. */
+  /** The second factor that the organization or the call requires and the caller lacks. */
   readonly missing: MissingFactor | null
 }
 
-/** What may name the subject: path parameters, and `organization_id` of query or body for subject `own`. */
+/** Values that can name the subject: path parameters, and for subject `own` the `organization_id` of query or body. */
 export interface Naming {
   readonly params: Readonly<Record<string, string>>
   readonly organizationId: string
@@ -31,9 +31,10 @@ const words = {
   approval: 'approval',
   api_key: 'API key',
   agent_session: 'agent session',
+  connection: 'connection',
 } as const satisfies Record<Exclude<Subject, 'nothing'>, string>
 
-/** SQL that yields `organization_id` of the subject, or no row. */
+/** SQL that selects the subject's `organization_id`, or no row. */
 const sources: Readonly<
   Record<Exclude<Subject, 'nothing'>, (id: string, rule: string) => RawBuilder<unknown>>
 > = {
@@ -43,27 +44,30 @@ const sources: Readonly<
   label_rule: (id, rule) =>
     sql`select organization_id from label_rules where id = ${rule} and organization_id = ${id}`,
   workflow: (id) => sql`select organization_id from workflows where id = ${id} and deleted_at is null`,
-  // An agent session has a run record of its own.
+  // Every agent session has a run record, whose id is also accepted.
   run: (id) => sql`select organization_id from runs where id = ${id}
                    union all select organization_id from agent_sessions where run_id = ${id}`,
-  approval: (id) => sql`select organization_id from approvals where id = ${id}`,
+  // An unknown outcome is shown as an approval, under the id `RUN/STEP/ITEM`.
+  approval: (id) => sql`select organization_id from approvals where id = ${id}
+                        union all select organization_id from runs where id = ${id.includes('/') ? id.split('/')[0] : null}`,
   api_key: (id) => sql`select organization_id from api_keys where id = ${id}`,
   agent_session: (id) => sql`select organization_id from agent_sessions where id = ${id}`,
+  connection: (id) => sql`select organization_id from connections where id = ${id}`,
 }
 
-/** Where a key is asked about its person alone, its own organization still says whether a second factor is required. */
-export async function findMissingToKey(db: Kysely<Database>, sender: Sender): Promise<MissingFactor | null> {
+/** For calls about the person alone. The key's own organization still decides whether a second factor is required. */
+export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingFactor | null> {
   const { rows } = await sql<{ missing: MissingFactor | null }>`
     select (${missingToKey(sender)}) as missing`.execute(db)
   return rows[0]?.missing ?? null
 }
 
 /**
- * Finds the subject's organization and the user's role there, in one statement. Throws `not_found` alike for what does
- * not exist and for what belongs to an organization that the user is no member of.
+ * Finds the subject's organization and the user's role there, in one statement. Throws `not_found` if it does not
+ * exist, and also if the user is not a member of its organization.
  */
 export async function findStanding(
-  db: Kysely<Database>,
+  db: Db,
   sender: Sender,
   { subject, factor }: { readonly subject: Exclude<Subject, 'nothing'>; readonly factor?: boolean },
   naming: Naming,

@@ -3,10 +3,16 @@ import type { Connection } from '@temporalio/client'
 /** SERVING in grpc.health.v1. */
 const serving = 1
 
-/** Asks Temporal's health service, over the connection that the relay uses too. */
+/** Longer counts as no answer. */
+const patienceMilliseconds = 2_000
+
+/** Asks Temporal's health service over the relay's connection. Throws if it cannot be reached. */
 export function temporalCheck(connection: Connection): () => Promise<boolean> {
   return async () => {
-    const { status }: { status?: number | null } = await connection.healthService.check({})
+    const { status }: { status?: number | null } = await connection.withDeadline(
+      Date.now() + patienceMilliseconds,
+      () => connection.healthService.check({}),
+    )
     return status === serving
   }
 }

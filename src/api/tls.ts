@@ -1,20 +1,20 @@
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 
-/** PEM texts, the certificate's with whatever leads up to its authority. */
+/** PEM texts. The certificate's text can include its chain. */
 export interface TlsKeyPair {
   readonly cert: string
   readonly key: string
 }
 
-/** Reads TLS_CERT_FILE and TLS_KEY_FILE. Throws what is wrong with them: unreadable, no PEM, or not of one pair. */
+/** Reads TLS_CERT_FILE and TLS_KEY_FILE. Throws if one is unreadable, is not PEM, or if they do not belong together. */
 export function readTlsKeyPair(files: { readonly certFile: string; readonly keyFile: string }): TlsKeyPair {
   const pair = { cert: read('TLS_CERT_FILE', files.certFile), key: read('TLS_KEY_FILE', files.keyFile) }
   try {
     createSecureContext(pair)
   } catch (error) {
     throw new Error(
-      `TLS_CERT_FILE \`${files.certFile}\` and TLS_KEY_FILE \`${files.keyFile}\` are no certificate with its key, in PEM (${(error as Error).message})`,
+      `TLS_CERT_FILE \`${files.certFile}\` and TLS_KEY_FILE \`${files.keyFile}\` are not a PEM certificate with its key (${(error as Error).message})`,
       { cause: error },
     )
   }

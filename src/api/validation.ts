@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { headlineWithField, readAs } from '../policy/issues.ts'
 import { ApiError } from './errors.ts'
 
-/** The value as the schema reads it; 422 `validation_error` naming every field that is wrong or unknown. */
+/** Parses the value with the schema. Throws 422 `validation_error` naming every wrong or unknown field. */
 export function validate<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
   const read = readAs(schema, value)
   if (read.ok) return read.value

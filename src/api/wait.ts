@@ -1,21 +1,22 @@
-import type { Context } from '../context.ts'
+import type { Db } from '../db/schema/index.ts'
+import type { Context } from '../governance/context.ts'
 import { runEnded } from '../contract/status.ts'
 import type { Asker } from '../governance/agents/ask.ts'
 import { readAgentApproval } from '../governance/agents/waiting.ts'
 
 /**
- * Resolves once the run is over, `seconds` have passed or the signal aborts, whichever is first. Subscribes before it
- * looks, and holds no database connection while it waits.
+ * Resolves once the run has ended, `seconds` have passed or the signal aborts. Subscribes before the first look, and
+ * holds no database connection while waiting.
  */
 export async function waitForEnd(
-  context: Context,
+  context: Pick<Context, 'db' | 'notifier'>,
   runId: string,
   seconds: number,
   signal: AbortSignal,
 ): Promise<void> {
   const wakeUps = subscribeTo(context, runId, AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]))
   try {
-    while (!(await hasEnded(context, runId)) && (await wakeUps.next())) {
+    while (!(await hasEnded(context.db, runId)) && (await wakeUps.next())) {
       // look again
     }
   } finally {
@@ -23,17 +24,17 @@ export async function waitForEnd(
   }
 }
 
-async function hasEnded(context: Context, runId: string): Promise<boolean> {
-  const row = await context.db.selectFrom('runs').select('status').where('id', '=', runId).executeTakeFirst()
+async function hasEnded(db: Db, runId: string): Promise<boolean> {
+  const row = await db.selectFrom('runs').select('status').where('id', '=', runId).executeTakeFirst()
   return row === undefined || runEnded(row.status)
 }
 
 /**
- * Resolves once the approval no longer waits, its own time or `seconds` have passed, or the signal aborts. Throws
- * `not_found` for one that is not the asker's.
+ * Resolves once the approval is no longer pending, has expired, `seconds` have passed or the signal aborts. Throws
+ * `not_found` if it is not the asker's.
  */
 export async function waitForApproval(
-  context: Context,
+  context: Pick<Context, 'combiner' | 'db' | 'notifier'>,
   asker: Asker,
   approvalId: string,
   seconds: number,
@@ -54,7 +55,7 @@ export async function waitForApproval(
   }
 }
 
-/** Nobody announces that time has passed. */
+/** Wakes at the expiry, which no notification announces. */
 function wakeAt(wakeUps: WakeUps, time: string | null): NodeJS.Timeout | undefined {
   if (time === null) return undefined
   const left = Math.max(100, new Date(time).getTime() - Date.now())
@@ -63,15 +64,15 @@ function wakeAt(wakeUps: WakeUps, time: string | null): NodeJS.Timeout | undefin
 
 const longestWait = 60_000
 
-/** Wake-ups of one run or approval. One that comes while nobody waits is kept for the next who does. */
+/** Wake-ups for one run or approval. One that arrives while nobody waits is kept for the next call. */
 export interface WakeUps {
-  /** True when it may have changed since the last call; false once the signal has aborted. */
+  /** True when the row may have changed since the last call; false once the signal has aborted. */
   next(): Promise<boolean>
   stir(): void
   end(): void
 }
 
-export function subscribeTo(context: Context, id: string, signal: AbortSignal): WakeUps {
+export function subscribeTo(context: Pick<Context, 'notifier'>, id: string, signal: AbortSignal): WakeUps {
   let woken = false
   let resume: () => void = () => {}
   const stir = (): void => {

@@ -2,10 +2,9 @@ import { z } from 'zod'
 import { revokeSession } from '../../governance/agents/end.ts'
 import { listSessions, readSession } from '../../governance/agents/read.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { textField } from '../../policy/text.ts'
 import { filter } from '../query.ts'
 import { ok, route } from '../route.ts'
-import { agentSession, sessionStatus } from '../schemas/agents.ts'
+import { agentSession, revokeBody, sessionStatus } from '../schemas/agents.ts'
 import { listOf, listQuery } from '../schemas/common.ts'
 
 const tag = 'Agents'
@@ -23,7 +22,7 @@ const getSessions = route({
   responses: { 200: listOf(agentSession) },
   async handle({ context, caller, query }) {
     const { limit, cursor = null, organization_id: _, ...filters } = query
-    return ok(await listSessions(context, caller.organizationId, filters, { limit, cursor }))
+    return ok(await listSessions(context.db, caller.organizationId, filters, { limit, cursor }))
   },
 })
 
@@ -33,19 +32,19 @@ const getSession = route({
   tag,
   responses: { 200: agentSession },
   async handle({ context, caller, params }) {
-    return ok(await readSession(context, caller.organizationId, params.id))
+    return ok(await readSession(context.db, caller.organizationId, params.id))
   },
 })
 
 const postRevoke = route({
   key: 'POST /agent-sessions/{id}/revoke',
-  summary: 'Revoke a session for good: its next call is denied everywhere, what waits is withdrawn',
+  summary: 'Revoke a session for good: every later call is denied, and its pending approvals are cancelled',
   tag,
-  body: z.strictObject({ reason: textField(500, 0).default('') }),
+  body: revokeBody,
   responses: { 200: agentSession },
   async handle({ context, caller, params, body, once }) {
     await actOnce(once, () => revokeSession(context, caller, params.id, body.reason, once))
-    return ok(await readSession(context, caller.organizationId, params.id))
+    return ok(await readSession(context.db, caller.organizationId, params.id))
   },
 })
 

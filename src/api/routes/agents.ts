@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { endSession } from '../../governance/agents/end.ts'
+import type { Asker } from '../../governance/agents/ask.ts'
 import { observe } from '../../governance/agents/observe.ts'
 import { readAgentApproval, withdrawOwn } from '../../governance/agents/waiting.ts'
 import { actOnce } from '../../governance/idempotency.ts'
@@ -8,17 +9,27 @@ import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
 import { wholeNumber } from '../query.ts'
 import { askRoute, ok, route, type Call } from '../route.ts'
-import { agentApproval, agentDecision, authorizeBody, observeBody, sessionId } from '../schemas/agents.ts'
+import {
+  agentApproval,
+  agentDecision,
+  authorizeBody,
+  observeBody,
+  sessionEndBody,
+} from '../schemas/agents.ts'
 import { id, labels } from '../schemas/common.ts'
 import { waitForApproval } from '../wait.ts'
 
 const tag = 'Agents'
-const askerOf = ({ identity, caller }: Call) => ({ identity, ip: caller.ip })
+const askerOf = ({ identity, caller: { ip, requestId } }: Call): Asker => ({
+  identity,
+  ip,
+  ...(requestId === undefined ? {} : { requestId }),
+})
 
 const postAuthorize = askRoute({
   key: 'POST /authorize',
   summary:
-    'May this agent make this call? Answered by a decision in every case but 401, missing scope and 5xx',
+    'Ask whether an agent may make a call. The answer is a decision in every case but 401, `missing_scope` and 5xx',
   tag,
   body: authorizeBody,
   responses: { 200: agentDecision },
@@ -33,15 +44,16 @@ const postAuthorize = askRoute({
 
 const getAgentApproval = route({
   key: 'GET /authorize/approvals/{id}',
-  summary: 'What became of a held call of your own; `wait` keeps the answer back until somebody has decided',
+  summary: 'The state of your own held call; `wait` delays the answer until somebody has decided',
   tag,
   query: z.object({ wait: wholeNumber(0, 30).default(0) }),
   responses: { 200: agentApproval },
   async handle(call) {
     const { context, params, query, signal } = call
+    call.leaveShare()
     await waitForApproval(context, askerOf(call), params.id, query.wait, signal)
     if (query.wait > 0 && !(await call.stillAllowed()))
-      throw new ApiError('unauthenticated', 'the key or session has ended while it waited: send a valid one')
+      throw new ApiError('unauthenticated', 'the key or session has ended during the wait: send a valid one')
     return ok(await readAgentApproval(context, askerOf(call), params.id))
   },
 })
@@ -60,7 +72,7 @@ const postCancelApproval = route({
 
 const postObserve = route({
   key: 'POST /authorize/observe',
-  summary: 'Tell that a call has finished; one that no decision allowed raises an alert',
+  summary: 'Report a finished call; a call that no decision allowed raises an alert',
   tag,
   body: observeBody,
   bodyLimit: agentBodyLimit,
@@ -75,10 +87,9 @@ const postObserve = route({
 
 const postSessionEnd = route({
   key: 'POST /authorize/sessions/end',
-  summary:
-    'End a session of your own: its approvals that wait, or were given and not used, end with it; its labels stay',
+  summary: 'End a session of your own. Its pending and unused approvals are cancelled; its labels stay',
   tag,
-  body: z.strictObject({ session_id: sessionId, reason: z.string().max(200).optional() }),
+  body: sessionEndBody,
   responses: {
     200: z.strictObject({ ok: z.literal(true), session_run_id: id, cancelled_approvals: z.int() }),
   },

@@ -4,14 +4,14 @@ import {
   confirmApiKey,
   createApiKey,
   listApiKeys,
-  revokeApiKey,
-  type KeyView,
-} from '../../governance/api-keys.ts'
+  removeApiKey,
+} from '../../governance/people/api-keys.ts'
+import type { KeyView } from '../../governance/people/key-view.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { textField } from '../../policy/text.ts'
 import { created, noContent, ok, route } from '../route.ts'
 import { id, listOf, listQuery, scopeMap, time } from '../schemas/common.ts'
-import { scopesAsMap, scopesInput } from '../schemas/scopes.ts'
+import { apiKeyBody, apiKeyChanges } from '../schemas/people.ts'
+import { scopesAsMap } from '../schemas/scopes.ts'
 
 const keyShape = {
   id,
@@ -33,25 +33,13 @@ const newApiKey = z
   .strictObject({ ...keyShape, api_key: z.string().meta({ description: 'the key itself, shown this once' }) })
   .meta({ id: 'NewApiKey' })
 
-const expiry = z.iso
-  .datetime({ offset: true })
-  .transform((text) => new Date(text))
-  .meta({ type: 'string', format: 'date-time' })
-const noScopes = 'a key without scopes opens nothing: name at least one; `GET /scopes` lists them'
-const keyName = textField(200)
-
 export const postApiKey = route({
   key: 'POST /api-keys',
-  summary: 'Make an API key for yourself',
+  summary: 'Create an API key for yourself',
   description:
-    'Neither its scopes nor the roles they are of use for may exceed your own. At least one scope; an end lies ahead.',
+    'Its scopes, and the roles that they need, may not exceed your own. It needs at least one scope; `expires_at` must be in the future.',
   tag: 'API keys',
-  body: z.strictObject({
-    name: keyName,
-    scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes),
-    organization_id: z.string().optional(),
-    expires_at: expiry.nullable().optional(),
-  }),
+  body: apiKeyBody,
   responses: { 201: newApiKey },
   async handle({ context, caller, body, once }) {
     const { name, scopes, expires_at: expiresAt = null } = body
@@ -64,26 +52,22 @@ export const postApiKey = route({
 
 export const getApiKeys = route({
   key: 'GET /api-keys',
-  summary: 'Your keys; for an owner all of the organization’s',
+  summary: 'Your keys; an owner sees all keys of the organization',
   tag: 'API keys',
   query: listQuery,
   responses: { 200: listOf(apiKey) },
   async handle({ context, caller, query }) {
-    const page = await listApiKeys(context, caller, { limit: query.limit, cursor: query.cursor ?? null })
+    const page = await listApiKeys(context.db, caller, { limit: query.limit, cursor: query.cursor ?? null })
     return ok({ data: page.data.map(answer), next_cursor: page.next_cursor })
   },
 })
 
 export const patchApiKey = route({
   key: 'PATCH /api-keys/{id}',
-  summary: 'Change, revoke or reactivate a key; another person’s can only be narrowed, renamed or revoked',
+  summary:
+    'Change, revoke or reactivate a key. Another person’s key can only be narrowed, renamed or revoked',
   tag: 'API keys',
-  body: z.strictObject({
-    name: keyName.optional(),
-    scopes: scopesInput.optional(),
-    expires_at: expiry.nullable().optional(),
-    active: z.boolean().optional(),
-  }),
+  body: apiKeyChanges,
   responses: { 200: apiKey },
   async handle({ context, caller, params, body }) {
     const { name, scopes, active } = body
@@ -99,11 +83,11 @@ export const patchApiKey = route({
 
 export const deleteApiKey = route({
   key: 'DELETE /api-keys/{id}',
-  summary: 'Revoke a key, at once and in every process',
+  summary: 'Delete a key: it is revoked at once in every process, and cannot be made active again',
   tag: 'API keys',
   responses: { 204: null },
   async handle({ context, caller, params }) {
-    await revokeApiKey(context, caller, params.id)
+    await removeApiKey(context, caller, params.id)
     return noContent
   },
 })
@@ -112,7 +96,7 @@ export const postApiKeyConfirm = route({
   key: 'POST /api-keys/{id}/confirm',
   summary: 'Confirm a key of yours with your second factor',
   description:
-    'An organization that requires a second factor refuses keys that were made without one until then. Only a session that was opened with the factor may do it.',
+    'An organization that requires a second factor refuses keys that were made without one until they are confirmed. Only a session that was opened with the factor can confirm them.',
   tag: 'API keys',
   responses: { 200: apiKey },
   async handle({ context, caller, params, once }) {

@@ -1,30 +1,40 @@
 import { z } from 'zod'
 import { listApprovals, readApproval } from '../../governance/approvals/read.ts'
+import { listResolutions, readResolution } from '../../governance/approvals/resolutions.ts'
 import { vote } from '../../governance/approvals/vote.ts'
+import { DomainError } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { textField } from '../../policy/text.ts'
 import { filter, flag } from '../query.ts'
-import { ok, route } from '../route.ts'
+import { ok, route, type Call } from '../route.ts'
 import { listOf, listQuery } from '../schemas/common.ts'
-import { approval, approvalKind, approvalStatus } from '../schemas/runs.ts'
+import { approval, approveBody, rejectBody } from '../schemas/approvals.ts'
+import { approvalStatus, waitingKind } from '../schemas/runs.ts'
 
 const tag = 'Approvals'
 
 export const getApprovals = route({
   key: 'GET /approvals',
   summary: 'Approvals, newest first; with `mine=true` those that you may decide',
+  description:
+    '`kind=resolution` lists the calls of open runs whose outcome is unknown, by run, with the route that resolves each. No other list has them.',
   tag,
   query: z.object({
     ...listQuery.shape,
     status: approvalStatus.optional(),
-    kind: approvalKind.optional(),
+    kind: waitingKind.optional(),
     run_id: filter.optional(),
     mine: flag.optional(),
   }),
   responses: { 200: listOf(approval) },
   async handle({ context, caller, query }) {
     const { limit, cursor = null, organization_id: _, ...filters } = query
-    return ok(await listApprovals(context, caller, filters, { limit, cursor }))
+    const page = { limit, cursor }
+    if (filters.kind !== 'resolution')
+      return ok(await listApprovals(context, caller, { ...filters, kind: filters.kind }, page))
+    const isEmpty = filters.status !== undefined && filters.status !== 'pending'
+    return ok(
+      isEmpty ? { data: [], next_cursor: null } : await listResolutions(context, caller, filters, page),
+    )
   },
 })
 
@@ -34,24 +44,51 @@ export const getApproval = route({
   tag,
   responses: { 200: approval },
   async handle({ context, caller, params }) {
-    return ok(await readApproval(context, caller, params.id))
+    const read = isResolution(params.id) ? readResolution : readApproval
+    return ok(await read(context, caller, params.id))
   },
 })
 
-const decide = (decision: 'approve' | 'reject') =>
-  route({
-    key: `POST /approvals/{id}/${decision}`,
-    summary: decision === 'approve' ? 'Approve exactly this call' : 'Reject it, which decides at once',
-    tag,
-    body: z.strictObject({ comment: textField(2000, 0).default('') }),
-    responses: { 200: approval },
-    async handle({ context, caller, params, body, once }) {
-      await actOnce(once, () =>
-        vote(context, { caller, approvalId: params.id, decision, comment: body.comment, once }),
-      )
-      return ok(await readApproval(context, caller, params.id))
-    },
-  })
+/** Ids of approvals have no `/`. */
+const isResolution = (id: string): boolean => id.includes('/')
 
-export const postApprove = decide('approve')
-export const postReject = decide('reject')
+async function notByVote(...read: Parameters<typeof readResolution>): Promise<DomainError> {
+  const { resolve_with } = await readResolution(...read)
+  return new DomainError(
+    'bad_transition',
+    `an unknown outcome has no votes: resolve it with \`${resolve_with}\``,
+  )
+}
+
+export const postApprove = route({
+  key: 'POST /approvals/{id}/approve',
+  summary: 'Approve this exact call',
+  tag,
+  body: approveBody,
+  responses: { 200: approval },
+  handle: ({ body, ...call }) => decide(call, 'approve', body.comment),
+})
+
+export const postReject = route({
+  key: 'POST /approvals/{id}/reject',
+  summary: 'Reject this call; one rejection decides',
+  tag,
+  body: rejectBody,
+  responses: { 200: approval },
+  handle: ({ body, ...call }) => decide(call, 'reject', body.comment ?? body.reason ?? ''),
+})
+
+async function decide(
+  {
+    context,
+    caller,
+    params,
+    once,
+  }: Pick<Call<'POST /approvals/{id}'>, 'context' | 'caller' | 'params' | 'once'>,
+  decision: 'approve' | 'reject',
+  comment: string,
+) {
+  if (isResolution(params.id)) throw await notByVote(context, caller, params.id)
+  await actOnce(once, () => vote(context, { caller, approvalId: params.id, decision, comment, once }))
+  return ok(await readApproval(context, caller, params.id))
+}

@@ -1,15 +1,17 @@
-import { verifyChain } from '../../governance/verify.ts'
+import { verifyChain } from '../../governance/audit/verify.ts'
 import { ok, route } from '../route.ts'
 import { verification } from '../schemas/audit.ts'
 
 export const getVerify = route({
   key: 'GET /organizations/{id}/audit-events/verify',
-  summary: 'Recompute the hash chain and report the first entry that does not hold',
+  summary: 'Recompute the hash chain and report the first entry that does not match',
   tag: 'Audit',
   responses: { 200: verification },
+  waits: true,
   async handle({ context, caller }) {
     const { database } = context.config
     const { organizationId } = caller
-    return ok(await verifyChain({ databaseUrl: database.url, appRole: database.appRole, organizationId }))
+    const request = { databaseUrl: database.url, appRole: database.appRole, organizationId }
+    return ok(await verifyChain(request, context.shares.isContended))
   },
 })

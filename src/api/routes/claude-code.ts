@@ -3,34 +3,22 @@ import type { AgentDecision } from '../../governance/agents/unrecorded.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { readAgentApproval } from '../../governance/agents/waiting.ts'
-import { resolvedIn } from '../../policy/file-paths.ts'
+import { resolvedIn } from '../../policy/readers/file-paths.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { agentBodyLimit, decideQuestion, mostAgentValues } from '../agent-question.ts'
 import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
 import { readQuery, wholeNumber } from '../query.ts'
 import { askRoute, ok } from '../route.ts'
-import { anyJson } from '../schemas/common.ts'
+import { preToolUse } from '../schemas/agents.ts'
 import { waitForApproval } from '../wait.ts'
 
-/** Kept back for a person's decision unless `?wait` says otherwise; shorter than any client waits by itself. */
+/**
+ * Seconds that a held call waits for a person, unless `?wait` says otherwise. Shorter than the timeout of every
+ * client.
+ */
 const defaultWait = 55
 const longestWait = 570
-
-/** What Claude Code sends before a tool call; it may add fields, and of those nothing is read. */
-const preToolUse = z
-  .looseObject({
-    hook_event_name: z.literal('PreToolUse'),
-    session_id: z.string(),
-    tool_name: z.string(),
-    tool_input: z.record(z.string(), anyJson),
-    tool_use_id: z.string().optional(),
-    cwd: z
-      .unknown()
-      .optional()
-      .describe('The folder that relative paths are resolved against, for rules and approvers.'),
-  })
-  .meta({ id: 'ClaudeCodePreToolUse' })
 
 const verdict = z.strictObject({
   hookSpecificOutput: z
@@ -43,14 +31,15 @@ const verdict = z.strictObject({
 })
 
 /**
- * For clients with http hooks: takes Claude Code's own PreToolUse body and answers in its schema (contract section 7).
- * An allowed call is answered by an empty object, which leaves the client's own prompts and rules to decide.
+ * For clients with HTTP hooks: takes Claude Code's own PreToolUse body and answers in its schema. An allowed call
+ * gets an empty object, so that the client's own prompts and rules still apply.
  */
 export const postClaudeCode = askRoute({
   key: 'POST /hooks/claude-code',
-  summary: 'An http hook for Claude Code’s PreToolUse event: allow says nothing, deny blocks and says why',
+  summary:
+    'An HTTP hook for Claude Code’s PreToolUse event: an allowed call gets an empty answer, a denied one the reason',
   description:
-    '`wait` is for how many seconds a held call waits for a person’s decision; what cannot be read is 0.',
+    '`wait` is how many seconds a held call waits for a person’s decision. An unreadable value counts as 0.',
   tag: 'Agents',
   query: z.object({ wait: wholeNumber(0, longestWait).default(defaultWait) }),
   body: preToolUse,
@@ -60,38 +49,39 @@ export const postClaudeCode = askRoute({
     let body: unknown
     let wait = 0
     const first = await decideQuestion(question, async (admit) => {
-      // In here: what is wrong with the query is a denial too, never an error that a client lets pass.
+      // Read in here, so that an error in the query also becomes a denial. A client would let an error pass.
       wait = readWait(readQuery(request)['wait'])
       body = await readJsonBody(request, agentBodyLimit, mostAgentValues, admit)
       return questionOf(body)
     })
     const { decision, approval_id } = first
-    if (decision !== 'require_approval' || approval_id === undefined) return ok(shown(first))
+    if (decision !== 'require_approval' || approval_id === undefined) return ok(verdictView(first))
     const signal = question.signal()
     try {
       await waitForApproval(context, asker, approval_id, wait, signal)
       const { status } = await readAgentApproval(context, asker, approval_id)
-      // Asking anew would open an ended session again, or use the approval up for a client that has gone.
+      // A new question would reopen an ended session, or use up the approval for a client that has disconnected.
       const isDecided = status === 'approved' || status === 'rejected'
-      if (!isDecided || signal.aborted) return ok(shown(first, status))
-      return ok(shown(await decideQuestion(question, async () => questionOf(body))))
+      if (!isDecided || signal.aborted) return ok(verdictView(first, status))
+      return ok(verdictView(await decideQuestion(question, async () => questionOf(body))))
     } catch (error) {
-      // Its person has left: what waited was withdrawn.
-      if (error instanceof DomainError && error.code === 'not_found') return ok(shown(first, 'cancelled'))
-      // It is held: that it can no longer be waited for must not become an error that a client lets pass.
-      context.log.warn({ err: error }, 'a held call can no longer be waited for')
-      return ok(shown(first))
+      // The person has left the organization, which cancelled the approval.
+      if (error instanceof DomainError && error.code === 'not_found')
+        return ok(verdictView(first, 'cancelled'))
+      // The call is held. A failed wait must not become an error that a client lets pass.
+      context.log.warn({ err: error }, 'waiting for the approval of a held call failed')
+      return ok(verdictView(first))
     }
   },
 })
 
-/** The question in the service's own words. Throws an ApiError for what is no PreToolUse event. */
+/** Converts the hook's body to a question. Throws an ApiError if it is not a PreToolUse event. */
 function questionOf(body: unknown): unknown {
   const read = preToolUse.safeParse(body)
   if (!read.success)
     throw new ApiError(
       'validation_error',
-      'the hook takes the body of a `PreToolUse` event: no other event belongs here, their outputs stay with the caller',
+      'send the body of a `PreToolUse` event: the hook reads no other event, so that outputs stay with the caller',
     )
   const { session_id, tool_name, tool_use_id, cwd } = read.data
   const tool_input = resolvedIn(cwd, tool_name, read.data.tool_input as JsonObject)
@@ -99,14 +89,14 @@ function questionOf(body: unknown): unknown {
   return { agent, session_id, tool_name, tool_input, ...(tool_use_id === undefined ? {} : { tool_use_id }) }
 }
 
-/** What cannot be read as a time to wait is none: the call is held all the same. */
+/** Seconds to wait. An unreadable value counts as 0: the call is still held. */
 function readWait(text: string | undefined): number {
   if (text === undefined) return defaultWait
   return /^\d{1,3}$/.test(text) ? Math.min(longestWait, Number(text)) : 0
 }
 
-/** `status`: what became of the approval of a held call. */
-function shown(decision: AgentDecision, status: ApprovalStatus = 'pending'): z.infer<typeof verdict> {
+/** `status` is the state of a held call's approval. */
+function verdictView(decision: AgentDecision, status: ApprovalStatus = 'pending'): z.infer<typeof verdict> {
   if (decision.decision === 'allow') return {}
   return {
     hookSpecificOutput: {
@@ -117,7 +107,7 @@ function shown(decision: AgentDecision, status: ApprovalStatus = 'pending'): z.i
   }
 }
 
-/** Said to the model: the rule, why, and what may be done. The client cuts at 10,000 characters. */
+/** The text for the model: the rule, the reason, and the next step. The client cuts it at 10,000 characters. */
 function reasonFor(
   { decision, reason, explanation, approval_id }: AgentDecision,
   status: ApprovalStatus,
@@ -125,8 +115,8 @@ function reasonFor(
   if (decision === 'deny') return `Blocked by Countersign: ${reason}. ${explanation}`
   const next = {
     pending: 'is still pending: once a person has approved it, make the identical call again',
-    approved: 'is given: make the identical call again',
-    rejected: 'is refused: do not make the call again',
+    approved: 'was given: make the identical call again',
+    rejected: 'was refused: do not make the call again',
     cancelled: 'was withdrawn: make the identical call again to ask anew',
     expired: 'has expired: make the identical call again to ask anew',
   }[status]

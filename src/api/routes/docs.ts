@@ -1,15 +1,13 @@
 import { z } from 'zod'
-import type { Context } from '../../context.ts'
-import { docsPage, type Described } from '../docs-page.ts'
+import type { Context } from '../../governance/context.ts'
+import { sendDocsPage } from '../docs-page.ts'
 import { ApiError } from '../errors.ts'
-import { sendPage } from '../html-page.ts'
 import { openApiDocument } from '../openapi.ts'
 import { publicRoute, type Route } from '../route.ts'
 
-/** The two routes that describe all others, themselves included; both are off with `ENABLE_DOCS=false`. */
+/** The two routes that describe the API, including themselves. `ENABLE_DOCS=false` turns both off. */
 export function docsRoutes(all: () => readonly Route[]): Route[] {
   let document: object | undefined
-  let page: string | undefined
   return [
     publicRoute({
       key: 'GET /openapi.json',
@@ -24,22 +22,20 @@ export function docsRoutes(all: () => readonly Route[]): Route[] {
     }),
     publicRoute({
       key: 'GET /docs',
-      summary: 'This listing',
+      summary: 'This description as a page',
       tag: 'Service',
       contentType: 'text/html',
       responses: { 200: null },
       async open(context, _services, _request, response) {
         requireDocs(context)
-        document ??= openApiDocument(all())
-        page ??= docsPage(all(), document as Described)
-        sendPage(response, page)
+        sendDocsPage(response)
         return null
       },
     }),
   ]
 }
 
-function requireDocs(context: Context): void {
+function requireDocs(context: Pick<Context, 'config'>): void {
   if (!context.config.http.docs)
     throw new ApiError('not_found', 'the description of this service is turned off')
 }

@@ -1,10 +1,9 @@
 import { z } from 'zod'
-import { freeze, unfreeze } from '../../governance/freeze.ts'
+import { freeze, unfreeze } from '../../governance/rules/freeze.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { textField } from '../../policy/text.ts'
 import { ok, route } from '../route.ts'
+import { freezeBody } from '../schemas/governance.ts'
 
-const body = z.strictObject({ reason: textField(500, 1) })
 const frozen = z.strictObject({ frozen: z.boolean(), reason: z.string().nullable() })
 
 const change = (verb: 'freeze' | 'unfreeze') =>
@@ -12,10 +11,10 @@ const change = (verb: 'freeze' | 'unfreeze') =>
     key: `POST /organizations/{id}/${verb}`,
     summary:
       verb === 'freeze'
-        ? 'Deny every call from the next decision on, of runs and agents alike'
+        ? 'Deny every call of runs and agents from the next decision on'
         : 'Let the rules decide again',
     tag: 'Governance',
-    body,
+    body: freezeBody,
     responses: { 200: frozen },
     async handle({ context, caller, body: { reason }, once }) {
       const act = verb === 'freeze' ? freeze : unfreeze

@@ -1,12 +1,13 @@
 import { z } from 'zod'
-import { listAudit } from '../../governance/audit-list.ts'
-import { changeGovernance, readGovernance } from '../../governance/settings-change.ts'
-import { governancePatch, governanceSettings } from '../../governance/settings.ts'
+import { listAudit } from '../../governance/audit/list.ts'
+import { changeGovernance, readGovernance } from '../../governance/rules/settings.ts'
+import { completeSettings } from '../../policy/settings.ts'
 import { filter, instant, wholeNumber } from '../query.ts'
 import { ok, route } from '../route.ts'
 import { auditEntry } from '../schemas/audit.ts'
+import { governancePatch } from '../schemas/governance.ts'
 
-const settings = governanceSettings.meta({ id: 'GovernanceSettings' })
+const settings = completeSettings.meta({ id: 'GovernanceSettings' })
 
 export const getGovernance = route({
   key: 'GET /organizations/{id}/governance',
@@ -14,13 +15,13 @@ export const getGovernance = route({
   tag: 'Governance',
   responses: { 200: settings },
   async handle({ context, caller }) {
-    return ok(await readGovernance(context, caller.organizationId))
+    return ok(await readGovernance(context.db, caller.organizationId))
   },
 })
 
 export const patchGovernance = route({
   key: 'PATCH /organizations/{id}/governance',
-  summary: 'Change settings; they hold from the next decision on',
+  summary: 'Change settings; they apply from the next decision on',
   tag: 'Governance',
   body: governancePatch,
   responses: { 200: settings },
@@ -47,6 +48,6 @@ export const getAudit = route({
   async handle({ context, caller, query }) {
     const { page, per_page: perPage, since, until } = query
     const filters = { eventType: query.event_type, userId: query.user_id, since, until }
-    return ok(await listAudit(context, caller.organizationId, filters, page, perPage))
+    return ok(await listAudit(context.db, caller.organizationId, filters, page, perPage))
   },
 })

@@ -1,43 +1,62 @@
+import { statfs } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { z } from 'zod'
-import type { Context } from '../../context.ts'
+import type { WriteRefusal } from '../../db/errors.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Context } from '../../governance/context.ts'
 import { publicRoute } from '../route.ts'
 
 const check = z.enum(['ok', 'down'])
+const databaseCheck = z
+  .enum(['ok', 'down', 'disk_full', 'read_only'])
+  .describe('`disk_full` and `read_only`: it answers, and has refused to write in the last half minute')
+const workerCheck = z
+  .enum(['ok', 'down', 'unknown'])
+  .describe('`unknown`: the database, which knows the workers, does not answer')
+const diskCheck = z.enum(['ok', 'full']).describe('`full`: the disk with the folder of the logs')
 const health = z
   .strictObject({
     status: z.enum(['ok', 'degraded']),
     checks: z.strictObject({
-      database: check,
+      database: databaseCheck,
       temporal: check,
-      worker: check,
-      audit: z.enum(['ok', 'alarm']).describe('`alarm`: a chain holds what the service did not write'),
+      worker: workerCheck,
+      disk: diskCheck,
+      audit: z
+        .enum(['ok', 'alarm'])
+        .describe('`alarm`: an audit chain holds entries that the service did not write'),
     }),
   })
   .meta({ id: 'Health' })
 
-/** A check that has no answer by then counts as failed. */
+/** A check that takes longer counts as failed. */
 const patienceMilliseconds = 2_000
 const alarmMilliseconds = 5 * 60_000
-/** A worker that has not been seen for longer is not there. */
+/** A heartbeat writes every five seconds, so trouble that lasts is newer than this. */
+const troubleMilliseconds = 30_000
+/** The disk of the logs counts as full below this many free bytes. */
+const leastFree = 32 * 1024 * 1024
+/** A worker that was last seen earlier counts as down. */
 const workerSeenWithinSeconds = 20
 
 export const getHealth = publicRoute({
   key: 'GET /health',
-  summary: 'Whether the service and what it stands on answer',
+  summary: 'Whether the service, its database, Temporal and a worker answer',
   tag: 'Service',
   description:
-    '503 when the database is away; `degraded` when Temporal or every worker is, or an audit log was tampered with.',
+    '503 if the database cannot be reached. `degraded` if the database refuses to write, a disk is full, Temporal or every worker is down, or an audit log was tampered with.',
   responses: { 200: health, 503: health },
   async open(context, services) {
-    const [database, temporal] = await Promise.all([
-      within(() => databaseState(context), null),
+    const [database, temporal, free] = await Promise.all([
+      within(() => databaseState(context.db), null),
       within(services.temporal, false),
+      within(() => freeBytes(context), Infinity),
     ])
     const checks = {
-      database: database === null ? 'down' : 'ok',
+      database: database === null ? 'down' : (writeTroubleOf(context) ?? 'ok'),
       temporal: temporal ? 'ok' : 'down',
-      worker: database?.worker === true ? 'ok' : 'down',
+      worker: workerState(database),
+      disk: free < leastFree ? 'full' : 'ok',
       audit: isAlarmed(context) ? 'alarm' : 'ok',
     }
     const status = Object.values(checks).every((state) => state === 'ok') ? 'ok' : 'degraded'
@@ -45,21 +64,40 @@ export const getHealth = publicRoute({
   },
 })
 
-async function databaseState(context: Context): Promise<{ worker: boolean }> {
+async function databaseState(db: Db): Promise<{ worker: boolean }> {
   const { rows } = await sql<{ worker: boolean }>`
     select exists (select 1 from process_heartbeats where kind = 'worker'
       and seen_at >= clock_timestamp() - make_interval(secs => ${workerSeenWithinSeconds})) as worker`.execute(
-    context.db,
+    db,
   )
   return { worker: rows[0]?.worker === true }
 }
 
-/** The alarm is raised again every minute while somebody tries to save; it is over when nobody meets it any more. */
-function isAlarmed({ auditAlarmAt }: Context): boolean {
+/**
+ * The alarm is repeated every minute while somebody tries to write. It ends when it has not been raised for five
+ * minutes.
+ */
+function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
 }
 
-/** What the check finds, or `otherwise` when it fails or takes too long. */
+function workerState(database: { worker: boolean } | null): 'ok' | 'down' | 'unknown' {
+  if (database === null) return 'unknown'
+  return database.worker ? 'ok' : 'down'
+}
+
+function writeTroubleOf({ writeTrouble }: Pick<Context, 'writeTrouble'>): WriteRefusal | null {
+  const isRecent = writeTrouble !== null && performance.now() - writeTrouble.at < troubleMilliseconds
+  return isRecent ? writeTrouble.reason : null
+}
+
+async function freeBytes({ config }: Pick<Context, 'config'>): Promise<number> {
+  if (config.logFolder === null) return Infinity
+  const { bavail, bsize } = await statfs(config.logFolder)
+  return bavail * bsize
+}
+
+/** The result of the check, or `otherwise` if it fails or takes too long. */
 async function within<T>(check: () => Promise<T>, otherwise: T): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<T>((resolve) => {

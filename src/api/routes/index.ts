@@ -5,10 +5,12 @@ import { deleteApiKey, getApiKeys, patchApiKey, postApiKey, postApiKeyConfirm } 
 import { getApproval, getApprovals, postApprove, postReject } from './approvals.ts'
 import { getVerify } from './audit-verify.ts'
 import { postClaudeCode } from './claude-code.ts'
+import { connectionRoutes } from './connections.ts'
 import { docsRoutes } from './docs.ts'
 import { freezeRoutes } from './freeze.ts'
 import { getAudit, getGovernance, patchGovernance } from './governance.ts'
 import { getHealth } from './health.ts'
+import { getSecretsHealth } from './secrets-health.ts'
 import { integrationRoutes } from './integrations.ts'
 import { getMe, getScopes } from './me.ts'
 import { memberRoutes } from './members.ts'
@@ -16,12 +18,16 @@ import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
 import { getQuota, patchQuota } from './quota.ts'
 import { postOrganization } from './organizations.ts'
 import { getRuleTemplates } from './rule-templates.ts'
+import { postPreview } from './preview.ts'
 import { postRuleTrial } from './rule-trial.ts'
 import { ruleRoutes } from './rules.ts'
-import { getReceipt, getStepOutput, postResolve } from './run-details.ts'
+import { roleOverrideRoutes } from './role-overrides.ts'
+import { getApprovalsReport, getReport } from './reports.ts'
+import { getReceipt, getStepCalls, getStepOutput, postResolve } from './run-details.ts'
 import { getRunEvents } from './run-events.ts'
 import { postExecute, runRoutes } from './runs.ts'
 import { toolPolicyRoutes } from './tool-policies.ts'
+import { getToolConstraints } from './tool-constraints.ts'
 import { getToolRoute, getTools } from './tools.ts'
 import { registryRoutes } from './workflow-registry.ts'
 import { getVersion, getVersions, postRollback } from './workflow-versions.ts'
@@ -37,9 +43,18 @@ const workflowRoutes = [
   getVersion,
   postRollback,
 ]
-const runDetailRoutes = [getReceipt, getRunEvents, getStepOutput, postResolve]
+const runDetailRoutes = [getReceipt, getRunEvents, getStepOutput, getStepCalls, postResolve]
 const approvalRoutes = [getApprovals, getApproval, postApprove, postReject]
-const governanceRoutes = [getGovernance, patchGovernance, getQuota, patchQuota, getAudit, getVerify]
+const governanceRoutes = [
+  getGovernance,
+  patchGovernance,
+  getReport,
+  getApprovalsReport,
+  getQuota,
+  patchQuota,
+  getAudit,
+  getVerify,
+]
 const dataRoutes = [getTools, getToolRoute, getMemory, putMemory, deleteMemoryRoute]
 const identityRoutes = [
   getMe,
@@ -52,15 +67,16 @@ const identityRoutes = [
   postApiKeyConfirm,
 ]
 
-/** Every route that is mounted, in the order of its description. */
+/** Every mounted route, in the order of the OpenAPI document. */
 export const routes: readonly Route[] = [
   ...workflowRoutes,
   ...registryRoutes,
   postExecute,
+  postPreview,
   ...runRoutes,
   ...runDetailRoutes,
   ...approvalRoutes,
-  // Before the rules' own: `/rules/test` is not the rule called `test`.
+  // Must come before `ruleRoutes`, where `/rules/test` would mean a rule called `test`.
   postRuleTrial,
   ...ruleRoutes,
   getRuleTemplates,
@@ -70,10 +86,14 @@ export const routes: readonly Route[] = [
   ...governanceRoutes,
   ...freezeRoutes,
   ...toolPolicyRoutes,
+  ...roleOverrideRoutes,
+  getToolConstraints,
   ...dataRoutes,
+  ...connectionRoutes,
   ...identityRoutes,
   ...memberRoutes,
   ...integrationRoutes,
   getHealth,
+  getSecretsHealth,
   ...docsRoutes(() => routes),
 ]

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { publicBase } from '../../config.ts'
-import { projectRoot } from '../../project-root.ts'
+import { publicBase } from '../../shared/config.ts'
+import { projectRoot } from '../../shared/project-root.ts'
 import { ApiError } from '../errors.ts'
 import { ok, publicRoute } from '../route.ts'
 
@@ -18,7 +18,7 @@ interface Adapter {
 
 let known: ReadonlyMap<string, Adapter> | undefined
 
-/** The adapters as released, byte for byte, read once. */
+/** The adapter files as released, read once. */
 function adapters(): ReadonlyMap<string, Adapter> {
   if (known !== undefined) return known
   const folder = join(projectRoot(), 'adapters')
@@ -65,14 +65,14 @@ const getIntegrations = publicRoute({
 
 const getIntegration = publicRoute({
   key: 'GET /integrations/{file}',
-  summary: 'One adapter, exactly as released',
+  summary: 'One adapter file, exactly as released',
   tag,
   contentType: 'text/x-python',
   responses: { 200: null },
   async open(_context, _services, request, response) {
     const adapter = adapters().get(String(request.params['file']))
     if (adapter === undefined)
-      throw new ApiError('not_found', 'there is no such adapter: `GET /integrations` lists them')
+      throw new ApiError('not_found', 'this adapter does not exist: `GET /integrations` lists them')
     const etag = `"${adapter.sha256}"`
     response.setHeader('ETag', etag)
     if (request.headers['if-none-match'] === etag) {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
-import { isBackedByFactor, type OpenedWith } from '../../governance/people/second-factor.ts'
-import { scopes, scopesOfRole, type Scope } from '../../governance/scopes.ts'
+import { isBackedByFactor, type OpenedWith } from '../../governance/access/second-factor.ts'
+import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes.ts'
 import { access, splitKey, type Access, type RouteKey } from '../access.ts'
 import { ok, route } from '../route.ts'
 import { id, role, scopeMap } from '../schemas/common.ts'
@@ -24,7 +24,7 @@ const me = z
     session_opened_with: z
       .enum(['unrecorded', 'password', 'password+totp', 'password+backup_code'])
       .nullable(),
-    /** Whether a second factor stands behind the key or session. */
+    /** Whether the key or session was made with a second factor. */
     has_second_factor: z.boolean(),
     scopes: scopeMap,
   })
@@ -32,7 +32,7 @@ const me = z
 
 export const getMe = route({
   key: 'GET /me',
-  summary: 'Who the key or session speaks for, their organizations, and the scopes it has',
+  summary: 'The user of the key or session, their organizations, and its scopes',
   tag: 'Identity',
   responses: { 200: me },
   async handle({ context, identity }) {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { publicBase } from '../../config.ts'
+import { publicBase } from '../../shared/config.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import {
   acceptInvitation,
@@ -12,9 +12,9 @@ import { invitationMail } from '../auth-mails.ts'
 import { invitationPage } from '../auth-pages.ts'
 import { created, noContent, ok, route } from '../route.ts'
 import { id, listOf, listQuery, role, time } from '../schemas/common.ts'
+import { acceptanceBody, invitationBody, memberChanges } from '../schemas/people.ts'
 
 const tag = 'Identity'
-const day = 24 * 3600
 
 const member = z
   .strictObject({
@@ -41,8 +41,8 @@ const invitation = z.strictObject(invitationShape).meta({ id: 'Invitation' })
 const newInvitation = z
   .strictObject({
     ...invitationShape,
-    token: z.string().meta({ description: 'what accepts it, shown this once' }),
-    link: z.string().meta({ description: 'for the person invited: a page that says how to accept' }),
+    token: z.string().meta({ description: 'the token that accepts it, shown only this once' }),
+    link: z.string().meta({ description: 'a page for the invited person that says how to accept' }),
   })
   .meta({ id: 'NewInvitation' })
 const listed = listQuery.omit({ organization_id: true })
@@ -54,15 +54,15 @@ const getMembers = route({
   query: listed,
   responses: { 200: listOf(member) },
   async handle({ context, caller, query }) {
-    return ok(await listMembers(context, caller, { limit: query.limit, cursor: query.cursor ?? null }))
+    return ok(await listMembers(context.db, caller, { limit: query.limit, cursor: query.cursor ?? null }))
   },
 })
 
 const patchMember = route({
   key: 'PATCH /organizations/{id}/members/{user}',
-  summary: 'Give a member another role; the last owner stays one',
+  summary: 'Give a member another role; the last owner cannot lose theirs',
   tag,
-  body: z.strictObject({ role }),
+  body: memberChanges,
   responses: { 200: z.strictObject({ user_id: id, role }) },
   async handle({ context, caller, params, body }) {
     return ok(await changeRole(context, caller, params.user, body.role))
@@ -71,7 +71,7 @@ const patchMember = route({
 
 const deleteMember = route({
   key: 'DELETE /organizations/{id}/members/{user}',
-  summary: 'Leave the organization, or, as an owner, remove a member; the last owner stays',
+  summary: 'Leave the organization, or, as an owner, remove a member; the last owner cannot leave',
   tag,
   responses: { 204: null },
   async handle({ context, caller, params }) {
@@ -82,19 +82,11 @@ const deleteMember = route({
 
 const postInvitation = route({
   key: 'POST /organizations/{id}/invitations',
-  summary: 'Invite somebody by mail, or by handing them the link',
-  description: 'Bound to the address, valid once and for a week unless `expires_in_seconds` says otherwise.',
+  summary: 'Invite a person by mail or by link',
+  description:
+    'Only the invited address can accept, once and within a week unless `expires_in_seconds` says otherwise.',
   tag,
-  body: z.strictObject({
-    email: z.email().max(254),
-    role: role.default('member'),
-    expires_in_seconds: z
-      .int()
-      .min(60)
-      .max(30 * day)
-      .default(7 * day),
-    send_mail: z.boolean().default(true),
-  }),
+  body: invitationBody,
   responses: { 201: newInvitation },
   async handle({ context, services, caller, body, once }) {
     const { organization_name: name, ...made } = await actOnce(once, () =>
@@ -113,7 +105,7 @@ const postInvitation = route({
           ...invitationMail(base, made.token, { organization: name, role: made.role, inviter: caller.email }),
         })
         .catch((error: Error) =>
-          context.log.warn({ err: error, invitation_id: made.id }, 'an invitation was not mailed'),
+          context.log.warn({ err: error, invitation_id: made.id }, 'an invitation could not be mailed'),
         )
     return created({ ...made, link: `${base}${invitationPage}?token=${made.token}` })
   },
@@ -126,13 +118,13 @@ const getInvitations = route({
   query: listed,
   responses: { 200: listOf(invitation) },
   async handle({ context, caller, query }) {
-    return ok(await listInvitations(context, caller, { limit: query.limit, cursor: query.cursor ?? null }))
+    return ok(await listInvitations(context.db, caller, { limit: query.limit, cursor: query.cursor ?? null }))
   },
 })
 
 const deleteInvitation = route({
   key: 'DELETE /organizations/{id}/invitations/{invitation}',
-  summary: 'Take an open invitation back',
+  summary: 'Revoke an open invitation',
   tag,
   responses: { 204: null },
   async handle({ context, caller, params }) {
@@ -143,9 +135,9 @@ const deleteInvitation = route({
 
 const postAccept = route({
   key: 'POST /invitations/accept',
-  summary: 'Join the organization that a token of yours invites you to',
+  summary: 'Accept an invitation with its token',
   tag,
-  body: z.strictObject({ token: z.string().min(1).max(200) }),
+  body: acceptanceBody,
   responses: { 200: z.strictObject({ organization_id: id, role }) },
   async handle({ context, caller, body, once }) {
     return ok(await actOnce(once, () => acceptInvitation(context, caller, body.token, once)))

@@ -1,14 +1,14 @@
 import { z } from 'zod'
-import { plans } from '../../db/schema/identity.ts'
-import { limitsSchema, overridesSchema, quotaPatch as overrides } from '../../governance/quotas/limits.ts'
-import { changeQuota, readQuota } from '../../governance/quotas/quota.ts'
+import { limitsSchema, overridesSchema, plans } from '../../contract/plan-limits.ts'
+import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
 import { ok, route } from '../route.ts'
+import { quotaPatch } from '../schemas/governance.ts'
 
 const quota = z
   .strictObject({
     plan: z.enum(plans),
-    limits: limitsSchema.meta({ description: 'what the plan gives' }),
-    overrides: overridesSchema.meta({ description: 'what an owner has set instead' }),
+    limits: limitsSchema.meta({ description: 'limits of the plan' }),
+    overrides: overridesSchema.meta({ description: 'limits that an owner has set instead' }),
     effective: limitsSchema.meta({ description: 'what holds' }),
     usage: z
       .strictObject({
@@ -18,27 +18,26 @@ const quota = z
         memory_mb: z.number(),
       })
       .optional()
-      .meta({ description: 'what is kept at this moment, of limits that count it; only when it is read' }),
+      .meta({ description: 'present usage of limits on stored things; only in the answer to GET' }),
   })
   .meta({ id: 'Quota' })
 
 export const getQuota = route({
   key: 'GET /organizations/{id}/quota',
-  summary: 'The plan, its limits, the overrides and what holds',
+  summary: 'The plan, its limits, the overrides and the effective limits',
   tag: 'Governance',
   responses: { 200: quota },
   async handle({ context, caller }) {
-    return ok(await readQuota(context, caller.organizationId))
+    return ok(await readQuota(context.db, caller.organizationId))
   },
 })
 
 export const patchQuota = route({
   key: 'PATCH /organizations/{id}/quota',
-  summary: 'Override limits; they hold at once',
-  description:
-    'Whole positive numbers, each at most 100 times what the plan gives; null takes an override away.',
+  summary: 'Override limits; they apply at once',
+  description: 'Positive whole numbers, each at most 100 times the plan’s limit; null removes an override.',
   tag: 'Governance',
-  body: overrides,
+  body: quotaPatch,
   responses: { 200: quota },
   async handle({ context, caller, body }) {
     return ok(await changeQuota(context, caller, body))

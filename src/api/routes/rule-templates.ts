@@ -1,8 +1,9 @@
 import { z } from 'zod'
-import { ruleTemplates } from '../../governance/rule-templates.ts'
-import { ruleKinds } from '../../governance/rule-kinds.ts'
+import { ruleTemplates } from '../../governance/rules/rule-templates.ts'
+import { ruleKinds } from '../../governance/rules/rule-kinds.ts'
+import { pageOfList } from '../../governance/page.ts'
 import { ok, route } from '../route.ts'
-import { organizationQuery } from '../query.ts'
+import { listOf, listQuery } from '../schemas/common.ts'
 
 const template = z
   .strictObject({
@@ -16,11 +17,12 @@ const template = z
 
 export const getRuleTemplates = route({
   key: 'GET /rule-templates',
-  summary: 'Rules to start from; nothing of them is active until an organization saves it',
+  summary: 'Rules to start from; none is active until an organization saves it',
   tag: 'Rules',
-  query: organizationQuery,
-  responses: { 200: z.strictObject({ data: z.array(template), next_cursor: z.null() }) },
-  async handle() {
-    return ok({ data: ruleTemplates, next_cursor: null })
+  query: listQuery,
+  responses: { 200: listOf(template) },
+  handle({ query }) {
+    const { limit, cursor = null } = query
+    return Promise.resolve(ok(pageOfList(ruleTemplates, { limit, cursor }, ({ id }) => id)))
   },
 })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { actOnce } from '../../governance/idempotency.ts'
-import { ruleKinds, type RuleKindName } from '../../governance/rule-kinds.ts'
+import { ruleKinds, type RuleKindName } from '../../governance/rules/rule-kinds.ts'
 import {
   createRule,
   deleteRule,
@@ -8,25 +8,30 @@ import {
   patchRule,
   readRule,
   replaceRule,
-} from '../../governance/rules.ts'
+} from '../../governance/rules/rules.ts'
+import { labelRuleShape, ruleShape } from '../../policy/rule.ts'
 import { created, noContent, ok, route, type Route } from '../route.ts'
 import { id, listOf, listQuery, time } from '../schemas/common.ts'
+import { ruleBodies } from '../schemas/rules.ts'
 
+/** A saved rule always has its status. */
+const ruleStatus = ruleShape.status.unwrap()
 const added = { id, organization_id: id, created_by: id, created_at: time, updated_at: time }
 const schemas = {
-  rule: z.strictObject({ ...ruleKinds.rule.input.shape, ...added }).meta({ id: 'Rule' }),
-  label_rule: z.strictObject({ ...ruleKinds.label_rule.input.shape, ...added }).meta({ id: 'LabelRule' }),
+  rule: z.strictObject({ ...ruleShape, status: ruleStatus, ...added }).meta({ id: 'Rule' }),
+  label_rule: z.strictObject({ ...labelRuleShape, status: ruleStatus, ...added }).meta({ id: 'LabelRule' }),
 } as const
 
 /** Action rules and label rules have the same six routes. */
 function rulesOf(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
-  const { input, patch, word } = ruleKinds[kind]
+  const { word } = ruleKinds[kind]
+  const { body: input, changes } = ruleBodies[kind]
   const view = schemas[kind]
   const tag = 'Rules'
   return [
     route({
       key: `POST /organizations/{id}/${path}`,
-      summary: `Save a ${word}; it holds from the next decision on`,
+      summary: `Save a ${word}; it applies from the next decision on`,
       tag,
       body: input,
       responses: { 201: view },
@@ -42,7 +47,7 @@ function rulesOf(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
       responses: { 200: listOf(view) },
       async handle({ context, caller, query }) {
         const { limit, cursor = null } = query
-        return ok(await listRules(context, kind, caller.organizationId, { limit, cursor }))
+        return ok(await listRules(context.db, kind, caller.organizationId, { limit, cursor }))
       },
     }),
     route({
@@ -51,12 +56,12 @@ function rulesOf(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
       tag,
       responses: { 200: view },
       async handle({ context, caller, params }) {
-        return ok(await readRule(context, kind, caller.organizationId, params.rule))
+        return ok(await readRule(context.db, kind, caller.organizationId, params.rule))
       },
     }),
     route({
       key: `PUT /organizations/{id}/${path}/{rule}`,
-      summary: `Put another ${word} in its place`,
+      summary: `Replace a ${word}`,
       tag,
       body: input,
       responses: { 200: view },
@@ -66,9 +71,9 @@ function rulesOf(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
     }),
     route({
       key: `PATCH /organizations/{id}/${path}/{rule}`,
-      summary: `Change fields of a ${word}; null takes an optional one away`,
+      summary: `Change fields of a ${word}; null removes an optional field`,
       tag,
-      body: patch,
+      body: changes,
       responses: { 200: view },
       async handle({ context, caller, params, body }) {
         return ok(await patchRule(context, kind, caller, params.rule, body))

@@ -1,32 +1,33 @@
 import { z } from 'zod'
-import { objectInParts } from '../../governance/json-parts.ts'
+import { objectInParts } from '../../shared/json-parts.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { readOutputParts } from '../../governance/runs/output-parts.ts'
-import { readReceipt } from '../../governance/runs/receipt.ts'
-import { resolveStep } from '../../governance/runs/resolve.ts'
+import { readCalls } from '../../governance/runs/read/calls.ts'
+import { readOutputParts } from '../../governance/runs/read/output-parts.ts'
+import { readReceipt } from '../../governance/runs/read/receipt.ts'
+import { resolveStep } from '../../governance/runs/effects/resolve.ts'
 import type { Json } from '../../policy/types.ts'
 import { filter, wholeNumber } from '../query.ts'
 import { ok, route } from '../route.ts'
-import { anyJson } from '../schemas/common.ts'
-import { receipt, run } from '../schemas/runs.ts'
+import { anyJson, listOf } from '../schemas/common.ts'
+import { receipt, resolveBody, run, stepCall } from '../schemas/runs.ts'
 import { runOf } from './runs.ts'
 
 export const getReceipt = route({
   key: 'GET /runs/{id}/authorization',
   summary: 'The receipt: every decision with its rule, labels, approval and outcome',
   description:
-    'Whole without `limit` and `cursor`; with one of them so many decisions, and `next_cursor` for those that follow.',
+    'Without `limit` and `cursor` the answer is whole. With one of them it is a page, and `next_cursor` leads to the next.',
   tag: 'Runs',
   query: z.object({ limit: wholeNumber(1, 200).optional(), cursor: filter.optional() }),
   responses: { 200: receipt },
   async handle({ context, caller, params, query: { limit, cursor = null } }) {
-    return ok(await readReceipt(context, caller.organizationId, params.id, { limit, cursor }))
+    return ok(await readReceipt(context.db, caller.organizationId, params.id, { limit, cursor }))
   },
 })
 
 export const getStepOutput = route({
   key: 'GET /runs/{id}/steps/{step}/output',
-  summary: 'The whole output of a step; of a `for_each` step the list of its items’',
+  summary: 'The whole output of a step; for a `for_each` step the list of its items’ outputs',
   tag: 'Runs',
   responses: { 200: anyJson },
   async handle({ context, caller, params }) {
@@ -34,16 +35,27 @@ export const getStepOutput = route({
   },
 })
 
+export const getStepCalls = route({
+  key: 'GET /runs/{id}/steps/{step}/calls',
+  summary: 'The calls of a step, with their parameters and errors, in the order of the items',
+  description:
+    'A step without `for_each` has one call. The requester of the run and admins see `params`, `item` and `error.detail`. ' +
+    'A page ends early when its parameters take more than 8 MiB.',
+  tag: 'Runs',
+  query: z.object({ limit: wholeNumber(1, 200).default(50), cursor: filter.optional() }),
+  responses: { 200: listOf(stepCall) },
+  async handle({ context, caller, params, query: { limit, cursor = null } }) {
+    return ok(await readCalls(context, caller, { runId: params.id, stepId: params.step }, { limit, cursor }))
+  },
+})
+
 export const postResolve = route({
   key: 'POST /runs/{id}/steps/{step}/resolve',
-  summary: 'Say what became of a call whose outcome nobody knows',
-  description: '`retry` makes the call again, `done` takes it as completed, `fail` as failed.',
+  summary: 'Resolve a call whose outcome is unknown',
+  description:
+    '`retry` makes the call again, `done` counts it as completed, `fail` as failed. Without `item_index`, `item_indexes` and `all`: the call of a step without `for_each`.',
   tag: 'Runs',
-  body: z.strictObject({
-    item_index: z.int().min(0).max(10_000).nullable().optional(),
-    outcome: z.enum(['retry', 'done', 'fail']),
-    output: anyJson.optional(),
-  }),
+  body: resolveBody,
   responses: { 200: run },
   async handle({ context, caller, params, body, once }) {
     await actOnce(once, () =>
@@ -51,7 +63,7 @@ export const postResolve = route({
         caller,
         runId: params.id,
         stepId: params.step,
-        itemIndex: body.item_index ?? null,
+        items: body.all === true ? 'all' : (body.item_indexes ?? body.item_index ?? null),
         outcome: body.outcome,
         output: body.output as Json | undefined,
         once,

@@ -1,15 +1,16 @@
 import { z } from 'zod'
+import { DomainError } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import {
   changeToolPolicy,
   createToolPolicy,
   deleteToolPolicy,
   listToolPolicies,
-  toolPolicyBody,
-  toolPolicyPatch,
-} from '../../governance/tool-policies.ts'
+} from '../../governance/rules/tool-policies.ts'
+import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { created, noContent, ok, route } from '../route.ts'
-import { id, role, time } from '../schemas/common.ts'
+import { id, listOf, listQuery, role, time } from '../schemas/common.ts'
+import { toolPolicyBody, toolPolicyPatch } from '../schemas/governance.ts'
 
 const tag = 'Governance'
 const toolPolicy = z
@@ -17,7 +18,7 @@ const toolPolicy = z
     tool_name: z.string(),
     role: role.nullable().describe('null: the organization’s own'),
     allowed: z.boolean().nullable(),
-    restrictions: toolPolicyBody.shape.restrictions.unwrap(),
+    restrictions,
     created_by: id,
     created_at: time,
     updated_at: time,
@@ -28,15 +29,17 @@ const getPolicies = route({
   key: 'GET /organizations/{id}/tool-policies',
   summary: 'The tool policies of the organization and of its roles',
   tag,
-  responses: { 200: z.strictObject({ data: z.array(toolPolicy), next_cursor: z.null() }) },
-  async handle({ context, caller }) {
-    return ok({ data: await listToolPolicies(context, caller.organizationId), next_cursor: null })
+  query: listQuery.omit({ organization_id: true }),
+  responses: { 200: listOf(toolPolicy) },
+  async handle({ context, caller, query }) {
+    const { limit, cursor = null } = query
+    return ok(await listToolPolicies(context.db, caller.organizationId, { limit, cursor }))
   },
 })
 
 const postPolicy = route({
   key: 'POST /organizations/{id}/tool-policies',
-  summary: 'Block or limit a tool, for the organization or one role; policies only narrow',
+  summary: 'Block or limit a tool for the organization or one role; policies can only restrict',
   tag,
   body: toolPolicyBody,
   responses: { 201: toolPolicy },
@@ -47,12 +50,18 @@ const postPolicy = route({
 
 const patchPolicy = route({
   key: 'PATCH /organizations/{id}/tool-policies/{tool}',
-  summary: 'Change a tool policy; `role` says whose',
+  summary: 'Change a tool policy; `role`, in the body or the query, selects a role’s policy',
   tag,
+  query: z.object({ role: role.optional() }),
   body: toolPolicyPatch,
   responses: { 200: toolPolicy },
-  async handle({ context, caller, params, body }) {
-    return ok(await changeToolPolicy(context, caller, params.tool, body))
+  async handle({ context, caller, params, query, body }) {
+    const named = { ...body, role: body.role ?? query.role }
+    if (query.role !== undefined && query.role !== named.role) {
+      const message = `is \`${query.role}\` in the query and \`${named.role}\` in the body: give it once`
+      throw new DomainError('validation_error', `\`role\` ${message}`, [{ path: 'role', message }])
+    }
+    return ok(await changeToolPolicy(context, caller, params.tool, named))
   },
 })
 

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { catalog, getTool } from '../../catalog/index.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
-import { readConnections } from '../../governance/connections.ts'
+import { readConnected } from '../../governance/tools/connections.ts'
 import { notFound } from '../../governance/errors.ts'
 import { pageOf, readCursor } from '../../governance/page.ts'
-import { toolView } from '../../governance/tools.ts'
+import { toolView } from '../../governance/tools/tool-view.ts'
 import { organizationQuery } from '../query.ts'
 import { ok, route } from '../route.ts'
 import { labels, listOf, listQuery, side } from '../schemas/common.ts'
@@ -16,6 +16,9 @@ const tool = z
     side_effect: side,
     output_labels: labels,
     params: z.record(z.string(), z.unknown()).meta({ description: 'JSON Schema of the parameters' }),
+    output: z.record(z.string(), z.unknown()).meta({
+      description: 'JSON Schema of the output of a call; a step with `for_each` returns a list of them',
+    }),
     constraints: z.array(z.string()),
     categories: z.array(z.string()),
     connected: z.boolean(),
@@ -28,12 +31,12 @@ const tool = z
 
 export const getTools = route({
   key: 'GET /tools',
-  summary: 'The tools that workflow steps can call, by name',
+  summary: 'The tools that workflow steps can call, sorted by name',
   tag: 'Tools',
   query: listQuery,
   responses: { 200: listOf(tool) },
   async handle({ context, caller, query }) {
-    const connections = await readConnections(context.db, caller.organizationId)
+    const connections = await readConnected(context.db, caller.organizationId, caller.userId)
     const after = readCursor(query.cursor ?? null) ?? ''
     const all: readonly ToolDeclaration[] = Object.values(catalog)
     const rest = [...all].filter(({ name }) => name > after).sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -42,7 +45,7 @@ export const getTools = route({
         rest,
         query.limit,
         ({ name }) => name,
-        (declaration) => toolView(context.config.tools, connections, declaration),
+        (declaration) => toolView(context.config.tools, connections, declaration, caller.userId),
       ),
     )
   },
@@ -57,7 +60,7 @@ export const getToolRoute = route({
   async handle({ context, caller, params }) {
     const declaration = getTool(params.name)
     if (declaration === undefined) throw notFound('tool', params.name)
-    const connections = await readConnections(context.db, caller.organizationId)
-    return ok(toolView(context.config.tools, connections, declaration))
+    const connections = await readConnected(context.db, caller.organizationId, caller.userId)
+    return ok(toolView(context.config.tools, connections, declaration, caller.userId))
   },
 })

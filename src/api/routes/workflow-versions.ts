@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { workflowDefinition } from '../../contract/definition.ts'
 import { actOnce } from '../../governance/idempotency.ts'
-import { inspectVersion, listVersions, rollBack } from '../../governance/workflow-versions.ts'
-import { textField } from '../../policy/text.ts'
+import { inspectVersion, listVersions, rollBack } from '../../governance/workflows/versions.ts'
 import { ok, route } from '../route.ts'
 import { id, time } from '../schemas/common.ts'
+import { rollbackBody } from '../schemas/workflows.ts'
 
 const summaryShape = {
   version: z.int(),
@@ -24,7 +24,7 @@ export const getVersions = route({
   tag: 'Workflows',
   responses: { 200: z.strictObject({ versions: z.array(z.strictObject(summaryShape)) }) },
   async handle({ context, params }) {
-    return ok({ versions: await listVersions(context, params.id) })
+    return ok({ versions: await listVersions(context.db, params.id) })
   },
 })
 
@@ -34,17 +34,21 @@ export const getVersion = route({
   tag: 'Workflows',
   responses: { 200: version },
   async handle({ context, params }) {
-    return ok(await inspectVersion(context, params.id, params.version))
+    return ok(await inspectVersion(context.db, params.id, params.version))
   },
 })
 
 export const postRollback = route({
   key: 'POST /workflows/{id}/versions/{version}/rollback',
-  summary: 'Deploy an earlier version’s definition anew',
+  summary: 'Deploy an earlier version’s definition as a new version',
   tag: 'Workflows',
-  body: z.strictObject({ message: textField(2000, 0).default('') }),
+  body: rollbackBody,
   responses: { 200: z.strictObject({ new_version: z.int(), rolled_back_from: z.int(), deployed_at: time }) },
   async handle({ context, caller, params: { id: workflowId, version: target }, body, once }) {
-    return ok(await actOnce(once, () => rollBack(context, caller, workflowId, target, body.message, once)))
+    return ok(
+      await actOnce(once, () =>
+        rollBack(context, caller, workflowId, { version: target, message: body.message }, once),
+      ),
+    )
   },
 })

@@ -7,29 +7,26 @@ import {
   deleteWorkflow,
   listWorkflows,
   readWorkflow,
-} from '../../governance/workflows.ts'
-import { textField } from '../../policy/text.ts'
+} from '../../governance/workflows/workflows.ts'
 import { created, noContent, ok, route } from '../route.ts'
-import { listOf, listQuery } from '../schemas/common.ts'
-import { workflowShape } from '../schemas/workflows.ts'
+import { listOf, listQuery, problem } from '../schemas/common.ts'
+import { workflowBody, workflowChanges, workflowShape } from '../schemas/workflows.ts'
 
 const workflowSummary = z.strictObject(workflowShape).meta({ id: 'WorkflowSummary' })
 const workflow = z
   .strictObject({
     ...workflowShape,
     definition: workflowDefinition,
-    warnings: z
-      .array(z.strictObject({ path: z.string(), message: z.string() }))
-      .optional()
-      .meta({
-        description: 'of a definition just saved: steps whose tool does not work in the organization',
-      }),
+    warnings: z.array(problem).optional().meta({
+      description: 'only after saving a definition: steps whose tool does not work in the organization',
+    }),
   })
   .meta({ id: 'Workflow' })
 
-const name = textField(200)
-const description = textField(2000, 0)
-/** Most values of a body with a definition: each is read again when it is checked, hashed, planned and run. */
+/**
+ * Maximum number of values in a body with a definition. Each value is read again when the definition is checked,
+ * hashed, planned and run.
+ */
 const bodyValues = 40_000
 
 export const postWorkflow = route({
@@ -37,12 +34,7 @@ export const postWorkflow = route({
   summary: 'Save a workflow and deploy its first version',
   tag: 'Workflows',
   bodyValues,
-  body: z.strictObject({
-    organization_id: z.string().optional(),
-    name,
-    description: description.default(''),
-    definition: workflowDefinition,
-  }),
+  body: workflowBody,
   responses: { 201: workflow },
   async handle({ context, caller, body, once }) {
     return created(await actOnce(once, () => createWorkflow(context, caller, body, once)))
@@ -57,7 +49,7 @@ export const getWorkflows = route({
   responses: { 200: listOf(workflowSummary) },
   async handle({ context, caller, query }) {
     const { limit, cursor = null } = query
-    return ok(await listWorkflows(context, caller.organizationId, { limit, cursor }))
+    return ok(await listWorkflows(context.db, caller.organizationId, { limit, cursor }))
   },
 })
 
@@ -67,7 +59,7 @@ export const getWorkflow = route({
   tag: 'Workflows',
   responses: { 200: workflow },
   async handle({ context, params }) {
-    return ok(await readWorkflow(context, params.id))
+    return ok(await readWorkflow(context.db, params.id))
   },
 })
 
@@ -76,12 +68,7 @@ export const putWorkflow = route({
   summary: 'Change a workflow; a definition deploys a new version',
   tag: 'Workflows',
   bodyValues,
-  body: z.strictObject({
-    name: name.optional(),
-    description: description.optional(),
-    definition: workflowDefinition.optional(),
-    message: textField(2000, 0).optional(),
-  }),
+  body: workflowChanges,
   responses: { 200: workflow },
   async handle({ context, caller, params, body }) {
     return ok(await changeWorkflow(context, caller, params.id, body))

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { sessionStatuses } from '../../db/schema/agents.ts'
+import { textField } from '../../policy/text.ts'
 import { isPlainName } from '../../policy/tool-names.ts'
-import { approvalStatus } from './runs.ts'
+import { approvalStatus, labelSource } from './runs.ts'
 import { anyJson, id, labels, side, time, verdict } from './common.ts'
 
 const text = (longest: number) =>
@@ -11,17 +12,22 @@ const text = (longest: number) =>
     .max(longest)
     .refine((value) => !/\p{Cc}/u.test(value), 'must not contain control characters')
 
-export const sessionId = text(200)
+const sessionId = text(200)
 const toolInput = z.record(z.string(), anyJson)
 const call = {
-  session_id: sessionId.describe('The client’s own id of its session.'),
-  tool_name: text(200).describe('As the client names it, or `mcp__<server>__<tool>`.'),
+  session_id: sessionId.describe('The client’s own id for its session.'),
+  tool_name: text(200).describe('The client’s name for the tool, or `mcp__<server>__<tool>`.'),
   tool_input: toolInput,
-  tool_use_id: text(200).optional().describe('The client’s id of this call: a lost answer is given again.'),
-  annotations: z.looseObject({}).optional().describe('A protocol tool’s hints: they only make it stricter.'),
+  tool_use_id: text(200)
+    .optional()
+    .describe('The client’s id for this call. A repeated question with the same id gets the first answer.'),
+  annotations: z
+    .looseObject({})
+    .optional()
+    .describe('A protocol tool’s hints: they can only make the decision stricter.'),
 }
 
-/** What an agent asks before each tool call (contract section 7). */
+/** An agent's question before each tool call. */
 export const authorizeBody = z
   .strictObject({
     agent: z.strictObject({ name: text(100), kind: text(100) }),
@@ -29,20 +35,41 @@ export const authorizeBody = z
     ...call,
     tool_name: call.tool_name.refine(
       isPlainName,
-      'must be a plain name without invisible or look-alike signs',
+      'must be a plain name without invisible or look-alike characters',
     ),
   })
   .meta({ id: 'AuthorizeRequest' })
 
 export const observeBody = z.strictObject({ ...call, outcome: z.enum(['ok', 'error']).optional() })
 
+export const sessionEndBody = z.strictObject({
+  session_id: sessionId,
+  reason: z.string().max(200).optional(),
+})
+export const revokeBody = z.strictObject({ reason: textField(500, 0).default('') })
+
+/** The body that Claude Code sends before a tool call. Unknown fields are ignored. */
+export const preToolUse = z
+  .looseObject({
+    hook_event_name: z.literal('PreToolUse'),
+    session_id: z.string(),
+    tool_name: z.string(),
+    tool_input: z.record(z.string(), anyJson),
+    tool_use_id: z.string().optional(),
+    cwd: z
+      .unknown()
+      .optional()
+      .describe('The folder that relative paths are resolved against, for rules and approvers.'),
+  })
+  .meta({ id: 'ClaudeCodePreToolUse' })
+
 export const agentDecision = z
   .strictObject({
     decision: verdict,
-    reason: z.string().describe('The rule’s name where a rule decided.'),
+    reason: z.string().describe('The rule’s name, if a rule decided.'),
     explanation: z.string(),
     decision_id: id,
-    session_run_id: z.string().describe('Empty where the request belongs to no session.'),
+    session_run_id: z.string().describe('Empty if the request belongs to no session.'),
     labels,
     side_effect: side,
     rule_name: z.string().nullable(),
@@ -72,7 +99,7 @@ export const agentSession = z
     user_id: id,
     status: sessionStatus,
     labels,
-    label_sources: z.array(z.strictObject({ label: z.string(), from: z.array(z.string()) })),
+    label_sources: z.array(labelSource),
     decisions: z.strictObject({ allow: z.int(), deny: z.int(), require_approval: z.int() }),
     unapproved_calls: z.int(),
     started_at: time,

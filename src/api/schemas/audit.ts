@@ -3,7 +3,7 @@ import { id, time } from './common.ts'
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** A whole entry (contract section 8); `hash` covers the rest of it. */
+/** A whole audit entry; `hash` covers every other field. */
 export const auditEntry = z
   .strictObject({
     seq: z.int(),

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { ruleShape } from '../../policy/rule.ts'
+import { governanceSettings } from '../../policy/settings.ts'
 import { filter, wholeNumber } from '../query.ts'
 import { statusOf, type ErrorCode } from '../errors.ts'
 
@@ -6,13 +8,16 @@ import { statusOf, type ErrorCode } from '../errors.ts'
 export const time = z.iso.datetime()
 export const id = z.string()
 
-/** The form of every error (contract section 1). */
+/** One error in a request: the path of its field and a message. */
+export const problem = z.strictObject({ path: z.string(), message: z.string() })
+
+/** The form of every error. */
 export const errorAnswer = z
   .strictObject({
     error: z.strictObject({
       code: z.enum(Object.keys(statusOf) as [ErrorCode, ...ErrorCode[]]),
       message: z.string(),
-      details: z.array(z.strictObject({ path: z.string(), message: z.string() })),
+      details: z.array(problem),
     }),
     meta: z.strictObject({ request_id: z.string() }),
   })
@@ -28,11 +33,18 @@ export const listQuery = z.object({
   organization_id: filter.optional(),
 })
 
-export const side = z.enum(['read', 'write', 'egress'])
-export const verdict = z.enum(['allow', 'require_approval', 'deny'])
+export const side = ruleShape.side_effects.unwrap().element
+export const verdict = ruleShape.verdict
 export const role = z.enum(['viewer', 'member', 'admin', 'owner'])
-export const riskLevel = z.enum(['low', 'medium', 'high', 'critical'])
+export const riskLevel = governanceSettings.shape.approval_required_from.unwrap().unwrap()
+/** The lowest role whose votes count for an approval. */
+export const approver = ruleShape.approver.unwrap()
 export const labels = z.array(z.string())
 export const scopeMap = z.record(z.string(), z.boolean())
+/** A rule whose conditions a call met. */
+export const matchedRule = z.strictObject({ id, name: z.string(), verdict, shadow: z.boolean() })
 /** Any JSON value. */
 export const anyJson = z.unknown().meta({ description: 'any JSON value' })
+
+/** The body of a request whose path says everything: empty. */
+export const emptyBody = z.strictObject({})

@@ -1,5 +1,9 @@
 import { z } from 'zod'
+import { lineField, textField } from '../../policy/text.ts'
 import { id, role } from './common.ts'
+import { scopesInput } from './scopes.ts'
+
+const day = 24 * 3600
 
 /** An organization with the caller's role in it. */
 export const organization = z
@@ -11,3 +15,37 @@ export const organization = z
     role,
   })
   .meta({ id: 'Organization' })
+
+export const organizationBody = z.strictObject({ name: lineField(200) })
+export const memberChanges = z.strictObject({ role })
+export const invitationBody = z.strictObject({
+  email: z.email().max(254),
+  role: role.default('member'),
+  expires_in_seconds: z
+    .int()
+    .min(60)
+    .max(30 * day)
+    .default(7 * day),
+  send_mail: z.boolean().default(true),
+})
+export const acceptanceBody = z.strictObject({ token: z.string().min(1).max(200) })
+
+const expiry = z.iso
+  .datetime({ offset: true })
+  .transform((text) => new Date(text))
+  .meta({ type: 'string', format: 'date-time' })
+const noScopes = 'a key without scopes can do nothing: name at least one; `GET /scopes` lists them'
+const keyName = textField(200)
+
+export const apiKeyBody = z.strictObject({
+  name: keyName,
+  scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes),
+  organization_id: z.string().optional(),
+  expires_at: expiry.nullable().optional(),
+})
+export const apiKeyChanges = z.strictObject({
+  name: keyName.optional(),
+  scopes: scopesInput.optional(),
+  expires_at: expiry.nullable().optional(),
+  active: z.boolean().optional(),
+})

@@ -1,15 +1,31 @@
 import { z } from 'zod'
-import { approvalKinds, approvalStatuses, runStatuses, stepStatuses } from '../../contract/status.ts'
-import { anyJson, id, labels, riskLevel, side, time, verdict } from './common.ts'
+import { workflowDefinition } from '../../contract/definition.ts'
+import {
+  approvalKinds,
+  approvalStatuses,
+  effectStates,
+  mostResolved,
+  runStatuses,
+  stepStatuses,
+} from '../../contract/status.ts'
+import { labelSlug, textField } from '../../policy/text.ts'
+import { mostLabels, tooManyLabels } from '../../policy/types.ts'
+import { anyJson, id, labels, matchedRule, riskLevel, side, time, verdict } from './common.ts'
 
 export const runStatus = z.enum(runStatuses)
 export const approvalStatus = z.enum(approvalStatuses)
-export const approvalKind = z.enum(approvalKinds)
 const milliseconds = z.int().min(0)
-const itemIndex = z.int().min(0).nullable()
-const risk = z.strictObject({ level: riskLevel, reasons: z.array(z.string()) })
-const stepError = z.strictObject({ code: z.string(), message: z.string() })
-const vote = z.strictObject({
+export const itemIndex = z.int().min(0).nullable()
+export const risk = z.strictObject({ level: riskLevel, reasons: z.array(z.string()) })
+const stepError = z.strictObject({
+  code: z.string(),
+  message: z.string(),
+  detail: z
+    .record(z.string(), anyJson)
+    .optional()
+    .describe('Values that belong to the error; only for the requester and admins.'),
+})
+export const vote = z.strictObject({
   user_id: id,
   email: z.string(),
   decision: z.enum(['approve', 'reject']),
@@ -37,44 +53,88 @@ const headShape = {
   cost: z.number(),
 }
 
-/** A run as listed: without its data. */
+/** A run in a list, without its data. */
 export const runSummary = z.strictObject(headShape).meta({ id: 'RunSummary' })
 
+/** Kinds of things that wait for a person. */
+export const waitingKind = z
+  .enum([...approvalKinds, 'resolution'])
+  .describe('`resolution`: a call whose outcome is unknown, which has no approval')
+export const resolveWith = z
+  .string()
+  .nullable()
+  .describe(
+    'only for a `resolution`: the route that resolves it, e.g. `POST /api/v1/runs/RUN/steps/STEP/resolve`',
+  )
+
 const waiting = z.strictObject({
-  approval_id: id,
+  kind: waitingKind,
+  approval_id: id.nullable().describe('null for a `resolution`'),
   step_id: z.string().nullable(),
   item_index: itemIndex,
   tool: z.string().nullable(),
   rule_name: z.string().nullable(),
   since: time,
   expires_at: time.nullable(),
+  resolve_with: resolveWith,
 })
+
+const failedItem = z.strictObject({
+  item_index: z.int(),
+  status: z.enum(effectStates),
+  error: stepError,
+  value: anyJson
+    .optional()
+    .describe('The item; only for the requester and admins. A large one is shown by its size.'),
+})
+
+/** One call of a step. */
+export const stepCall = z
+  .strictObject({
+    item_index: itemIndex,
+    status: z.enum(effectStates),
+    attempts: z.int(),
+    params: z.record(z.string(), anyJson).optional().describe('Only for the requester and admins.'),
+    item: anyJson.optional().describe('The item of a `for_each`; shown like `params`.'),
+    params_hash: z.string().nullable(),
+    labels,
+    error: stepError.nullable(),
+    decision_id: id.nullable(),
+    approval_id: id.nullable(),
+    started_at: time.nullable(),
+    finished_at: time.nullable(),
+    duration_ms: milliseconds.nullable(),
+  })
+  .meta({ id: 'StepCall' })
 
 const step = z.strictObject({
   id: z.string(),
   tool: z.string(),
+  summary: z.string().nullable().describe('the `summary` of the step in its definition'),
   status: z.enum(stepStatuses),
   unresolved_items: z
     .array(z.int())
-    .describe(
-      'Items of a `for_each` step whose outcome nobody knows: the `item_index` that `resolve` takes.',
-    ),
+    .describe('Items of a `for_each` step whose outcome is unknown; `resolve` takes one as `item_index`.'),
   verdict: verdict.nullable(),
   attempts: z.int(),
   labels,
   started_at: time.nullable(),
   finished_at: time.nullable(),
   duration_ms: milliseconds.nullable(),
-  error: stepError.nullable(),
+  error: stepError.nullable().describe('Of the last attempt, also while the call is tried again.'),
+  failed_items: z
+    .array(failedItem)
+    .describe('The first 20 items of a `for_each` that ended badly or are tried again.'),
+  more_failed_items: z.int().describe('The number of further such items.'),
   approval_ids: z.array(id),
 })
 
+export const labelSource = z.strictObject({ label: z.string(), from: z.array(z.string()) })
 const labelSources = z
-  .array(z.strictObject({ label: z.string(), from: z.array(z.string()) }))
+  .array(labelSource)
   .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
 const outputs = z.record(z.string(), anyJson)
 
-/** A run (contract section 4). */
 export const run = z
   .strictObject({
     ...headShape,
@@ -84,14 +144,14 @@ export const run = z
     inputs: z.record(z.string(), anyJson),
     input_labels: z
       .record(z.string(), labelSources)
-      .describe('labels that inputs carry; an input without any is not in it'),
+      .describe('labels of inputs; inputs without labels are left out'),
     outputs,
     result: anyJson,
     steps: z.array(step),
   })
   .meta({ id: 'Run' })
 
-/** The specification's answer to an execution, over or not. */
+/** The answer to an execution, whether it has ended or not. */
 export const execution = z
   .strictObject({
     execution_id: id,
@@ -117,19 +177,20 @@ const decision = z.strictObject({
   verdict,
   rule_id: id.nullable(),
   rule_name: z.string().nullable(),
-  matched_rules: z.array(z.strictObject({ id, name: z.string(), verdict, shadow: z.boolean() })),
+  matched_rules: z.array(matchedRule),
   reason: z.string(),
   explanation: z.string(),
   labels,
   label_sources: labelSources,
   params_hash: z.string(),
   approval: z.strictObject({ id, status: approvalStatus, votes: z.array(vote) }).nullable(),
+  held_at: time.nullable().describe('When the call was held for this approval.'),
   executed_at: time.nullable(),
   outcome: z.string().nullable(),
   decided_at: time,
 })
 
-/** Every decision of a run with its rule and labels (contract section 4, "Receipt"). */
+/** Every decision of a run with its rule and labels. */
 export const receipt = z
   .strictObject({
     run_id: id,
@@ -142,46 +203,61 @@ export const receipt = z
       .string()
       .nullable()
       .optional()
-      .describe('only with `limit` or `cursor`: for the decisions that follow, null after the last'),
+      .describe('only with `limit` or `cursor`: leads to the next decisions, null after the last'),
   })
   .meta({ id: 'Receipt' })
 
-/** An approval (contract section 6). */
-export const approval = z
+const inputLabels = z
+  .record(z.string(), z.array(labelSlug).max(100))
+  .refine((all) => Object.values(all).flat().length <= mostLabels, tooManyLabels('has'))
+  .describe('labels by input name; every step that refers to the input carries them')
+
+export const executeBody = z.strictObject({
+  inputs: z
+    .record(z.string(), anyJson)
+    .default({})
+    .describe(
+      '`{"from_run", "step", "path"?}` is the output of a completed step of a run that you can see, with its labels',
+    ),
+  input_labels: inputLabels.optional(),
+  files: z.array(z.string()).max(0, 'this file does not exist').optional(),
+  time_zone: z.string().min(1).max(100).optional(),
+  version: z.int().min(1).max(1_000_000_000).optional(),
+})
+
+export const previewBody = z
   .strictObject({
-    id,
-    kind: approvalKind,
-    status: approvalStatus,
-    used_at: time.nullable(),
-    organization_id: id,
-    run_id: id.nullable(),
-    step_id: z.string().nullable(),
-    item_index: itemIndex,
-    session_id: z.string().nullable(),
-    agent_session_id: id.nullable(),
-    workflow_id: id.nullable(),
-    tool: z.string().nullable(),
-    side_effect: side.nullable(),
-    params: z
+    inputs: z
       .record(z.string(), anyJson)
       .optional()
-      .meta({ description: 'only for those who may decide it' }),
-    params_hash: z.string().nullable(),
-    rule_id: id.nullable(),
-    rule_name: z.string().nullable(),
-    labels,
-    risk,
-    requested_by: id,
-    requester_email: z
-      .string()
-      .nullable()
-      .meta({ description: 'what `me` in the parameters stands for; of an agent’s call whom it acts for' }),
-    approver: z.enum(['admin', 'owner']),
-    approvals_needed: z.int(),
-    votes: z.array(vote),
-    created_at: time,
-    expires_at: time.nullable(),
-    decided_at: time.nullable(),
-    console_url: z.string(),
+      .describe('as for `execute`; inputs may be missing, and are then unknown'),
+    input_labels: inputLabels.optional(),
+    version: z.int().min(1).max(1_000_000_000).optional(),
+    definition: workflowDefinition.optional().describe('a definition that need not be saved'),
   })
-  .meta({ id: 'Approval' })
+  .refine(({ version, definition }) => version === undefined || definition === undefined, {
+    path: ['version'],
+    message: 'give either `version` or `definition`',
+  })
+
+const item = z.int().min(0).max(10_000)
+
+/** A person's decision about a call whose outcome is unknown. */
+export const resolveBody = z
+  .strictObject({
+    item_index: item.nullable().optional(),
+    item_indexes: z.array(item).min(1).max(mostResolved).optional(),
+    all: z.literal(true).optional().describe('every call of the step whose outcome is unknown'),
+    outcome: z.enum(['retry', 'done', 'fail']),
+    output: anyJson.optional().describe('with `done`: the output of each of these calls'),
+  })
+  .refine(
+    ({ item_index, item_indexes, all }) =>
+      [item_index ?? undefined, item_indexes, all].filter((each) => each !== undefined).length < 2,
+    'give one of `item_index`, `item_indexes` and `all`',
+  )
+
+/** A comment or reason. */
+export const words = textField(2000, 0)
+
+export const cancelBody = z.strictObject({ reason: words.optional() })

@@ -1,4 +1,7 @@
 import { z } from 'zod'
+import { workflowDefinition } from '../../contract/definition.ts'
+import { textField } from '../../policy/text.ts'
+import { filter } from '../query.ts'
 import { id, time } from './common.ts'
 
 /** A workflow without its definition. */
@@ -12,3 +15,47 @@ export const workflowShape = {
   created_at: time,
   updated_at: time,
 }
+
+const name = textField(200)
+const description = textField(2000, 0)
+const message = textField(2000, 0)
+
+export const workflowBody = z.strictObject({
+  organization_id: z.string().optional(),
+  name,
+  description: description.default(''),
+  definition: workflowDefinition,
+})
+export const workflowChanges = z.strictObject({
+  name: name.optional(),
+  description: description.optional(),
+  definition: workflowDefinition.optional(),
+  message: message.optional(),
+})
+export const rollbackBody = z.strictObject({ message: message.default('') })
+
+/** Refuses two tags that differ only in upper case, because people would confuse them. */
+const tags = z
+  .array(textField(50))
+  .max(20, 'a template has at most 20 tags')
+  .superRefine((list, context) => {
+    const folded = list.map((each) => each.trim().toLowerCase())
+    const seen = new Set<string>()
+    folded.forEach((each, index) => {
+      if (seen.size < seen.add(each).size) return
+      const repeated = `the tag \`${list[index]}\` is given twice: name each tag once`
+      context.addIssue({ code: 'custom', message: repeated, path: [index] })
+    })
+  })
+
+export const templateBody = z.strictObject({
+  template_name: name,
+  description: description.default(''),
+  tags: tags.default([]),
+  version: z.int().min(1).max(1_000_000_000).optional(),
+})
+export const deprecationBody = z.strictObject({
+  reason: textField(2000),
+  replacement_id: filter.nullable().default(null),
+})
+export const templateUseBody = z.strictObject({ name: name.optional(), description: description.optional() })

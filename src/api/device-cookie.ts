@@ -1,17 +1,17 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Request } from 'express'
-import { publicBase, type Config } from '../config.ts'
+import { publicBase, type Config } from '../shared/config.ts'
 
 /*
- * A cookie that tells a browser in which a person has signed in from all others: whoever guesses at their password
- * elsewhere uses up nothing of theirs. It opens nothing.
+ * A cookie that marks a browser in which a person has signed in. Password guesses from elsewhere then do not use up
+ * the guesses of this browser. The cookie gives no access.
  */
 
 const name = 'countersign.known_browser'
 const lastsSeconds = 180 * 24 * 3600
 
-/** The browser's own name, where its cookie is for this account and not over its time; else null. */
-export function knownBrowser(config: Config, request: Request, account: string): string | null {
+/** The browser's random name, if its cookie is for this account and has not expired; else null. */
+export function deviceOf(config: Config, request: Request, account: string): string | null {
   for (const pair of (request.headers.cookie ?? '').split(';')) {
     const [given, value = ''] = pair.trim().split('=', 2)
     if (given !== name) continue
@@ -24,8 +24,8 @@ export function knownBrowser(config: Config, request: Request, account: string):
   return null
 }
 
-/** The `Set-Cookie` line for a browser whose person has just shown who they are. */
-export function knownBrowserCookie(config: Config, account: string): string {
+/** The `Set-Cookie` line for a browser whose person has just signed in. */
+export function deviceCookie(config: Config, account: string): string {
   const browser = randomBytes(16).toString('base64url')
   const until = String(Math.floor(Date.now() / 1_000) + lastsSeconds)
   const value = `${browser}.${until}.${sign(config, account, browser, until)}`

@@ -1,0 +1,127 @@
+import { zodToOpenAPIRegistry } from '@asteasolutions/zod-to-openapi'
+import type { z } from 'zod'
+import { limitChanges } from '../contract/plan-limits.ts'
+import { workflowDefinition } from '../contract/definition.ts'
+import { restrictions } from '../governance/rules/tool-policy-limits.ts'
+import { conditionInput } from '../policy/condition.ts'
+import { ruleShape } from '../policy/rule.ts'
+import * as agents from './schemas/agents.ts'
+import * as approvals from './schemas/approvals.ts'
+import * as common from './schemas/common.ts'
+import * as connections from './schemas/connections.ts'
+import * as governance from './schemas/governance.ts'
+import { memoryBody } from './schemas/memory.ts'
+import * as people from './schemas/people.ts'
+import { ruleBodies, ruleTrialBody } from './schemas/rules.ts'
+import * as runs from './schemas/runs.ts'
+import * as workflows from './schemas/workflows.ts'
+
+/*
+ * Names of the parts of openapi.json that have no `id` where they are declared: generated clients name their types
+ * after them. Without a name, a generator writes the whole part again at each place, under a name made from the place.
+ * A name that is published must stay. A part stands after the parts that it contains.
+ */
+
+const { steps, inputs } = workflowDefinition.shape
+const step = steps.element
+const input = inputs.unwrap().valueType
+const [equals, list, contains, startsWith, domain, exists, label] = conditionInput.options
+const { code, details } = common.errorAnswer.shape.error.shape
+
+const names: Readonly<Record<string, z.ZodType>> = {
+  // words
+  Approver: common.approver,
+  ErrorCode: code,
+  RiskLevel: common.riskLevel,
+  Role: common.role,
+  SideEffect: common.side,
+  Verdict: common.verdict,
+  ApprovalKind: runs.waitingKind,
+  ApprovalStatus: runs.approvalStatus,
+  RunStatus: runs.runStatus,
+  StepStatus: runs.run.shape.steps.element.shape.status,
+  AgentSessionStatus: agents.sessionStatus,
+  RuleStatus: ruleShape.status.unwrap(),
+  RuleSource: ruleShape.applies_to.unwrap().element,
+  InputType: input.shape.type,
+  Integration: connections.integration,
+  ConnectionScope: connections.connectionScope,
+  ConditionOperator: step.shape.when.unwrap().shape.operator,
+
+  // parts of answers and bodies
+  Problem: details.element,
+  Risk: runs.run.shape.risk,
+  Vote: approvals.approval.shape.votes.element,
+  WaitingFor: runs.run.shape.waiting_for.element,
+  StepError: runs.run.shape.steps.element.shape.error.unwrap(),
+  RunStep: runs.run.shape.steps.element,
+  LabelSource: runs.labelSource,
+  RunDecision: runs.receipt.shape.decisions.element,
+  MatchedRule: common.matchedRule,
+  WorkflowDefinition: workflowDefinition,
+  WorkflowStep: step,
+  WorkflowInput: input,
+  StepCondition: step.shape.when.unwrap(),
+  RetryPolicy: step.shape.retry.unwrap(),
+  EqualsCondition: equals,
+  ListCondition: list,
+  ContainsCondition: contains,
+  StartsWithCondition: startsWith,
+  DomainCondition: domain,
+  ExistsCondition: exists,
+  LabelCondition: label,
+  RuleCondition: conditionInput,
+  LabelConditions: ruleShape.labels.unwrap(),
+  ToolRestrictions: restrictions,
+  TrialCall: ruleTrialBody.shape.call,
+
+  // bodies
+  EmptyRequest: common.emptyBody,
+  ConnectRequest: connections.connectBody,
+  ConnectionChanges: connections.connectionChanges,
+  WorkflowRequest: workflows.workflowBody,
+  WorkflowChanges: workflows.workflowChanges,
+  RollbackRequest: workflows.rollbackBody,
+  TemplateRequest: workflows.templateBody,
+  DeprecateTemplateRequest: workflows.deprecationBody,
+  UseTemplateRequest: workflows.templateUseBody,
+  ExecuteRequest: runs.executeBody,
+  PreviewRequest: runs.previewBody,
+  ResolveRequest: runs.resolveBody,
+  ApproveRequest: approvals.approveBody,
+  RejectRequest: approvals.rejectBody,
+  CancelRequest: runs.cancelBody,
+  RuleRequest: ruleBodies.rule.body,
+  RuleChanges: ruleBodies.rule.changes,
+  LabelRuleRequest: ruleBodies.label_rule.body,
+  LabelRuleChanges: ruleBodies.label_rule.changes,
+  RuleTrialRequest: ruleTrialBody,
+  ObserveRequest: agents.observeBody,
+  SessionEndRequest: agents.sessionEndBody,
+  RevokeSessionRequest: agents.revokeBody,
+  GovernanceChanges: governance.governancePatch,
+  QuotaChanges: limitChanges,
+  ToolPolicyRequest: governance.toolPolicyBody,
+  ToolPolicyChanges: governance.toolPolicyPatch,
+  RoleOverrideRequest: governance.roleOverrideBody,
+  FreezeRequest: governance.freezeBody,
+  MemoryRequest: memoryBody,
+  OrganizationRequest: people.organizationBody,
+  MemberChanges: people.memberChanges,
+  InvitationRequest: people.invitationBody,
+  AcceptInvitationRequest: people.acceptanceBody,
+  ApiKeyRequest: people.apiKeyBody,
+  ApiKeyChanges: people.apiKeyChanges,
+}
+
+/**
+ * Gives the schemas their names, for as long as the process runs. The generator takes the form of a part from
+ * the first place that uses it. That place may allow null, and the part may not. So these definitions come before all
+ * others, in this order.
+ */
+export function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
+  return Object.entries(names).map(([refId, schema]) => {
+    zodToOpenAPIRegistry.add(schema, { _internal: { refId } })
+    return { type: 'schema', schema }
+  })
+}

@@ -1,0 +1,37 @@
+import type { RequestHandler, Response } from 'express'
+import type { Context } from '../governance/context.ts'
+import { requestIdOf } from './request-id.ts'
+
+/** Where a handler puts the pattern of its route, such as `/runs/{id}`. */
+export const routeLocal = 'route'
+
+/** Methods that a label may show; a client can send any word. */
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+
+/** Counts each request by its route's pattern and its status, and logs it with `debug`. */
+export function observed({ log, metrics }: Pick<Context, 'log' | 'metrics'>): RequestHandler {
+  const isLogged = log.isLevelEnabled('debug')
+  return (request, response, next) => {
+    const startedAt = performance.now()
+    response.once('close', () => {
+      const method = methods.has(request.method) ? request.method : 'other'
+      const route = routeOf(response)
+      const status = response.writableEnded ? String(response.statusCode) : 'closed by the client'
+      const milliseconds = performance.now() - startedAt
+      metrics.requests.inc({ method, route, status })
+      metrics.requestSeconds.observe({ route }, milliseconds / 1_000)
+      if (isLogged)
+        log.debug(
+          { request_id: requestIdOf(response), method, route, status, duration_ms: Math.round(milliseconds) },
+          'request',
+        )
+    })
+    next()
+  }
+}
+
+/** Pages and unknown paths share one word. */
+const routeOf = ({ locals }: Response): string => {
+  const route: unknown = locals[routeLocal]
+  return typeof route === 'string' ? route : 'other'
+}

@@ -1,0 +1,82 @@
+import { z } from 'zod'
+import {
+  connect,
+  listConnections,
+  renameConnection,
+  revokeConnection,
+} from '../../governance/connections/connections.ts'
+import { actOnce } from '../../governance/idempotency.ts'
+import { organizationQuery } from '../query.ts'
+import { created, noContent, ok, route } from '../route.ts'
+import { id, listOf, listQuery, time } from '../schemas/common.ts'
+import { connectBody, connectionChanges, connectionScope, integration } from '../schemas/connections.ts'
+
+const connection = z
+  .strictObject({
+    id,
+    organization_id: id,
+    integration,
+    scope: connectionScope,
+    owner_id: id.nullable().describe('The person of a personal connection.'),
+    name: z.string(),
+    account: z.string().nullable().describe('As the service names it; null if it does not say.'),
+    created_at: time,
+    last_used_at: time.nullable(),
+    status: z
+      .enum(['active', 'expired', 'revoked'])
+      .describe('`expired`: the service no longer accepts the credential; connect again.'),
+  })
+  .meta({ id: 'Connection' })
+
+const postConnect = route({
+  key: 'POST /tools/{name}/connect',
+  summary: 'Connect a tool, and with it all tools of the same service',
+  description:
+    'The credential is checked with a harmless call to the service, where it has one. It replaces the connection of the same scope. `personal` serves your own runs; `organization` serves all runs and needs an admin.',
+  tag: 'Connections',
+  query: organizationQuery,
+  body: connectBody,
+  responses: { 201: connection },
+  // The service is asked before anything is saved.
+  waits: true,
+  async handle({ context, caller, params, body, signal, once }) {
+    const { credential, scope, name } = body
+    const input = { tool: params.name, credential, scope, name }
+    return created(await actOnce(once, () => connect(context, caller, input, signal, once)))
+  },
+})
+
+const getConnections = route({
+  key: 'GET /connections',
+  summary: 'The connections of the organization and your own; an admin sees those of all members',
+  tag: 'Connections',
+  query: listQuery,
+  responses: { 200: listOf(connection) },
+  async handle({ context, caller, query }) {
+    return ok(await listConnections(context.db, caller, { limit: query.limit, cursor: query.cursor ?? null }))
+  },
+})
+
+const patchConnection = route({
+  key: 'PATCH /connections/{id}',
+  summary: 'Rename a connection of yours, or as an admin one of the organization',
+  tag: 'Connections',
+  body: connectionChanges,
+  responses: { 200: connection },
+  async handle({ context, caller, params, body }) {
+    return ok(await renameConnection(context, caller, params.id, body.name))
+  },
+})
+
+const deleteConnection = route({
+  key: 'DELETE /connections/{id}',
+  summary: 'Revoke a connection: no call uses it from now on, and its credential is deleted',
+  tag: 'Connections',
+  responses: { 204: null },
+  async handle({ context, caller, params }) {
+    await revokeConnection(context, caller, params.id)
+    return noContent
+  },
+})
+
+export const connectionRoutes = [postConnect, getConnections, patchConnection, deleteConnection]

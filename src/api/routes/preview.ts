@@ -1,0 +1,87 @@
+import { z } from 'zod'
+import { previewRun } from '../../governance/runs/start/preview.ts'
+import type { JsonObject } from '../../policy/types.ts'
+import { inputsBodyLimit } from '../json-body.ts'
+import { ok, route } from '../route.ts'
+import { id, labels, riskLevel, side, verdict } from '../schemas/common.ts'
+import { previewBody } from '../schemas/runs.ts'
+
+const certainty = z.enum(['definite', 'possible'])
+const sentence = z.string().nullable()
+
+const step = z.strictObject({
+  step_id: z.string(),
+  tool: z.string(),
+  side_effect: side,
+  verdict: verdict.describe('the strictest verdict that the step can get'),
+  certainty: certainty.describe('`definite`: every run gets this verdict'),
+  at_least: verdict.describe(
+    'the least strict verdict that the step can get; a skipped step counts as allowed',
+  ),
+  runs: z.enum(['certainly', 'possibly', 'never']),
+  labels: z.strictObject({
+    definite: labels.describe('every run brings them to the step'),
+    possible: labels.describe('some run brings them to the step; contains the definite ones'),
+    others_from: z
+      .array(z.string())
+      .describe('steps and inputs (`input.NAME`) that can bring further labels, which nothing declares'),
+    left_out: z.int().min(0).describe('labels of a very large plan that are not shown'),
+  }),
+  rules: z.array(
+    z.strictObject({
+      rule_id: id,
+      name: z.string(),
+      verdict,
+      certainty,
+      because: z.string().describe('one sentence'),
+    }),
+  ),
+  rules_left_out: z.int().min(0).describe('matching rules of a very large plan that are not shown'),
+  role_policy: z
+    .strictObject({ verdict: z.literal('deny'), certainty, reason: z.string(), explanation: z.string() })
+    .nullable()
+    .describe('what tool policies say against the call for your role'),
+  connected: z.boolean(),
+  available: z.boolean(),
+  unavailable_because: sentence,
+})
+
+const preview = z
+  .strictObject({
+    verdict: verdict.describe('the strictest verdict of all steps'),
+    executable: z.boolean().describe('false: `execute` would answer `run_denied`'),
+    not_executable_because: sentence,
+    unknown_inputs: z.array(z.string()),
+    run_approval: z.strictObject({
+      required: z.boolean().describe('whether the whole run would wait for approval before it starts'),
+      risk_level: riskLevel,
+      reasons: z.array(z.string()),
+      approver: z.enum(['admin', 'owner']).nullable(),
+      approvals_needed: z.int().nullable(),
+    }),
+    steps: z.array(step),
+  })
+  .meta({ id: 'AuthorizationPreview' })
+
+export const postPreview = route({
+  key: 'POST /workflows/{id}/authorization-preview',
+  summary: 'Ask what would be decided for every step of a run, without running anything',
+  description:
+    'Without `inputs` their values are unknown. `definition` is previewed in place of a saved version, and checked as on save.',
+  tag: 'Runs',
+  bodyLimit: inputsBodyLimit,
+  bodyValues: 40_000,
+  body: previewBody,
+  responses: { 200: preview },
+  async handle({ context, caller, params, body }) {
+    const request = {
+      caller,
+      workflowId: params.id,
+      inputs: body.inputs as JsonObject | undefined,
+      inputLabels: body.input_labels,
+      version: body.version,
+      definition: body.definition,
+    }
+    return ok(await previewRun(context, request))
+  },
+})

@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { anyJson, approver, id, labels, side, time } from './common.ts'
+import { approvalStatus, itemIndex, resolveWith, risk, vote, waitingKind, words } from './runs.ts'
+
+export const approval = z
+  .strictObject({
+    id,
+    kind: waitingKind,
+    status: approvalStatus,
+    used_at: time.nullable(),
+    organization_id: id,
+    run_id: id.nullable(),
+    step_id: z.string().nullable(),
+    item_index: itemIndex,
+    session_id: z.string().nullable(),
+    agent_session_id: id.nullable(),
+    workflow_id: id.nullable(),
+    tool: z.string().nullable(),
+    summary: z.string().nullable().describe('the `summary` of the step in its definition'),
+    side_effect: side.nullable(),
+    params: z
+      .record(z.string(), anyJson)
+      .optional()
+      .meta({ description: 'only for those who may decide it' }),
+    params_hash: z.string().nullable(),
+    rule_id: id.nullable(),
+    rule_name: z.string().nullable(),
+    labels,
+    risk,
+    requested_by: id,
+    requester_email: z.string().nullable().meta({
+      description:
+        'the address that `me` in the parameters stands for; for an agent’s call, the person it acts for',
+    }),
+    approver,
+    approvals_needed: z.int(),
+    votes: z.array(vote),
+    created_at: time,
+    expires_at: time.nullable(),
+    decided_at: time.nullable(),
+    resolve_with: resolveWith,
+    console_url: z.string(),
+  })
+  .meta({ id: 'Approval' })
+
+export const approveBody = z.strictObject({ comment: words.default('') })
+export const rejectBody = z
+  .strictObject({
+    comment: words.optional(),
+    reason: words.optional().describe('another name of `comment`'),
+  })
+  .refine(
+    ({ comment, reason }) => comment === undefined || reason === undefined || comment === reason,
+    'give `comment` or `reason`: they mean the same',
+  )

@@ -1,0 +1,20 @@
+import { z } from 'zod'
+import { integrationNames } from '../../catalog/integrations/index.ts'
+
+const name = z.string().trim().min(1).max(200)
+
+export const integration = z.enum(integrationNames)
+export const connectionScope = z.enum(['personal', 'organization'])
+
+export const connectBody = z.strictObject({
+  credential: z
+    .record(z.string(), z.unknown())
+    .describe(
+      'What the service needs, in the form of its integration (docs/connections.md). It is never shown again.',
+    ),
+  // `personal`: for runs of the caller. `organization`: for all runs; it needs an admin.
+  scope: connectionScope,
+  name: name.optional().describe('Default: the service, and the account that it names.'),
+})
+
+export const connectionChanges = z.strictObject({ name })

@@ -1,0 +1,79 @@
+import { z } from 'zod'
+import { limitChanges } from '../../contract/plan-limits.ts'
+import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
+import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
+import { labelSlug, textField } from '../../policy/text.ts'
+import { toolNameIssue, wholeNameIssue } from '../../policy/tool-names.ts'
+import { role } from './common.ts'
+
+/** Most categories that one organization flags. */
+export const mostFlags = 100
+/** Maximum number of external tools in the settings. Every change of the policy reads all of them. */
+export const mostExternalTools = 1_000
+
+/** Changes of settings; any of them may be missing. */
+export const governancePatch = z
+  .strictObject(
+    Object.fromEntries(
+      Object.entries(completeSettings.shape).map(([name, field]) => [name, field.optional()]),
+    ) as unknown as { [K in keyof GovernanceSettings]: z.ZodOptional<z.ZodType<GovernanceSettings[K]>> },
+  )
+  .superRefine(({ category_flags, external_tools }, context) => {
+    const categories = Object.keys(category_flags ?? {})
+    if (categories.length > mostFlags) {
+      const message = `names ${categories.length} categories: at most ${mostFlags} are allowed`
+      context.addIssue({ code: 'custom', path: ['category_flags'], message })
+    }
+    // Workflow categories are slugs. A flag for another word would silently hold nothing.
+    for (const name of categories.filter((each) => !labelSlug.safeParse(each).success)) {
+      const message = `\`${name}\` is not a category: write a lower-case slug such as \`financial\``
+      context.addIssue({ code: 'custom', path: ['category_flags', name], message })
+    }
+    const tools = Object.keys(external_tools ?? {})
+    if (tools.length > mostExternalTools) {
+      const message = `names ${tools.length} tools: at most ${mostExternalTools.toLocaleString('en-US')} are kept`
+      context.addIssue({ code: 'custom', path: ['external_tools'], message })
+    }
+    for (const name of tools) {
+      const message = wholeNameIssue(name)
+      if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })
+    }
+  })
+
+export const quotaPatch = limitChanges
+
+/** A policy is for exactly one tool, so a name with `*` is refused. */
+const toolName = z
+  .string()
+  .min(1)
+  .max(200)
+  .refine((name) => !/[*?]/.test(name), 'name one tool: only rules take globs')
+  .superRefine((name, context) => {
+    const message = toolNameIssue(name)
+    if (message !== null) context.addIssue({ code: 'custom', message })
+  })
+
+export const toolPolicyBody = z.strictObject({
+  tool_name: toolName,
+  allowed: z.boolean().nullable().default(null),
+  restrictions: restrictions.default({}),
+  role: role.optional(),
+})
+/** `role` selects the policy of one role; without it, the policy of the organization. */
+export const toolPolicyPatch = z.strictObject({
+  allowed: z.boolean().nullable().optional(),
+  restrictions: restrictions.optional(),
+  role: role.optional(),
+})
+
+/** A role of members, or another name. Names that differ only in letter case would mislead. */
+export const roleName = z
+  .string()
+  .regex(
+    /^[a-z][a-z0-9_-]{0,63}$/,
+    'a role has at most 64 lower-case letters, digits, `_` and `-`, and begins with a letter',
+  )
+export const roleOverrideBody = z.strictObject({ tool_name: toolName, role: roleName, allowed: z.boolean() })
+
+/** The body of freezing and of unfreezing. */
+export const freezeBody = z.strictObject({ reason: textField(500, 1) })

@@ -1,0 +1,55 @@
+import { z } from 'zod'
+import { labelRuleInput, labelRuleShape, ruleInput, ruleShape } from '../../policy/rule.ts'
+import { labelSlug } from '../../policy/text.ts'
+import { anyJson, role, side } from './common.ts'
+
+/** Body of a PATCH of a rule: any of its fields; null removes an optional one. */
+const ruleChanges = z.strictObject({
+  name: ruleShape.name.optional(),
+  description: ruleShape.description.nullable(),
+  verdict: ruleShape.verdict.optional(),
+  status: ruleShape.status.unwrap().optional(),
+  side_effects: ruleShape.side_effects.nullable(),
+  tools: ruleShape.tools.nullable(),
+  labels: ruleShape.labels.nullable(),
+  params: ruleShape.params.nullable(),
+  applies_to: ruleShape.applies_to.nullable(),
+  match_all: ruleShape.match_all.nullable(),
+  approver: ruleShape.approver.nullable(),
+  approvals_needed: ruleShape.approvals_needed.nullable(),
+  expires_after_seconds: ruleShape.expires_after_seconds.nullable(),
+})
+
+const labelRuleChanges = z.strictObject({
+  name: labelRuleShape.name.optional(),
+  status: labelRuleShape.status.unwrap().optional(),
+  tools: labelRuleShape.tools.nullable(),
+  params: labelRuleShape.params.nullable(),
+  labels: labelRuleShape.labels.nullable(),
+  add_labels: labelRuleShape.add_labels.optional(),
+})
+
+/** The bodies that save and change a rule of each kind. */
+export const ruleBodies = {
+  rule: { body: ruleInput, changes: ruleChanges },
+  label_rule: { body: labelRuleInput, changes: labelRuleChanges },
+} as const
+
+const call = z.strictObject({
+  source: z
+    .enum(['workflows', 'agents'])
+    .optional()
+    .meta({ description: 'default: `agents` for a tool that only agents have, else `workflows`' }),
+  tool: z.string().min(1).max(200),
+  side_effect: side
+    .optional()
+    .meta({ description: 'default: the side effect that the tool declares, else `write`' }),
+  params: z.record(z.string(), anyJson).default({}),
+  labels: z.array(labelSlug).max(1000).default([]).meta({ description: 'labels of the call’s inputs' }),
+  role: role.optional().meta({
+    description:
+      'the caller’s role, at most your own: it and its tool policies are asked before the rules; without it, the rules alone',
+  }),
+})
+
+export const ruleTrialBody = z.strictObject({ call, rules: z.array(ruleInput).max(1000).optional() })

@@ -1,0 +1,75 @@
+import type { Request } from 'express'
+import type { Context } from '../governance/context.ts'
+import {
+  authenticate,
+  forget,
+  identityOfSession,
+  recall,
+  type Identity,
+} from '../governance/access/identity.ts'
+import { requireScope } from '../governance/access/recheck.ts'
+import { covers, type Scope } from '../governance/access/scopes.ts'
+import type { Auth } from './auth.ts'
+import { ApiError } from './errors.ts'
+
+/** Finds the sender of the request by key or session. Throws `unauthenticated`. */
+export async function requireIdentity(
+  context: Pick<Context, 'db' | 'keys'>,
+  auth: Auth,
+  request: Request,
+): Promise<Identity> {
+  const identity = await identify(context, auth, request)
+  if (identity === null) throw unauthenticated()
+  return identity
+}
+
+const unauthenticated = (): ApiError =>
+  new ApiError(
+    'unauthenticated',
+    'send `Authorization: Bearer <API key>` with a key that is valid, or sign in',
+  )
+
+/**
+ * Finds the person who asks an agent's question. A key that asks often is not looked up here, since the decision checks
+ * key, scope and role under the lock. An answer given without that lock must be confirmed first
+ * (docs/decisions/0049).
+ */
+export async function asking(
+  context: Pick<Context, 'db' | 'keys'>,
+  auth: Auth,
+  request: Request,
+  scope: Scope | null,
+): Promise<{ readonly identity: Identity; readonly confirm: () => Promise<void> }> {
+  const anew = async (): Promise<Identity> => {
+    const identity = await requireIdentity(context, auth, request)
+    requireScope(identity.scopes, scope)
+    return identity
+  }
+  const { authorization } = request.headers
+  const recalled = authorization === undefined ? null : await recall(context.keys, authorization)
+  if (recalled === null && authorization !== undefined) throw unauthenticated()
+  // The remembered key may have gained the scope since it was read.
+  if (recalled === null || (scope !== null && !covers(recalled.identity.scopes, scope)))
+    return { identity: await anew(), confirm: async () => {} }
+  const { identity, isRemembered } = recalled
+  const confirm = async (): Promise<void> => {
+    if (!isRemembered) return
+    forget(context.keys, authorization)
+    await anew()
+  }
+  return { identity, confirm }
+}
+
+/** A request with an `Authorization` header never falls back to its cookie. */
+async function identify(
+  context: Pick<Context, 'db' | 'keys'>,
+  auth: Auth,
+  request: Request,
+): Promise<Identity | null> {
+  if (request.headers.authorization !== undefined)
+    return authenticate(context.keys, request.headers.authorization)
+  const session = await auth.userOf(request)
+  if (session === null) return null
+  const wanted = request.headers['x-organization-id']
+  return identityOfSession(context.db, session, typeof wanted === 'string' ? wanted : null)
+}
