@@ -1,23 +1,23 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { failureTypes, type HeldDetails, type StepDone } from '../contract/messages.ts'
-import type { StepVerdict } from '../governance/runs/effect.ts'
+import type { StepVerdict } from '../governance/runs/effects/effect.ts'
 
-/** A call without room is tried again so soon, then less and less often. */
+/** Delays of a call that has no storage room: they double from the first to the longest. */
 const roomDelay = { firstSeconds: 2, mostSeconds: 30 }
 
-/** For Temporal's own retries: the call waits until something goes or a limit is raised. `attempt` is Temporal's. */
+/** Temporal tries again later: the call waits until storage is freed or a limit is raised. `attempt` is Temporal's. */
 function waitsForRoom(attempt: number): ApplicationFailure {
   const { firstSeconds, mostSeconds } = roomDelay
   return ApplicationFailure.create({
-    message: 'waits for room in the organization',
+    message: 'waits for storage room in the organization',
     type: failureTypes.unavailable,
     nextRetryDelay: Math.min(firstSeconds * 2 ** Math.min(attempt - 1, 10), mostSeconds) * 1_000,
     category: ApplicationFailureCategory.BENIGN,
   })
 }
 
-/** What the workflow is told of a call that did not run now. */
+/** The answer to the workflow for a call that did not run now. */
 export function answer(verdict: Extract<StepVerdict, { go: false }>, { info }: ActivityContext): StepDone {
   if (verdict.state === 'no_room') throw waitsForRoom(info.attempt)
   if (verdict.state === 'completed' || verdict.state === 'skipped') return { outcome: verdict.state }

@@ -1,17 +1,20 @@
 import { Context as Activity } from '@temporalio/activity'
-import type { Context } from '../context.ts'
-import type { EnterResult, ExpandResult, FinishInput } from '../contract/messages.ts'
-import { enterRun } from '../governance/runs/enter.ts'
-import { finishRun } from '../governance/runs/finish.ts'
-import { finishItems } from '../governance/runs/finish-items.ts'
-import { expandStep } from '../governance/runs/items.ts'
+import type { Context } from '../governance/context.ts'
+import type { EnterResult, ExpandResult, FinalStatus, FinishInput } from '../contract/messages.ts'
+import { enterRun } from '../governance/runs/start/enter.ts'
+import { finishRun } from '../governance/runs/end/finish.ts'
+import { finishItems } from '../governance/runs/end/finish-items.ts'
+import { expandStep } from '../governance/runs/effects/items.ts'
 
-/** What the interpreter asks of Postgres besides tool calls; local activities, each idempotent by its rows. */
+/**
+ * Activities of the interpreter besides tool calls. They are local activities, and idempotent because of their rows.
+ */
 export interface EngineActivities {
   enterRun(runId: string): Promise<EnterResult>
   expandStep(runId: string, stepId: string): Promise<ExpandResult>
   finishItems(runId: string, stepId: string): Promise<void>
-  finishRun(input: FinishInput): Promise<void>
+  /** The end that the run has now: an ended run does not change. */
+  finishRun(input: FinishInput): Promise<FinalStatus>
 }
 
 /** Aborted when the activity is cancelled or its worker stops. */
@@ -26,7 +29,7 @@ export function createEngineActivities(context: Context): EngineActivities {
   }
 }
 
-/** Names that the policy interceptor lets through undecided: they act on our own rows only. */
+/** The policy interceptor lets these run without a decision: they change only the service's own rows. */
 export const engineActivityNames: ReadonlySet<string> = new Set<keyof EngineActivities>([
   'enterRun',
   'expandStep',

@@ -1,10 +1,10 @@
-import { isConnectionError } from '../governance/database-errors.ts'
+import { isConnectionError } from '../db/errors.ts'
 import { DomainError } from '../governance/errors.ts'
 
-/** How long a body may go on after its limit, to end in its own words; longer where bytes have left. */
+/** How long a body may continue after its time limit; longer if bytes have left. */
 const graceMilliseconds = { unsent: 2_000, sent: 45_000 }
 
-/** A body that ignores its signal does not hold the attempt for ever. */
+/** Waits for the body, but only a limited time after `limit`, in case it ignores its signal. */
 export function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: () => boolean): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const onLimit = (): void => {
@@ -16,10 +16,10 @@ export function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: (
   })
 }
 
-/** How long an outcome that is known is tried to be saved before the attempt is given up. */
+/** How long saving a known outcome is tried before the attempt fails. */
 const saveOutcomeMilliseconds = 45_000
 
-/** Tries again while the database is away, for as long as an outcome is tried to be saved. */
+/** Repeats `work` while the database cannot be reached, for at most 45 seconds. */
 export async function throughOutages<T>(work: () => Promise<T>): Promise<T> {
   const deadline = Date.now() + saveOutcomeMilliseconds
   for (;;) {

@@ -2,43 +2,47 @@ import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import type { ActivityExecuteInput, ActivityInboundCallsInterceptor, Next } from '@temporalio/worker'
 import { failureTypes, type StepDone, type StepRef } from '../contract/messages.ts'
-import type { Context } from '../context.ts'
-import { isConnectionError } from '../governance/database-errors.ts'
+import type { Context } from '../governance/context.ts'
+import { isConnectionError } from '../db/errors.ts'
+import { TransactionTooLong } from '../governance/audit/commit-failures.ts'
 import { DomainError } from '../governance/errors.ts'
-import { decideSteps } from '../governance/runs/effect.ts'
-import { countUnexpected } from '../governance/runs/unexpected.ts'
-import { readFixedRun, UnknownRun } from '../governance/runs/fixed-run.ts'
-import { NotReady, readFrame, type Frame } from '../governance/runs/frame.ts'
+import { decideSteps } from '../governance/runs/effects/effect.ts'
+import { countUnexpected } from '../governance/runs/end/unexpected.ts'
+import { readRunSnapshot, UnknownRun } from '../governance/runs/values/run-snapshot.ts'
+import { NotReady, readCallSpec, type CallSpec } from '../governance/runs/values/call-spec.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { EffectKey } from '../contract/effect-key.ts'
 import { answer } from './answers.ts'
 import { runAttempt } from './attempt.ts'
+import { createCallPlaces, type CallPlace, type CallPlaces } from './call-places.ts'
 import { engineActivityNames } from './engine.ts'
 import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
 
-/** How soon Temporal tries again when the database was away; it uses up none of a step's attempts. */
+/** Temporal's delay after a database outage. Outages do not use up a step's attempts. */
 const outageRetryDelay = '1s'
-/** What nobody foresaw is tried so often, hours in all, outages not counted; then the run ends as failed. */
+/** Maximum tries after unexpected errors, hours in all, not counting outages. Then the run ends as failed. */
 const mostUnexpected = 2_000
-/** A run of another installation on this task queue is left to a worker that knows it. */
+/** Delay for a run of another installation on this task queue, so that a worker that knows it can take it. */
 const foreignRetryDelay = '5s'
 
 /**
- * Stands in front of every tool's body, on every attempt (design section 3): reads the call's row, resolves and seals
- * its parameters, decides, and only then lets the body run. Answers `completed` and `skipped`; everything else is a
- * failure of a known type without a parameter in it.
+ * Runs before every tool's body, on every attempt: reads the call's row, resolves and seals its parameters, decides,
+ * and only then lets the body run. It returns `completed` or `skipped`. All other results are failures of a known
+ * type that contain no parameter.
  */
 export function createPolicyInterceptor(context: Context) {
+  const places = createCallPlaces()
   return (activity: ActivityContext): { inbound: ActivityInboundCallsInterceptor } => ({
     inbound: {
       execute: (input, next) =>
         engineActivityNames.has(activity.info.activityType)
           ? engine(context, activity, input, next)
-          : governed(context, activity, input, next),
+          : governed(context, places, activity, input, next),
     },
   })
 }
 
-/** The interpreter's own activities act on the rows of their own run, and say nothing of what is in them. */
+/** Runs one of the interpreter's own activities. They change only rows of their own run and return no data. */
 async function engine(
   context: Context,
   activity: ActivityContext,
@@ -49,8 +53,8 @@ async function engine(
     const [first] = input.args as [string | { runId?: unknown } | undefined]
     const runId = typeof first === 'object' ? first.runId : first
     if (activity.info.workflowExecution?.workflowId !== runId)
-      throw refused('the call is of another workflow')
-    await readFixedRun(context, String(runId))
+      throw refused('the call belongs to another workflow')
+    await readRunSnapshot(context, String(runId))
     return await next(input)
   } catch (error) {
     throw await toFailure(context, activity, error)
@@ -59,18 +63,24 @@ async function engine(
 
 async function governed(
   context: Context,
+  places: CallPlaces,
   activity: ActivityContext,
   input: ActivityExecuteInput,
   next: Next<ActivityInboundCallsInterceptor, 'execute'>,
 ): Promise<StepDone> {
+  let place: CallPlace | undefined
   const beat = setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
   try {
-    const { frame, tool } = await admit(context, activity, input.args[0])
-    const { value: op, permit } = await prepared(context, frame, tool, activity.cancellationSignal)
+    const key = keyOf(activity, input.args[0])
+    const { organizationId } = await readRunSnapshot(context, key.runId)
+    place = await places.enter(organizationId, activity.cancellationSignal)
+    const { spec, tool } = await admit(context, activity, key)
+    const { value: op, permit } = await prepared(context, spec, tool, activity.cancellationSignal)
     try {
-      const verdict = await context.combiner.join(frame.run.organizationId, decideSteps, op)
+      const verdict = await context.combiner.join(spec.run.organizationId, decideSteps, op)
       if (!verdict.go) return answer(verdict, activity)
-      return await runAttempt({ context, activity, frame, tool, op, verdict }, (call) =>
+      place.bodyBegins()
+      return await runAttempt({ context, activity, spec, tool, op, verdict }, (call) =>
         next({ ...input, args: [call] }),
       )
     } finally {
@@ -79,22 +89,26 @@ async function governed(
   } catch (error) {
     throw await toFailure(context, activity, error)
   } finally {
+    place?.leave()
     clearInterval(beat)
   }
 }
 
-/** What throws here, apart from an outage or a cancellation, would throw at every attempt, so the call fails. */
+/**
+ * Prepares the call. An error here, except an outage or a cancellation, would repeat on every attempt, so the call
+ * fails.
+ */
 async function prepared(
   context: Context,
-  frame: Frame,
+  spec: CallSpec,
   tool: ToolDeclaration,
   signal: AbortSignal,
 ): Promise<Prepared> {
   try {
-    return await prepareCall(context, frame, tool, signal)
+    return await prepareCall(context, spec, tool, signal)
   } catch (error) {
     if (isOutage(error) || signal.aborted) throw error
-    const { runId, stepId } = frame.key
+    const { runId, stepId } = spec.key
     context.log.error(
       {
         err: error,
@@ -103,58 +117,72 @@ async function prepared(
       },
       'a call could not be prepared',
     )
-    return { value: await brokenCall(context, frame, tool), permit: { release: () => {} } }
+    return { value: await brokenCall(context, spec, tool), permit: { release: () => {} } }
   }
 }
 
-/** Only the run's own workflow, for a tool and step of its frozen version whose dependencies have ended. */
-async function admit(
-  context: Context,
-  activity: ActivityContext,
-  argument: unknown,
-): Promise<{ frame: Frame; tool: ToolDeclaration }> {
+/** Reads which call the activity makes. Throws if another workflow than the run's own asks for it. */
+function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
   const { runId, stepId, itemIndex } = (argument ?? {}) as Partial<StepRef>
   if (typeof runId !== 'string' || typeof stepId !== 'string') throw refused('the call names no run and step')
-  if (activity.info.workflowExecution?.workflowId !== runId) throw refused('the call is of another workflow')
+  if (activity.info.workflowExecution?.workflowId !== runId)
+    throw refused('the call belongs to another workflow')
   const index = itemIndex ?? -1
   if (!Number.isInteger(index) || index < -1) throw refused('the call names no item')
-  const frame = await readFrame(context, { runId, stepId, itemIndex: index })
-  if (frame.step.tool !== activity.info.activityType || frame.tool === undefined)
+  return { runId, stepId, itemIndex: index }
+}
+
+/** Admits a call only for a tool and step of the frozen version, after the step's dependencies have ended. */
+async function admit(
+  context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
+  activity: ActivityContext,
+  key: EffectKey,
+): Promise<{ spec: CallSpec; tool: ToolDeclaration }> {
+  const { stepId, itemIndex: index } = key
+  const spec = await readCallSpec(context, key)
+  if (spec.step.tool !== activity.info.activityType || spec.tool === undefined)
     throw refused(`step \`${stepId}\` does not call \`${activity.info.activityType}\``)
-  if ((frame.step.for_each !== undefined) !== index >= 0) throw refused(`step \`${stepId}\` has no such item`)
-  if (index >= 0 && index >= (frame.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
-  return { frame, tool: frame.tool }
+  if ((spec.step.for_each !== undefined) !== index >= 0) throw refused(`step \`${stepId}\` has no such item`)
+  if (index >= 0 && index >= (spec.itemCount ?? 0)) throw refused(`step \`${stepId}\` has no such item`)
+  return { spec, tool: spec.tool }
 }
 
 const refused = (message: string): ApplicationFailure =>
   ApplicationFailure.nonRetryable(message, failureTypes.refused)
 
-/** Messages of unexpected errors stay in our log: they could hold a value. */
-async function toFailure(context: Context, activity: ActivityContext, error: unknown): Promise<unknown> {
+/** Messages of unexpected errors stay in our log, because they could contain a value. */
+async function toFailure(
+  context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
+  activity: ActivityContext,
+  error: unknown,
+): Promise<unknown> {
   if (error instanceof ApplicationFailure || (error as Error).name === 'CancelledFailure') return error
   if (error instanceof NotReady) return refused(error.message)
-  if (isOutage(error)) return outage(error)
+  if (isOutage(error) && !(error instanceof TransactionTooLong)) return outage(context, activity, error)
   if (error instanceof UnknownRun)
     return ApplicationFailure.create({
       message: error.message,
       type: failureTypes.unavailable,
       nextRetryDelay: foreignRetryDelay,
     })
-  if (error instanceof DomainError) return refused(error.message)
-  context.log.error({ err: error }, 'a call could not be decided')
+  if (error instanceof DomainError && !isOutage(error)) return refused(error.message)
+  context.log.error({ err: error, ...placeOf(activity) }, 'a call could not be decided')
   return unexpected(context, activity)
 }
 
-/** Counted only where it can be: an error that meets an outage is one of the outage's. */
-async function unexpected(context: Context, { info }: ActivityContext): Promise<ApplicationFailure> {
+/** Counts the error. If counting meets an outage, the error counts as part of that outage. */
+async function unexpected(
+  context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
+  activity: ActivityContext,
+): Promise<ApplicationFailure> {
   try {
-    const runId = info.workflowExecution?.workflowId ?? ''
-    const errors = await countUnexpected(context, runId, info.activityId)
+    const { activityId } = activity.info
+    const errors = await countUnexpected(context.db, placeOf(activity).run_id, activityId)
     if (errors >= mostUnexpected)
-      return refused(`the call could not be decided: it met ${errors} errors that nobody foresaw`)
+      return refused(`the call could not be decided after ${errors} unexpected errors`)
   } catch (error) {
-    if (isOutage(error)) return outage(error)
-    context.log.error({ err: error }, 'an unexpected error could not be counted')
+    if (isOutage(error)) return outage(context, activity, error)
+    context.log.error({ err: error, ...placeOf(activity) }, 'an unexpected error could not be counted')
   }
   return ApplicationFailure.create({
     message: 'the call could not be decided',
@@ -165,10 +193,25 @@ async function unexpected(context: Context, { info }: ActivityContext): Promise<
 const isOutage = (error: unknown): boolean =>
   isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
 
-const outage = (error: unknown): ApplicationFailure =>
-  ApplicationFailure.create({
+const placeOf = ({ info }: ActivityContext) => ({
+  run_id: info.workflowExecution?.workflowId ?? '',
+  activity: info.activityType,
+})
+
+function outage(
+  { sparseLog }: Pick<Context, 'sparseLog'>,
+  activity: ActivityContext,
+  error: unknown,
+): ApplicationFailure {
+  sparseLog.warn(
+    'outage',
+    { err: error, ...placeOf(activity) },
+    'a call waits until the database can be reached',
+  )
+  return ApplicationFailure.create({
     message: error instanceof DomainError ? error.message : 'the database cannot be reached',
     type: failureTypes.unavailable,
     nextRetryDelay: outageRetryDelay,
     category: ApplicationFailureCategory.BENIGN,
   })
+}

@@ -1,54 +1,53 @@
-import { parseParams } from '../contract/definition.ts'
+import { parseParams } from '../contract/tool-params.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
-import type { Context } from '../context.ts'
+import type { Context } from '../governance/context.ts'
 import type { StepError } from '../db/schema/runs.ts'
-import { hashOf } from '../governance/canonical.ts'
-import { toolNotAvailable } from '../governance/connections.ts'
-import type { StepOp } from '../governance/runs/effect.ts'
-import type { Frame } from '../governance/runs/frame.ts'
-import { itemsOf } from '../governance/runs/items.ts'
-import { load, mostParamText, type Loaded } from '../governance/runs/loading.ts'
-import { ResourceExhausted } from '../governance/runs/outputs.ts'
+import { hashOf } from '../shared/canonical-json.ts'
+import type { StepOp } from '../governance/runs/effects/step-op.ts'
+import type { CallSpec } from '../governance/runs/values/call-spec.ts'
+import { itemsOf } from '../governance/runs/effects/items.ts'
+import { load, mostParamText, type Loaded } from '../governance/runs/values/loading.ts'
+import { ResourceExhausted } from '../governance/runs/values/outputs.ts'
 import {
   effectiveParams,
   openParams,
   readSealed,
   sealParams,
+  shownItem,
   type SealedParams,
-} from '../governance/runs/sealed-params.ts'
-import { resolve, type Scope } from '../policy/templates.ts'
+} from '../governance/runs/values/sealed-params.ts'
+import { resolve, type Resolved, type Scope } from '../policy/templates.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../policy/types.ts'
 import { holds } from '../policy/when.ts'
-import { executors } from './tools/index.ts'
 
-/** A call that is ready to be decided, and the room in memory that it takes until it has ended. */
+/** A call that is ready to be decided, with the memory it may use until it ends. */
 export type Prepared = Loaded<StepOp>
 
 /**
- * Makes a call ready to be decided: `when` evaluated, templates resolved once and sealed. Later attempts open the same
- * bytes; the approval and every attempt use them. What cannot be called becomes the operation's `problem`. Of a call that
- * can only end nothing is read. The caller releases `permit`.
+ * Makes a call ready to be decided: evaluates `when`, resolves its templates once and seals the result. The approval
+ * and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call can only
+ * end, nothing is read. The caller must release `permit`.
  */
 export async function prepareCall(
   context: Context,
-  frame: Frame,
+  spec: CallSpec,
   tool: ToolDeclaration,
   signal: AbortSignal,
 ): Promise<Prepared> {
-  const { sealedBytes, stopped } = frame
+  const { sealedBytes, stopped } = spec
   if (stopped === 'over' || (stopped === 'frozen' && sealedBytes === null))
-    return free({ ...(await unread(context, frame, tool)), isUnread: true })
-  if (frame.labels.length > mostLabels)
-    return free({ ...(await unread(context, frame, tool)), problem: tooMany })
+    return free({ ...(await unread(context, spec, tool)), isUnread: true })
+  if (spec.labels.length > mostLabels)
+    return free({ ...(await unread(context, spec, tool)), problem: tooMany })
   const make = async (scope: Scope): Promise<StepOp> =>
-    sealedBytes === null ? resolved(context, frame, tool, scope) : opened(context, frame, tool)
+    sealedBytes === null ? resolved(context, spec, tool, scope) : opened(context, spec, tool)
   try {
-    const what = { ...frame, templates: templatesOf(frame) }
+    const what = { ...spec, templates: templatesOf(spec) }
     return await load(context, what, signal, make, (op) => copiesInUse * op.sealed.length)
   } catch (error) {
     if (!(error instanceof ResourceExhausted)) throw error
     const problem = { code: 'resource_exhausted', message: error.message }
-    return free({ ...(await unread(context, frame, tool)), problem })
+    return free({ ...(await unread(context, spec, tool)), problem })
   }
 }
 
@@ -57,125 +56,162 @@ const tooMany: StepError = {
   message: tooManyLabels('the inputs of the call carry'),
 }
 
-/** The parameters of a call while it is made: opened, sealed, and as its tool has them. */
+/** Copies of the parameters in memory while a call is made: opened, sealed, and as the tool gets them. */
 const copiesInUse = 3
 
 const free = (value: StepOp): Prepared => ({ value, permit: { release: () => {} } })
 
-/** Everything of a call that is resolved together. */
-const templatesOf = ({ step }: Frame): Json => {
+/** All templates of the call, which are resolved together. */
+const templatesOf = ({ step }: CallSpec): Json => {
   const { params, for_each, when } = step
   return [params, for_each ?? null, when?.value ?? null, when?.compare ?? null] as Json
 }
 
-async function opened(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
-  const sealed = await readSealed(context, frame.key)
-  const stored = await openParams(context.sealer, frame.key, sealed)
-  return operation(context, frame, tool, stored, sealed, true, null)
+async function opened(
+  context: Pick<Context, 'config' | 'db' | 'sealer'>,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+): Promise<StepOp> {
+  const sealed = await readSealed(context.db, spec.key)
+  const stored = await openParams(context.sealer, spec.key, sealed)
+  return operation(context, spec, tool, { stored, sealed })
 }
 
 async function resolved(
-  context: Context,
-  frame: Frame,
+  context: Pick<Context, 'config' | 'sealer'>,
+  spec: CallSpec,
   tool: ToolDeclaration,
   named: Scope,
 ): Promise<StepOp> {
   let wanted = true
   let problem: StepError | null = null
-  let stored = nothing
+  let stored = noParams
+  let item: Pick<SealedParams, 'item'> = {}
   try {
-    const scope = scopeOf(frame, named)
-    wanted = isWanted(frame, scope)
-    if (wanted) stored = resolveParams(frame, scope)
+    const scope = scopeOf(spec, named)
+    if (scope.item !== undefined) item = { item: shownItem(scope.item) }
+    wanted = isWanted(spec, scope)
+    if (wanted) stored = resolveParams(spec, scope)
   } catch (error) {
-    problem = { code: 'template_unresolved', message: (error as Error).message }
+    const code = error instanceof ResourceExhausted ? 'resource_exhausted' : 'template_unresolved'
+    problem = { code, message: (error as Error).message }
   }
-  if (wanted) problem ??= whyNotCallable(tool, effectiveParams(tool, stored.params, frame.run.requesterEmail))
-  // What cannot be called is not kept: it may be there only to fill a disk.
-  if (problem !== null) stored = nothing
-  const sealed = await sealParams(context.sealer, frame.key, stored)
-  return operation(context, frame, tool, stored, sealed, wanted, problem)
+  let parsed: JsonObject | undefined
+  if (wanted && problem === null) {
+    const checked = checkParams(tool, effectiveParams(tool, stored.params, spec.run.requesterEmail))
+    if (checked.ok) parsed = checked.params
+    else problem = { code: 'invalid_params', message: checked.message }
+  }
+  // Parameters of a call that cannot run are not stored, since they may only be there to fill the disk.
+  if (problem !== null) stored = noParams
+  const sealed = await sealParams(context.sealer, spec.key, { ...stored, ...item })
+  return operation(context, spec, tool, { stored, sealed, wanted, problem, parsed })
+}
+
+interface Made extends Partial<Pick<StepOp, 'wanted' | 'problem' | 'parsed'>> {
+  readonly stored: SealedParams
+  readonly sealed: Buffer
 }
 
 function operation(
-  context: Context,
-  frame: Frame,
+  context: Pick<Context, 'config'>,
+  spec: CallSpec,
   tool: ToolDeclaration,
-  stored: SealedParams,
-  sealed: Buffer,
-  wanted: boolean,
-  problem: StepError | null,
+  { stored, sealed, wanted = true, problem = null, parsed }: Made,
 ): StepOp {
   return {
-    key: frame.key,
+    key: spec.key,
     tool,
     wanted,
     problem,
-    params: effectiveParams(tool, stored.params, frame.run.requesterEmail),
+    params: effectiveParams(tool, stored.params, spec.run.requesterEmail),
+    parsed,
     paramsHash: hashOf({ tool: tool.name, params: stored.params }),
     paramLabels: new Map(stored.paramLabels),
     sealed,
-    labels: frame.labels,
-    labelSources: frame.labelSources,
+    labels: spec.labels,
+    labelSources: spec.labelSources,
     installation: context.config.tools,
     mustBeConfirmed: context.config.people.mustBeConfirmed,
     approvalSeconds: context.config.runApprovalSeconds,
   }
 }
 
-const nothing: SealedParams = { params: {}, paramLabels: [] }
+const noParams: SealedParams = { params: {}, paramLabels: [] }
 
-/** For a call that could not even be prepared; its outcome is `failed`. */
-export async function brokenCall(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
+/** For a call that could not be prepared; its outcome is `failed`. */
+export async function brokenCall(
+  context: Pick<Context, 'config' | 'sealer'>,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+): Promise<StepOp> {
   const problem = { code: 'not_prepared', message: 'the parameters could not be prepared or opened' }
-  return { ...(await unread(context, frame, tool)), problem }
+  return { ...(await unread(context, spec, tool)), problem }
 }
 
-async function unread(context: Context, frame: Frame, tool: ToolDeclaration): Promise<StepOp> {
-  const sealed = await sealParams(context.sealer, frame.key, nothing)
-  return operation(context, frame, tool, nothing, sealed, true, null)
+async function unread(
+  context: Pick<Context, 'config' | 'sealer'>,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+): Promise<StepOp> {
+  const sealed = await sealParams(context.sealer, spec.key, noParams)
+  return operation(context, spec, tool, { stored: noParams, sealed })
 }
 
-/** `{{item}}` and `{{index}}` are this item's; what the list was built from comes along with each item. */
-function scopeOf(frame: Frame, named: Scope): Scope {
-  if (frame.key.itemIndex < 0) return named
-  const items = itemsOf(frame, named)
-  if (frame.key.itemIndex >= items.length) throw new RangeError(`there is no item ${frame.key.itemIndex}`)
-  const { sources } = resolve(frame.step.for_each as Json, named)
+/** Adds `{{item}}` and `{{index}}` of this item. The item has the same sources as the list. */
+function scopeOf(spec: CallSpec, named: Scope): Scope {
+  if (spec.key.itemIndex < 0) return named
+  const items = itemsOf(spec, named)
+  if (spec.key.itemIndex >= items.length) throw new RangeError(`item ${spec.key.itemIndex} does not exist`)
+  const { sources } = resolve(spec.step.for_each as Json, named)
   return {
     ...named,
-    item: items[frame.key.itemIndex],
-    index: frame.key.itemIndex,
+    item: items[spec.key.itemIndex],
+    index: spec.key.itemIndex,
     itemSources: [...new Set([...sources.values()].flat())],
   }
 }
 
-function isWanted(frame: Frame, scope: Scope): boolean {
-  const { when } = frame.step
+function isWanted(spec: CallSpec, scope: Scope): boolean {
+  const { when } = spec.step
   if (when === undefined) return true
   const compare = when.compare === undefined ? undefined : resolve(when.compare, scope).value
   return holds(when.operator, resolve(when.value, scope).value, compare)
 }
 
-function resolveParams(frame: Frame, scope: Scope): SealedParams {
-  const { value, sources } = resolve(frame.step.params, scope, mostParamText)
+/** Labels of all parameters of a call together, one for each source of each value. The rules read them under the lock. */
+const mostParamLabels = 100_000
+
+function labelsOfParams(spec: CallSpec, sources: Resolved['sources']): SealedParams['paramLabels'] {
+  let left = mostParamLabels
+  return [...sources].map(([path, ids]) => {
+    const labels = ids.map((id) => spec.labelsOf(id))
+    for (const each of labels) left -= each.length
+    if (left < 0)
+      throw new ResourceExhausted(
+        `the parameters carry more than ${mostParamLabels} labels together: use fewer templates`,
+      )
+    return [path, unionLabels(...labels)]
+  })
+}
+
+function resolveParams(spec: CallSpec, scope: Scope): SealedParams {
+  const { value, sources } = resolve(spec.step.params, scope, mostParamText)
   return {
     params: value as JsonObject,
-    paramLabels: [...sources].map(([path, steps]) => [
-      path,
-      unionLabels(...steps.map((id) => frame.labelsOf(id))),
-    ]),
+    paramLabels: labelsOfParams(spec, sources),
   }
 }
 
-function whyNotCallable(tool: ToolDeclaration, params: JsonObject): StepError | null {
-  if (!Object.hasOwn(executors, tool.name))
-    return { code: toolNotAvailable, message: `\`${tool.name}\` has no executor in this installation` }
+function checkParams(
+  tool: ToolDeclaration,
+  params: JsonObject,
+): { readonly ok: true; readonly params: JsonObject } | { readonly ok: false; readonly message: string } {
   try {
     const parsed = parseParams(tool, params)
-    if (parsed.ok) return null
-    return { code: 'invalid_params', message: parsed.issues.map((issue) => issue.message).join('; ') }
+    if (parsed.ok) return parsed
+    return { ok: false, message: parsed.issues.map((issue) => issue.message).join('; ') }
   } catch {
-    return { code: 'invalid_params', message: 'the parameters are too large to be checked' }
+    return { ok: false, message: 'the parameters are too large to be checked' }
   }
 }

@@ -2,12 +2,19 @@ import { ApplicationFailure } from '@temporalio/activity'
 import { catalog } from '../catalog/index.ts'
 import { failureTypes } from '../contract/messages.ts'
 import { isDecidedCall } from './decided-call.ts'
-import type { Executor, ToolResult } from './tools/executor.ts'
-import { executors } from './tools/index.ts'
+import type { Executor, Finder, Found, ToolCall, ToolResult } from './tools/executor.ts'
+import { executors, finders } from './tools/index.ts'
 
-type Body = (decided: unknown) => Promise<ToolResult>
+type Body = (decided: unknown) => Promise<ToolResult | Found>
 
-/** One activity per tool of the catalogue, named like the tool. Its body runs for a decided call and nothing else. */
+/** Looked up at each call, because tests replace bodies. */
+const bodyOf = (name: string): Executor<never> | undefined =>
+  Object.hasOwn(executors, name) ? (executors as Readonly<Record<string, Executor<never>>>)[name] : undefined
+
+const finderOf = (name: string): Finder<never> | undefined =>
+  Object.hasOwn(finders, name) ? (finders as Readonly<Record<string, Finder<never>>>)[name] : undefined
+
+/** One activity for each tool of the catalogue, with the tool's name. It runs only for a decided call. */
 export function createToolActivities(): Record<string, Body> {
   return Object.fromEntries(
     Object.keys(catalog).map((name): [string, Body] => [
@@ -15,8 +22,13 @@ export function createToolActivities(): Record<string, Body> {
       async (decided) => {
         if (!isDecidedCall(decided))
           throw ApplicationFailure.nonRetryable('the call was not decided by a rule', failureTypes.refused)
-        const execute = (executors as unknown as Record<string, Executor<unknown>>)[name] as Executor<unknown>
-        return execute(decided.call, decided.context)
+        const { context, look } = decided
+        const call = decided.call as ToolCall<never>
+        const execute = bodyOf(name)
+        if (execute !== undefined && look === null) return execute(call, context)
+        const find = finderOf(name)
+        if (find !== undefined && look !== null) return find(call, context, look)
+        throw ApplicationFailure.nonRetryable(`\`${name}\` cannot run in this version`, failureTypes.refused)
       },
     ]),
   )

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/* The public HTTP API as the demo uses it: fetch, a key, JSON. */
+/* A small client of the public HTTP API: fetch, a key, JSON. */
 
 export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
 
-/** What the demo reads of `DATA_DIR/bootstrap.json`. */
+/** The part of `DATA_DIR/bootstrap.json` that the demo reads. */
 export interface Bootstrap {
   readonly base_url: string
   readonly organization_id: string
@@ -13,16 +13,16 @@ export interface Bootstrap {
 
 export interface Answer<T> {
   readonly status: number
-  /** The payload, whatever the status. */
+  /** The payload, also for an error status. */
   readonly body: T
   /** The error's code and message; null for a success. */
   readonly error: { readonly code: string; readonly message: string } | null
 }
 
 export interface Client {
-  /** One request as this person, answered in whatever way. */
+  /** Sends one request as this person and returns any answer. */
   ask<T>(as: Person, method: string, path: string, body?: unknown): Promise<Answer<T>>
-  /** The payload of a success; throws with the error's message otherwise. */
+  /** Returns the payload of a success; throws with the error's message otherwise. */
   get<T>(as: Person, method: string, path: string, body?: unknown): Promise<T>
 }
 
@@ -55,7 +55,7 @@ export function createClient(bootstrap: Bootstrap): Client {
 
 const patience = 60_000
 
-/** Reads until `holds`; fails after a minute, showing what was read last. */
+/** Reads until `holds` is true; throws after a minute with the last value. */
 export async function until<T>(
   what: string,
   read: () => Promise<T>,

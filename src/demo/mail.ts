@@ -3,13 +3,13 @@ import { join } from 'node:path'
 
 export interface CaughtMail {
   readonly file: string
-  /** Of the envelope: where the server was told to deliver it. */
+  /** The recipient in the envelope, to whom the server delivers. */
   readonly to: string
   readonly subject: string
   readonly messageId: string
 }
 
-/** Every message that the mail server has taken. It is on disk before the sender learns that it was taken. */
+/** Every message that the mail server has accepted. It is on disk before the sender gets the answer. */
 export function caughtMail(dir: string): CaughtMail[] {
   if (!existsSync(dir)) return []
   return readdirSync(dir)

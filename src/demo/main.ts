@@ -3,8 +3,8 @@ import { findStack, startOwnStack, type DemoStack } from './stack.ts'
 import { tellStory } from './story.ts'
 
 /*
- * `npm run demo`: one held mail from its rule to its proof, against the stack that runs on DATA_DIR or one of its own.
- * Exits with 0 only if everything that it shows was so.
+ * `npm run demo`: one held mail from its rule to its receipt, on the stack that runs on DATA_DIR or on its own. Exits
+ * with 0 only if every check held.
  */
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)

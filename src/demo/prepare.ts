@@ -4,14 +4,14 @@ export const documentPath = 'reports/q3-summary.md'
 export const insideAddress = 'team@larkspur.example'
 export const outsideAddress = 'someone@elsewhere.example'
 
-/** What a telling of the story has saved. */
+/** The objects that one demo has saved. */
 export interface Prepared {
   readonly workflowId: string
   readonly subject: string
   readonly denyName: string
-  /** What to show of it. */
+  /** Lines to print about them. */
   readonly lines: readonly string[]
-  /** Takes the rules away again and puts the settings back. The workflow and its run stay, to be looked at. */
+  /** Deletes the rules and restores the settings. The workflow and its run stay for inspection. */
   undo(): Promise<void>
 }
 
@@ -20,7 +20,7 @@ interface Settings {
   readonly allow_self_approval: boolean
 }
 
-/** Turns approvals on and saves two rules, a label rule and a workflow, under names of their own. */
+/** Turns approvals on and saves two rules, a label rule and a workflow, with unique names. */
 export async function prepare(client: Client, organizationId: string, as: Person): Promise<Prepared> {
   const tag = Math.random().toString(36).slice(2, 8)
   const organization = `/organizations/${organizationId}`
@@ -65,7 +65,7 @@ export async function prepare(client: Client, organizationId: string, as: Person
       verdict: 'require_approval',
       side_effects: ['egress'],
       ...confidential,
-      // Only this demo's mail: whatever else goes on in the organization is not held by it.
+      // Limits the rule to the mail of this demo, so that it holds no other mail of the organization.
       params: [{ param: 'subject', operator: 'equals', value: subject }],
     })
     await save('rules', {

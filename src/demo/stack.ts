@@ -7,18 +7,18 @@ import { forgetProcess, recordProcess } from '../stack/guard.ts'
 import { startGuard } from '../stack/guarded.ts'
 import { createClient, type Bootstrap } from './client.ts'
 
-/** The service that the demo talks to. */
+/** The service that the demo uses. */
 export interface DemoStack {
   readonly bootstrap: Bootstrap
-  /** Where its mail catcher puts mail. */
+  /** The folder of its mail catcher. */
   readonly mailDir: string
-  /** Whether it ran before the demo did. */
+  /** Whether it ran before the demo. */
   readonly isOthers: boolean
   /** Ends it and removes its data, unless it ran before. */
   close(): Promise<void>
 }
 
-/** What would point the demo's own stack at servers of the user's, or at their ports and files. */
+/** Variables that would point the demo's own stack at the user's servers, ports or files. */
 const notOurs = [
   ...['DATABASE_URL', 'DATABASE_OWNER_URL', 'DATA_ENCRYPTION_KEY', 'POSTGRES_PORT', 'TEMPORAL_ADDRESS'],
   ...['TEMPORAL_NAMESPACE', 'TEMPORAL_API_KEY', 'SMTP_URL', 'FILE_ROOT', 'PUBLIC_URL', 'TLS_CERT_FILE'],
@@ -30,7 +30,7 @@ export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | nul
   const dataDir = resolve(env['DATA_DIR'] || '.data')
   const bootstrap = readBootstrap(dataDir)
   if (bootstrap === null) return null
-  // Another program may listen there by now: only the one that knows the key and the organization is ours.
+  // Another program may use the port now. Only our API accepts this key for this organization.
   const mine = await createClient(bootstrap)
     .ask<unknown>('owner', 'GET', `/organizations/${bootstrap.organization_id}/governance`)
     .catch(() => null)
@@ -38,7 +38,10 @@ export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | nul
   return { bootstrap, mailDir: join(dataDir, 'mail'), isOthers: true, close: () => Promise.resolve() }
 }
 
-/** Starts a stack on free ports in a temporary folder. A guard ends both, however this process ends. */
+/**
+ * Starts a stack on free ports in a temporary folder. A guard ends it and removes the folder, however this process
+ * ends.
+ */
 export async function startOwnStack(
   env: NodeJS.ProcessEnv,
   show: (line: string) => void,
@@ -49,10 +52,14 @@ export async function startOwnStack(
   mkdirSync(dataDir, { mode: 0o700 })
   try {
     const own = Object.fromEntries(Object.entries(env).filter(([name]) => !notOurs.includes(name)))
-    const child = spawn(process.execPath, [programFile('../main', import.meta.url), '--data-dir', dataDir], {
-      env: { ...own, PORT: '0', DATA_DIR: dataDir, LOG_LEVEL: env['LOG_LEVEL'] ?? 'warn' },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
+    const child = spawn(
+      process.execPath,
+      [programFile('../programs/main', import.meta.url), '--data-dir', dataDir],
+      {
+        env: { ...own, PORT: '0', DATA_DIR: dataDir, LOG_LEVEL: env['LOG_LEVEL'] ?? 'warn' },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    )
     const { pid } = child
     if (pid === undefined) throw new Error('the stack could not be started')
     recordProcess(outer, 'stack', pid)

@@ -29,6 +29,11 @@ interface Receipt {
     approval: { id: string; votes: { user_id: string }[] } | null
   }[]
 }
+interface Preview {
+  readonly steps: readonly {
+    readonly rules: readonly { name: string; verdict: string; certainty: string; because: string }[]
+  }[]
+}
 interface Verified {
   readonly valid: boolean
   readonly entries: number
@@ -41,21 +46,22 @@ export interface Teller {
   line(text: string): void
 }
 
-/** Fails the demo: it is only over with exit code 0 if everything it shows was really so. */
+/** Fails the demo if the condition is false: exit code 0 means that every check held. */
 export function mustHold(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(`this did not hold: ${what}`)
 }
 
-/** Who asks, and who may say yes: two people, as the rule wants it. */
+/** The requester, and the people who may approve. The rule needs a second person. */
 const requester: Person = 'admin'
 const voters: readonly Person[] = ['approver', 'owner']
 
-/** The whole demonstration; throws at the first thing that is not as it should be. */
+/** The whole demo; throws at the first check that does not hold. */
 export async function tellStory(stack: DemoStack, client: Client, tell: Teller): Promise<void> {
   tell.step('The organization saves its rules and a workflow')
   const prepared = await prepare(client, stack.bootstrap.organization_id, requester)
   try {
     for (const line of prepared.lines) tell.line(line)
+    await previewed(client, prepared, tell)
     await refusedPlan(stack, client, prepared, tell)
     const held = await heldRun(client, prepared, tell)
     mustHold(mailOf(stack, prepared).length === 0, 'no mail left before the approval')
@@ -70,6 +76,18 @@ export async function tellStory(stack: DemoStack, client: Client, tell: Teller):
   }
 }
 
+async function previewed(client: Client, { workflowId, denyName }: Prepared, tell: Teller): Promise<void> {
+  tell.step('A preview shows what would be decided, before anything runs')
+  const path = `/workflows/${workflowId}/authorization-preview`
+  const open = await client.get<Preview>('viewer', 'POST', path, {})
+  const rule = open.steps[1]?.rules.find(({ name }) => name === denyName)
+  mustHold(rule?.certainty === 'possible', 'without inputs the preview shows the denial as possible')
+  tell.line(`send: ${rule.verdict} is possible: ${rule.because}`)
+  const known = await client.get<Preview>('viewer', 'POST', path, { inputs: { to: insideAddress } })
+  const denied = known.steps[1]?.rules.some(({ name }) => name === denyName)
+  mustHold(denied === false, 'with an address inside the rule does not match')
+}
+
 async function refusedPlan(
   stack: DemoStack,
   client: Client,
@@ -82,7 +100,7 @@ async function refusedPlan(
     inputs,
   })
   mustHold(status === 403 && error?.code === 'run_denied', `mail to ${outsideAddress} is refused with 403`)
-  // Where somebody else has rules too, one of theirs may be the first that denies it.
+  // In somebody else's organization another rule may deny it first.
   mustHold(stack.isOthers || error.message.includes(denyName), 'the refusal names the rule')
   tell.line(`to ${outsideAddress}: 403 ${error.code}, ${error.message}`)
 }
@@ -99,7 +117,7 @@ async function heldRun(
   const read = () => client.get<Run>(requester, 'GET', `/runs/${id}`)
   const settled = ['paused', 'awaiting_approval', 'completed', 'failed', 'denied']
   let run = await until('the run to wait', read, ({ status }) => settled.includes(status))
-  // An organization of the user's may want to approve whole runs too.
+  // A user's organization may also require approval of whole runs.
   if (run.status === 'awaiting_approval') {
     await voteUntilDecided(client, approvalOf(run))
     run = await until(
@@ -121,7 +139,7 @@ async function heldRun(
 const approvalOf = (run: Run): string => run.waiting_for[0]?.approval_id ?? ''
 
 async function selfApproval(client: Client, approval: Approval, tell: Teller): Promise<void> {
-  tell.step('Whoever asked cannot approve it')
+  tell.step('The requester cannot approve it')
   const { status, error } = await client.ask(requester, 'POST', `/approvals/${approval.id}/approve`, {})
   mustHold(status === 403 && error?.code === 'self_approval', 'approving your own request is refused')
   tell.line(`403 ${error.code}, ${error.message}`)
@@ -133,7 +151,7 @@ async function secondPerson(client: Client, approval: Approval, tell: Teller): P
   tell.line(`approved by ${people.join(' and ')}`)
 }
 
-/** As many as the organization's threshold asks for. */
+/** Casts as many votes as the organization's threshold needs. */
 async function voteUntilDecided(client: Client, approvalId: string): Promise<Person[]> {
   for (const [index, person] of voters.entries()) {
     const body = { comment: 'read it, fine' }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { writeFileAtomic, type Log } from './files.ts'
 
-/** One person of the first organization, with what signs in as them. */
+/** One person of the first organization, with their password and API key. */
 const user = z.object({ user_id: z.string(), email: z.string(), password: z.string(), api_key: z.string() })
 
 const identities = z.object({
@@ -13,29 +13,30 @@ const identities = z.object({
   agent_key: z.string(),
 })
 
-/** What is made once, at the first start of an embedded database. */
+/** Created once, at the first start of an embedded database. */
 export type Identities = z.infer<typeof identities>
 
-/** What may change with every start. */
+/** Values that can change with every start. */
 export interface Addresses {
   readonly base_url: string
   readonly console_url: string
-  /** null when the Temporal server is not ours. */
+  /** null if the Temporal server was not started by this stack. */
   readonly temporal_ui_url: string | null
-  /** Of the API, for Prometheus. */
+  /** The API's metrics, for Prometheus. */
   readonly metrics_url: string
-  /** The application's role. */
+  readonly worker_metrics_url: string
+  /** Connects as the application's role. */
   readonly database_url: string
-  /** The superuser, in the same database. */
+  /** Connects as the superuser, to the same database. */
   readonly database_admin_url: string
   readonly temporal_address: string
   readonly temporal_namespace: string
 }
 
 /**
- * Writes `DATA_DIR/bootstrap.json` (contract section 9), whole or not at all, for its owner's eyes only.
- * `made` are the identities of a first start; null keeps those in the file. Returns false, and says what is missing,
- * when there are none: passwords and keys are kept only as hashes and cannot be had again.
+ * Writes `DATA_DIR/bootstrap.json` atomically, readable only by its owner. `made` are the identities of a first
+ * start; null keeps those in the file. Returns false, and logs it, if there are none: passwords and keys are stored
+ * only as hashes and cannot be recovered.
  */
 export function writeBootstrap(
   dataDir: string,
@@ -47,11 +48,11 @@ export function writeBootstrap(
   const known = made ?? readIdentities(path)
   writeFileAtomic(path, `${JSON.stringify({ ...addresses, ...known }, null, 2)}\n`, 0o600)
   if (known !== null) return true
-  log(`${path} holds addresses only: its passwords and keys were removed and exist nowhere else`)
+  log(`${path} contains only addresses: its passwords and keys were removed and exist nowhere else`)
   return false
 }
 
-/** The identities in an existing file; null when there is no file, or none in it. */
+/** The identities in an existing file; null if the file or the identities are missing. */
 export function readIdentities(path: string): Identities | null {
   if (!existsSync(path)) return null
   try {

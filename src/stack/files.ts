@@ -1,27 +1,36 @@
-import { chmodSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Takes one line of progress, without its newline. */
+/** Gets one line of progress, without its newline. */
 export type Log = (line: string) => void
 
-/** Writes `text` so that a reader, or a crash, sees the old file or the new one and never a part of it. */
+/** Writes `text` so that a reader sees the old or the new file, never a part, even after a crash. */
 export function writeFileAtomic(path: string, text: string, mode: number): void {
   const temporary = `${path}.${process.pid}.new`
   writeFileSync(temporary, text, { mode })
-  // The mode given at creation is masked by umask, and ignored for a file that a crash left behind.
+  // The mode at creation is masked by umask, and ignored for a file left by a crash.
   chmodSync(temporary, mode)
   renameSync(temporary, path)
 }
 
-/** Creates a folder that other accounts cannot look into; an existing one keeps its mode. */
+/** Creates a folder that other accounts cannot read. An existing one keeps its mode. */
 export function privateFolder(path: string): string {
   mkdirSync(path, { recursive: true, mode: 0o700 })
   return path
 }
 
-/**
- * Runs `work`, which must not wait; what it creates, and what a child that it starts creates, is for this account alone.
- */
+/** Runs `work`, which must be synchronous. Files that it or its child processes create are only for this account. */
 export function creatingPrivately<T>(work: () => T): T {
   const mask = process.umask(0o077)
   try {
@@ -31,12 +40,50 @@ export function creatingPrivately<T>(work: () => T): T {
   }
 }
 
-/** Sets a log file aside as `FILE.1` once it is larger than `limit` bytes, so that logs do not fill the disk. */
-export function rotateLog(path: string, limit = 16 * 1024 * 1024): void {
-  if (existsSync(path) && statSync(path).size > limit) renameSync(path, `${path}.1`)
+/** Bytes. */
+const largestLog = 16 * 1024 * 1024
+const boundMilliseconds = 10_000
+
+/** The log of a server that writes it itself. */
+export interface ServerLog {
+  readonly path: string
+  /** For the server's output. The caller closes it after the start. */
+  readonly file: number
+  /** Bytes of earlier starts. */
+  readonly from: number
+  /** To be called when the server has ended. */
+  stop(): void
 }
 
-/** The path of a program file beside (or above) the module at `base`: `.ts` from sources, `.js` from the build. */
+/**
+ * Opens `folder/NAME.log` for the output of a server. While it runs, a log of more than `limit` bytes is copied to
+ * `NAME.log.1` and emptied: the server keeps its file, and needs no reader that could end before it. Lines that it writes
+ * during the copy can be lost.
+ */
+export function serverLog(
+  folder: string,
+  name: string,
+  {
+    limit = largestLog,
+    every = boundMilliseconds,
+  }: { readonly limit?: number; readonly every?: number } = {},
+): ServerLog {
+  const path = join(privateFolder(folder), `${name}.log`)
+  if (existsSync(path) && statSync(path).size > limit) renameSync(path, `${path}.1`)
+  const file = openSync(path, 'a', 0o600)
+  const timer = setInterval(() => {
+    try {
+      if (statSync(path).size <= limit) return
+      copyFileSync(path, `${path}.1`)
+      truncateSync(path)
+    } catch {
+      // The disk is full, or somebody has removed the file. The server goes on.
+    }
+  }, every).unref()
+  return { path, file, from: statSync(path).size, stop: () => clearInterval(timer) }
+}
+
+/** The path of a program file relative to the module at `base`: `.ts` in sources, `.js` in the build. */
 export function programFile(name: string, base: string): string {
   return fileURLToPath(new URL(`${name}${base.endsWith('.ts') ? '.ts' : '.js'}`, base))
 }

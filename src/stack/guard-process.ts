@@ -1,8 +1,8 @@
 /*
- * The guard: `node guard-process.ts DATA_DIR [--remove]`. Waits until the pipe on its standard input closes, which the
- * system does however the program at the other end died, then ends what is recorded in the data folder. After a clean
- * stop nothing is recorded any more and it just leaves. With `--remove` it deletes the folder too (for the demo and tests),
- * which may hold other folders with a guard of their own.
+ * The guard: `node guard-process.ts DATA_DIR [--remove]`. Waits until the pipe on its standard input closes, which
+ * happens however the parent died. Then it ends all processes recorded in the data folder; after a clean stop there
+ * are none. With `--remove` it also deletes the folder (for the demo and tests), which may contain folders with their
+ * own guards.
  */
 import { existsSync } from 'node:fs'
 import { endOrphans } from './guard.ts'
@@ -11,7 +11,7 @@ import { removeWhenUnused } from './guarded-folder.ts'
 const [dataDir, remove] = process.argv.slice(2)
 if (dataDir === undefined) throw new Error('the guard needs a data folder')
 
-// A closing terminal or an impatient Ctrl-C must not take the guard before what it guards.
+// A closed terminal or Ctrl-C must not end the guard before the processes that it guards.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined)
 
 process.stdin.resume()

@@ -6,27 +6,27 @@ import { writeFileAtomic } from './files.ts'
 import { identify, isRunning, type ProcessIdentity } from './process-identity.ts'
 
 /*
- * Nothing may outlive the program that started it. Three things see to that:
- * - Node children end by themselves when the channel to their parent closes (parent.ts).
- * - A guard process (guard-process.ts) in a session of its own ends everything that is recorded here when its pipe to
- *   the parent closes, however the parent ended.
- * - The next start ends what a killed guard could not (endOrphans), before it starts anything.
- * A record names a process by pid, start time and boot, and a signal is sent only while all three still fit *and* its
- * command line names the data folder: a process that is not provably ours is never touched.
+ * No process may outlive the program that started it. Three mechanisms ensure this:
+ * - Node children end when the channel to their parent closes (parent.ts).
+ * - A guard process (guard-process.ts) in its own session ends all recorded processes when its pipe to the parent
+ *   closes, however the parent ended.
+ * - The next start first ends the processes that a killed guard has left (endOrphans).
+ * A record identifies a process by pid, start time and boot. A signal is sent only if all three match *and* its
+ * command line names the data folder: no other process is ever touched.
  */
 
-/** Ended in this order: those that use a service before the service itself. */
+/** Ended in this order: the users of a service before the service. */
 const endings: readonly { role: Role; signals: Ending }[] = [
   { role: 'stack', signals: [['SIGTERM', 40_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'guard', signals: [['SIGKILL', 2_000]] },
   { role: 'api', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'worker', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'temporal', signals: [['SIGTERM', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
-  // Fast shutdown, then immediate shutdown (a crash that the next start recovers from), then the same by force.
+  // Fast shutdown, then immediate shutdown (a crash from which the next start recovers), then SIGKILL.
   { role: 'postgres', signals: [['SIGINT', 15_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
 ]
 
-/** `stack` is a whole `npm start` that another program of ours started (the demo, the tests). */
+/** `stack` is a whole `npm start` started by another of our programs (the demo, the tests). */
 export type Role = 'stack' | 'guard' | 'api' | 'worker' | 'temporal' | 'postgres'
 
 /** A process recorded in `DATA_DIR/run`. */
@@ -34,24 +34,24 @@ export interface RecordedProcess extends ProcessIdentity {
   readonly role: Role
 }
 
-/** The folder's one true name, which is what records and command lines carry. */
+/** The folder's real path, which records and command lines use. */
 export function runFolder(dataDir: string): string {
   const folder = join(realpathSync(dataDir), 'run')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   return folder
 }
 
-/** Records a process that was just started; call it in the same tick as the start. */
+/** Records a process that was just started. Call it in the same event loop turn as the start. */
 export function recordProcess(dataDir: string, role: Role, pid: number): RecordedProcess | null {
   const found = identify(pid)
-  // It ended already, or this system cannot tell processes apart: then there is nothing that may be signalled later.
+  // It has already ended, or this system cannot identify processes, so it must not be signalled later.
   if (found === null) return null
   const record: RecordedProcess = { role, pid, startedAt: found.startedAt, boot: found.boot }
   writeFileAtomic(join(runFolder(dataDir), `${role}.json`), `${JSON.stringify(record)}\n`, 0o600)
   return record
 }
 
-/** Forgets a process that was seen to end, unless another one has taken its role meanwhile. */
+/** Deletes the record of an ended process, unless another process has taken its role. */
 export function forgetProcess(dataDir: string, role: Role, pid: number | undefined): void {
   if (!existsSync(dataDir)) return
   const path = join(runFolder(dataDir), `${role}.json`)
@@ -69,25 +69,25 @@ export function recordedProcesses(dataDir: string): RecordedProcess[] {
 /** Whether the recorded process runs and its command line names this data folder. */
 export function isOurs(dataDir: string, record: ProcessIdentity): boolean {
   if (!isRunning(record)) return false
-  // The folder itself or something in it, as a whole word of the command line: `/x/.data-2` is not in `/x/.data`.
+  // The folder or a path in it, as a whole word of the command line: `/x/.data-2` is not in `/x/.data`.
   const folder = trueName(dataDir).replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
   return new RegExp(`(^|[\\s=])${folder}(/|\\s|$)`).test(identify(record.pid)?.command ?? '')
 }
 
-/** A folder that was removed under its processes still names them. */
+/** A folder that was removed is still named by its processes. */
 function trueName(dataDir: string): string {
   return existsSync(dataDir) ? realpathSync(dataDir) : resolve(dataDir)
 }
 
 export interface EndOptions {
   readonly log?: (line: string) => void
-  /** Roles to leave alone (the guard does not end itself). */
+  /** Roles to skip (the guard does not end itself). */
   readonly except?: readonly Role[]
 }
 
 /**
- * Ends every recorded process that is provably ours and still runs, in order, and forgets all records.
- * Resolves when they are gone; fails, naming the pid, if one survives SIGKILL.
+ * Ends, in order, every recorded process that is certainly ours and still runs, and deletes all records. Resolves
+ * when they have ended; throws, naming the pid, if one survives SIGKILL.
  */
 export async function endOrphans(dataDir: string, options: EndOptions = {}): Promise<void> {
   const records = recordedProcesses(dataDir)
@@ -95,7 +95,7 @@ export async function endOrphans(dataDir: string, options: EndOptions = {}): Pro
     const record = records.find((candidate) => candidate.role === role)
     if (record === undefined || options.except?.includes(role)) continue
     if (isOurs(dataDir, record)) {
-      options.log?.(`ending ${role} (process ${record.pid}), left behind by an earlier start`)
+      options.log?.(`ending ${role} (process ${record.pid}), left by an earlier start`)
       await endProcess(dataDir, record, signals)
     }
     forgetProcess(dataDir, role, record.pid)
@@ -104,7 +104,7 @@ export async function endOrphans(dataDir: string, options: EndOptions = {}): Pro
 
 async function endProcess(dataDir: string, record: RecordedProcess, signals: Ending): Promise<void> {
   for (const [signal, patience] of signals) {
-    // Looked at again immediately before each signal: it may have ended, and its pid may have gone to another.
+    // Checked again right before each signal: it may have ended, and its pid may have been reused.
     if (!isOurs(dataDir, record)) return
     try {
       process.kill(record.pid, signal)

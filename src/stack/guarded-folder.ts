@@ -3,12 +3,12 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { endOrphans, isOurs, recordedProcesses } from './guard.ts'
 
-/** For what a guard in a folder below ends: a whole stack is given 40 s to stop in order. In milliseconds. */
+/** Milliseconds to wait for guards in folders below; a whole stack gets 40 s to stop in order. */
 const patience = 90_000
 
 /**
- * Removes a folder once nothing that is recorded in a folder below it runs any more: the guards there end it, and what
- * they cannot is ended here. Not earlier, since what is still to be ended is known from those records alone.
+ * Removes a folder once no process recorded below it runs. The guards there end them; the rest is ended here. The
+ * records are needed until then, because only they tell which processes must end.
  */
 export async function removeWhenUnused(folder: string): Promise<void> {
   const deadline = Date.now() + patience
@@ -17,7 +17,7 @@ export async function removeWhenUnused(folder: string): Promise<void> {
   for (let tries = 0; tries < 10 && !isGone(folder); tries += 1) await delay(200)
 }
 
-/** Data folders below this one in which something runs; the deepest first. */
+/** Data folders below this one with running processes; the deepest first. */
 function inUse(folder: string): string[] {
   const records = globSync('{*,*/*,*/*/*}/run/*.json', { cwd: folder })
   const folders = [...new Set(records.map((record) => join(folder, dirname(dirname(record)))))]
@@ -26,13 +26,13 @@ function inUse(folder: string): string[] {
       try {
         return recordedProcesses(each).some((record) => isOurs(each, record))
       } catch {
-        return false // its own guard has just removed it
+        return false // the folder's own guard has removed it meanwhile
       }
     })
     .toSorted((a, b) => b.length - a.length)
 }
 
-/** False while somebody who is ending still writes there. */
+/** Removes the folder. False while a process that is ending still writes there. */
 function isGone(folder: string): boolean {
   try {
     rmSync(folder, { recursive: true, force: true })

@@ -4,7 +4,7 @@ import { connect } from 'node:tls'
 
 const answerTime = 5_000
 
-/** Waits until the health check of the API at `baseUrl` is content; fails with its last answer after half a minute. */
+/** Waits until the health check of the API at `baseUrl` succeeds; throws with its last answer after 30 seconds. */
 export async function healthy(baseUrl: string, ending: AbortSignal): Promise<void> {
   const url = new URL('/health', baseUrl)
   const status = url.protocol === 'https:' ? statusOverTls : statusOf
@@ -14,7 +14,7 @@ export async function healthy(baseUrl: string, ending: AbortSignal): Promise<voi
     const answer = await status(url).catch((error: Error) => error.message)
     if (answer === 200) return
     if (Date.now() > deadline)
-      throw new Error(`the API does not become healthy: \`${url.href}\` gives ${answer}`)
+      throw new Error(`the API does not become healthy: \`${url.href}\` answers ${answer}`)
     await delay(100)
   }
 }
@@ -24,8 +24,8 @@ async function statusOf(url: URL): Promise<number> {
 }
 
 /**
- * Over a connection of its own, since `fetch` wants a certificate that names this address, and the one of a public name
- * does not. Whoever answers here is told nothing, and believed nothing but that it answers.
+ * Uses its own connection, since `fetch` requires a certificate for this address, and a certificate for a public name
+ * is not. The connection sends no data, and only the status is read.
  */
 async function statusOverTls({ hostname, port, pathname, host }: URL): Promise<number> {
   const socket = connect({ host: hostname, port: Number(port || 443), rejectUnauthorized: false })

@@ -12,21 +12,22 @@ const schema = z.object({
   temporal_ui: port.optional(),
   api: port.optional(),
   metrics: port.optional(),
+  worker_metrics: port.optional(),
 })
 export type LastPorts = z.infer<typeof schema>
 
-/** A free port of `host`: that of the last start while nobody else has taken it, so that a bookmark stays good. */
+/** A free port of `host`: the one of the last start if it is free, so that a bookmark stays valid. */
 export async function portLike(dataDir: string, name: keyof LastPorts, host?: string): Promise<number> {
   const last = lastPorts(dataDir)[name]
   return last !== undefined && (await isFree(last, host)) ? last : freePort()
 }
 
-/** Keeps in `DATA_DIR/ports.json` what has just been started where. */
+/** Stores the ports of started parts in `DATA_DIR/ports.json`. */
 export function rememberPorts(dataDir: string, ports: LastPorts): void {
   writeFileAtomic(file(dataDir), `${JSON.stringify({ ...lastPorts(dataDir), ...ports })}\n`, 0o600)
 }
 
-/** Nothing depends on the file: one that is missing or damaged is as good as none. */
+/** Returns no ports if the file is missing or damaged. */
 function lastPorts(dataDir: string): LastPorts {
   try {
     return schema.parse(JSON.parse(readFileSync(file(dataDir), 'utf8')))

@@ -4,15 +4,15 @@ import { DatabaseSync } from 'node:sqlite'
 import { writeFileAtomic } from './files.ts'
 import { runFolder } from './guard.ts'
 
-/** A second start on a data folder that a running one holds. */
+/** Thrown by a second start on a data folder that a running one holds. */
 export class DataFolderInUse extends Error {
   override readonly name = 'DataFolderInUse'
 }
 
 /**
- * Takes the data folder for this process until `release`, or until the process ends in whatever way. The lock is the
- * operating system's, held through SQLite since Node has no call for it, so a crash never leaves one behind and no
- * pid file has to be judged stale. Throws DataFolderInUse, naming the holder.
+ * Locks the data folder for this process until `release` or the end of the process. The lock belongs to the operating
+ * system, so a crash never leaves one. It is taken with SQLite, because Node has no call for it. Throws
+ * DataFolderInUse, naming the holder.
  */
 export function lockDataFolder(dataDir: string): { release(): void } {
   const folder = runFolder(dataDir)

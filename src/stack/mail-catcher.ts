@@ -3,28 +3,28 @@ import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server'
 
-/** A message after its final dot: nothing has been answered yet. */
+/** A message after its final dot, before the answer. */
 export interface ReceivedMail {
   readonly from: string
   readonly recipients: readonly string[]
   readonly raw: Buffer
-  /** The connection it came over. */
+  /** The connection over which it came. */
   readonly socket: Socket | undefined
 }
 
 export interface LocalMailServer {
   readonly url: string
   readonly port: number
-  /** Takes no more mail and ends every connection. */
+  /** Stops accepting mail and ends every connection. */
   close(): Promise<void>
 }
 
-/** Largest message taken, in bytes. */
+/** Largest accepted message, in bytes. */
 const maxMessageSize = 50 * 1024 * 1024
 
 /**
- * A mail server on the loopback address, without TLS and login. `receive` is called with each whole message; the
- * sender gets 250 when it resolves and, when it rejects, the error's `responseCode` (450 without one).
+ * A mail server on the loopback address, without TLS and login. `receive` is called with each whole message. When it
+ * resolves, the sender gets 250. When it rejects, the sender gets the error's `responseCode`, or 450 if it has none.
  */
 export async function listenForMail(
   receive: (mail: ReceivedMail) => Promise<void>,
@@ -42,7 +42,7 @@ export async function listenForMail(
     onData(stream, session, callback) {
       const chunks: Buffer[] = []
       stream.on('data', (chunk: Buffer) => chunks.push(chunk))
-      // a connection lost before the final dot is an error here and never an end
+      // A connection lost before the final dot is an error here and never an end.
       stream.on('error', () => {})
       stream.on('end', () => {
         if (stream.sizeExceeded) return callback()
@@ -65,7 +65,7 @@ export async function listenForMail(
     server.listen(port, '127.0.0.1', resolve)
   })
   server.removeAllListeners('error')
-  // a client that drops its connection is its own affair
+  // Errors of single connections are ignored.
   server.on('error', () => {})
   const bound = (server.server.address() as AddressInfo).port
   return {
@@ -94,9 +94,9 @@ function envelopeOf(session: SMTPServerSession): Pick<ReceivedMail, 'from' | 're
 }
 
 /**
- * Catches the mail of a stack that has no `SMTP_URL` (`npm start` on a laptop): each message becomes `<time>-<n>.eml`
- * in `dir` (readable by its owner alone), preceded by its envelope as `X-Envelope-*` headers, since that is where bcc
- * recipients are. It is on disk before the sender gets its 250.
+ * Stores the mail of a stack without `SMTP_URL` (`npm start` on a laptop). Each message becomes `<time>-<n>.eml` in
+ * `dir`, readable only by its owner. Its envelope comes first, as `X-Envelope-*` headers, because bcc recipients are
+ * only there. The file is on disk before the sender gets its 250.
  */
 export async function startMailCatcher(options: { dir: string; port?: number }): Promise<LocalMailServer> {
   const { dir, ...listen } = options
@@ -109,7 +109,7 @@ export async function startMailCatcher(options: { dir: string; port?: number }):
   }, listen)
 }
 
-/** Whole or not at all, also through a power cut: contents first, then the name, then the folder that holds it. */
+/** Writes a file atomically, even through a power cut: first its content, then its name, then the folder. */
 async function writeDurably(dir: string, name: string, bytes: Buffer): Promise<void> {
   const temporary = join(dir, `.${name}.tmp`)
   const file = await open(temporary, 'wx', 0o600)

@@ -13,28 +13,28 @@ export interface ProgramOptions {
 }
 
 export interface RunningProgram extends Running {
-  /** Where it listens, if it said so. */
+  /** The port it reported, or null. */
   readonly port: number | null
 }
 
 const readyTime = 60_000
 
 /**
- * What our processes tell V8; `npm run api` and `npm run worker` say the same. 16 MiB of space for young objects, of each
- * thread: left alone it grows to 64 and is never given back. And that young objects are never made among the old ones:
- * V8 guesses from a moment's load which will live long, what is guessed wrongly keeps everything it refers to alive until a
- * full collection, and each collection of young ones takes three times as long (docs/decisions/0052). The API collects with
- * one thread beside its own: with V8's four each full collection took two cores from everybody else (docs/decisions/0062).
+ * V8 flags of our processes; `npm run api` and `npm run worker` use the same. The young generation is limited to 16
+ * MiB per thread: by default it grows to 64 and never shrinks. Pretenuring is off: V8 guesses from a moment's load
+ * which objects live long, and each wrong guess keeps everything it refers to alive until a full collection, which
+ * makes young collections three times slower. The API uses one extra thread for collections: with V8's four, each full
+ * collection takes two cores from other work (docs/performance.md#v8).
  */
 const everywhere = ['--max-semi-space-size=16', '--no-allocation-site-pretenuring'] as const
 export const v8Flags = { api: [...everywhere, '--v8-pool-size=1'], worker: everywhere } as const
 
 /**
- * Starts one of our own programs and resolves once it has called `signalReady` (parent.ts). Fails when it ends before,
- * or is not ready within a minute. What it prints goes to standard error, since standard output is the progress's.
+ * Starts one of our programs and resolves once it has called `signalReady` (parent.ts). Throws if it ends before, or
+ * is not ready within a minute. Its output goes to standard error, since standard output is for progress.
  */
 export async function startProgram({ role, file, dataDir, env }: ProgramOptions): Promise<RunningProgram> {
-  // The data folder stands in the command line so that the process is known to be ours (guard.ts).
+  // The data folder in the command line identifies the process as ours (guard.ts).
   const child = fork(file, ['--data-dir', dataDir], {
     env,
     stdio: ['ignore', 2, 2, 'ipc'],

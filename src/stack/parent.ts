@@ -1,15 +1,15 @@
 /*
- * For the programs that the supervisor starts (src/api-server.ts, src/worker.ts). Started by hand they have no
- * supervisor; both functions then do the same for a terminal's or an orchestrator's signals.
+ * For the programs that the supervisor starts (API and worker). If they are started by hand, both functions handle
+ * the signals of a terminal or an orchestrator.
  */
 
-/** How long a child may take to finish what it has under way before it is ended, in milliseconds. */
+/** Milliseconds for a child to finish its work before it is ended. */
 export const drainTime = 20_000
 
 /**
- * Ends this process once it is told to (SIGTERM; SIGINT when started by hand) or once the supervisor is gone, after
- * `onEnd` has let go of what it holds. A second signal, or `drainTime` passing, ends it at once with exit code 1.
- * Under a supervisor SIGINT is ignored: Ctrl-C reaches the whole process group, and the supervisor orders the stops.
+ * Ends this process on SIGTERM (also SIGINT if started by hand) or when the supervisor has ended, after `onEnd` has
+ * released its resources. A second signal, or the end of `drainTime`, ends it at once with exit code 1. Under a
+ * supervisor SIGINT is ignored: Ctrl-C reaches the whole process group, and the supervisor stops the parts in order.
  */
 export function exitWithParent(onEnd: () => Promise<void> | void): void {
   let ending = false
@@ -39,7 +39,7 @@ export function exitWithParent(onEnd: () => Promise<void> | void): void {
   }
 }
 
-/** Tells the supervisor that this process answers; `port` where it listens. Does nothing when started by hand. */
+/** Tells the supervisor that this process answers, and its `port`. Does nothing if it was started by hand. */
 export function signalReady(port?: number): void {
   process.send?.(port === undefined ? { ready: true } : { ready: true, port })
 }

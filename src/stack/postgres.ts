@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
-import { closeSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, readFileSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
 import { running, type Running } from './child.ts'
-import { privateFolder, rotateLog, type Log } from './files.ts'
+import { privateFolder, serverLog, type Log } from './files.ts'
 import { forgetProcess, recordProcess } from './guard.ts'
 import { portLike, rememberPorts } from './last-ports.ts'
 import { accountFor } from './postgres-account.ts'
@@ -19,35 +19,40 @@ import {
 import { loadSecrets } from './secrets.ts'
 
 export interface PostgresOptions {
-  /** The cluster is `dataDir/postgres`, its log `dataDir/postgres.log`, its passwords are in `dataDir/secrets.json`. */
+  /**
+   * The cluster is `dataDir/postgres`, and its passwords are in `dataDir/secrets.json`.
+   */
   readonly dataDir: string
-  /** 0 or absent: that of the last start, or any free port. */
+  /** The folder of `postgres.log`; default: `dataDir`. */
+  readonly logFolder?: string | undefined
+  /** 0 or absent: the port of the last start, or any free port. */
   readonly port?: number
-  /** false: no fsync, for tests that do not look at crashes. Default true. */
+  /** false: no fsync, for tests that do not test crashes. Default true. */
   readonly durable?: boolean
   readonly log?: Log
 }
 
 export interface PostgresServer extends Running {
   readonly port: number
-  /** The superuser, in database `postgres`. */
+  /** Connects as the superuser, to database `postgres`. */
   readonly adminUrl: string
-  /** The role that owns the tables, in database `countersign`. */
+  /** Connects as the owner of the tables, to database `countersign`. */
   readonly ownerUrl: string
-  /** The role that the service runs as, in database `countersign`. */
+  /** Connects as the service's role, to database `countersign`. */
   readonly appUrl: string
 }
 
-/** How long backends of a killed server may take to notice, and recovery may take to replay, in milliseconds. */
+/** Milliseconds for the backends of a killed server to end and for recovery to finish. */
 const startTime = 60_000
 
 /**
- * Starts PostgreSQL 18 on 127.0.0.1 only, without a Unix socket, creating cluster, roles and database where missing.
- * Resolves once it answers queries. The caller keeps two starts on one data folder apart (lock.ts).
- * Fails, with the end of its log, when it ends instead or does not answer within a minute.
+ * Starts PostgreSQL 18 on 127.0.0.1 only, without a Unix socket, and creates cluster, roles and database if missing.
+ * Resolves once it answers queries. The caller must prevent two starts on one data folder (lock.ts). Throws, with the
+ * end of its log, if it ends or does not answer within a minute.
  */
 export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
+  const logFolder = options.logFolder ?? dataDir
   const durable = options.durable ?? true
   const secrets = loadSecrets(dataDir)
   const cluster = join(dataDir, 'postgres')
@@ -64,7 +69,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
     const adminUrl = url('postgres', secrets.postgres_superuser_password, 'postgres')
     disownStalePid(cluster, options.log)
     const command = [...account.wrap, binaries.postgres, '-D', cluster, ...settings(port, durable)]
-    const started = await launch(dataDir, command, ids(account))
+    const started = await launch(dataDir, logFolder, command, ids(account))
     const failure = await answers(adminUrl, started, deadline)
     if (failure === null) {
       await createRoles(adminUrl, secrets)
@@ -78,12 +83,12 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
       }
     }
     await started.stop()
-    // A killed server's backends hold the shared memory until they have noticed; a free port can be lost to another.
+    // A killed server's backends hold the shared memory until they end. A free port can be taken by another process.
     const passing = /still in use|lock file .* already exists/.test(failure)
     const lostPort = /Address already in use/.test(failure) && (options.port ?? 0) === 0
     if (Date.now() > deadline || !(passing || lostPort)) {
       throw new Error(
-        `PostgreSQL did not start; the end of \`${join(dataDir, 'postgres.log')}\`:\n${failure}`,
+        `PostgreSQL did not start; the end of \`${join(logFolder, 'postgres.log')}\`:\n${failure}`,
       )
     }
     await delay(200)
@@ -101,7 +106,7 @@ function settings(port: number, durable: boolean): string[] {
     synchronous_commit: durable ? 'on' : 'off',
     full_page_writes: durable ? 'on' : 'off',
     log_timezone: 'UTC',
-    // Details and statements of errors hold values of rows.
+    // Details and statements of errors contain values of rows.
     log_error_verbosity: 'terse',
     log_min_error_statement: 'panic',
     log_parameter_max_length_on_error: 0,
@@ -112,14 +117,12 @@ function settings(port: number, durable: boolean): string[] {
 
 async function launch(
   dataDir: string,
+  logFolder: string,
   [program = '', ...args]: readonly string[],
   account: { uid?: number; gid?: number },
 ): Promise<Running & { readonly said: () => string }> {
-  const path = join(dataDir, 'postgres.log')
-  rotateLog(path)
-  const file = openSync(path, 'a', 0o600)
-  const from = statSync(path).size
-  // Detached, so that Ctrl-C in a terminal does not stop it under the API's and the worker's feet.
+  const { path, file, from, stop } = serverLog(logFolder, 'postgres')
+  // Detached, so that Ctrl-C in a terminal does not stop it before the API and the worker.
   const child = spawn(program, args, {
     cwd: '/',
     detached: true,
@@ -131,11 +134,14 @@ async function launch(
   if (child.pid !== undefined) recordProcess(dataDir, 'postgres', child.pid)
   // Fast shutdown ends the sessions and writes a checkpoint; immediate shutdown leaves recovery to the next start.
   const started = await running(child, program, [['SIGINT', 20_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]]) // prettier-ignore
-  void started.exited.then(() => forgetProcess(dataDir, 'postgres', child.pid))
+  void started.exited.then(() => {
+    stop()
+    forgetProcess(dataDir, 'postgres', child.pid)
+  })
   return { ...started, said: () => readFileSync(path).subarray(from).toString('utf8') }
 }
 
-/** null once a query is answered; what the server said when it ended or the deadline passed first. */
+/** null once a query is answered; the server's output if it ended or the deadline passed first. */
 async function answers(
   url: string,
   server: Running & { readonly said: () => string },

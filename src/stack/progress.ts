@@ -1,11 +1,11 @@
 import type { Log } from './files.ts'
 
-/** Carries out one step of the start and says so: at once when it is slow, with its time when it is done. */
+/** Runs one step of the start and logs it: once it becomes slow, and with its time when it is done. */
 export type Step = <T>(what: string, work: () => Promise<T>) => Promise<T>
 
-/** A step that is not done after this long is announced, in milliseconds. */
+/** A step that takes more than this many milliseconds is announced. */
 const slow = 1_000
-/** A step that goes on says so this often, in milliseconds. */
+/** Milliseconds between lines about a step that continues. */
 const reminder = 15_000
 
 export function createSteps(log: Log): Step {

@@ -1,5 +1,5 @@
-import { realpathSync } from 'node:fs'
-import { privateFolder, type Log } from './files.ts'
+import { realpathSync, writeSync } from 'node:fs'
+import { privateFolder, serverLog, type Log } from './files.ts'
 import { endOrphans, type Role } from './guard.ts'
 import { startGuard } from './guarded.ts'
 import { lockDataFolder } from './lock.ts'
@@ -8,27 +8,27 @@ import { readStackSettings } from './settings.ts'
 import { startStack, type StackParts } from './start.ts'
 import { createSupervisor } from './supervise.ts'
 
-/** Stopped one after the other: what uses a service goes before it. */
+/** Stopped in this order: the users of a service before the service. */
 const stopOrder: readonly (readonly Role[])[] = [['api', 'worker'], ['temporal'], ['postgres']]
 
 /**
- * `npm start`: runs everything until SIGINT, SIGTERM or SIGHUP, or until a part cannot be kept running, then stops
- * everything in order; a second signal hurries. Progress and, at last, `ready URL` go to standard output.
- * Returns the exit code: 0 after a signal, 1 otherwise, with the reason on standard error.
+ * `npm start`: runs everything until SIGINT, SIGTERM or SIGHUP, or until a part keeps failing, then stops everything
+ * in order. A second signal stops faster. Prints progress and then `ready URL` to standard output. Returns the exit
+ * code: 0 after a signal, else 1 with the reason on standard error.
  */
 export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = process.env): Promise<number> {
   const ending = new AbortController()
   const hurry = new AbortController()
   let askedAt = 0
   const onSignal = (): void => {
-    // One Ctrl-C reaches us twice, from the terminal and from npm: only a later signal is a second one.
+    // Ctrl-C arrives twice, from the terminal and from npm, so only a later signal counts as the second.
     if (ending.signal.aborted && performance.now() - askedAt > 500) hurry.abort()
     if (!ending.signal.aborted) askedAt = performance.now()
     ending.abort(new Error('asked to stop'))
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
   const npm = watchNpm(env, onSignal)
-  // Whoever reads our progress may leave before us (`npm start | head`).
+  // The reader of our progress may exit first (`npm start | head`).
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
   try {
     await hold(parts, env, ending.signal, hurry.signal)
@@ -43,8 +43,8 @@ export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = proce
 }
 
 /**
- * Calls `onGone` when we run under npm and npm has ended: it passes a SIGTERM on to the shell between it and us, which
- * dies of it alone, so its end is all that we see of a `kill` of `npm start`.
+ * Calls `onGone` if npm started this process and has ended. npm passes SIGTERM only to the shell between them, so the
+ * end of npm is the only sign of a `kill` of `npm start`.
  */
 function watchNpm(env: NodeJS.ProcessEnv, onGone: () => void): NodeJS.Timeout | undefined {
   if (env['npm_lifecycle_event'] === undefined) return undefined
@@ -63,8 +63,18 @@ async function hold(
   ending: AbortSignal,
   hurry: AbortSignal,
 ): Promise<void> {
-  const log: Log = (line) => void process.stdout.write(`${line}\n`)
   const settings = readStackSettings(env)
+  const kept = settings.logDir === null ? null : serverLog(settings.logDir, 'supervisor')
+  const log: Log = (line) => {
+    process.stdout.write(`${line}\n`)
+    if (kept === null) return
+    const entry = { level: 30, time: Date.now(), process: 'supervisor', msg: line }
+    try {
+      writeSync(kept.file, `${JSON.stringify(entry)}\n`)
+    } catch {
+      // The disk is full. Everything goes on.
+    }
+  }
   const dataDir = realpathSync(privateFolder(settings.dataDir))
   const lock = lockDataFolder(dataDir)
   await endOrphans(dataDir, { log })
@@ -74,7 +84,7 @@ async function hold(
   const step = createSteps(log)
   try {
     const starting = startStack({ ...parts, settings, dataDir, env, log, step, supervisor, closers, ending })
-    // Once asked to stop nobody waits for it any more; what it started meanwhile is in the supervisor or on record.
+    // After a stop request nobody awaits it. The supervisor or the records know everything that it started.
     starting.catch(() => undefined)
     const asked = aborted(ending)
     const url = await Promise.race([starting, asked])

@@ -3,14 +3,14 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeFileAtomic } from './files.ts'
 
-/** What `DATA_DIR/secrets.json` holds: made once, never printed, readable by its owner alone. */
+/** Content of `DATA_DIR/secrets.json`: created once, never printed, readable only by its owner. */
 export interface Secrets {
   readonly postgres_superuser_password: string
   readonly postgres_owner_password: string
   readonly postgres_app_password: string
   /** 32 random bytes, base64. */
   readonly data_encryption_key: string
-  /** At least 32 characters (specification, "Authentication" 7). */
+  /** At least 32 characters. */
   readonly session_secret_key: string
 }
 
@@ -23,8 +23,8 @@ const makers: { readonly [K in keyof Secrets]: () => string } = {
 }
 
 /**
- * Reads the data folder's secrets and makes those that are missing. Fails when the file cannot be read, and when it is
- * gone although the data folder has a database: new secrets would open neither the database nor what is sealed in it.
+ * Reads the data folder's secrets and creates missing ones. Throws if the file cannot be read, or if it is missing
+ * beside a database: new secrets could not open the database or its sealed values.
  */
 export function loadSecrets(dataDir: string): Secrets {
   const path = join(dataDir, 'secrets.json')

@@ -14,17 +14,17 @@ import type { StackSettings } from './settings.ts'
 import type { Supervisor } from './supervise.ts'
 import { startTemporal } from './temporal.ts'
 
-/** What the stack runs and is given by src/main.ts; tests give stand-ins. */
+/** The programs and functions that src/programs/main.ts passes to the stack. Tests pass replacements. */
 export interface StackParts {
   readonly programs: { readonly api: string; readonly worker: string }
-  /** Brings the database to this version, as the role that owns the tables. */
+  /** Migrates the database to this version, as the role that owns the tables. */
   migrate(options: { url: string; log: Log }): Promise<unknown>
   /**
-   * Creates the first organization and its people, with the environment that the API gets; does nothing when there is
-   * one already. Calls `save` before it commits, so that a crash in between loses no secret that opens something.
+   * Creates the first organization and its people in the environment of the API; does nothing if one exists. Calls
+   * `save` before it commits, so that a crash in between does not lose a secret that is in use.
    */
   bootstrapIdentities(env: NodeJS.ProcessEnv, save: (made: Identities) => Promise<void>): Promise<unknown>
-  /** Fails, saying what to change, when the service cannot work with the database that this environment names. */
+  /** Throws, saying what to change, if the service cannot work with the database of this environment. */
   checkDatabase(env: NodeJS.ProcessEnv): Promise<unknown>
   startMailCatcher(options: { dir: string }): Promise<{ url: string; close(): Promise<void> }>
 }
@@ -36,7 +36,7 @@ export interface StartOptions extends StackParts {
   readonly log: Log
   readonly step: Step
   readonly supervisor: Supervisor<Role>
-  /** Takes what is to be closed after all processes have ended. */
+  /** Collects functions to call after all processes have ended. */
   readonly closers: (() => Promise<void>)[]
   /** Aborted when the start is no longer wanted. */
   readonly ending: AbortSignal
@@ -45,7 +45,7 @@ export interface StartOptions extends StackParts {
 interface DatabaseUrls {
   readonly app: string
   readonly owner: string
-  /** null for a database that is not ours. */
+  /** null for a database that was not started by this stack. */
   readonly admin: string | null
 }
 
@@ -55,7 +55,7 @@ interface TemporalPlace {
   readonly uiUrl: string | null
 }
 
-/** Starts every part in order; resolves with the API's address once it answers requests. */
+/** Starts every part in order. Resolves with the API's address once it answers requests. */
 export async function startStack(options: StartOptions): Promise<string> {
   const { settings, dataDir, step, ending } = options
   await requirePort(settings)
@@ -69,9 +69,12 @@ export async function startStack(options: StartOptions): Promise<string> {
   const port = settings.port || (await portLike(dataDir, 'api', settings.host))
   const baseUrl = `${settings.tls ? 'https' : 'http'}://127.0.0.1:${port}`
   const metricsPort = Number(options.env['METRICS_PORT']) || (await portLike(dataDir, 'metrics'))
-  const env = await childEnvironment(options, urls, place, port, metricsPort, baseUrl)
+  const workerMetricsPort =
+    Number(options.env['WORKER_METRICS_PORT']) || (await portLike(dataDir, 'worker_metrics'))
+  const addresses = { urls, place, baseUrl, port, metricsPort, workerMetricsPort }
+  const env = await childEnvironment(options, addresses)
   await options.checkDatabase(env)
-  await bootstrap(options, urls, place, baseUrl, env)
+  await bootstrap(options, addresses, env)
   ending.throwIfAborted()
   const program = (role: 'api' | 'worker') =>
     keep(options, role, ['postgres', 'temporal'], () =>
@@ -81,17 +84,17 @@ export async function startStack(options: StartOptions): Promise<string> {
     await Promise.all([program('api'), program('worker')])
     await healthy(baseUrl, ending)
   })
-  rememberPorts(dataDir, { api: port, metrics: metricsPort })
+  rememberPorts(dataDir, { api: port, metrics: metricsPort, worker_metrics: workerMetricsPort })
   return baseUrl
 }
 
-/** Known before minutes of installing and creating: the API would only say so at the end. */
+/** Checked before minutes of installing: the API would report it only at the end. */
 async function requirePort({ port, host }: StackSettings): Promise<void> {
   if (port !== 0 && !(await isFree(port, host)))
     throw new Error(`port ${port} of ${host} is in use: set PORT`)
 }
 
-/** Starts a part under the supervisor; later starts are told what the first one chose. */
+/** Starts a part under the supervisor. Later starts get the result of the previous one. */
 async function keep<R extends Running>(
   { supervisor }: StartOptions,
   name: Role,
@@ -114,7 +117,12 @@ async function database(options: StartOptions): Promise<DatabaseUrls> {
     'postgres',
     [],
     (previous: Awaited<ReturnType<typeof startPostgres>> | undefined) =>
-      startPostgres({ dataDir, port: previous?.port ?? settings.postgresPort, log }),
+      startPostgres({
+        dataDir,
+        logFolder: settings.logDir ?? undefined,
+        port: previous?.port ?? settings.postgresPort,
+        log,
+      }),
   )
   const admin = new URL(server.adminUrl)
   admin.pathname = '/countersign'
@@ -129,16 +137,34 @@ async function temporal(options: StartOptions): Promise<TemporalPlace> {
   const namespace = settings.namespace === null ? {} : { namespace: settings.namespace }
   return keep(options, 'temporal', [], (previous: Awaited<ReturnType<typeof startTemporal>> | undefined) => {
     const ports = previous === undefined ? {} : { port: previous.port, uiPort: previous.uiPort }
-    return startTemporal({ dataDir, log, signal: ending, ...namespace, ...ports })
+    return startTemporal({
+      dataDir,
+      logFolder: settings.logDir ?? undefined,
+      log,
+      signal: ending,
+      ...namespace,
+      ...ports,
+    })
   })
 }
 
-/** Keeps bootstrap.json true: identities once, addresses at every start; never in production or for a database not ours. */
+/** The addresses of the parts of this stack. */
+interface Addresses {
+  readonly urls: DatabaseUrls
+  readonly place: TemporalPlace
+  readonly baseUrl: string
+  readonly port: number
+  readonly metricsPort: number
+  readonly workerMetricsPort: number
+}
+
+/**
+ * Updates bootstrap.json: identities once, addresses at every start. Not written in production or for an external
+ * database.
+ */
 async function bootstrap(
   { settings, dataDir, log, bootstrapIdentities }: StartOptions,
-  urls: DatabaseUrls,
-  place: TemporalPlace,
-  baseUrl: string,
+  { urls, place, baseUrl, metricsPort, workerMetricsPort }: Addresses,
   env: NodeJS.ProcessEnv,
 ): Promise<void> {
   if (urls.admin === null || settings.production) return
@@ -146,7 +172,8 @@ async function bootstrap(
     base_url: baseUrl,
     console_url: `${baseUrl}/console/`,
     temporal_ui_url: place.uiUrl,
-    metrics_url: `http://127.0.0.1:${env['METRICS_PORT']}/metrics`,
+    metrics_url: `http://127.0.0.1:${metricsPort}/metrics`,
+    worker_metrics_url: `http://127.0.0.1:${workerMetricsPort}/metrics`,
     database_url: urls.app,
     database_admin_url: urls.admin,
     temporal_address: place.address,
@@ -159,16 +186,12 @@ async function bootstrap(
   if (!written) writeBootstrap(dataDir, addresses, null, log)
 }
 
-/** What the API and the worker get: the user's environment, completed with what was started here. */
+/** The environment of API and worker: the user's, completed with the addresses of the parts started here. */
 async function childEnvironment(
   { settings, dataDir, env, closers, startMailCatcher }: StartOptions,
-  urls: DatabaseUrls,
-  place: TemporalPlace,
-  port: number,
-  metricsPort: number,
-  baseUrl: string,
+  { urls, place, baseUrl, port, metricsPort, workerMetricsPort }: Addresses,
 ): Promise<NodeJS.ProcessEnv> {
-  // Who owns the tables can take the audit log's guards away: only migrations need to be that.
+  // The owner of the tables could remove the audit log's triggers. Only migrations need this role.
   const { DATABASE_OWNER_URL: _, ...inherited } = env
   const children: NodeJS.ProcessEnv = {
     ...inherited,
@@ -176,6 +199,7 @@ async function childEnvironment(
     TEMPORAL_ADDRESS: place.address,
     PORT: String(port),
     METRICS_PORT: String(metricsPort),
+    WORKER_METRICS_PORT: String(workerMetricsPort),
     PUBLIC_URL: settings.publicUrl ?? baseUrl,
     FILE_ROOT: settings.fileRoot,
     ...(settings.logDir === null ? {} : { LOG_DIR: settings.logDir }),

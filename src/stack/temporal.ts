@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
-import { closeSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, readFileSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Connection } from '@temporalio/client'
 import { running, type Running } from './child.ts'
-import { creatingPrivately, privateFolder, rotateLog, type Log } from './files.ts'
+import { creatingPrivately, privateFolder, serverLog, type Log } from './files.ts'
 import { forgetProcess, recordProcess, runFolder } from './guard.ts'
 import { portLike, rememberPorts } from './last-ports.ts'
 import { listens } from './ports.ts'
@@ -12,19 +12,21 @@ import { ensureTemporal } from './temporal-binary.ts'
 import { readTemporalConfig, temporalArguments, type TemporalConfig } from './temporal-config.ts'
 
 export interface TemporalOptions {
-  /** Histories are in `dataDir/temporal.db`, the log in `dataDir/temporal.log`. */
+  /** Histories are in `dataDir/temporal.db`. */
   readonly dataDir: string
-  /** 0: that of the last start, or any free port; absent: as temporal-dev.yml says. */
+  /** The folder of `temporal.log`; default: `dataDir`. */
+  readonly logFolder?: string | undefined
+  /** 0: the port of the last start, or any free port. Absent: the port in temporal-dev.yml. */
   readonly port?: number
   readonly uiPort?: number
-  /** Absent: as temporal-dev.yml says. */
+  /** Absent: the namespace in temporal-dev.yml. */
   readonly namespace?: string
-  /** false: keep nothing, show nothing, for tests. Default true. */
+  /** false: no storage and no UI, for tests. Default true. */
   readonly durable?: boolean
-  /** Over those of temporal-dev.yml, for tests. */
+  /** Overrides values of temporal-dev.yml, for tests. */
   readonly dynamicConfig?: TemporalConfig['dynamic_config']
   readonly log?: Log
-  /** Gives up installing. */
+  /** Stops the installation. */
   readonly signal?: AbortSignal
 }
 
@@ -41,11 +43,12 @@ export interface TemporalServer extends Running {
 const startTime = 60_000
 
 /**
- * Starts the Temporal development server on 127.0.0.1 with the settings of temporal-dev.yml, installing the program if
- * need be. Resolves once the namespace answers. Fails, with the end of its log, when it ends instead.
+ * Starts the Temporal development server on 127.0.0.1 with the settings of temporal-dev.yml, and installs the program
+ * if needed. Resolves once the namespace answers. Throws, with the end of its log, if it ends.
  */
 export async function startTemporal(options: TemporalOptions): Promise<TemporalServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
+  const logFolder = options.logFolder ?? dataDir
   const program = await ensureTemporal(dataDir, options)
   const durable = options.durable ?? true
   const read = readTemporalConfig()
@@ -62,6 +65,7 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
     const database = durable ? join(dataDir, 'temporal.db') : null
     const started = await launch(
       dataDir,
+      logFolder,
       program,
       temporalArguments(config, { port, uiPort, database, ui: durable }),
     )
@@ -76,23 +80,27 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
     const lostPort =
       /address already in use|can't set frontend port/.test(failure) && wanted.grpc * wanted.ui === 0
     if (!lostPort || attempt === 3) {
-      throw new Error(`Temporal did not start; the end of \`${join(dataDir, 'temporal.log')}\`:\n${failure}`)
+      throw new Error(
+        `Temporal did not start; the end of \`${join(logFolder, 'temporal.log')}\`:\n${failure}`,
+      )
     }
   }
 }
 
 type Launched = Running & { readonly said: () => string }
 
-async function launch(dataDir: string, program: string, args: readonly string[]): Promise<Launched> {
-  const path = join(dataDir, 'temporal.log')
-  rotateLog(path)
-  const file = openSync(path, 'a', 0o600)
-  const from = statSync(path).size
-  // Detached, so that Ctrl-C in a terminal does not stop it under the worker's feet. The option names a file that is
-  // not there: it keeps the person's own Temporal settings out, and puts the data folder into the command line of a
-  // server that keeps no database, which is how a process is known to be ours (guard.ts).
+async function launch(
+  dataDir: string,
+  logFolder: string,
+  program: string,
+  args: readonly string[],
+): Promise<Launched> {
+  const { path, file, from, stop } = serverLog(logFolder, 'temporal')
+  // Detached, so that Ctrl-C in a terminal does not stop it before the worker. The option names a file that does not
+  // exist: this ignores the person's own Temporal settings, and puts the data folder into the command line of a server
+  // without a database, which identifies our processes (guard.ts).
   const home = runFolder(dataDir)
-  // Histories hold ids and names only; still, the database is nobody else's.
+  // Histories contain only ids and names, but the database is still private.
   const child = creatingPrivately(() =>
     spawn(program, ['--env-file', join(home, 'temporal.yaml'), ...args], {
       cwd: dataDir,
@@ -104,11 +112,14 @@ async function launch(dataDir: string, program: string, args: readonly string[])
   closeSync(file)
   if (child.pid !== undefined) recordProcess(dataDir, 'temporal', child.pid)
   const started = await running(child, program, [['SIGTERM', 10_000], ['SIGKILL', 5_000]]) // prettier-ignore
-  void started.exited.then(() => forgetProcess(dataDir, 'temporal', child.pid))
+  void started.exited.then(() => {
+    stop()
+    forgetProcess(dataDir, 'temporal', child.pid)
+  })
   return { ...started, said: () => readFileSync(path).subarray(from).toString('utf8') }
 }
 
-/** null once the namespace can be asked for; what the server said when it ended or the deadline passed first. */
+/** null once the namespace answers; the server's output if it ended or the deadline passed first. */
 async function answers(
   address: string,
   namespace: string,
@@ -118,7 +129,7 @@ async function answers(
   let last = ''
   while (!server.gone() && Date.now() < deadline) {
     try {
-      // The client waits a second after a refused connection, which is longer than the server takes to start.
+      // After a refused connection the client waits a second, longer than the server needs to start.
       if (!(await listens(address))) throw new Error(`nothing listens at ${address} yet`)
       const connection = await Connection.connect({ address, connectTimeout: 1_000 })
       try {

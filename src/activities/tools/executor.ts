@@ -1,11 +1,14 @@
+import type { Connectable, CredentialOf } from '../../catalog/integrations/index.ts'
+import type { ToolName } from '../../catalog/index.ts'
 import type { StepError } from '../../db/schema/runs.ts'
-import type { Exceeded } from '../../governance/quotas/run-quota.ts'
-import type { OwnWrite } from '../../governance/runs/outcome.ts'
-import type { Json, Label } from '../../policy/types.ts'
+import type { Exceeded } from '../../governance/limits/run-quota.ts'
+import type { OwnWrite } from '../../governance/runs/effects/outcome.ts'
+import type { Json, JsonObject, Label } from '../../policy/types.ts'
+import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
 
-/** One decided call, as the policy interceptor hands it to a tool's body. */
+/** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
-  /** Templates resolved, `me` an address, validated by the tool's schema, defaults filled in. */
+  /** Templates resolved, `me` replaced, validated by the tool's schema, defaults filled in. */
   readonly params: Params
   readonly organizationId: string
   readonly runId: string
@@ -13,18 +16,18 @@ export interface ToolCall<Params> {
   /** null for a step without `for_each`. */
   readonly itemIndex: number | null
   readonly requester: { readonly userId: string }
-  /** Stable over all attempts of this call: (run, step, item). */
+  /** The same for all attempts of this call: (run, step, item). */
   readonly idempotencyKey: string
-  /** Input labels the call was decided on. */
+  /** The input labels on which the call was decided. */
   readonly labels: readonly Label[]
 }
 
-/** What a tool's body may touch. */
+/** Services that a tool's body may use. */
 export interface ToolContext {
   readonly signal: AbortSignal
   /**
-   * Commits that bytes may leave from here on (commit point `effect.sent`). An `unsafe` tool awaits it immediately
-   * before its irreversible act. Throws when the attempt was superseded or the run cancelled: then nothing may be sent.
+   * Commits that bytes may leave from here on (commit point `effect.sent`). An `unsafe` tool awaits it right before
+   * its irreversible act. Throws if the attempt was superseded or the run cancelled; then nothing may be sent.
    */
   pointOfNoReturn(): Promise<void>
   readonly tools: ToolServices
@@ -32,43 +35,117 @@ export interface ToolContext {
 
 /** The outside world as configured; one per process. */
 export interface ToolServices {
+  /**
+   * The connection of one call to its service, read anew for each call. Throws ToolError `tool_not_available` or
+   * `connection_expired`, and `secrets_unavailable`, which is retryable: no byte has left.
+   */
+  connection<Name extends Connectable>(
+    call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+    tool: ToolName,
+    integration: Name,
+  ): Promise<ServiceConnection<Name>>
   readonly fileRoot: string
   readonly smtpUrl: string | null
   readonly mailFrom: string
   readonly memory: {
     get(organizationId: string, key: string): Promise<{ value: Json; labels: readonly Label[] } | null>
-    /** The JSON text of a value, sealed as a row holds it. */
+    /** Seals the JSON text of a value for its row. */
     seal(organizationId: string, key: string, text: string): Promise<Buffer>
   }
 }
 
-export interface ToolResult {
-  readonly output: Json
-  /** Labels that travel with this very value, beyond those the tool declares (e.g. a memory value's own). */
+/** A connection as one call uses it. */
+export interface ServiceConnection<Name extends Connectable> {
+  readonly credential: CredentialOf<Name>
+  /** As the service names it; null if it does not say. */
+  readonly account: string | null
+  /** The address of the service's API, without a closing slash. */
+  readonly base: string
+  /** Headers that carry the credential. */
+  readonly headers: Readonly<Record<string, string>>
+  /** A `fetch` that goes only to the addresses of this connection. */
+  fetchWithin(bounds: Omit<Bounds, 'addresses'>): Fetch
+  /** For an answer that refuses the credential: marks the connection, and returns the error that fails the call. */
+  expired(): Promise<ToolError>
+}
+
+export interface ToolResult<Output = Json> {
+  readonly output: Output
+  /** Labels of this value, in addition to those the tool declares (e.g. the labels of a memory value). */
   readonly labels?: readonly Label[]
-  /** For `transactional` tools: the write itself, run inside the transaction that commits the outcome; or what
-   * it would exceed, and then nothing is written. */
+  /**
+   * For `transactional` tools: performs the write in the transaction that commits the outcome. If it would exceed a
+   * limit, it writes nothing and returns the limit or an error.
+   */
   readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | null>
-  /** Currency units that the call has cost; counted for the organization's month. */
+  /** Cost of the call in currency units, counted for the organization's month. */
   readonly cost?: number
 }
 
-export type Executor<Params> = (call: ToolCall<Params>, context: ToolContext) => Promise<ToolResult>
+export type Executor<Params, Output = Json> = (
+  call: ToolCall<Params>,
+  context: ToolContext,
+) => Promise<ToolResult<Output>>
 
-/** A tool's refusal or failure. The message says what to change and never holds a secret or a parameter's value. */
+/** A call of a `findable` tool that is looked for, because an earlier attempt may have made it. */
+export interface Look {
+  /** Seconds since that attempt's point of no return, by the database's clock. */
+  readonly sentSecondsAgo: number
+}
+
+/**
+ * - `done`: the call was made; its output.
+ * - `absent`: what the call makes is not there now. Whether it can still appear, the tool's `findableAfterSeconds` says.
+ * - `unclear`: the service shows too little to tell.
+ */
+export type Found<Output = Json> =
+  | { readonly kind: 'done'; readonly output: Output }
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'unclear' }
+
+/** Looks for a call of a `findable` tool; changes nothing. Throws ToolError if it could not look. */
+export type Finder<Params, Output = Json> = (
+  call: ToolCall<Params>,
+  context: ToolContext,
+  look: Look,
+) => Promise<Found<Output>>
+
+/**
+ * A tool's refusal or failure. The message says what to change and never contains a secret or a parameter's value.
+ * `detail` may contain parameters' values: it is sealed, and shown only to people who may see the parameters.
+ */
 export class ToolError extends Error {
   override readonly name = 'ToolError'
   readonly code: string
-  /** Whether the same call could succeed later; what retrying cannot fix is not retried. */
+  /** Whether the same call could succeed later. Only then is it retried. */
   readonly retryable: boolean
-  constructor(code: string, message: string, options: { retryable: boolean; cause?: unknown }) {
+  /** Seconds that the service asks to wait before a retry; null: it does not say. */
+  readonly retryAfterSeconds: number | null
+  /** Private, so that no logger finds it. */
+  readonly #detail: JsonObject | undefined
+  constructor(
+    code: string,
+    message: string,
+    options: {
+      retryable: boolean
+      retryAfterSeconds?: number | null
+      cause?: unknown
+      detail?: JsonObject
+    },
+  ) {
     super(message, { cause: options.cause })
     this.code = code
     this.retryable = options.retryable
+    this.retryAfterSeconds = options.retryAfterSeconds ?? null
+    this.#detail = options.detail
+  }
+
+  get detail(): JsonObject | undefined {
+    return this.#detail
   }
 }
 
-/** Bytes have left and no answer tells what became of them: the step becomes `unknown_outcome`. */
+/** Bytes have left and no answer tells the outcome: the step becomes `unknown_outcome`. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
 }

@@ -1,13 +1,13 @@
 import type { FileHandle } from 'node:fs/promises'
 import { extname } from 'node:path'
-import { ToolError, type Executor } from './executor.ts'
-import type { ToolParams } from './params.ts'
+import { ToolError } from './executor.ts'
+import type { ToolBody } from './params.ts'
 import { openBelow, unreadable } from './sandbox.ts'
 
 /** Largest file that is read, in bytes. */
 export const maxFileSize = 10 * 1024 * 1024
 
-/** What else is text is `text/plain`. */
+/** All other text files are `text/plain`. */
 const mediaTypes: Readonly<Record<string, string>> = {
   '.csv': 'text/csv',
   '.htm': 'text/html',
@@ -22,13 +22,12 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 /**
- * `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`; `size` is the file's in bytes, a leading byte
- * order mark is not part of `text`. A CSV stays the text it is: whether its first row is a header, and which rows
- * count, the step that uses it knows better, and a stray quote must not make a file unreadable.
- *
+ * Returns `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`. `size` is in bytes; a leading byte order
+ * mark is not part of `text`. A CSV stays text: the step that uses it knows whether the first row is a header, and a
+ * stray quote does not make the file unreadable.
  * @throws ToolError `file_not_found`, `file_outside_root`, `file_not_readable`, `file_too_large`, `file_not_text`
  */
-export const readFileTool: Executor<ToolParams<'file_read'>> = async (call, context) => {
+export const readFileTool: ToolBody<'file_read'> = async (call, context) => {
   const { path } = call.params
   const file = await openBelow(context.tools.fileRoot, path)
   try {
@@ -47,7 +46,7 @@ export const readFileTool: Executor<ToolParams<'file_read'>> = async (call, cont
   }
 }
 
-/** Reads to the end rather than to the size fstat gave: a file may grow, and some kinds report none. */
+/** Reads to the end and not to the size of fstat, since a file may grow and some kinds report no size. */
 async function readAll(file: FileHandle, signal: AbortSignal): Promise<Buffer> {
   if ((await file.stat()).size > maxFileSize) throw tooLarge()
   const chunks: Buffer[] = []
@@ -66,7 +65,7 @@ async function readAll(file: FileHandle, signal: AbortSignal): Promise<Buffer> {
 }
 
 function decode(bytes: Buffer): string {
-  // UTF-8 may contain NUL, text does not; it tells PDF, Office and image files that happen to be valid UTF-8
+  // Valid UTF-8 can contain NUL, but text does not. This detects PDF, Office and image files that are valid UTF-8.
   if (bytes.includes(0)) throw notText()
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)

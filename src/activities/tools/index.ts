@@ -1,15 +1,33 @@
-import type { ToolName } from '../../catalog/index.ts'
-import type { Executor } from './executor.ts'
+import type { catalog, ToolName } from '../../catalog/index.ts'
 import { readFileTool } from './file-read.ts'
 import { sendMail } from './mail-send.ts'
+import { getFile, getIssue, listIssues, listPullRequests, searchCode } from './github/reads.ts'
+import { comment, createIssue, findComment, findIssue } from './github/writes.ts'
 import { getMemory } from './memory-get.ts'
 import { setMemory } from './memory-set.ts'
-import type { ToolParams } from './params.ts'
+import type { FinderOf, ToolBody } from './params.ts'
 
-/** Bodies by tool name. A tool of the catalogue that is missing here fails with `tool_not_available`. */
+/** Bodies by tool name. A catalogue tool without a body fails with `tool_not_available`. */
 export const executors = {
   file_read: readFileTool,
   memory_get: getMemory,
   memory_set: setMemory,
   mail_send: sendMail,
-} satisfies { [Name in ToolName]?: Executor<ToolParams<Name>> }
+  github_search_code: searchCode,
+  github_get_file: getFile,
+  github_list_issues: listIssues,
+  github_get_issue: getIssue,
+  github_list_pull_requests: listPullRequests,
+  github_create_issue: createIssue,
+  github_comment: comment,
+} satisfies { [Name in ToolName]?: ToolBody<Name> }
+
+type Findable = {
+  [Name in ToolName]: (typeof catalog)[Name]['repeat'] extends 'findable' ? Name : never
+}[ToolName]
+
+/** One finder for each `findable` tool. */
+export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
+  github_create_issue: findIssue,
+  github_comment: findComment,
+}

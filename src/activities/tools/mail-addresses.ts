@@ -1,7 +1,7 @@
 import { domainToASCII } from 'node:url'
 import { maxMailRecipients } from '../../catalog/mail-send.ts'
 import { addressItems } from '../../policy/me.ts'
-import { normalized } from '../../policy/normalized.ts'
+import { normalized } from '../../policy/readers/unicode.ts'
 import { ToolError } from './executor.ts'
 
 export interface Mailbox {
@@ -9,27 +9,26 @@ export interface Mailbox {
   readonly address: string
 }
 
-/** `to`, `cc` or `bcc` as the tool's schema takes it. */
+/** `to`, `cc` or `bcc` as the tool's schema accepts it. */
 type RecipientsParam = string | readonly string[] | undefined
 
 /*
- * Rules decide on recipients by reading the same text. Whatever two readers could understand differently is therefore
- * refused: groups, comments, routes, quoted local parts, local parts that start like a path, and a display name that
- * shows another address, a link, or an encoded word (RFC 2047), which hides what it shows.
+ * Rules read the same text when they decide on recipients. So text that two readers could understand differently is
+ * refused: groups, comments, routes, quoted local parts, local parts that start like a path, and display names that
+ * show another address, a link or an encoded word (RFC 2047).
  */
 const atom = String.raw`[\p{L}\p{N}!#$%&'*+/=?^_\x60{|}~-]+`
 const addressForm = new RegExp(String.raw`^(${atom}(?:\.${atom})*)@([\p{L}\p{M}\p{N}.-]+)$`, 'u')
 const asciiDomain = /^(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*$/
 const quotedName = /^"(?:[^"\\]|\\["\\])*"$/u
 const plainName = /^[^"<>()[\],;:\\]*$/u
-// C0, DEL and C1 without the tab: CR, LF and NUL end a header line, the others have no business in one
+// C0, DEL and C1 except the tab. CR, LF and NUL end a header line; the others are never needed in one.
 // oxlint-disable-next-line no-control-regex
 const breaksHeader = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/u
 
 /**
- * Refuses header injection in any text that becomes part of a header.
- *
- * @throws ToolError `mail_header_invalid`, naming the field, never its value
+ * Refuses header injection in text that becomes part of a header.
+ * @throws ToolError `mail_header_invalid`, naming the field but not its value
  */
 export function refuseHeaderBreaks(field: string, text: string): void {
   if (!breaksHeader.test(text)) return
@@ -42,7 +41,7 @@ export function refuseHeaderBreaks(field: string, text: string): void {
   )
 }
 
-/** RFC 2047: mail programs show another text than rules and approvers have seen. */
+/** An encoded word (RFC 2047). Mail programs show other text than rules and approvers have seen. */
 const encodedWord = /=\?[^?\s]*\?[bq]\?/i
 
 /** @throws ToolError `mail_header_invalid` */
@@ -56,9 +55,8 @@ export function refuseEncodedWords(field: string, text: string): void {
 }
 
 /**
- * The mailboxes of one field, each address once; `me` has become an address before the call was decided. Domains come
- * back in ASCII (IDNA) and lower case.
- *
+ * The mailboxes of one field, each address once. `me` was replaced before the call was decided. Domains are returned
+ * in ASCII (IDNA) and lower case.
  * @throws ToolError `mail_header_invalid`, `mail_address_invalid`
  */
 export function parseRecipients(field: string, value: RecipientsParam): Mailbox[] {
@@ -77,9 +75,8 @@ export function parseRecipients(field: string, value: RecipientsParam): Mailbox[
 }
 
 /**
- * Every address the mail goes to, once.
- *
- * @throws ToolError `mail_address_invalid` for none, `mail_too_many_recipients`
+ * Every recipient address of the mail, once.
+ * @throws ToolError `mail_address_invalid` if `to` is empty, `mail_too_many_recipients`
  */
 export function envelopeRecipients(...fields: readonly (readonly Mailbox[])[]): string[] {
   const addresses = [...new Set(fields.flat().map((mailbox) => mailbox.address))]
@@ -105,7 +102,7 @@ export function parseMailbox(field: string, text: string): Mailbox {
   const shown = bracket === -1 ? '' : item.slice(0, bracket).trim()
   const written = bracket === -1 ? item : item.slice(bracket + 1, -1).trim()
   const parts = written.length <= 320 ? addressForm.exec(written) : null
-  // an IPv4 address is no domain: its last label starts with a digit
+  // An IPv4 address is not a domain: its last label starts with a digit.
   const domain = parts === null ? '' : domainToASCII(parts[2]!).toLowerCase()
   const quoted = quotedName.test(shown)
   if (written.startsWith('/') || !asciiDomain.test(domain) || !(quoted || plainName.test(shown)))
@@ -123,8 +120,8 @@ export function parseMailbox(field: string, text: string): Mailbox {
 }
 
 /**
- * Mail programs show the name instead of the address: a name that is another address deceives, also one in letters
- * that only look like it (`ceo＠acme.com`).
+ * Mail programs show the name in place of the address, so a name must not be another address, not even in look-alike
+ * characters (`ceo＠acme.com`).
  */
 function deceives(name: string, address: string): boolean {
   const seen = normalized(name, 'NFKC')
@@ -135,6 +132,6 @@ function deceives(name: string, address: string): boolean {
 const invalid = (field: string) =>
   new ToolError(
     'mail_address_invalid',
-    `\`${field}\` holds something that is no plain address; write \`name@domain\` or \`Name <name@domain>\`, several separated by commas`,
+    `\`${field}\` contains an entry that is not a plain address; write \`name@domain\` or \`Name <name@domain>\`, several separated by commas`,
     { retryable: false },
   )

@@ -11,7 +11,7 @@ import {
 } from './mail-addresses.ts'
 import type { ToolParams } from './params.ts'
 
-/** A message ready to leave: its envelope and its bytes (RFC 5322, lines ended by CRLF). */
+/** A message that is ready to be sent: its envelope and its bytes (RFC 5322, lines end with CRLF). */
 export interface Mail {
   readonly messageId: string
   readonly from: string
@@ -20,11 +20,10 @@ export interface Mail {
 }
 
 /**
- * Builds the message of one call. The same call always gets the same Message-ID, so that a mailbox that received it
- * twice (a person chose to retry an unknown outcome) shows it once where mail programs compare ids.
- *
- * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`,
- *   `mail_not_configured` (MAIL_FROM)
+ * Builds the message of one call. The same call always gets the same Message-ID: if a person retries an unknown
+ * outcome and the mail arrives twice, mail programs that compare ids show it once.
+ * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`, `mail_not_configured`
+ * (MAIL_FROM)
  */
 export async function composeMail(
   call: Pick<ToolCall<ToolParams<'mail_send'>>, 'params' | 'idempotencyKey'>,
@@ -39,7 +38,7 @@ export async function composeMail(
   const recipients = envelopeRecipients(to, cc, bcc)
   const from = parseSender(mailFrom)
   const messageId = messageIdOf(call.idempotencyKey)
-  // `bcc` is in the envelope alone and never in a header
+  // `bcc` is only in the envelope, never in a header.
   const composer = new MailComposer({
     from,
     to: [...to],
@@ -55,7 +54,7 @@ export async function composeMail(
   return { messageId, from: from.address, recipients, raw: await composer.compile().build() }
 }
 
-/** `<…@countersign>` from the call's idempotency key, which may itself say too much to leave the house. */
+/** `<…@countersign>` from a hash of the call's idempotency key, since the key itself contains internal ids. */
 export function messageIdOf(idempotencyKey: string): string {
   return `<${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 40)}@countersign>`
 }
@@ -67,7 +66,7 @@ function parseSender(mailFrom: string): Mailbox {
   } catch (cause) {
     throw new ToolError(
       'mail_not_configured',
-      'MAIL_FROM is no sender address; set it to `name@domain` or `Name <name@domain>`',
+      'MAIL_FROM is not a sender address; set it to `name@domain` or `Name <name@domain>`',
       { retryable: false, cause },
     )
   }

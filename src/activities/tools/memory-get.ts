@@ -1,11 +1,10 @@
-import type { Executor } from './executor.ts'
-import type { ToolParams } from './params.ts'
+import type { ToolBody } from './params.ts'
 
 /**
- * `{key, value}` with the labels that were stored with the value. A key that holds nothing gives null and no labels,
- * not an error: a workflow asks for what an earlier run may or may not have kept, and tests it with `when`.
+ * Returns `{key, value}` with the labels stored with the value. An empty key gives null without labels, not an error,
+ * so that a workflow can test with `when` whether an earlier run stored a value.
  */
-export const getMemory: Executor<ToolParams<'memory_get'>> = async (call, context) => {
+export const getMemory: ToolBody<'memory_get'> = async (call, context) => {
   const { key } = call.params
   const found = await context.tools.memory.get(call.organizationId, key)
   if (found === null) return { output: { key, value: null }, labels: [] }

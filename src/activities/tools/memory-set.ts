@@ -1,19 +1,18 @@
 import { sql, type Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
-import { sha256 } from '../../governance/canonical.ts'
-import { memoryOver } from '../../governance/quotas/memory-room.ts'
-import { hasRole } from '../../governance/scopes.ts'
+import { sha256 } from '../../shared/canonical-json.ts'
+import { memoryOver } from '../../governance/tools/memory-limit.ts'
+import { hasRole } from '../../governance/access/scopes.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Label } from '../../policy/types.ts'
-import type { Executor } from './executor.ts'
-import type { ToolParams } from './params.ts'
+import type { ToolBody } from './params.ts'
 
 /**
- * Writes nothing itself: `commit` replaces the value in the transaction that also commits the outcome, so a crash before it
- * leaves nothing and a repeated attempt writes once. The value gets the labels that the call was decided on. Those that the
- * key has already stay, also those of a deleted value, unless an admin started the run (docs/decisions/0071). The last writer
- * wins.
+ * Writes nothing itself. `commit` replaces the value in the transaction that also commits the outcome, so a crash
+ * before it leaves nothing and a repeated attempt writes once. The value gets the labels on which the call was
+ * decided. Labels that the key already has stay, even those of a deleted value, unless an admin started the run
+ * (docs/decisions/0071). The last writer wins.
  */
-export const setMemory: Executor<ToolParams<'memory_set'>> = async (call, context) => {
+export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
   const { organizationId } = call
   const { key } = call.params
   const text = JSON.stringify(call.params.value)
@@ -55,7 +54,7 @@ export const setMemory: Executor<ToolParams<'memory_set'>> = async (call, contex
 
 const tooMany = { code: 'resource_exhausted', message: tooManyLabels('the key would have') }
 
-/** Also those that a deleted value has left. */
+/** The labels of a key, including those that a deleted value left. */
 async function labelsOf(
   trx: Transaction<Database>,
   organizationId: string,
@@ -70,6 +69,6 @@ async function labelsOf(
   return row?.labels ?? []
 }
 
-/** Of two lists without repeats. */
+/** Compares two lists without repeats, ignoring their order. */
 const isSame = (one: readonly Label[], other: readonly Label[]): boolean =>
   one.length === other.length && unionLabels(one, other).length === one.length

@@ -1,5 +1,18 @@
 import type { z } from 'zod'
 import type { catalog, ToolName } from '../../catalog/index.ts'
+import type { Executor, Finder } from './executor.ts'
 
-/** What a tool's body is handed: its own parameters, as its schema leaves them. */
+/** A tool's parameters after its schema has parsed them. */
 export type ToolParams<Name extends ToolName> = z.output<(typeof catalog)[Name]['params']>
+
+/** The body of a tool: gets its parsed parameters and returns the output that its declaration shows. */
+export type ToolBody<Name extends ToolName> = Executor<
+  ToolParams<Name>,
+  z.output<(typeof catalog)[Name]['output']>
+>
+
+/** Finds a call of a `findable` tool. */
+export type FinderOf<Name extends ToolName> = Finder<
+  ToolParams<Name>,
+  z.output<(typeof catalog)[Name]['output']>
+>

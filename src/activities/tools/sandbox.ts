@@ -4,24 +4,23 @@ import { join } from 'node:path'
 import { ToolError } from './executor.ts'
 
 /*
- * Opening a file below a folder and nowhere else, also while someone swaps folders for links (specification, "Limits":
- * "The file reader tool is sandboxed to one folder").
+ * Opens files below one folder only, even while somebody replaces folders with links.
  *
- * Node has no openat(2). On Linux `/proc/self/fd/N/name` is one: the kernel goes from the open folder N to `name`
- * without looking at any path again, and O_NOFOLLOW refuses a link in that last place. So every component is opened
- * relative to the descriptor of the one before, and there is no moment between a check and a use. Elsewhere the file
- * is opened and the open descriptor then compared with the file that the expected path really names. That catches
- * links, and a swap unless it is undone and repeated at exactly the right moments.
+ * Node has no openat(2). On Linux `/proc/self/fd/N/name` does the same: the kernel goes from the open folder N to
+ * `name` without resolving a path again, and O_NOFOLLOW refuses a link there. Each component is opened relative to
+ * the descriptor before it, so there is no time between check and use. On other systems the file is opened, and the
+ * descriptor is then compared with the file at the expected path. This detects links, and a swap unless it is undone
+ * and repeated at exactly the right moments.
  *
- * Hard links and mounts inside the folder are the operator's doing and are followed.
+ * Hard links and mounts inside the folder are made by the operator and are followed.
  */
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
 const directoryFlags = O_RDONLY | O_DIRECTORY | O_NONBLOCK
-// O_NONBLOCK: a FIFO nobody writes to must not hold the worker; it is refused after fstat
+// O_NONBLOCK: opening a FIFO without a writer must not block the worker. It is refused after fstat.
 const fileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
-/** How to open; the default is what the machine can do, tests choose. */
+/** How to open a file. The default depends on the system; tests choose. */
 export type OpenMethod = 'descriptors' | 'compare'
 
 /**
@@ -44,12 +43,12 @@ export async function openBelow(root: string, path: string, method?: OpenMethod)
 }
 
 /**
- * Only the plain form of a path passes: rules compare the parameter as text, so `./hr/pay.csv`, `hr//pay.csv` or
- * `x/../hr/pay.csv` must not be other names of `hr/pay.csv`.
+ * Accepts only the plain form of a path. Rules compare the parameter as text, so `./hr/pay.csv`, `hr//pay.csv` and
+ * `x/../hr/pay.csv` must not be other names for `hr/pay.csv`.
  */
 function splitPath(path: string): string[] {
   const parts = path.split('/')
-  // the characters come first: a NUL ends a path for the kernel, a backslash separates on some systems
+  // Checked first: a NUL ends a path for the kernel, and a backslash is a separator on some systems.
   if (path.includes('\0') || path.includes('\\'))
     throw outside('has a NUL or a backslash; separate its parts with `/`')
   if (path.startsWith('/')) throw outside('is absolute; give it relative to the shared folder')
@@ -83,7 +82,7 @@ async function openAndCompare(root: string, parts: readonly string[]): Promise<F
   try {
     const realRoot = await realpath(root).catch(rootUnusable)
     const expected = join(realRoot, ...parts)
-    // also refuses another spelling (letter case, Unicode form) on file systems that take it for the same name
+    // Also refuses other spellings (case, Unicode form) on file systems that treat them as the same name.
     const plain = async () => (await realpath(expected)) === expected
     if (!(await plain())) throw throughLink()
     await refuseSpecial(expected, true)
@@ -101,14 +100,14 @@ async function openAndCompare(root: string, parts: readonly string[]): Promise<F
   }
 }
 
-/** The folder itself may be a link: where it points is the operator's setting, not a caller's. */
+/** The root itself may be a link, since the operator chose it. */
 async function openRoot(root: string): Promise<FileHandle> {
   return open(root, directoryFlags).catch(rootUnusable)
 }
 
 /**
- * Keeps devices from being opened at all (opening some acts) and words the refusal of a link. Not the guard: what was
- * swapped since is refused by O_NOFOLLOW, O_DIRECTORY and fstat.
+ * Avoids opening devices, since opening can already have effects, and gives links a clear message. It is not the
+ * protection against swaps: O_NOFOLLOW, O_DIRECTORY and fstat are.
  */
 async function refuseSpecial(path: string, last: boolean): Promise<void> {
   const found = await lstat(path)
@@ -125,7 +124,7 @@ function hasDescriptorPaths(): Promise<boolean> {
   return descriptorPaths
 }
 
-/** Words for what the file system answers; names no path, since a path is a parameter's value. */
+/** Converts an error of the file system. The message contains no path, since a path is a parameter's value. */
 function explain(error: unknown): unknown {
   if (error instanceof ToolError) return error
   switch ((error as NodeJS.ErrnoException).code) {
@@ -146,7 +145,7 @@ function explain(error: unknown): unknown {
     case 'EPERM':
       return new ToolError(
         'file_not_readable',
-        'the service may not read this file; ask who keeps the shared folder for read permission',
+        'the service may not read this file; ask the owner of the shared folder for read permission',
         { retryable: false, cause: bare(error) },
       )
     default:
@@ -154,7 +153,7 @@ function explain(error: unknown): unknown {
   }
 }
 
-/** A true I/O error, such as a full descriptor table or a failing disk: it can pass. */
+/** An I/O error that can pass, such as too many open files or a failing disk. */
 export function unreadable(cause: unknown): ToolError {
   return new ToolError('file_not_readable', 'the file cannot be read at the moment; try again', {
     retryable: true,
@@ -170,7 +169,7 @@ function rootUnusable(cause: unknown): never {
   )
 }
 
-/** The code alone: the file system's own message repeats the path. */
+/** An error with only the code of `error`, because the file system's message repeats the path. */
 function bare(error: unknown): Error {
   return new Error((error as NodeJS.ErrnoException).code ?? 'no code')
 }

@@ -1,17 +1,19 @@
-import type { Context } from '../../context.ts'
-import { isTooLarge, mostValues } from '../../governance/json-cost.ts'
+import type { Context } from '../../governance/context.ts'
+import { isTooLarge, mostValues } from '../../shared/json-size.ts'
 import { memoryPlace } from '../../governance/sealing/places.ts'
 import { openKept } from '../../governance/sealing/sealer.ts'
 import type { Json } from '../../policy/types.ts'
 import { ToolError, type ToolServices } from './executor.ts'
+import { connectionOfCall } from './service-connection.ts'
 
-/** The outside world as this process is configured to reach it. */
-export function createToolServices(context: Pick<Context, 'config' | 'db' | 'sealer'>): ToolServices {
+/** The outside world as configured in this process. */
+export function createToolServices(context: Context): ToolServices {
   const { tools } = context.config
   return {
     fileRoot: tools.fileRoot,
     smtpUrl: tools.smtpUrl,
     mailFrom: tools.mailFrom,
+    connection: (call, tool, integration) => connectionOfCall(context, call, tool, integration),
     memory: {
       async get(organizationId, key) {
         const row = await context.db

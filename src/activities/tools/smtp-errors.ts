@@ -1,19 +1,21 @@
 import { ToolError } from './executor.ts'
 
-/** What nodemailer adds to an error: what failed, at which command, with which answer of the server. */
+/** Fields that nodemailer adds to an error: the failure, the command, and the server's answer. */
 export interface SmtpFailure {
   readonly code?: string
   readonly originalCode?: string
   readonly command?: string
   readonly responseCode?: number
+  /** The address that the server refused. */
+  readonly recipient?: string
   readonly rejectedErrors?: readonly SmtpFailure[]
 }
 
 const certificate = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME|^ERR_(?:TLS|SSL)|^ETLS$/
 
 /**
- * What went wrong before the final dot: nothing was delivered, so what may pass is worth another try. The server's own
- * words stay out, also of the cause: they tend to repeat addresses. Its code is enough to look up.
+ * Converts an error before the final dot: nothing was delivered, so passing errors are retryable. The server's text
+ * stays out of message and cause, because it often repeats addresses. Its code is enough.
  */
 export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   const failure = error as SmtpFailure
@@ -42,10 +44,7 @@ export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
     )
   }
   if (code === 'EENVELOPE') {
-    return final(
-      'mail_refused',
-      'the mail server cannot be asked for this sender or these recipients; check them',
-    )
+    return final('mail_refused', 'the mail server cannot accept this sender or these recipients; check them')
   }
   if (code === 'ETIMEDOUT') {
     return passing('mail_timeout', 'the mail server did not answer in time; nothing was sent')
@@ -53,22 +52,30 @@ export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   return passing('mail_unreachable', 'the connection to the mail server failed; nothing was sent')
 }
 
-/** Some recipients were refused, so nobody gets the mail; it may pass if every refusal may. */
+/** Some recipients were refused, so the mail is sent to none. Retryable if every refusal is. */
 export function recipientsRefused(refusals: readonly SmtpFailure[], recipients: number): ToolError {
   const codes = [...new Set(refusals.map((refusal) => refusal.responseCode ?? 0))].sort((a, b) => a - b)
   return new ToolError(
     'mail_recipients_refused',
     `the mail server refused ${refusals.length} of ${recipients} recipients (answer ${codes.join(', ')}); ` +
       'correct or remove them; nothing was sent',
-    { retryable: codes.length > 0 && codes.every(isTransient) },
+    {
+      retryable: codes.length > 0 && codes.every(isTransient),
+      detail: {
+        refused_recipients: refusals.map(({ recipient, responseCode }) => ({
+          address: recipient ?? null,
+          answer: responseCode ?? null,
+        })),
+      },
+    },
   )
 }
 
-/** The answer to the final dot if it says for certain that the message was not taken, else undefined. */
+/** The answer to the final dot, if it certainly says that the message was not accepted; else undefined. */
 export function definiteRefusal(error: unknown): ToolError | undefined {
   const failure = error as SmtpFailure
   const { code, responseCode = 0 } = failure
-  // EMESSAGE marks a whole reply to the message; a fragment before a lost connection proves nothing
+  // EMESSAGE marks a complete answer to the message. A fragment before a lost connection proves nothing.
   if (code !== 'EMESSAGE' || responseCode < 400 || responseCode > 599) return undefined
   return refused('mail_refused', 'did not take the message; nothing was sent', failure)
 }
@@ -82,12 +89,12 @@ function refused(code: string, what: string, failure: SmtpFailure): ToolError {
   })
 }
 
-/** 4xx may pass, 5xx will not (RFC 5321, section 4.2.1). */
+/** 4xx can pass, 5xx cannot (RFC 5321, section 4.2.1). */
 function isTransient(responseCode: number): boolean {
   return responseCode >= 400 && responseCode < 500
 }
 
-/** Codes alone, for the operator's log. */
+/** Only codes, for the operator's log. */
 function bare({ code, originalCode, command, responseCode }: SmtpFailure): Error {
   const words = [code, originalCode, command?.split(' ')[0], responseCode].filter(
     (word) => word !== undefined,

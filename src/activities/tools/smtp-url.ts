@@ -8,11 +8,10 @@ export interface SmtpServer {
 }
 
 /**
- * Reads `SMTP_URL`: `smtp://user:password@host:port` (STARTTLS when offered) or `smtps://…` (TLS from the start).
+ * Reads `SMTP_URL`: `smtp://user:password@host:port` (STARTTLS if offered) or `smtps://…` (TLS from the start).
  * Options in its query: `requireTLS`, `ignoreTLS`, `tls.rejectUnauthorized` (`true` or `false`), `tls.servername`,
- * `name` (how this client greets). A password goes to another machine over TLS only.
- *
- * @throws ToolError `mail_not_configured`; never repeats the value, which may hold a password
+ * and `name` (the client's name in its greeting). A password is sent to another machine only over TLS.
+ * @throws ToolError `mail_not_configured`; the message never repeats the value, which may contain a password
  */
 export function parseSmtpUrl(smtpUrl: string | null): SmtpServer {
   if (smtpUrl === null) throw notConfigured('no mail server is configured; set SMTP_URL to smtp://host:port')
@@ -51,7 +50,7 @@ function readQuery(query: URLSearchParams) {
   }
   const known = ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized', 'tls.servername', 'name']
   if ([...query.keys()].some((key) => !known.includes(key))) {
-    throw notConfigured(`SMTP_URL has an option that is not known; use only ${known.join(', ')}`)
+    throw notConfigured(`SMTP_URL has an unknown option; use only ${known.join(', ')}`)
   }
   return {
     requireTLS: flag('requireTLS', false),

@@ -5,9 +5,9 @@ import type { Mail } from './mail-message.ts'
 import { definiteRefusal, failureBeforeDot, recipientsRefused, type SmtpFailure } from './smtp-errors.ts'
 import type { SmtpServer } from './smtp-url.ts'
 
-/** Milliseconds; all of them together stay below the tool's own time limit. */
+/** Milliseconds. Together they stay below the tool's own time limit. */
 export interface SmtpTimeouts {
-  /** From the name lookup to the end of the greeting and TLS. */
+  /** For connecting: from the name lookup to the end of greeting and TLS. */
   readonly connect: number
   /** Longest silence of the server before the final dot. */
   readonly idle: number
@@ -18,28 +18,28 @@ export const defaultTimeouts: SmtpTimeouts = { connect: 20_000, idle: 60_000, an
 
 export interface SmtpHooks {
   readonly signal: AbortSignal
-  /** Awaited when everything but the final dot has left. */
+  /** Awaited when everything except the final dot has been sent. */
   pointOfNoReturn(): Promise<void>
 }
 
 /*
- * One delivery. It is `before` the dot, then `after` it, then settled; it settles once.
+ * The phases of one delivery; it settles once.
  *
- *   before   Nothing can have been delivered: the server discards a message without its end. Whatever goes wrong
- *            closes the connection, and since the message stream then never ends, no dot can follow.
- *   after    Entered in the same turn that ends the stream, once `pointOfNoReturn` has committed. Only the server's
- *            own answer tells what became of the message; a lost or late one is OutcomeUnknown. Cancelling is too late.
+ * - `before`: nothing can have been delivered, because the server discards a message without its end. An error closes
+ *   the connection, and since the message stream then never ends, no dot can follow.
+ * - `marking`: `pointOfNoReturn` is committing.
+ * - `after`: starts in the same event loop turn that ends the stream. Now only the server's answer tells the outcome;
+ *   a lost or late answer is OutcomeUnknown. Cancelling has no effect any more.
  *
- * nodemailer writes the dot when the message stream ends and not before, so the stream is what is held back.
+ * nodemailer writes the dot only when the message stream ends, so this code delays that end.
  */
 
 /**
- * Sends one message, all recipients or none, over a connection of its own.
- *
- * @returns the recipients the server took
- * @throws ToolError when the message was certainly not taken; `retryable` for what may pass
- * @throws OutcomeUnknown when the dot may have left and no answer came
- * @throws what `pointOfNoReturn` throws, or the signal's reason, unchanged: then no dot has left
+ * Sends one message over its own connection, to all recipients or none.
+ * @returns the recipients that the server accepted
+ * @throws ToolError if the message was certainly not accepted; `retryable` if a later try may succeed
+ * @throws OutcomeUnknown if the dot may have left and no answer came
+ * @throws the error of `pointOfNoReturn` or the signal's reason, unchanged, if no dot has left
  */
 export async function deliver(
   server: SmtpServer,
@@ -54,14 +54,14 @@ export async function deliver(
     greetingTimeout: timeouts.connect,
     dnsTimeout: timeouts.connect,
     socketTimeout: timeouts.idle,
-    // a closed connection is closed: nothing may linger in its buffers
+    // Closes at once: no data may stay in the socket's buffers.
     socketCloseTimeout: 0,
-    // the dialogue holds addresses and the message
+    // The dialogue contains addresses and the message.
     logger: false,
     debug: false,
     transactionLog: false,
   })
-  // an error event nobody listens to would end the process
+  // An `error` event without a listener would end the process.
   connection.on('error', () => {})
   try {
     await open(connection, server, hooks.signal)
@@ -81,7 +81,7 @@ async function open(connection: SMTPConnection, server: SmtpServer, signal: Abor
   if (!connection.allowsAuth) {
     throw new ToolError(
       'mail_login_failed',
-      'the mail server offers no login; take the user out of SMTP_URL',
+      'the mail server offers no login; remove the user from SMTP_URL',
       {
         retryable: false,
       },
@@ -90,7 +90,7 @@ async function open(connection: SMTPConnection, server: SmtpServer, signal: Abor
   await step(connection, signal, (done) => connection.login({ ...login }, done))
 }
 
-/** One exchange before the message: a callback, a connection that breaks, or the signal, whichever comes first. */
+/** One exchange before the message. Ends with its callback, a broken connection, or the signal. */
 async function step(
   connection: SMTPConnection,
   signal: AbortSignal,
@@ -120,7 +120,7 @@ async function transmit(
   const fail = (error: unknown) => {
     if (phase === 'settled') return
     connection.close()
-    // the mark is being written: the body must not end while it may still commit
+    // The mark is being written; the body must not end while it may still commit.
     if (phase === 'marking') {
       brokenWhileMarking ??= { error }
       return
@@ -149,7 +149,7 @@ async function transmit(
     message.push(null)
   }
 
-  // nodemailer keeps its books on the very object it is given: who was refused shows before the message is read
+  // nodemailer writes to the envelope object that it gets: refused recipients are known before the message is read.
   const envelope: SMTPEnvelope & { accepted?: string[]; rejectedErrors?: SmtpFailure[] } = {
     from: mail.from,
     to: [...mail.recipients],
@@ -163,7 +163,7 @@ async function transmit(
         return
       }
       started = true
-      // fail closed: anything but a yes to every recipient is a refusal
+      // Fails closed unless every recipient was accepted.
       if (envelope.accepted?.length === mail.recipients.length) this.push(mail.raw)
       else fail(recipientsRefused(envelope.rejectedErrors ?? [], mail.recipients.length))
     },
@@ -175,7 +175,7 @@ async function transmit(
   try {
     connection.send(envelope, message, (error, info) => {
       if (error) return lost(error)
-      if (phase !== 'after') return lost(new Error('an answer out of turn'))
+      if (phase !== 'after') return lost(new Error('an unexpected answer'))
       phase = 'settled'
       resolve(info.accepted)
     })
@@ -186,14 +186,14 @@ async function transmit(
   }
 }
 
-/** Reports a connection that breaks and a signal that aborts. Returns what ends the watch. */
+/** Reports a broken connection and an aborted signal. Returns a function that ends the watch. */
 function watch(
   connection: SMTPConnection,
   signal: AbortSignal,
   lost: (cause: unknown) => void,
   cancelled: (reason: unknown) => void,
 ): () => void {
-  // a turn later: where nodemailer closes first and then says why, the reason comes first
+  // Delayed by a microtask, so that nodemailer's reason comes first if it closes before giving it.
   const ended = () => queueMicrotask(() => lost(new Error('closed')))
   const aborted = () => cancelled(signal.reason)
   connection.on('error', lost)
@@ -208,6 +208,4 @@ function watch(
 }
 
 const unknown = () =>
-  new OutcomeUnknown(
-    'the mail server did not confirm the message; look in its log whether it was delivered before sending it again',
-  )
+  new OutcomeUnknown('the mail server did not confirm the message; check its log before sending it again')

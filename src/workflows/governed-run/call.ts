@@ -14,18 +14,26 @@ import {
   type SkeletonStep,
   type StepDone,
   type StepRef,
-  type Waiting,
+  type WaitReason,
 } from '../../contract/messages.ts'
 
 export type CallResult =
-  { readonly kind: 'done' } | { readonly kind: 'ended'; readonly outcome: EndedDetails['outcome'] } | Waiting
+  | { readonly kind: 'done' }
+  | { readonly kind: 'ended'; readonly outcome: EndedDetails['outcome'] }
+  | WaitReason
+
+/** The text beside the call in Temporal's UI. */
+function summaryOf({ summary, tool, id }: SkeletonStep, itemIndex: number | null): string {
+  const item = itemIndex === null ? '' : `, item ${itemIndex}`
+  return `${summary ?? `${tool} for step ${id}`}${item}`
+}
 
 type ToolActivity = ActivityFunction<[StepRef], StepDone>
 
 /**
- * Schedules one call once. Its activity id is what operators see: `step#item`. Temporal's own retries serve outages and
- * dead workers; the attempts that a step allows are counted in Postgres. A cancelled call is waited for: past its point
- * of no return it comes to its end.
+ * Schedules one call once. Operators see its activity id, `step#item`. Temporal's own retries are for outages and
+ * dead workers; the attempts that a step allows are counted in PostgreSQL. After a cancellation it waits for the call
+ * to end, since the call may have passed its point of no return.
  */
 export async function callTool(
   run: RunInput,
@@ -37,7 +45,7 @@ export async function callTool(
     startToCloseTimeout: (step.timeoutSeconds + 60) * 1_000,
     heartbeatTimeout: run.heartbeatSeconds * 1_000,
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    summary: `${step.tool} for step ${step.id}${itemIndex === null ? '' : `, item ${itemIndex}`}`,
+    summary: summaryOf(step, itemIndex),
     retry: {
       initialInterval: '500ms',
       backoffCoefficient: 2,
@@ -52,7 +60,7 @@ export async function callTool(
   } catch (error) {
     const failure = error instanceof ActivityFailure ? error.cause : undefined
     if (isCancellation(error) || failure === undefined) throw error
-    // Anything else that Temporal gave up on: the rows tell the rest, the run ends as failed.
+    // Temporal gave up for another reason: the rows have the details, and the run ends as failed.
     if (!(failure instanceof ApplicationFailure)) return { kind: 'ended', outcome: 'failed' }
     if (failure.type === failureTypes.approvalRequired) {
       const held = failure.details?.[0] as HeldDetails | undefined

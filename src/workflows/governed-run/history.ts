@@ -1,16 +1,17 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow'
-import type { Carried, CarriedItems, Waiting } from '../../contract/messages.ts'
-import type { Waits } from './waits.ts'
+import type { Carried, CarriedItems, WaitReason } from '../../contract/messages.ts'
+import type { WaitingCalls } from './waiting-calls.ts'
 
 /**
- * Events after which the run goes on in a new history, unless the server suggests it earlier. A worker that does not
- * know a run reads the whole history within the 10 s of a workflow task, half a millisecond of processor time an event.
+ * Number of events after which the run continues in a new history, unless the server suggests it earlier. A worker
+ * that does not know a run must replay its whole history within the 10 s of a workflow task, at about half a
+ * millisecond per event.
  */
 const longEnough = 1_500
-/** How many times as long a history may become while calls are in flight. */
+/** While calls are in flight, a history may become longer by this factor. */
 const patience = 2
 
-/** Where a `for_each` step stands. */
+/** The progress of a `for_each` step. */
 export type ItemsLeft = CarriedItems
 interface ItemsUnderWay {
   readonly count: number
@@ -19,32 +20,32 @@ interface ItemsUnderWay {
 }
 
 /**
- * What the present history knows, and when it is long enough to go on in a new one (continue-as-new).
+ * The progress of the present history. Decides when to continue in a new one (continue-as-new).
  *
- * A history is left only while nothing is in flight: calls that wait for a person, for a slot, for other steps or for
- * a place do not count. Once it is long enough, the run leaves at the first such moment. Branches that overlap may have
- * none for long: from twice that length on no further call starts until those in flight have ended. A run that is ending
- * stays where it is.
+ * A history ends only while no call is in flight. Calls that wait for a person, for a slot, for other steps or for a
+ * place are not in flight. Once it is long enough, the run leaves at the first such moment. Overlapping branches may
+ * have none for long: from twice that length on, no call starts until those in flight have ended. A run that is
+ * ending stays in its history.
  */
 export class History {
   readonly #run = CancellationScope.current()
   readonly #ended: Set<string>
   readonly #items = new Map<string, ItemsUnderWay>()
-  readonly #carriedWaiting: Map<string, Waiting>
-  readonly #waits: Waits
+  readonly #carriedWaiting: Map<string, WaitReason>
+  readonly #waitingCalls: WaitingCalls
   #inFlight = 0
   #longSince: number | null = null
   #isEnding = false
 
-  constructor(carried: Carried | undefined, waits: Waits) {
-    this.#waits = waits
+  constructor(carried: Carried | undefined, waitingCalls: WaitingCalls) {
+    this.#waitingCalls = waitingCalls
     this.#ended = new Set(carried?.ended)
     this.#carriedWaiting = new Map(Object.entries(carried?.waiting ?? {}))
     for (const [id, { count, next, open }] of Object.entries(carried?.items ?? {}))
       this.#items.set(id, { count, next, open: new Set(open) })
   }
 
-  /** Does what may not be cut off by leaving. */
+  /** Does work during which the history must not end. */
   async inFlight<T>(work: () => Promise<T>): Promise<T> {
     this.#inFlight += 1
     try {
@@ -54,22 +55,22 @@ export class History {
     }
   }
 
-  /** Whether a call may start here: not while the run is about to leave. */
+  /** Whether a call may start in this history. False while the run is about to leave it. */
   get isOpen(): boolean {
     return !this.#closes()
   }
 
-  /** Does `work` in flight once a call may start here, and this one has its place. */
+  /** Does `work` once a call may start in this history and `hasPlace` is true. */
   async start<T>(work: () => Promise<T>, hasPlace: () => boolean = () => true): Promise<T> {
     const mayStart = () => this.isOpen && hasPlace()
     while (!mayStart()) await condition(mayStart)
     return this.inFlight(work)
   }
 
-  /** Resolves when the run is to go on in a new history, to what it takes along. */
+  /** Resolves when the run must continue in a new history, with the progress to carry over. */
   async left(): Promise<Carried> {
-    // The run's own cancellation is no way out of here: `execute` waits for what is in flight, and answers. Looked at
-    // again once all that came with the same task is known: a condition is met while a cancellation may stand behind it.
+    // Not cancellable: when the run is cancelled, `execute` waits for calls in flight and returns. Checked again after
+    // all events of the same task, because a cancellation may follow the event that met the condition.
     do await CancellationScope.nonCancellable(() => condition(() => this.#isDue()))
     while (!this.#isDue())
     return {
@@ -77,11 +78,11 @@ export class History {
       items: Object.fromEntries(
         [...this.#items].map(([id, items]) => [id, { ...items, open: [...items.open] }]),
       ),
-      waiting: Object.fromEntries(this.#waits.unwoken()),
+      waiting: Object.fromEntries(this.#waitingCalls.unwoken()),
     }
   }
 
-  /** From now on the run only ends. */
+  /** From now on the run only ends and does not leave its history. */
   ends(): void {
     this.#isEnding = true
   }
@@ -95,13 +96,13 @@ export class History {
     return this.#ended.has(stepId)
   }
 
-  /** Where a `for_each` step that was expanded in an earlier history goes on. */
+  /** The progress of a `for_each` step that was expanded in an earlier history. */
   itemsLeft(stepId: string): ItemsLeft | undefined {
     const items = this.#items.get(stepId)
     return items && { ...items, open: [...items.open] }
   }
 
-  /** A step is expanded: none of its items has begun. */
+  /** Records that a step is expanded and none of its items has begun. */
   expanded(stepId: string, count: number): ItemsLeft {
     this.#items.set(stepId, { count, next: 0, open: new Set() })
     return { count, next: 0, open: [] }
@@ -118,8 +119,8 @@ export class History {
     this.#items.get(stepId)?.open.delete(index)
   }
 
-  /** What an earlier history left a call waiting for; answered once. */
-  takeWaiting(key: string): Waiting | undefined {
+  /** Why an earlier history left this call waiting; returned once. */
+  takeWaiting(key: string): WaitReason | undefined {
     const call = this.#carriedWaiting.get(key)
     this.#carriedWaiting.delete(key)
     return call

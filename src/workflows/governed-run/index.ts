@@ -2,10 +2,10 @@ import { ApplicationFailure } from '@temporalio/workflow'
 import type { RunInput } from '../../contract/messages.ts'
 import { governedRunV1 } from './v1.ts'
 
-/** Each released interpreter stays as it is, so that old runs replay for ever. */
+/** A released interpreter never changes, so that old runs can always be replayed. */
 const interpreters: Readonly<Record<number, (input: RunInput) => Promise<void>>> = { 1: governedRunV1 }
 
-/** A run. Its input selects the interpreter it was started with. */
+/** The workflow of a run. Its input selects the interpreter with which it was started. */
 export async function governedRun(input: RunInput): Promise<void> {
   const interpret = interpreters[input.interpreterVersion]
   if (interpret === undefined)

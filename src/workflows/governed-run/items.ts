@@ -3,17 +3,17 @@ import type { SkeletonStep } from '../../contract/messages.ts'
 import { badOutcomeOf, endsRun, type BadOutcome } from '../../contract/status.ts'
 import type { History, ItemsLeft } from './history.ts'
 
-/** Items of a `for_each` step that are under way at the same time. */
+/** Maximum items of a `for_each` step in progress at the same time. */
 const windowSize = 50
 
 /**
- * Places of a `for_each` step's items. Who waits for a person needs none; who waits for a slot of its run keeps it: no
- * other item could go on either.
+ * Places for the items of a `for_each` step. An item that waits for a person needs no place. One that waits for a
+ * slot of its run keeps its place, since no other item could continue either.
  */
 export class Window {
   readonly #places = new Set<string>()
 
-  /** For the item of that key, which may have one already, or for another. */
+  /** Whether the item with this key has or can get a place; without a key, whether a new item can. */
   hasPlace(key?: string): boolean {
     return this.#places.size < windowSize || (key !== undefined && this.#places.has(key))
   }
@@ -27,18 +27,18 @@ export class Window {
   }
 }
 
-/** What running items asks of the run. */
+/** Functions of the run that running items needs. */
 export interface ItemRunner {
   readonly history: History
-  /** Whether the run has room for one more open call. */
+  /** Whether the run may have one more open call. */
   readonly hasRoom: () => boolean
-  /** Runs an item to its end; it takes and leaves its place by itself. */
+  /** Runs an item to its end. It takes and leaves its place itself. */
   readonly call: (itemIndex: number, window: Window) => Promise<BadOutcome | null>
 }
 
 /**
- * Runs the items that are left, each as soon as there is a place for it; answers what ends the step badly, or null. One
- * that ends the run stops the others as a failing step stops its neighbours.
+ * Runs the remaining items, each as soon as it has a place. Returns the outcome that ends the step badly, or null. An
+ * item that ends the run cancels the others.
  */
 export async function runItems(
   step: SkeletonStep,

@@ -17,7 +17,7 @@ import {
   type FinishInput,
   type RunInput,
   type SkeletonStep,
-  type Waiting,
+  type WaitReason,
   type Wake,
 } from '../../contract/messages.ts'
 import { endsRun, type BadOutcome } from '../../contract/status.ts'
@@ -25,17 +25,18 @@ import type { EngineActivities } from '../../activities/engine.ts'
 import { callTool, type CallResult } from './call.ts'
 import { History, type ItemsLeft } from './history.ts'
 import { runItems, type Window } from './items.ts'
-import { detailsOf, searchedBy } from './shown.ts'
-import { nothing, Waits } from './waits.ts'
+import { closeAs } from './close.ts'
+import { detailsOf, searchedBy } from './operator-view.ts'
+import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
 
 /**
- * Interpreter version 1 of `governed-run`. It holds the step graph and nothing else: ids, tools, dependencies.
+ * Interpreter version 1 of `governed-run`. It has only the step graph: ids, tools and dependencies.
  *
- * A step starts when all it depends on have ended. Its call is an activity behind the policy interceptor. A held call
- * waits for a wake-up or its expiry and is scheduled again: what then happens is read from the rows, so that a forged
- * signal, a reset or a second start executes nothing. A step that ends badly without `on_error: continue` ends the run:
- * no further step starts, held ones stop waiting, a call in flight comes to its end. A long run goes on in a new history
- * (history.ts), under the same id.
+ * A step starts when all its dependencies have ended. Its call is an activity behind the policy interceptor. A held
+ * call waits for a wake-up or its expiry and is then scheduled again. Its rows decide what happens then, so a forged
+ * signal, a reset or a second start executes nothing. A step that ends badly without `on_error: continue` ends the
+ * run: no other step starts, held ones stop waiting, and calls in flight end first. A long run continues in a new
+ * history (history.ts) under the same id.
  */
 const engine = proxyLocalActivities<EngineActivities>({
   startToCloseTimeout: '30s',
@@ -51,9 +52,7 @@ const engine = proxyLocalActivities<EngineActivities>({
 const wake = defineSignal<[Wake?]>(wakeSignal)
 const stateAttribute = defineSearchAttributeKey(searchAttributes.state, 'KEYWORD')
 const waitingAttribute = defineSearchAttributeKey(searchAttributes.waitingOn, 'KEYWORD_LIST')
-/**
- * Calls of a run, under way or waiting, beside which no further item begins (docs/decisions/0020).
- */
+/** While a run has this many open calls, in progress or waiting, no further item begins (docs/decisions/0020). */
 const mostOpen = 200
 
 export async function governedRunV1(input: RunInput): Promise<void> {
@@ -68,45 +67,48 @@ export async function governedRunV1(input: RunInput): Promise<void> {
     if (!isCancellation(error)) throw error
     finish = { status: 'cancelled' }
   }
-  await CancellationScope.nonCancellable(() => engine.finishRun({ ...finish, runId: input.runId }))
-  run.ended(finish.status)
+  const status = await CancellationScope.nonCancellable(() =>
+    engine.finishRun({ ...finish, runId: input.runId }),
+  )
+  run.ended(status)
+  await closeAs(status, status === finish.status ? finish.stepId : undefined)
 }
 
-/** Goes on in a new history; the search attributes stay the run's. */
+/** Continues in a new history; the run keeps its search attributes. */
 const continueAsNew = (next: RunInput): Promise<never> =>
   makeContinueAsNewFunc<(input: RunInput) => Promise<void>>()(next)
 
 class Run {
   readonly #input: RunInput
-  readonly #waits = new Waits(() => this.#show())
+  readonly #waitingCalls = new WaitingCalls(() => this.#publishWaiting())
   readonly #history: History
   #entered: boolean
-  /** Calls that have begun and not ended, waiting ones included. */
+  /** Calls that have begun and not ended, including waiting ones. */
   #open = 0
   #failed: Omit<FinishInput, 'runId'> | null = null
-  #shown = ''
+  #published = ''
 
   constructor(input: RunInput) {
     this.#input = input
-    this.#history = new History(input.carried, this.#waits)
+    this.#history = new History(input.carried, this.#waitingCalls)
     this.#entered = !input.gated
   }
 
-  /** Resolves when it is time for a new history, to its input. */
+  /** Resolves when a new history is due, with its input. */
   async left(): Promise<RunInput> {
     const carried: Carried = await this.#history.left()
     return { ...this.#input, gated: !this.#entered, carried }
   }
 
   wake(message: Wake | undefined): void {
-    this.#waits.wake(message)
+    this.#waitingCalls.wake(message)
   }
 
   async execute(): Promise<Omit<FinishInput, 'runId'>> {
     if (!this.#entered && !(await this.#enter())) return { status: 'cancelled' }
     const steps = new CancellationScope()
     const ended = new Map<string, Promise<void>>()
-    // Dependencies may be declared in any order: promises are made first, then tied together.
+    // Dependencies may be declared in any order, so all promises exist before the first step starts.
     const starters = new Map<string, () => void>()
     for (const step of this.#input.steps)
       ended.set(
@@ -129,25 +131,25 @@ class Run {
     return this.#failed ?? { status: 'completed' }
   }
 
-  /** Waits for the run's own approval. False: the run has ended meanwhile. */
+  /** Waits for the run's own approval. False if the run has ended meanwhile. */
   async #enter(): Promise<boolean> {
-    let waiting: Waiting | undefined = this.#history.takeWaiting('')
-    let seen = nothing
+    let waiting: WaitReason | undefined = this.#history.takeWaiting('')
+    let seen = noWakeUps
     for (;;) {
       if (waiting === undefined) {
         const entered = await this.#history.start(() => {
-          seen = this.#waits.seen('')
+          seen = this.#waitingCalls.wakeCounts('')
           return engine.enterRun(this.#input.runId)
         })
         if (entered.state === 'ended') return false
         if (entered.state === 'go') break
         waiting = { kind: entered.waitsFor, expiresAt: entered.expiresAt }
       }
-      await this.#waits.until('', waiting, seen)
+      await this.#waitingCalls.until('', waiting, seen)
       waiting = undefined
     }
     this.#entered = true
-    this.#show()
+    this.#publishWaiting()
     return true
   }
 
@@ -183,19 +185,22 @@ class Run {
     return bad
   }
 
-  /** One call, held and resumed as often as it takes; null when the run may go on. An item has a place in its `window`. */
+  /**
+   * One call, held and resumed as often as needed; null if the run may continue. An item needs a place in its
+   * `window`.
+   */
   async #call(step: SkeletonStep, itemIndex: number | null, window?: Window): Promise<BadOutcome | null> {
     this.#open += 1
     const key = wakeKey(step.id, itemIndex)
-    let waiting: Waiting | undefined = this.#history.takeWaiting(key)
+    let waiting: WaitReason | undefined = this.#history.takeWaiting(key)
     if (waiting?.kind === 'slot') window?.enter(key)
-    let seen = nothing
+    let seen = noWakeUps
     try {
       for (;;) {
         if (waiting === undefined) {
           const begin = (): Promise<CallResult> => {
             window?.enter(key)
-            seen = this.#waits.seen(key)
+            seen = this.#waitingCalls.wakeCounts(key)
             return callTool(this.#input, step, itemIndex)
           }
           const result = await this.#history.start(begin, () => window?.hasPlace(key) ?? true)
@@ -204,7 +209,7 @@ class Run {
           waiting = result
         }
         if (waiting.kind !== 'slot') window?.leave(key)
-        await this.#waits.until(key, waiting, seen)
+        await this.#waitingCalls.until(key, waiting, seen)
         waiting = undefined
       }
     } finally {
@@ -214,23 +219,23 @@ class Run {
   }
 
   ended(status: FinishInput['status']): void {
-    this.#tell(status, [])
+    this.#publish(status, [])
   }
 
-  #show(): void {
-    const waiting = this.#waits.calls()
+  #publishWaiting(): void {
+    const waiting = this.#waitingCalls.calls()
     const state = !this.#entered ? 'awaiting_approval' : waiting.length === 0 ? 'running' : 'paused'
-    this.#tell(state, waiting)
+    this.#publish(state, waiting)
   }
 
-  /** What operators see in the Temporal UI: state and step ids, never a parameter. */
-  #tell(state: string, waiting: readonly [string, Waiting][]): void {
+  /** Updates what operators see in Temporal's UI: state and step ids, never a parameter. */
+  #publish(state: string, waiting: readonly [string, WaitReason][]): void {
     setCurrentDetails(waiting.length === 0 ? state : `${state}: waits for ${detailsOf(waiting)}`)
     if (!this.#input.searchAttributes) return
     const values = searchedBy(waiting)
-    const shown = JSON.stringify([state, ...values])
-    if (shown === this.#shown) return
-    this.#shown = shown
+    const published = JSON.stringify([state, ...values])
+    if (published === this.#published) return
+    this.#published = published
     upsertSearchAttributes([
       { key: stateAttribute, value: state },
       { key: waitingAttribute, value: values.length === 0 ? null : values },

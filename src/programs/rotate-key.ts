@@ -1,10 +1,11 @@
 import { parseArgs } from 'node:util'
-import { rotateKey } from './governance/sealing/rotate.ts'
+import { rotateKey } from '../governance/sealing/rotate.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run rotate-key`: makes a new data key and seals every value with it, while everything runs (docs/encryption.md).
- * `npm run rotate-key -- --installation-key`: wraps the data keys with DATA_ENCRYPTION_KEY, after that was changed.
+ * `npm run rotate-key`: makes a new data key and seals every value with it, while everything runs
+ * (docs/encryption.md). `npm run rotate-key -- --installation-key`: wraps the data keys with DATA_ENCRYPTION_KEY
+ * after that was changed.
  */
 
 const usage = 'usage: npm run rotate-key [-- [--installation-key] [--settle SECONDS]]\n'
@@ -20,7 +21,7 @@ function optionsOf(args: string[]): { installationKey: boolean; settleMillisecon
       },
     })
     const seconds = Number(values.settle)
-    // Processes seal with a key for up to ten seconds without asking for a newer one.
+    // Processes may seal with a key for up to ten seconds before they look for a newer one.
     if (!(seconds >= 10 && seconds <= longestSettle)) return null
     return { installationKey: values['installation-key'], settleMilliseconds: seconds * 1_000 }
   } catch {

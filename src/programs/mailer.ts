@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import { composeMail } from './activities/tools/mail-message.ts'
-import { parseSmtpUrl } from './activities/tools/smtp-url.ts'
-import { deliver } from './activities/tools/smtp.ts'
-import type { ServiceMail } from './api/service-mail.ts'
-import type { Config } from './config.ts'
+import { composeMail } from '../activities/tools/mail-message.ts'
+import { parseSmtpUrl } from '../activities/tools/smtp-url.ts'
+import { deliver } from '../activities/tools/smtp.ts'
+import type { ServiceMail } from '../api/service-mail.ts'
+import type { Config } from '../shared/config.ts'
 
 const patienceMilliseconds = 60_000
 
 /**
- * Sends the service's own mails the way `mail_send` does, from `MAIL_FROM` through `SMTP_URL`. Rejects when the mail was
- * not, or not certainly, taken: whoever asked for it asks again, which no mail of ours is harmed by.
+ * Sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. Rejects if the mail was not
+ * certainly accepted. The person can then ask again; a repeated mail does no harm.
  */
 export function createMailer({ tools }: Pick<Config, 'tools'>): (mail: ServiceMail) => Promise<void> {
   return async (mail) => {

@@ -5,16 +5,16 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bundleWorkflowCode } from '@temporalio/worker'
 
-const here = dirname(fileURLToPath(import.meta.url))
-/** The folders whose code can be in the bundle (design section 2: `workflows` imports only these). */
+/** The folder `src`, or the build's copy of it. */
+const here = join(dirname(fileURLToPath(import.meta.url)), '..')
+/** The only folders that `workflows` imports, so all code of the bundle comes from them. */
 const sources = ['workflows', 'contract', 'policy', 'catalog']
 
 /**
- * Path of the bundled workflow code: the one that the build made (dist), else bundled from the sources here and kept
- * until they or the SDK change. Production and tests use this one bundle.
+ * Path of the bundled workflow code: the bundle of the build (dist), else a bundle of these sources, cached until
+ * they or the SDK change. Production and tests use the same bundle.
  */
 export async function workflowBundlePath(): Promise<string> {
-  // Not `workflow-bundle.js`: that is this module's own name there.
   const built = join(here, 'workflows.bundle.js')
   if (existsSync(built)) return built
   const cached = join(here, '..', 'node_modules', '.cache', 'countersign', `workflows-${sourceHash()}.js`)
@@ -24,7 +24,7 @@ export async function workflowBundlePath(): Promise<string> {
     logger: quiet,
   })
   mkdirSync(dirname(cached), { recursive: true })
-  // Renamed into place: another process may be doing the same.
+  // Renamed atomically, since another process may do the same.
   const partial = `${cached}.${process.pid}`
   writeFileSync(partial, code)
   renameSync(partial, cached)
@@ -43,12 +43,12 @@ function sourceHash(): string {
   return hash.digest('hex').slice(0, 16)
 }
 
-const nothing = (): void => {}
+const ignore = (): void => {}
 const quiet = {
-  log: nothing,
-  trace: nothing,
-  debug: nothing,
-  info: nothing,
+  log: ignore,
+  trace: ignore,
+  debug: ignore,
+  info: ignore,
   warn: console.error,
   error: console.error,
 }

@@ -1,10 +1,10 @@
-import { setQueue } from './governance/task-queue.ts'
+import { setQueue } from '../governance/delivery/task-queue.ts'
 import { runOperatorProgram } from './operator-program.ts'
-import { createTemporalClient } from './temporal.ts'
+import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
- * `npm run set-queue -- ORGANIZATION QUEUE|--default`: runs of the organization that start from now on are carried by the
- * workers of that task queue, or by those that all organizations share.
+ * `npm run set-queue -- ORGANIZATION QUEUE|--default`: new runs of the organization use the workers of that task
+ * queue, or the shared ones.
  */
 
 const [organizationId, queue] = process.argv.slice(2)
@@ -18,7 +18,7 @@ await runOperatorProgram(async (context, say) => {
     const view = await setQueue(context, client, organizationId, queue === '--default' ? null : queue)
     if (view.runs_in_flight > 0)
       say(
-        `${view.runs_in_flight} runs in flight stay on the queue where they started: keep its workers until they have ended`,
+        `${view.runs_in_flight} runs in flight stay on their old queue: keep its workers until those runs have ended`,
       )
     return view
   } finally {

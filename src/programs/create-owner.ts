@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { createOwner } from './governance/create-owner.ts'
+import { createOwner } from '../governance/people/create-owner.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run create-owner -- EMAIL [ORGANIZATION]`: the first owner of an installation that writes no bootstrap.json.
- * Prints the identities once, as JSON; they exist nowhere else.
+ * `npm run create-owner -- EMAIL [ORGANIZATION]`: creates the first owner of an installation without bootstrap.json.
+ * Prints the identities once, as JSON; they are stored nowhere else.
  */
 
 const [email, organizationName = 'Countersign'] = process.argv.slice(2)

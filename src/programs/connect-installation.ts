@@ -1,10 +1,10 @@
 import { parseArgs } from 'node:util'
-import { setConnection } from './governance/connections.ts'
+import { setConnection } from '../governance/tools/connections.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run connect-installation -- ORGANIZATION TOOL [--remove]`: lets an organization use the installation's folder
- * (`file_read`) or mail server (`mail_send`), or takes that back. It holds at once, in every process.
+ * (`file_read`) or mail server (`mail_send`), or withdraws that. Applies at once in every process.
  */
 
 const usage = 'usage: npm run connect-installation -- ORGANIZATION file_read|mail_send [--remove]\n'
@@ -16,7 +16,7 @@ if (asked === null) {
 await runOperatorProgram(async (context, say) => {
   const answer = await setConnection(context, asked.organizationId, asked.tool, asked.wanted)
   say(
-    'where the service runs with INSTALLATION_TOOLS=all, every organization has these tools, whatever is said here',
+    'if the service runs with INSTALLATION_TOOLS=all, every organization has these tools, whatever is set here',
   )
   return answer
 })

@@ -1,14 +1,15 @@
-import { readConfig } from './config.ts'
-import { createContext, type Context } from './context.ts'
-import { isConnectionError } from './governance/database-errors.ts'
+import { readConfig } from '../shared/config.ts'
+import { createContext } from './create-context.ts'
+import type { Context } from '../governance/context.ts'
+import { isConnectionError } from '../db/errors.ts'
 import { toolEnvironment } from './tool-environment.ts'
 
-/** Standard output is the answer alone: everything else goes to standard error. */
+/** Prints a line to standard error; standard output has only the answer. */
 export type Say = (line: string) => void
 
 /**
- * Runs what an operator's command does, with the environment of `toolEnvironment`. `work` gives the answer, which is printed
- * as JSON. Any error is one line on standard error and exit code 1, also a database that does not answer.
+ * Runs an operator's command in the environment of `toolEnvironment`. The result of `work` is printed as JSON. Any
+ * error, also an unreachable database, becomes one line on standard error and exit code 1.
  */
 export async function runOperatorProgram(
   work: (context: Context, say: Say) => Promise<unknown>,

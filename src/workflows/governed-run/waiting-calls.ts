@@ -1,34 +1,34 @@
 import { CancellationScope, sleep, Trigger } from '@temporalio/workflow'
-import { slotKey, type Waiting, type Wake } from '../../contract/messages.ts'
-import { nameOf } from './shown.ts'
+import { slotKey, type WaitReason, type Wake } from '../../contract/messages.ts'
+import { nameOf } from './operator-view.ts'
 
-/** Wake-ups that had come for a call at some moment. */
-export interface Seen {
+/** Numbers of wake-ups for a call at some moment. */
+export interface WakeCounts {
   readonly own: number
   readonly slot: number
 }
-/** For a call that an earlier history left waiting: whatever comes is new to it. */
-export const nothing: Seen = { own: 0, slot: 0 }
+/** For a call that waited in an earlier history: every wake-up is new. */
+export const noWakeUps: WakeCounts = { own: 0, slot: 0 }
 
-interface Wait {
+interface WaitingCall {
   readonly key: string
-  readonly call: Waiting
-  /** When to ask again although nobody woke it; milliseconds since 1970. */
+  readonly call: WaitReason
+  /** When to ask again without a wake-up, in milliseconds since 1970. */
   readonly until: number
   readonly over: Trigger<void>
   isOver: boolean
 }
 
 /**
- * What a run's calls wait for, the wake-ups that come for them, and the run's one timer: it stands at the first deadline
- * among them all. A timer for each would be an event for each at the beginning of every new history.
+ * The waiting calls of a run, their wake-ups, and the run's only timer, which is set to the first deadline. One timer
+ * per call would add one event per call to every new history.
  */
-export class Waits {
+export class WaitingCalls {
   readonly #run = CancellationScope.current()
   readonly #changed: () => void
   readonly #wakes = new Map<string, number>()
   #wakesOfAll = 0
-  readonly #waiting = new Map<string, Wait>()
+  readonly #waiting = new Map<string, WaitingCall>()
   #timer: { readonly at: number; readonly scope: CancellationScope } | null = null
   /** `changed` is called whenever `calls` has changed. */
   constructor(changed: () => void) {
@@ -49,17 +49,17 @@ export class Waits {
     }
   }
 
-  seen(key: string): Seen {
-    const count = (of: string) => this.#wakesOfAll + (this.#wakes.get(of) ?? 0)
+  wakeCounts(key: string): WakeCounts {
+    const count = (each: string) => this.#wakesOfAll + (this.#wakes.get(each) ?? 0)
     return { own: count(key), slot: count(slotKey) }
   }
 
-  /** Until a wake-up that came after those `seen`, or the call's deadline. */
-  async until(key: string, call: Waiting, seen: Seen): Promise<void> {
-    const now = this.seen(key)
+  /** Waits for a wake-up after those in `seen`, or for the call's deadline. */
+  async until(key: string, call: WaitReason, seen: WakeCounts): Promise<void> {
+    const now = this.wakeCounts(key)
     if (now.own > seen.own || (call.kind === 'slot' && now.slot > seen.slot)) return
-    // No `condition`: of all that wait each would be looked at whenever anything happens.
-    const wait: Wait = { key, call, until: untilOf(call), over: new Trigger(), isOver: false }
+    // A Trigger, not `condition`, which would be evaluated for every waiting call after every event.
+    const wait: WaitingCall = { key, call, until: untilOf(call), over: new Trigger(), isOver: false }
     this.#waiting.set(key, wait)
     this.#changed()
     if (wait.until < (this.#timer?.at ?? Infinity)) this.#setTimer(wait)
@@ -73,29 +73,29 @@ export class Waits {
   }
 
   /** Waiting calls by wake key, in the order in which they began to wait. */
-  calls(): [string, Waiting][] {
+  calls(): [string, WaitReason][] {
     return [...this.#waiting.values()].map(({ key, call }) => [key, call])
   }
 
-  /** Those that nothing has come for yet. */
-  unwoken(): [string, Waiting][] {
-    return [...this.#waiting.values()].flatMap(({ key, call, isOver }): [string, Waiting][] =>
+  /** Waiting calls without a wake-up so far. */
+  unwoken(): [string, WaitReason][] {
+    return [...this.#waiting.values()].flatMap(({ key, call, isOver }): [string, WaitReason][] =>
       isOver ? [] : [[key, call]],
     )
   }
 
-  #end(which: (wait: Wait) => boolean): void {
+  #end(which: (wait: WaitingCall) => boolean): void {
     for (const wait of this.#waiting.values()) if (which(wait)) this.#endOne(wait)
   }
 
-  #endOne(wait: Wait | undefined): void {
+  #endOne(wait: WaitingCall | undefined): void {
     if (wait === undefined) return
     wait.isOver = true
     wait.over.resolve()
   }
 
-  /** The timer stands at or before the first deadline: one that comes too early is set again for the next. */
-  #setTimer(first: Wait | null): void {
+  /** The timer fires at or before the first deadline. If it fires too early, it is set again. */
+  #setTimer(first: WaitingCall | null): void {
     this.#timer?.scope.cancel()
     this.#timer = null
     if (first === null || first.until === Infinity) return
@@ -114,16 +114,16 @@ export class Waits {
     )
   }
 
-  #next(): Wait | null {
-    let first: Wait | null = null
+  #next(): WaitingCall | null {
+    let first: WaitingCall | null = null
     for (const wait of this.#waiting.values())
       if (!wait.isOver && wait.until < (first?.until ?? Infinity)) first = wait
     return first
   }
 }
 
-/** The database's clock decides whether it is over: a moment later, and at least in a second, is soon enough. */
-function untilOf({ expiresAt }: Waiting): number {
+/** The database's clock decides expiry, so ask slightly later, and after at least a second. */
+function untilOf({ expiresAt }: WaitReason): number {
   if (expiresAt === null) return Infinity
   return Math.max(Date.now() + 1_000, Date.parse(expiresAt) + 100)
 }

@@ -1,8 +1,8 @@
-import { migrate } from './db/migrate.ts'
+import { migrate } from '../db/migrate.ts'
 
 /*
- * `npm run migrate`: brings the database to this version and sets the application role's rights. Connects with
- * DATABASE_OWNER_URL, the role that owns the tables, or with DATABASE_URL where one connection string serves both.
+ * `npm run migrate`: migrates the database to this version and sets the application role's rights. Connects with
+ * DATABASE_OWNER_URL, the role that owns the tables, or with DATABASE_URL if one role does both.
  */
 
 const url = process.env['DATABASE_OWNER_URL'] || process.env['DATABASE_URL']

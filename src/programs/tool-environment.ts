@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
-import { loadSecrets } from './stack/secrets.ts'
+import { loadSecrets } from '../stack/secrets.ts'
 
 const addresses = z.object({
   database_url: z.url(),
@@ -10,10 +10,10 @@ const addresses = z.object({
 })
 
 /**
- * What a program that an operator calls works with: the environment as it is where that names a database, else, beside
- * `npm start`, the database, Temporal server and keys of the data folder (`DATA_DIR`, default `.data`). `say` gets a line on which database
- * that is, without its password. Without either the environment stays as it is, and says itself what is missing. Throws
- * where the folder's files cannot be read.
+ * The environment of an operator's program. If it names a database, it is used unchanged. Otherwise it is completed
+ * from the data folder of `npm start` (`DATA_DIR`, default `.data`): database, Temporal server and keys; `say` gets a
+ * line with the database, without its password. Without either, it stays unchanged and the missing variables are
+ * reported later. Throws if the folder's files cannot be read.
  */
 export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => void): NodeJS.ProcessEnv {
   if (env['DATABASE_URL']) return env
@@ -22,7 +22,7 @@ export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => v
   if (!existsSync(path)) return env
   const known = readAddresses(path)
   const { host, pathname } = new URL(known.database_url)
-  say(`the database of \`${dataDir}\`: ${host}${pathname}, which answers while \`npm start\` runs`)
+  say(`using the database of \`${dataDir}\`: ${host}${pathname}; it answers while \`npm start\` runs`)
   const secrets = loadSecrets(dataDir)
   return {
     ...env,

@@ -1,11 +1,11 @@
-import { quotaPatch, type QuotaPatch } from './governance/quotas/limits.ts'
-import { setPlan } from './governance/quotas/quota.ts'
-import { headlineWithField, readAs } from './policy/issues.ts'
+import { limitChanges, type LimitChanges } from '../contract/plan-limits.ts'
+import { setPlan } from '../governance/limits/quota.ts'
+import { headlineWithField, readAs } from '../policy/issues.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run set-plan -- ORGANIZATION PLAN [LIMIT=NUMBER ...]`: moves an organization to the plan `free`, `pro` or
- * `enterprise`, and overrides limits; `LIMIT=plan` takes an override away. It holds at once, in every process.
+ * `enterprise`, and overrides limits; `LIMIT=plan` removes an override. Applies at once in every process.
  */
 
 const [organizationId, plan, ...assignments] = process.argv.slice(2)
@@ -17,19 +17,19 @@ if (organizationId === undefined || plan === undefined || typeof overrides === '
   )
   process.exit(2)
 }
-await runOperatorProgram((context) => setPlan(context, organizationId, plan, overrides))
+await runOperatorProgram((context) => setPlan(context.combiner, organizationId, plan, overrides))
 
-/** The overrides, or what is wrong with them. */
-function overridesOf(texts: readonly string[]): QuotaPatch | string {
+/** The overrides, or an error message. */
+function overridesOf(texts: readonly string[]): LimitChanges | string {
   const named: [string, number | null][] = []
   for (const text of texts) {
     const [, name, value] = /^(\w+)=(\d{1,15}|plan)$/.exec(text) ?? []
     if (name === undefined || value === undefined)
-      return `\`${text}\` is no override: write e.g. \`memory_mb=1024\`, or \`memory_mb=plan\` for what the plan gives`
+      return `\`${text}\` is not an override: write e.g. \`memory_mb=1024\`, or \`memory_mb=plan\` for the plan's limit`
     if (named.some(([other]) => other === name))
       return `\`${name}\` is given more than once: name each limit once`
     named.push([name, value === 'plan' ? null : Number(value)])
   }
-  const read = readAs(quotaPatch, Object.fromEntries(named))
+  const read = readAs(limitChanges, Object.fromEntries(named))
   return read.ok ? read.value : headlineWithField('an override is wrong', read.issues)
 }

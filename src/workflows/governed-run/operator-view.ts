@@ -1,11 +1,14 @@
-import type { Waiting } from '../../contract/messages.ts'
+import type { WaitReason } from '../../contract/messages.ts'
 
-/* What operators read in Temporal's UI of what a run waits for: step ids and numbers of items, never a parameter. */
+/*
+ * Texts for operators in Temporal's UI about the calls that a run waits for. They contain step ids and item numbers,
+ * never a parameter.
+ */
 
-/** Most steps, and most items of each, that the details name; most values of the search attribute. */
+/** Maximum number of steps and items that the details name, and of search attribute values. */
 const mostNamed = 10
 
-const things: Readonly<Record<Waiting['kind'], string>> = {
+const things: Readonly<Record<WaitReason['kind'], string>> = {
   approval: 'approval',
   resolution: 'resolution',
   slot: 'slot',
@@ -13,12 +16,12 @@ const things: Readonly<Record<Waiting['kind'], string>> = {
 
 interface Thing {
   readonly what: string
-  /** Of a `for_each` step; empty for any other. */
+  /** Item numbers of a `for_each` step; empty for other steps. */
   readonly items: number[]
 }
 
-/** The same words for the same thing: `approval of send`; a slot is the whole run's. */
-function wordsOf(key: string, { kind }: Waiting): { what: string; item: number | null } {
+/** One text for each thing, e.g. `approval of send`. A slot belongs to the whole run. */
+function wordsOf(key: string, { kind }: WaitReason): { what: string; item: number | null } {
   if (kind === 'slot') return { what: things.slot, item: null }
   if (key === '') return { what: `${things[kind]} of the run`, item: null }
   const cut = key.lastIndexOf('#')
@@ -26,13 +29,13 @@ function wordsOf(key: string, { kind }: Waiting): { what: string; item: number |
   return { what: `${things[kind]} of ${key.slice(0, cut)}`, item: item < 0 ? null : item }
 }
 
-/** One wait, by its wake key: `approval of each, item 3`. */
-export function nameOf(key: string, call: Waiting): string {
+/** The name of one wait, given its wake key, e.g. `approval of each, item 3`. */
+export function nameOf(key: string, call: WaitReason): string {
   const { what, item } = wordsOf(key, call)
   return item === null ? what : `${what}, item ${item}`
 }
 
-function thingsOf(calls: readonly (readonly [string, Waiting])[]): Thing[] {
+function thingsOf(calls: readonly (readonly [string, WaitReason])[]): Thing[] {
   const found = new Map<string, Thing>()
   for (const [key, call] of calls) {
     const { what, item } = wordsOf(key, call)
@@ -43,8 +46,8 @@ function thingsOf(calls: readonly (readonly [string, Waiting])[]): Thing[] {
   return [...found.values()].toSorted((a, b) => (a.what < b.what ? -1 : 1))
 }
 
-/** All that it waits for, in words: `approval of each (items 3, 7), resolution of send, slot`. */
-export function detailsOf(calls: readonly (readonly [string, Waiting])[]): string {
+/** Everything that the run waits for: `approval of each (items 3, 7), resolution of send, slot`. */
+export function detailsOf(calls: readonly (readonly [string, WaitReason])[]): string {
   const all = thingsOf(calls).map(({ what, items }) => {
     if (items.length === 0) return what
     const numbers = items.toSorted((a, b) => a - b)
@@ -53,8 +56,8 @@ export function detailsOf(calls: readonly (readonly [string, Waiting])[]): strin
   return shortened(all)
 }
 
-/** The same to search by: what kinds of things (`approval`), and which (`approval of send`). */
-export function searchedBy(calls: readonly (readonly [string, Waiting])[]): string[] {
+/** Search attribute values: the kinds of things (`approval`) and the things (`approval of send`). */
+export function searchedBy(calls: readonly (readonly [string, WaitReason])[]): string[] {
   const kinds = calls.map(([, { kind }]) => things[kind])
   const values = [...kinds.toSorted(), ...thingsOf(calls).map(({ what }) => what)]
   return [...new Set(values)].slice(0, Object.keys(things).length + mostNamed)

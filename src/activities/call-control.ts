@@ -1,0 +1,294 @@
+import type { Context as ActivityContext } from '@temporalio/activity'
+import { parseParams } from '../contract/tool-params.ts'
+import type { Context } from '../governance/context.ts'
+import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { EffectState } from '../contract/status.ts'
+import { isConnectionError } from '../db/errors.ts'
+import { DomainError } from '../governance/errors.ts'
+import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
+import { decideAgain } from '../governance/runs/effects/decide-again.ts'
+import type { StepOp } from '../governance/runs/effects/step-op.ts'
+import { callOf, type StepVerdict } from '../governance/runs/effects/effect.ts'
+import type { CallSpec } from '../governance/runs/values/call-spec.ts'
+import { effectId } from '../contract/effect-key.ts'
+import {
+  markSent,
+  recordOutcomes,
+  recordWithWrite,
+  type OutcomeOp,
+} from '../governance/runs/effects/outcome.ts'
+import { unionLabels, type JsonObject } from '../policy/types.ts'
+import { raceWithLimit } from './patience.ts'
+import { retryLater, retryOf } from './retry.ts'
+import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
+import { notMade, readFound, readLookError, type Looked } from './look.ts'
+import { OutcomeUnknown, ToolError, type Found, type ToolResult } from './tools/executor.ts'
+import { createToolServices } from './tools/services.ts'
+
+export interface Attempt {
+  readonly context: Context
+  readonly activity: ActivityContext
+  readonly spec: CallSpec
+  readonly tool: ToolDeclaration
+  readonly op: StepOp
+  /** The decision that allows the call, with the number of the attempt. */
+  readonly verdict: Allowed
+}
+
+type Allowed = Extract<StepVerdict, { go: true }>
+type Refused = Extract<StepVerdict, { go: false }>
+
+/** Maximum characters of an output's JSON. Temporal never sees outputs; PostgreSQL and readers do. */
+export const maxOutputLength = 32 * 1024 * 1024
+const tooLargeMessage = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
+type Completed = Extract<OutcomeOp['result'], { state: 'completed' }>
+type Failed = Extract<OutcomeOp['result'], { state: 'failed' | 'retry' }>
+
+export interface Ended {
+  /** Values are not sealed yet: `output` is JSON text. */
+  readonly result:
+    | Extract<OutcomeOp['result'], { state: 'cancelled' | 'unknown_outcome' }>
+    | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
+    | (Omit<Completed, 'output'> & { readonly output: string })
+  readonly commit?: ToolResult['commit']
+  /** Seconds that the service asks to wait before the next attempt. Only a failed call that is tried again has them. */
+  readonly retryAfterSeconds?: number | null
+}
+
+/** The call was decided again before it acted, and was refused. */
+interface Stopped {
+  readonly refused: Refused
+}
+
+/** Controls one body: time limit, cancellation and point of no return. */
+export class Control {
+  readonly #attempt: Attempt
+  #verdict: Allowed
+  #isSent = false
+  #isSuperseded = false
+  #refused: Refused | null = null
+
+  constructor(attempt: Attempt) {
+    this.#attempt = attempt
+    this.#verdict = attempt.verdict
+  }
+
+  /** The number of the present attempt. Deciding again increases it. */
+  get attempt(): number {
+    return this.#verdict.attempt
+  }
+
+  async run(body: (call: DecidedCall) => Promise<unknown>): Promise<Ended | Stopped> {
+    const { activity, spec, tool, op, context } = this.#attempt
+    const parsed =
+      op.parsed === undefined ? parseParams(tool, op.params) : { ok: true as const, params: op.parsed }
+    if (!parsed.ok) return failed('invalid_params', parsed.issues.map((issue) => issue.message).join('; '))
+    const { sentSecondsAgo } = this.#verdict
+    const look = sentSecondsAgo === null ? null : { sentSecondsAgo }
+    const seconds = spec.step.timeout_seconds ?? tool.timeoutSeconds
+    const limit = AbortSignal.timeout(seconds * 1_000)
+    const call = issueDecidedCall(
+      {
+        params: parsed.params,
+        organizationId: spec.run.organizationId,
+        runId: spec.run.id,
+        stepId: spec.key.stepId,
+        itemIndex: spec.key.itemIndex < 0 ? null : spec.key.itemIndex,
+        requester: { userId: spec.run.requestedBy },
+        idempotencyKey: effectId(spec.key),
+        labels: op.labels,
+      },
+      {
+        signal: AbortSignal.any([limit, activity.cancellationSignal]),
+        pointOfNoReturn: () => this.#pointOfNoReturn(),
+        tools: createToolServices(context),
+      },
+      look,
+    )
+    if (look !== null) return this.#look(body(call), limit, look.sentSecondsAgo)
+    try {
+      return this.#completed((await raceWithLimit(body(call), limit, () => this.#isSent)) as ToolResult)
+    } catch (error) {
+      return this.#ended(error, limit, seconds)
+    }
+  }
+
+  /** Ends an attempt that looks for what an earlier one may have made. It makes nothing itself. */
+  async #look(found: Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended> {
+    const { activity, tool } = this.#attempt
+    let looked: Looked
+    try {
+      looked = readFound((await raceWithLimit(found, limit, () => false)) as Found, tool, ago)
+    } catch (error) {
+      if (isCancelled(activity) && isShutdown(activity)) throw error
+      if (isOutage(error)) throw error
+      looked = limit.aborted ? readLookError(tookTooLong(tool), ago) : readLookError(error, ago)
+    }
+    this.logState(`the call was looked for: ${looked.kind}`)
+    // The call that was found has happened, so its output is kept at any size.
+    this.#isSent = true
+    if (looked.kind === 'done') return this.#completed({ output: looked.output })
+    if (looked.kind === 'absent') return this.#toolError(notMade())
+    if (looked.kind === 'unknown' || isCancelled(activity)) return { result: { state: 'unknown_outcome' } }
+    throw retryLater(this.#attempt, looked.seconds)
+  }
+
+  /** Bytes have left, and no answer tells the outcome. The next attempt looks for a findable call. */
+  #lost(): Ended {
+    const { activity, tool } = this.#attempt
+    const isLookedFor = tool.repeat === 'findable' && (!isCancelled(activity) || isShutdown(activity))
+    if (isLookedFor) throw retryLater(this.#attempt)
+    return { result: { state: 'unknown_outcome' } }
+  }
+
+  async #pointOfNoReturn(): Promise<void> {
+    const { context, op, tool } = this.#attempt
+    const asked = performance.now()
+    for (;;) {
+      const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis)
+      if (answered === 'yes') break
+      const refused = answered === 'superseded' ? answered : await this.decideAgain()
+      if (refused === null) continue
+      if (refused === 'superseded') this.#isSuperseded = true
+      else this.#refused = refused
+      const message = 'the call was taken over, cancelled or refused before it was sent'
+      throw new ToolError('superseded', message, { retryable: true })
+    }
+    this.#isSent = true
+    // A process that was stopped meanwhile must not send what another attempt has looked for already.
+    if (tool.repeat === 'findable' && performance.now() - asked > longestMarkMilliseconds)
+      throw new ToolError('stalled', 'the worker was too slow: nothing was sent', { retryable: true })
+    this.logState('the call is sent')
+  }
+
+  /** The states that no audit entry tells. */
+  logState(message: string): void {
+    const { context, spec, tool } = this.#attempt
+    const { run, key } = spec
+    context.log.debug(
+      {
+        organization_id: run.organizationId,
+        request_id: run.requestId ?? undefined,
+        run_id: run.id,
+        step_id: key.stepId,
+        ...(key.itemIndex < 0 ? {} : { item_index: key.itemIndex }),
+        tool: tool.name,
+        attempt: this.attempt,
+      },
+      message,
+    )
+  }
+
+  /**
+   * Decides again with the present rules and roles. null: the call may act, as the next attempt. This ends at the
+   * latest when the call has used up its attempts.
+   */
+  async decideAgain(): Promise<Refused | 'superseded' | null> {
+    const { context, spec, op } = this.#attempt
+    const again = { key: op.key, step: op, attempt: this.attempt }
+    const verdict = await context.combiner.join(spec.run.organizationId, decideAgain, again)
+    if (verdict === null) return 'superseded'
+    if (!verdict.go) return verdict
+    this.#verdict = verdict
+    return null
+  }
+
+  /** Saves the write of a transactional tool together with its outcome, unless the call must be decided again first. */
+  recordWithWrite(
+    op: OutcomeOp,
+    commit: NonNullable<ToolResult['commit']>,
+  ): Promise<EffectState | 'changed'> {
+    const { context, spec } = this.#attempt
+    return recordWithWrite(context, spec.run.organizationId, op, this.#verdict.basis, commit)
+  }
+
+  /** Saves an outcome alone. */
+  record(op: OutcomeOp): Promise<EffectState> {
+    const { context, spec } = this.#attempt
+    return context.combiner.join(spec.run.organizationId, recordOutcomes, op)
+  }
+
+  #completed(result: ToolResult): Ended {
+    const { tool, op } = this.#attempt
+    const output = JSON.stringify(result.output ?? null)
+    if (output.length > maxOutputLength && !this.#isSent)
+      return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)
+    if (!this.#isSent && isTooLarge(output)) return failed('output_too_large', tooLargeMessage)
+    const labels = unionLabels(tool.outputLabels, result.labels ?? [])
+    const { cost, commit } = result
+    return { result: { state: 'completed', output, labels, call: callOf(op), cost }, commit }
+  }
+
+  /**
+   * Converts a thrown error to an outcome. A timeout or cancellation after bytes have left counts like the death of
+   * the process.
+   */
+  #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped {
+    const { activity, context, spec, tool } = this.#attempt
+    if (this.#refused !== null) return { refused: this.#refused }
+    if (error instanceof OutcomeUnknown) return this.#lost()
+    // A tool that knows that nothing was done throws ToolError, even after its point of no return (e.g. a server's
+    // refusal).
+    if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
+    if (this.#isSent) return this.#lost()
+    if (this.#isSuperseded || isCancelled(activity)) {
+      if (isShutdown(activity)) throw error
+      return { result: { state: tool.repeat === 'keyed' ? 'unknown_outcome' : 'cancelled' } }
+    }
+    if (error instanceof ToolError) return this.#toolError(error)
+    // A keyed call has no point of no return, so its progress is unknown. It is made again with its key.
+    if (limit.aborted && tool.repeat === 'keyed') throw retryLater(this.#attempt)
+    if (limit.aborted)
+      return this.#toolError(
+        new ToolError('timeout', `\`${tool.name}\` took longer than ${seconds} s`, { retryable: true }),
+      )
+    if (isOutage(error)) throw error
+    const { id: runId, organizationId } = spec.run
+    context.log.error(
+      {
+        err: error,
+        tool: tool.name,
+        organization_id: organizationId,
+        run_id: runId,
+        step_id: spec.key.stepId,
+      },
+      'a tool crashed',
+    )
+    if (tool.repeat === 'keyed') return { result: { state: 'unknown_outcome' } }
+    return failed('tool_crashed', `\`${tool.name}\` failed unexpectedly`)
+  }
+
+  #toolError(error: ToolError): Ended {
+    const { attempts } = retryOf(this.#attempt)
+    const again = error.retryable && this.#attempt.verdict.failures + 1 < attempts
+    return {
+      result: {
+        state: again ? 'retry' : 'failed',
+        error: { code: error.code, message: error.message },
+        detail: error.detail,
+      },
+      retryAfterSeconds: error.retryAfterSeconds,
+    }
+  }
+}
+
+const failed = (code: string, message: string): Ended => ({
+  result: { state: 'failed', error: { code, message } },
+})
+
+/** Longest time from asking for the point of no return until a findable call is sent. */
+const longestMarkMilliseconds = 10_000
+
+const tookTooLong = (tool: ToolDeclaration): ToolError =>
+  new ToolError('timeout', `looking for a call of \`${tool.name}\` took too long`, { retryable: true })
+
+const isOutage = (error: unknown): boolean =>
+  isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
+
+const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
+
+/** A worker that stops leaves its calls to another one; they are not cancelled. */
+function isShutdown(activity: ActivityContext): boolean {
+  const { reason } = activity.cancellationSignal as { reason?: unknown }
+  return !(reason instanceof Error) || reason.message !== 'CANCELLED'
+}

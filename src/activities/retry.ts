@@ -1,0 +1,27 @@
+import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
+import { failureTypes } from '../contract/messages.ts'
+import type { CallSpec } from '../governance/runs/values/call-spec.ts'
+import { longestRetryAfter } from '../shared/outgoing/retry-after.ts'
+
+/** Used for a step without `retry`. */
+export const defaultRetry = { attempts: 3, backoff_seconds: 1 }
+
+interface Failing {
+  readonly spec: Pick<CallSpec, 'step'>
+  /** How often the call has failed before. */
+  readonly verdict: { readonly failures: number }
+}
+
+export const retryOf = ({ spec }: Failing) => spec.step.retry ?? defaultRetry
+
+/** Asks the workflow to call again after a pause: that of the step's `retry`, or the longer one that a service asks for. */
+export function retryLater(call: Failing, retryAfterSeconds: number | null = null): ApplicationFailure {
+  const wanted = Math.max(retryOf(call).backoff_seconds * 2 ** call.verdict.failures, retryAfterSeconds ?? 0)
+  const seconds = Math.min(wanted, longestRetryAfter)
+  return ApplicationFailure.create({
+    message: 'the tool failed and will be tried again',
+    type: failureTypes.unavailable,
+    nextRetryDelay: Math.max(seconds * 1_000, 1),
+    category: ApplicationFailureCategory.BENIGN,
+  })
+}

@@ -1,0 +1,65 @@
+import { climbs, repositoryOf } from '../../../policy/readers/repositories.ts'
+import { ToolError } from '../executor.ts'
+
+/** A repository as policies read it; lower case, which GitHub takes for any case. */
+export interface Repository {
+  readonly owner: string
+  readonly repo: string
+}
+
+const wrong = (message: string): ToolError => new ToolError('invalid_params', message, { retryable: false })
+
+/** Throws ToolError `invalid_params` for a text that names no repository with certainty. */
+export function repositoryAt(text: string): Repository {
+  const [owner, repo] = repositoryOf(text)?.split('/') ?? []
+  if (owner === undefined || repo === undefined)
+    throw wrong('`repo` must be `owner/name`, or a link of github.com into the repository')
+  return { owner, repo }
+}
+
+/** The parts of a link behind the repository; none for `owner/name`. */
+function partsBehind(text: string): readonly string[] {
+  const path = text.replace(/^(?:https:\/\/)?(?:www\.)?github\.com\//i, '').split(/[?#]/, 1)[0] ?? ''
+  return path.split('/').slice(2)
+}
+
+/** The issue or pull request that `repo` and `number` name together. */
+export function issueAt(params: {
+  readonly repo: string
+  readonly number?: number | undefined
+}): Repository & { readonly issue_number: number } {
+  const repository = repositoryAt(params.repo)
+  const [kind = '', digits = ''] = partsBehind(params.repo)
+  const linked = /^(?:issues|pull)$/.test(kind) && /^[1-9]\d{0,9}$/.test(digits) ? Number(digits) : undefined
+  const issue_number = params.number ?? linked
+  if (issue_number === undefined) throw wrong('give `number`, or a link with a number as `repo`')
+  if (linked !== undefined && linked !== issue_number)
+    throw wrong('`number` differs from the number in the link: give only one of them')
+  return { ...repository, issue_number }
+}
+
+/** The file that `repo`, `path` and `ref` name together; `ref` undefined: the main branch. */
+export function fileAt(params: {
+  readonly repo: string
+  readonly path?: string | undefined
+  readonly ref?: string | undefined
+}): Repository & { readonly path: string; readonly ref: string | undefined } {
+  const repository = repositoryAt(params.repo)
+  const [kind = '', linkedRef, ...linkedPath] = partsBehind(params.repo)
+  const isLink = (kind === 'blob' || kind === 'raw') && linkedPath.length > 0
+  const path = params.path ?? (isLink ? decoded(linkedPath.join('/')) : undefined)
+  const ref = params.ref ?? (isLink && linkedRef !== undefined ? decoded(linkedRef) : undefined)
+  if (path === undefined) throw wrong('give `path`, or a link to a file as `repo`')
+  if (climbs(path) || path.startsWith('/'))
+    throw wrong('`path` must stay in its repository: no `..`, no `/` first')
+  if (ref !== undefined && climbs(ref)) throw wrong('`ref` must be the name of a branch or tag, or a commit')
+  return { ...repository, path, ref }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw wrong('the link in `repo` has a `%` that encodes nothing: copy it again')
+  }
+}

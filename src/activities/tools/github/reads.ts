@@ -1,0 +1,95 @@
+import { searchScope } from '../../../policy/readers/repositories.ts'
+import { ToolError } from '../executor.ts'
+import type { ToolBody } from '../params.ts'
+import { githubOf } from './client.ts'
+import { aFile, anIssue, aRepository, directory, foundCode, issues, pullRequests } from './forms.ts'
+import { fileAt, issueAt, repositoryAt } from './place.ts'
+
+const defaultLimit = 30
+/** Pull requests are left out of lists of issues, so a list may need several pages. */
+const mostPages = 10
+
+const refused = (code: string, message: string): ToolError =>
+  new ToolError(code, message, { retryable: false })
+
+export const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
+  const { query, repo, limit = defaultLimit } = call.params
+  const within = repo === undefined ? undefined : repositoryAt(repo)
+  // With alternatives or brackets, the repository would bound only a part of the query.
+  if (within !== undefined && searchScope(query) === null)
+    throw refused(
+      'invalid_params',
+      '`query` with `repo` takes words and qualifiers, without OR, NOT and brackets',
+    )
+  const q = within === undefined ? query : `${query} repo:${within.owner}/${within.repo}`
+  const github = await githubOf(call, context, 'github_search_code')
+  const found = await github.read(foundCode, (octokit) =>
+    octokit.rest.search.code({ q, per_page: limit, mediaType: { format: 'text-match' } }),
+  )
+  const results = found.items.slice(0, limit).map(({ repository, path, html_url: url, text_matches }) => {
+    const text = (text_matches ?? []).map(({ fragment }) => fragment ?? '').join('\n')
+    return { repo: repository.full_name, path, url, text }
+  })
+  return { output: { results } }
+}
+
+export const getFile: ToolBody<'github_get_file'> = async (call, context) => {
+  const { owner, repo, path, ref } = fileAt(call.params)
+  const github = await githubOf(call, context, 'github_get_file')
+  const branch =
+    ref ??
+    (await github.read(aRepository, (octokit) => octokit.rest.repos.get({ owner, repo }))).default_branch
+  const found = await github.read(aFile.or(directory), (octokit) =>
+    octokit.rest.repos.getContent({ owner, repo, path, ref: branch }),
+  )
+  if (!('content' in found)) throw refused('github_no_file', '`path` names a folder or a link: name a file')
+  if (found.encoding !== 'base64')
+    throw refused('github_file_too_large', 'the file is larger than 1 MB, which GitHub does not send as text')
+  const text = textOf(Buffer.from(found.content, 'base64'))
+  return {
+    output: { repo: `${owner}/${repo}`, path: found.path, ref: branch, text, url: found.html_url ?? '' },
+  }
+}
+
+function textOf(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw refused('github_no_text', 'the file is no text in UTF-8: name a text file')
+  }
+}
+
+export const listIssues: ToolBody<'github_list_issues'> = async (call, context) => {
+  const { state = 'open', labels, limit = defaultLimit } = call.params
+  // GitHub reads a comma as the end of a label.
+  if (labels?.some((label) => label.includes(',')))
+    throw refused('invalid_params', 'a label in `labels` must not have a comma')
+  const repository = repositoryAt(call.params.repo)
+  const github = await githubOf(call, context, 'github_list_issues')
+  const asked = labels === undefined || labels.length === 0 ? {} : { labels: labels.join(',') }
+  const listed: NonNullable<(typeof issues)['_output'][number]>[] = []
+  for (let page = 1; page <= mostPages && listed.length < limit; page += 1) {
+    const part = await github.read(issues, (octokit) =>
+      octokit.rest.issues.listForRepo({ ...repository, state, ...asked, per_page: 100, page }),
+    )
+    listed.push(...part.filter((each) => each !== null))
+    if (part.length < 100) break
+  }
+  return { output: { issues: listed.slice(0, limit) } }
+}
+
+export const getIssue: ToolBody<'github_get_issue'> = async (call, context) => {
+  const place = issueAt(call.params)
+  const github = await githubOf(call, context, 'github_get_issue')
+  return { output: await github.read(anIssue, (octokit) => octokit.rest.issues.get({ ...place })) }
+}
+
+export const listPullRequests: ToolBody<'github_list_pull_requests'> = async (call, context) => {
+  const { state = 'open', limit = defaultLimit } = call.params
+  const repository = repositoryAt(call.params.repo)
+  const github = await githubOf(call, context, 'github_list_pull_requests')
+  const listed = await github.read(pullRequests, (octokit) =>
+    octokit.rest.pulls.list({ ...repository, state, per_page: limit }),
+  )
+  return { output: { pull_requests: listed.slice(0, limit) } }
+}

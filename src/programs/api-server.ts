@@ -1,0 +1,109 @@
+import type { AddressInfo } from 'node:net'
+import { createApp } from '../api/app.ts'
+import { createHttpServer } from '../api/http-server.ts'
+import { serveMetrics } from '../api/metrics-server.ts'
+import { temporalCheck } from '../api/temporal-check.ts'
+import { readTlsKeyPair } from '../api/tls.ts'
+import { readProcessConfig } from './check-settings.ts'
+import { createContext } from './create-context.ts'
+import { endAtUncaught, failStart, orFail } from './fail.ts'
+import { checkAuditTriggers } from '../governance/audit/triggers.ts'
+import { beat, every, leave } from '../governance/upkeep/housekeeping.ts'
+import { forgetOldKeys } from '../governance/idempotency.ts'
+import { checkInstallation } from '../governance/upkeep/installation.ts'
+import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
+import { forgetEndedSignIns, recordAccountEvents } from '../governance/people/account-events.ts'
+import { startRelay } from '../governance/delivery/relay.ts'
+import { endCancelled } from '../governance/runs/end/end-cancelled.ts'
+import { watchTemporal } from '../governance/delivery/temporal-watch.ts'
+import { keepDefaultQueue } from '../governance/delivery/task-queue.ts'
+import { hasSearchAttributes } from '../shared/search-attributes.ts'
+import { exitWithParent, signalReady } from '../stack/parent.ts'
+import { createMailer } from './mailer.ts'
+import { createTemporalClient } from '../shared/temporal-connection.ts'
+
+/*
+ * The API process. It is stateless; any number may run. It stops in this order: no new connections; waiting calls and
+ * streams send their present state; requests in progress finish; then the database connections close.
+ */
+
+const cleaningSeconds = 3_600
+const recordingSeconds = 10
+/**
+ * The default task queue depends only on the configuration of the API processes. Repeated in case the database was
+ * away.
+ */
+const keepingSeconds = 60
+
+const config = orFail(() => readProcessConfig(['LOG_DIR']))
+const tls = orFail(() => config.http.tls && readTlsKeyPair(config.http.tls))
+const context = createContext(config, 'api')
+endAtUncaught(context.log)
+const draining = new AbortController()
+const client = createTemporalClient(config.temporal)
+// Tells Temporal at once about this process's commits. Messages that it cannot deliver are delivered later by any
+// relay.
+const relay = startRelay(context, createWorkflowEngine(client), () =>
+  hasSearchAttributes(client, context.log),
+)
+const temporal = temporalCheck(client.connection)
+const server = createHttpServer(
+  createApp(context, {
+    temporal,
+    draining: draining.signal,
+    mail: createMailer(config),
+  }),
+  tls,
+)
+
+// Not before the database has been checked.
+let tasks: readonly { stop(): Promise<void> }[] = []
+checkInstallation(context).then(
+  () => {
+    if (draining.signal.aborted) return
+    tasks = [
+      every(context, 'forgetting old keys and sign-ins', cleaningSeconds, () =>
+        Promise.all([forgetOldKeys(context.db), forgetEndedSignIns(context.db)]),
+      ),
+      every(context, 'heartbeat', 5, () => beat(context, 'api')),
+      every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
+      // Runs here too, in case no worker runs.
+      every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
+      every(context, 'looking at Temporal', 1, () => watchTemporal(context, temporal)),
+      // Records events that a request could not append, or that a crash left unrecorded.
+      every(context, 'recording account events', recordingSeconds, () => recordAccountEvents(context)),
+    ]
+  },
+  // A stop right after the start has closed the connection itself.
+  (error: unknown) => draining.signal.aborted || failStart(error),
+)
+
+const metrics = config.metrics && serveMetrics(context.metrics, config.metrics)
+metrics?.catch(() => failStart(new Error(`port ${config.metrics?.port} is in use: set METRICS_PORT`)))
+
+exitWithParent(async () => {
+  const stopped = Promise.all(tasks.map((task) => task.stop()))
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  draining.abort()
+  // A connection becomes idle, and can be closed, once its last answer has been sent.
+  const closing = setInterval(() => server.closeIdleConnections(), 50)
+  await closed
+  clearInterval(closing)
+  await stopped
+  await relay.stop()
+  await leave(context).catch(() => {})
+  ;(await metrics)?.close()
+  await client.connection.close()
+  await context.close()
+})
+
+server.once('error', (error: NodeJS.ErrnoException) => {
+  const { host, port } = config.http
+  failStart(error.code === 'EADDRINUSE' ? new Error(`port ${port} of ${host} is in use: set PORT`) : error)
+})
+server.listen(config.http.port, config.http.host, () => {
+  const { port } = server.address() as AddressInfo
+  context.log.info({ host: config.http.host, port }, 'the API answers')
+  signalReady(port)
+  void checkAuditTriggers(context.db, context.log)
+})

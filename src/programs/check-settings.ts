@@ -1,0 +1,119 @@
+import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { readTlsKeyPair } from '../api/tls.ts'
+import { readConfig, type Config } from '../shared/config.ts'
+import { WrongSettings } from '../shared/environment.ts'
+import { readStackSettings, withStandIns } from '../stack/settings.ts'
+
+/** The result of `checkSettings`. Each sentence says what to change. */
+export interface CheckedSettings {
+  /** Problems that prevent a start. */
+  readonly wrong: readonly string[]
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Checks all settings, and the files and folders that they name, without starting anything. If the environment names
+ * no database, settings that `npm start` creates itself (the database, and keys outside production) may be missing.
+ */
+export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
+  const wrong = [...linesOf(() => readStackSettings(env)), ...wrongPlaces(env), ...missingPackages(env)]
+  let warnings: readonly string[] = []
+  wrong.push(
+    ...linesOf(() => {
+      const { warnings: found, http } = readConfig(withStandIns(env))
+      warnings = found
+      if (http.tls !== null) readTlsKeyPair(http.tls)
+    }),
+  )
+  return { wrong: [...new Set(wrong)], warnings }
+}
+
+/**
+ * The configuration of one process that uses the folders named by `places`. Throws `WrongSettings` with a line for
+ * each problem of the environment or these folders.
+ */
+export function readProcessConfig(places: readonly ('FILE_ROOT' | 'LOG_DIR')[]): Config {
+  const wrong = [
+    ...wrongPlaces(Object.fromEntries(places.map((name) => [name, process.env[name]]))),
+    ...missingPackages(process.env),
+  ]
+  const lines = linesOf(() => readConfig())
+  if (wrong.length + lines.length > 0) throw new WrongSettings([...lines, ...wrong])
+  return readConfig()
+}
+
+function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR }: NodeJS.ProcessEnv): string[] {
+  return [
+    ...(FILE_ROOT ? wrongReadable('FILE_ROOT', FILE_ROOT) : []),
+    ...(LOG_DIR ? wrongWritable('LOG_DIR', LOG_DIR) : []),
+    ...(DATA_DIR ? wrongWritable('DATA_DIR', DATA_DIR) : []),
+  ]
+}
+
+/** The client for AWS is an optional package, which an installation may leave out. */
+function missingPackages({ SECRETS_BACKEND: backend }: NodeJS.ProcessEnv): string[] {
+  const name = '@aws-sdk/client-secrets-manager'
+  if (backend !== 'aws_secrets_manager' || isInstalled(name)) return []
+  return [
+    `SECRETS_BACKEND \`${backend}\` needs the package ${name}, which is not installed: run \`npm ci --include=optional\`, or set SECRETS_BACKEND=db`,
+  ]
+}
+
+function isInstalled(name: string): boolean {
+  try {
+    import.meta.resolve(name)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function linesOf(read: () => unknown): readonly string[] {
+  try {
+    read()
+    return []
+  } catch (error) {
+    return error instanceof WrongSettings ? error.lines : [(error as Error).message]
+  }
+}
+
+function wrongReadable(name: string, path: string): string[] {
+  if (!existsSync(path)) return [`${name} \`${path}\` does not exist: make the folder, or name another one`]
+  if (!statSync(path).isDirectory()) return [`${name} \`${path}\` is a file: name a folder`]
+  return allows(path, constants.R_OK | constants.X_OK)
+    ? []
+    : [`${name} \`${path}\` cannot be read by this user: change its owner or mode`]
+}
+
+/** A missing folder will be created at start, so its nearest existing parent must be writable. */
+function wrongWritable(name: string, path: string): string[] {
+  let present = resolve(path)
+  while (!existsSync(present) && dirname(present) !== present) present = dirname(present)
+  if (!statSync(present).isDirectory())
+    return [`${name} \`${path}\`: \`${present}\` is a file: name a folder`]
+  return canMakeFolderIn(present)
+    ? []
+    : [
+        `${name} \`${path}\`: this user cannot write to \`${present}\`: change its owner or mode, or name another folder`,
+      ]
+}
+
+/** Makes a folder and removes it. Rights alone do not tell: root has them in `/proc`, and on a disk that is read-only. */
+function canMakeFolderIn(folder: string): boolean {
+  try {
+    rmdirSync(mkdtempSync(join(folder, '.countersign-')))
+    return true
+  } catch {
+    return false
+  }
+}
+
+function allows(path: string, mode: number): boolean {
+  try {
+    accessSync(path, mode)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,118 @@
+import { createDatabase, createPool } from '../db/connect.ts'
+import { createPipeline } from '../db/pipelined.ts'
+import { createKeyLookup } from '../governance/access/identity.ts'
+import { createSessionCache } from '../governance/access/session-cache.ts'
+import { createCombiner } from '../governance/audit/combiner.ts'
+import { countEntries } from '../governance/audit/entry-metrics.ts'
+import { logEntries } from '../governance/audit/log-lines.ts'
+import type { Context } from '../governance/context.ts'
+import { createRates } from '../governance/limits/rates.ts'
+import { createShares } from '../governance/limits/request-shares.ts'
+import { createNotifier } from '../governance/notifications/notifier.ts'
+import { createRunCaches } from '../governance/runs/values/run-caches.ts'
+import { measureState } from '../governance/upkeep/state-metrics.ts'
+import { createSealer } from '../governance/sealing/sealer.ts'
+import { createSecrets } from '../governance/sealing/secrets.ts'
+import type { Config } from '../shared/config.ts'
+import { createSparseLog } from '../shared/sparse-log.ts'
+import { createLog, type Log } from '../shared/log.ts'
+import { createMetrics } from '../shared/metrics.ts'
+import { createOutgoing } from '../shared/outgoing/outgoing.ts'
+
+export type ProcessKind = 'api' | 'worker' | 'tool'
+
+/** A program has one log. If it logs before it creates the context, it must pass that log. */
+export function createContext(
+  config: Config,
+  kind: ProcessKind,
+  log = createProcessLog(config, kind),
+  { readOnly = false }: { readonly readOnly?: boolean } = {},
+): Context {
+  for (const warning of config.warnings) log.warn(warning)
+  const metrics = createMetrics(kind)
+  const pool = createPool({
+    url: config.database.url,
+    appRole: config.database.appRole,
+    applicationName: `countersign-${kind}`,
+    readOnly,
+    onError: (error) => {
+      metrics.lostConnections.inc()
+      log.warn({ err: error }, 'a database connection was lost')
+    },
+  })
+  const db = createDatabase(pool, { prepare: config.database.prepare })
+  const notifier = createNotifier({ config, pool, log })
+  const close = async (): Promise<void> => {
+    await notifier.close()
+    // These counts are lost if the database is away, as when a process dies.
+    await context.rates.close().catch(() => undefined)
+    await context.outgoing.close()
+    context.secrets.close()
+    await pool.end()
+  }
+  const sealer = createSealer({ db, installationKeys: config.encryptionKeys, log })
+  let closed: Promise<void> | undefined
+  const context: Context = {
+    config,
+    log,
+    sparseLog: createSparseLog(log),
+    pool,
+    db,
+    notifier,
+    sealer,
+    secrets: createSecrets(config.secrets, sealer),
+    outgoing: createOutgoing(config.connections),
+    rates: createRates(db),
+    shares: createShares(),
+    metrics,
+    keys: createKeyLookup(db),
+    agentSessions: createSessionCache(),
+    runCaches: createRunCaches(),
+    combiner: createCombiner({
+      pipeline: createPipeline(pool, { prepare: config.database.prepare }),
+      onForeignEntry: (organizationId, seq) => {
+        context.auditAlarmAt = performance.now()
+        log.error(
+          { organization_id: organizationId, seq },
+          `ALARM: the audit log of ${organizationId} has an entry ${seq} that this service did not write; nothing of ` +
+            'this organization can be saved until it is set aside: verify the chain',
+        )
+      },
+      onCommitted: (touched, outboxWritten) => {
+        notifier.touch(touched)
+        if (outboxWritten) context.onOutbox()
+      },
+      onEntries: (organizationId, drafts) => {
+        const requestOf = (runId: string) => context.runCaches.snapshots.get(runId)?.requestId ?? null
+        countEntries(metrics, drafts)
+        logEntries(log, organizationId, drafts, requestOf)
+      },
+      onTransaction: (operations, milliseconds) => {
+        metrics.batchSize.observe(operations)
+        metrics.lockSeconds.observe(milliseconds / 1_000)
+      },
+      onFailed: (reason) => {
+        metrics.failedBatches.inc({ reason })
+        if (reason !== 'disk_full' && reason !== 'read_only') return
+        context.writeTrouble = { at: performance.now(), reason }
+        context.sparseLog.warn(`writes ${reason}`, { reason }, 'the database refuses to write')
+      },
+    }),
+    auditAlarmAt: null,
+    isTemporalAway: false,
+    writeTrouble: null,
+    onOutbox: () => {},
+    close: () => (closed ??= close()),
+  }
+  measureState(context)
+  return context
+}
+
+export function createProcessLog(config: Config, kind: ProcessKind): Log {
+  return createLog({
+    level: config.logLevel,
+    process: kind,
+    processId: config.processId,
+    folder: config.logFolder,
+  })
+}

@@ -1,0 +1,27 @@
+import { WrongSettings } from '../shared/environment.ts'
+import type { Log } from '../shared/log.ts'
+
+/** Ends the process with one line for each problem. A stack trace would not help somebody with a wrong variable. */
+export function failStart(error: unknown): never {
+  const message = error instanceof Error ? error.message : String(error)
+  const lines = error instanceof WrongSettings ? error.lines : [message]
+  process.stderr.write(lines.map((line) => `error: ${line}\n`).join(''))
+  process.exit(1)
+}
+
+/** The result of `read`; the process does not start if it throws. */
+export function orFail<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    return failStart(error)
+  }
+}
+
+/** Ends the process after an uncaught error. Node would print the whole error, including rows and parameters. */
+export function endAtUncaught(log: Log): void {
+  process.once('uncaughtException', (error: unknown) => {
+    log.fatal({ err: error }, 'the process ends because of an uncaught error')
+    process.exit(1)
+  })
+}

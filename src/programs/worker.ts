@@ -1,0 +1,171 @@
+import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
+import { createEngineActivities } from '../activities/engine.ts'
+import { callSlots } from '../activities/call-places.ts'
+import { createPolicyInterceptor } from '../activities/policy-interceptor.ts'
+import { createToolActivities } from '../activities/tool-activities.ts'
+import { isEndMessage } from '../contract/messages.ts'
+import type { Config } from '../shared/config.ts'
+import { readProcessConfig } from './check-settings.ts'
+import { createContext, createProcessLog } from './create-context.ts'
+import type { Context } from '../governance/context.ts'
+import { endAtUncaught, failStart, orFail } from './fail.ts'
+import { expireDue } from '../governance/approvals/expire.ts'
+import { beat, every, leave, prune } from '../governance/upkeep/housekeeping.ts'
+import { countSegments } from '../governance/audit/counts.ts'
+import { gatherMoves, recount } from '../governance/limits/storage-counters.ts'
+import { removeSecrets } from '../governance/connections/secret-removals.ts'
+import { removeOldData } from '../governance/upkeep/retention.ts'
+import { checkInstallation } from '../governance/upkeep/installation.ts'
+import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
+import { reconcile } from '../governance/delivery/reconciler.ts'
+import { startRelay } from '../governance/delivery/relay.ts'
+import { endCancelled } from '../governance/runs/end/end-cancelled.ts'
+import { hasSearchAttributes } from '../shared/search-attributes.ts'
+import { isError, wordsOf, type Log } from '../shared/log.ts'
+import { serveMetrics } from '../api/metrics-server.ts'
+import { exitWithParent, signalReady } from '../stack/parent.ts'
+import { connectionOptions, createTemporalClient } from '../shared/temporal-connection.ts'
+import { workflowBundlePath } from './workflow-bundle.ts'
+
+/** A worker: runs workflows, decides and makes their tool calls, delivers the outbox, and reconciles with Temporal. */
+export interface RunningWorker {
+  stop(): Promise<void>
+}
+
+/** Fixed slots and autoscaled pollers were the fastest on two cores. */
+export const workerTuning = {
+  maxConcurrentActivityTaskExecutions: callSlots,
+  maxConcurrentWorkflowTaskExecutions: 40,
+  workflowTaskPollerBehavior: { type: 'autoscaling' },
+  activityTaskPollerBehavior: { type: 'autoscaling' },
+  // A cached workflow takes about 0.2 MiB; one that is not cached must be replayed when it wakes. The SDK would derive
+  // the number from V8's heap limit.
+  maxCachedWorkflows: 1_000,
+  // How long a run waits for its dead worker. The SDKs for Go and Java use the same value; this SDK's default is ten
+  // seconds.
+  stickyQueueScheduleToStartTimeout: '5s',
+} as const
+
+export async function startWorker(config: Config, log?: Log): Promise<RunningWorker> {
+  const context = createContext(config, 'worker', log)
+  await checkInstallation(context)
+  const connection = await connectUntilThere(context)
+  const client = createTemporalClient(config.temporal)
+  const attributes = () => hasSearchAttributes(client, context.log)
+  const worker = await Worker.create({
+    connection,
+    namespace: config.temporal.namespace,
+    taskQueue: config.temporal.taskQueue,
+    workflowBundle: { codePath: await workflowBundlePath() },
+    activities: { ...createEngineActivities(context), ...createToolActivities() },
+    interceptors: { activity: [createPolicyInterceptor(context)] },
+    ...workerTuning,
+    maxHeartbeatThrottleInterval: `${(config.heartbeatTimeoutSeconds * 1_000) / 3}ms`,
+    shutdownGraceTime: '10s',
+    shutdownForceTime: '18s',
+  })
+  const engine = createWorkflowEngine(client)
+  const relay = startRelay(context, engine, attributes)
+  const tasks = [
+    every(context, 'heartbeat', 5, () => beat(context, 'worker')),
+    every(context, 'expiry', 1, () => expireDue(context)),
+    every(context, 'reconcile', config.reconcileSeconds, () =>
+      reconcile(context, engine, attributes, config.reconcileSeconds),
+    ),
+    every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
+    every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
+    every(context, 'prune', 600, () => prune(context.db)),
+    every(context, 'retention', 600, () => removeOldData(context)),
+    every(context, 'gathering changes of stored sizes', 2, () => gatherMoves(context.db)),
+    every(context, 'counting audit entries', 10, () => countSegments(context.db)),
+    every(context, 'counting stored sizes', 60, () => recount(context.db, context.log)),
+  ]
+  const running = worker.run()
+  context.metrics.beforeScrape(async () => measureSlots(context.metrics, worker.getStatus()))
+  const metrics = config.workerMetrics && (await serveMetrics(context.metrics, config.workerMetrics))
+  const { address, namespace, taskQueue } = config.temporal
+  context.log.info({ address, namespace, task_queue: taskQueue }, 'the worker polls for work')
+  return {
+    async stop() {
+      worker.shutdown()
+      await running
+      metrics?.close()
+      await Promise.all(tasks.map((task) => task.stop()))
+      await relay.stop()
+      await leave(context).catch(() => {})
+      await connection.close()
+      await client.connection.close()
+      await context.close()
+    },
+  }
+}
+
+function measureSlots(
+  { workerSlots, cachedWorkflows }: Context['metrics'],
+  {
+    numInFlightActivities,
+    numInFlightWorkflowActivations,
+    numCachedWorkflows,
+  }: ReturnType<Worker['getStatus']>,
+): void {
+  const { maxConcurrentActivityTaskExecutions: activities, maxConcurrentWorkflowTaskExecutions: workflows } =
+    workerTuning
+  workerSlots.set({ kind: 'activity', state: 'used' }, numInFlightActivities)
+  workerSlots.set({ kind: 'activity', state: 'free' }, Math.max(0, activities - numInFlightActivities))
+  workerSlots.set({ kind: 'workflow', state: 'used' }, numInFlightWorkflowActivations)
+  workerSlots.set(
+    { kind: 'workflow', state: 'free' },
+    Math.max(0, workflows - numInFlightWorkflowActivations),
+  )
+  cachedWorkflows.set(numCachedWorkflows)
+}
+
+/** Waits until Temporal can be reached, and logs each failed try. */
+async function connectUntilThere(context: Context): Promise<NativeConnection> {
+  for (;;) {
+    try {
+      return await NativeConnection.connect(connectionOptions(context.config.temporal))
+    } catch (error) {
+      context.log.warn({ err: error }, 'Temporal cannot be reached yet, trying again')
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
+    }
+  }
+}
+
+/**
+ * Writes the SDK's warnings and errors to our log: its message, the error as `loggedError` converts it, and no
+ * arguments.
+ */
+export function temporalLogger(log: Log): DefaultLogger {
+  return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
+    const { error, workflowId, activityType } = meta as Record<string, unknown>
+    // The SDK warns of every workflow that fails. A run that ended badly is no problem of the worker.
+    if (message === 'Workflow failed' && isError(error) && isEndMessage(error.message)) return
+    const about = {
+      ...(isError(error) ? { err: error } : {}),
+      ...(typeof workflowId === 'string' ? { workflow_id: workflowId } : {}),
+      ...(typeof activityType === 'string' ? { activity: activityType } : {}),
+    }
+    if (level === 'ERROR') log.error(about, `Temporal: ${wordsOf(message)}`)
+    else log.warn(about, `Temporal: ${wordsOf(message)}`)
+  })
+}
+
+async function main(): Promise<void> {
+  const config = orFail(() => readProcessConfig(['FILE_ROOT', 'LOG_DIR']))
+  const log = createProcessLog(config, 'worker')
+  endAtUncaught(log)
+  Runtime.install({
+    logger: temporalLogger(log),
+    // exitWithParent handles signals, so that parts stop in order.
+    shutdownSignals: [],
+    telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
+  })
+  let worker: RunningWorker | undefined
+  // Before the start: a worker that waits for Temporal or the database must not outlive its supervisor.
+  exitWithParent(() => worker?.stop())
+  worker = await startWorker(config, log).catch(failStart)
+  signalReady()
+}
+
+if (import.meta.main) await main()
