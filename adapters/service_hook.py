@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Countersign's hook: a coding agent asks before each tool call, and what may not run is blocked.
+"""Countersign's hook: a coding agent asks before each tool call, and denied calls are blocked.
 
     service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode]
 
-`pre` reads the client's event on standard input and asks the service. Allowed: it prints nothing and exits 0, so that
-the client's own prompts run (Cursor wants a word, and gets it). Anything else: the reason on standard error, one JSON
-object in the client's dialect on standard output, exit code 2. A held call waits for an approver, but never as long as
-the client would wait for this process: a client that loses patience runs the call.
-`post` reports a finished call by name and arguments, `end` closes the session; neither ever blocks. Outputs of tools
-never leave this machine, and no value is ever written to a log. `install` writes a client's settings, `doctor` proves
-that they block; both explain themselves with --help.
+`pre` reads the client's event on standard input and asks the service. If the call is allowed, it prints nothing and exits
+with 0, so that the client's own prompts run (for Cursor it prints a word). Otherwise it writes the reason to standard error and
+one JSON object in the client's form to standard output, and exits with 2. A held call waits for an approver, but never as long as
+the client would wait for this process, because clients run a call when the hook takes too long.
+`post` reports a finished call by name and arguments, and `end` closes the session. Neither ever blocks. Outputs of tools never
+leave this machine, and no value is written to a log. `install` writes a client's settings, and `doctor` tests that they block.
+Both have a --help.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
 SERVICE_APPROVAL_WAIT in seconds (55), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. With
---config FILE the file's values win, so that no project's settings can redirect a session; the fail mode, plain http, the
-proxy and the authorities are then the file's alone to name (fail_mode, allow_http, https_proxy, ca_file).
+--config FILE the file's values win, so that a project's settings cannot redirect a session. Then only the file sets the fail
+mode, plain http, the proxy and the authorities (fail_mode, allow_http, https_proxy, ca_file).
 
-Python 3.8 or newer, standard library only. It is one file of many lines because it is downloaded, checked against its
-checksum and read by administrators as one. A process starts for every tool call: modules are imported where they are
-needed, and sockets are used directly, since http.client alone would double the time.
+It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it, compare
+its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`. A process starts for every tool
+call, so modules are imported where they are needed, and sockets are used directly: http.client alone would double the time.
 """
 
 import os
@@ -26,22 +26,84 @@ import sys
 import time
 from _thread import allocate_lock, start_new_thread
 
+
+# --- shared/limits ----------------------------------------------------------------------------------------------------
+
+# Limits, and the two errors of a question.
+
 VERSION = "0.1.0"
 
 MIB = 1024 * 1024
-MAX_BODY = 4 * MIB  # of an authorize request (contract section 7)
-MAX_INPUT = 32 * MIB  # of an event: escapes may make it six times as long as what is sent, and more is not read
-MAX_ANSWER = MIB
+MAX_BODY = 4 * MIB  # bytes of an authorize request: the service refuses a larger one
+MAX_ANSWER = MIB  # bytes of an answer of the service
 ASK_SECONDS = 20  # without an answer for this long the service counts as unreachable
-POLL_SECONDS = 30  # longest wait the service holds a poll for
-DEFAULT_WAIT = 55
+POLL_SECONDS = 30  # the longest wait that the service accepts for a poll
+DEFAULT_WAIT = 55  # less than the minute after which many clients give up a call
+LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads exactly: the limit of a double
+
+
+class Refused(Exception):
+    """Blocks the call in both fail modes; the text is the reason."""
+
+
+class Unreachable(Exception):
+    """The service gave no answer, or an answer with 5xx. The fail mode decides."""
+
+
+# --- shared/text ------------------------------------------------------------------------------------------------------
+
+# Texts, and writing to a descriptor.
+
+def plain(text, longest):
+    """One line without control characters, cut to a length. Rule names and comments are text of other people."""
+    line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
+    line = " ".join(line.split())
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
+def text_of(event, *keys):
+    """The first of these fields that has a text."""
+    for key in keys:
+        if isinstance(event.get(key), str) and event[key] != "":
+            return event[key]
+    return None
+
+
+def write_all(descriptor, data):
+    """Writes bytes. Returns False without a descriptor, and if the other side has closed."""
+    if descriptor is None:
+        return False
+    view = memoryview(data)
+    while len(view):
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            time.sleep(0.001)
+        except OSError:
+            return False
+    return True
+
+
+def token(name):
+    """A name as Claude Code writes names of servers and tools: other characters become `_`."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
+
+
+# --- hook/constants ---------------------------------------------------------------------------------------------------
+
+# Numbers and names of the hook.
+
+MAX_INPUT = 32 * MIB  # bytes of an event: escapes can make it six times as long as the request. More is not read
 USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode]"
 COMMANDS = ("pre", "post", "end", "flush", "deliver")
 
-# Client time-outs in seconds that are assumed when the command line names none (--timeout): what `install`
-# writes, or less where the client's own default is less. All clients run the call when they time out.
+# Time-outs of clients in seconds if the command line has no --timeout: the value that `install` writes, or the client's
+# own default if that is shorter. All clients run the call when they time out.
 CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30}
 UNKNOWN_TIMEOUT = 30
+
+# Headers of each request to the service. A process makes one request, so the connection need not stay open.
+HEADERS = ["User-Agent: countersign-hook/" + VERSION, "Connection: close"]
 
 AGENT_NAMES = {
     "claude": "claude-code",
@@ -53,29 +115,22 @@ AGENT_NAMES = {
 }
 
 
-class Refused(Exception):
-    """Blocks the call in both fail modes; the text is the reason."""
+# --- hook/answer ------------------------------------------------------------------------------------------------------
 
-
-class Unreachable(Exception):
-    """The service gave no answer at all, or said itself that it is broken; the fail mode decides."""
-
-
-# --- The one answer of this process ---------------------------------------------------------------------------------
-
+# The one answer of this process.
 
 class Answer:
-    """Standard output is kept for one JSON object, and one thread alone gets to write it.
+    """Standard output carries exactly one JSON object, written by one thread.
 
-    Whatever else prints, a warning or a library, ends up on standard error: a byte before the object's brace is enough
-    for some clients to run a denied call.
+    All other output, such as warnings, goes to standard error. With one byte before the object some clients run a denied
+    call.
     """
 
     def __init__(self):
         try:
             os.fstat(0)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # or the copy below would take its place
+            os.open(os.devnull, os.O_RDONLY)  # otherwise the copy below would get its number
         try:
             self._out = os.dup(1)
         except OSError:
@@ -89,11 +144,11 @@ class Answer:
         self.event = None
         self.fail_open = False
         self.deadline = time.monotonic() + 60
-        self.asking = False  # a decision is on its way
-        self.waiting_for = None  # settings and decision of a held call, while it waits for its approver
+        self.asking = False  # the question was sent, and its decision has not arrived yet
+        self.waiting_for = None  # settings and decision of a held call while it waits for an approver
 
     def deny(self, reason, before_exit=None):
-        """Blocks the call: the reason goes first, for clients that read an empty standard error as no objection."""
+        """Blocks the call. The reason is written first, because some clients read an empty standard error as consent."""
         self._claim()
         reason = plain(reason, 2000)
         write_all(2, (reason + "\n").encode("utf-8", "replace"))
@@ -103,7 +158,7 @@ class Answer:
         os._exit(2)
 
     def allow(self, note=None):
-        """Lets the client go on; a note is for its log."""
+        """Lets the client go on. The note is for its log."""
         self._claim()
         if note is not None:
             write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
@@ -112,7 +167,7 @@ class Answer:
         os._exit(0)
 
     def is_unheard(self):
-        """Whether nobody is left to read standard output: the client has ended, whoever stands in between."""
+        """Whether the reader of standard output has ended, also behind another process."""
         import select
 
         if self._out is None or not hasattr(select, "poll"):
@@ -123,31 +178,13 @@ class Answer:
 
     def _claim(self):
         if not self._claimed.acquire(False):
-            # Another thread is answering, and ends the process; unless nobody reads what it writes.
+            # Another thread writes the answer and ends the process, unless the reader has ended.
             time.sleep(2)
             os._exit(2)
 
 
-def write_all(descriptor, data):
-    """Writes bytes as far as the other side takes them; one that has gone is no reason to change the exit code."""
-    while data and descriptor is not None:
-        try:
-            data = data[os.write(descriptor, data) :]
-        except BlockingIOError:
-            time.sleep(0.01)
-        except OSError:
-            return
-
-
-def plain(text, longest):
-    """One line without control characters, cut to a length: rule names and comments are other people's text."""
-    line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
-    line = " ".join(line.split())
-    return line if len(line) <= longest else line[: longest - 3] + "..."
-
-
 def deny_line(dialect, event, reason):
-    """The deny of a client as one line of ASCII JSON; all of them in one object when the client is not known."""
+    """A client's form of a denial as one line of ASCII JSON. For an unknown client it has the forms of all clients."""
     claude = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
     if dialect in ("claude", "codex", "vscode") or (dialect == "copilot" and event == "PreToolUse"):
         said = {"hookSpecificOutput": claude}
@@ -171,10 +208,13 @@ def deny_line(dialect, event, reason):
     return to_json(said, True) + b"\n"
 
 
-# --- What the client says -------------------------------------------------------------------------------------------
+# --- hook/tool_names --------------------------------------------------------------------------------------------------
 
-# The names a client gives its own tools, as Claude Code would call them: rules and tool policies are written once.
-# A name that is not here is passed on as it is, and counts as a write.
+# The clients' names of tools, and Claude Code's names for them.
+
+# Each client's names of its own tools, with Claude Code's names, so that one rule covers all clients. A name that is
+# not here
+# stays unchanged and counts as a write.
 TOOL_NAMES = {
     "codex": {"apply_patch": "Edit", "spawn_agent": "Agent", "view_image": "Read", "shell": "Bash"},
     "gemini": {
@@ -241,158 +281,9 @@ TOOL_NAMES = {
     },
 }
 
-# Arguments that rules name, by the clients' other spellings. They are added, and what the client sent stays.
-ARGUMENT_NAMES = {
-    "Bash": {"command": ("cmd", "script")},
-    "PowerShell": {"command": ("cmd", "script")},
-    "Read": {"file_path": ("path", "filePath", "absolute_path", "target_file", "paths", "include")},
-    "Write": {"file_path": ("path", "filePath", "target_file"), "content": ("file_text", "contents")},
-    "Edit": {
-        "file_path": ("path", "filePath", "target_file"),
-        "old_string": ("old_str", "oldString"),
-        "new_string": ("new_str", "newString"),
-    },
-    "MultiEdit": {"file_path": ("path", "filePath", "target_file")},
-    "NotebookEdit": {"notebook_path": ("file_path", "path", "filePath", "target_notebook")},
-    "Glob": {"path": ("paths", "dir_path", "target_directory")},
-    "Grep": {"path": ("paths", "dir_path", "target_directory")},
-    "LS": {"path": ("paths", "dir_path", "target_directory")},
-    "WebFetch": {"url": ("urls", "uri")},
-}
-
-# Which of them is a file's path or a folder's.
-PATH_NAMES = {
-    "Read": "file_path",
-    "Write": "file_path",
-    "Edit": "file_path",
-    "MultiEdit": "file_path",
-    "NotebookRead": "notebook_path",
-    "NotebookEdit": "notebook_path",
-    "Glob": "path",
-    "Grep": "path",
-    "LS": "path",
-}
-
-# Tools that take a bare text instead of an object.
-FREE_TEXT = ("apply_patch",)
-
-# The largest whole number that every reader of JSON reads as the same: a double holds no more.
-LARGEST = 2**53 - 1
-
-
-class Call:
-    """One tool call as the service is asked about it."""
-
-    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused):
-        self.dialect = dialect
-        self.event = event
-        self.session_id = session_id
-        self.tool = tool
-        self.arguments = arguments
-        self.use_id = use_id
-        self.refused = refused  # why nobody need be asked
-
-
-def detect(given, event):
-    """The dialect of an event: the one given, unless the client is certainly another that reads its settings too."""
-    name = event.get("hook_event_name")
-    if given in (None, "claude", "copilot") and "hookEventName" in event:
-        return "vscode"
-    if given is not None:
-        return given
-    if "conversation_id" in event:
-        return "cursor"
-    if name in ("BeforeTool", "AfterTool"):
-        return "gemini"
-    if "toolName" in event and "sessionId" in event:
-        return "copilot"
-    if name in ("PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd") and "session_id" in event:
-        return "codex" if "turn_id" in event else "claude"
-    return None
-
-
-def text_of(event, *keys):
-    """The first of these fields that holds a text."""
-    for key in keys:
-        if isinstance(event.get(key), str) and event[key] != "":
-            return event[key]
-    return None
-
-
-def session_of(event):
-    return text_of(event, "session_id", "sessionId", "conversation_id")
-
-
-def read_call(dialect, event):
-    """Reads a client's event; refuses one without a session, a tool or arguments."""
-    session_id = session_of(event)
-    if session_id is None:
-        raise Refused("the client named no session: this event is not one of a tool call")
-    name = event.get("hook_event_name", event.get("hookEventName"))
-    tool = text_of(event, "tool_name", "toolName")
-    arguments = next((event[key] for key in ("tool_input", "toolArgs", "toolInput") if key in event), None)
-    if dialect == "cursor" and name in ("beforeShellExecution", "afterShellExecution"):
-        tool, arguments = "Shell", {key: event[key] for key in ("command", "cwd", "sandbox") if key in event}
-    elif dialect == "cursor" and name == "beforeReadFile":
-        # The file's content is in the event too, and stays here.
-        tool, arguments = "Read", {"file_path": event.get("file_path")}
-    elif dialect == "cursor" and name == "beforeMCPExecution" and tool is not None:
-        tool = "MCP:" + tool
-    if tool is None:
-        raise Refused("the client named no tool: this event is not one of a tool call")
-    canonical = canonical_name(dialect, tool, event.get("mcp_context"))
-    refused, cwd = None, event.get("cwd")
-    try:
-        arguments = as_object(tool, arguments)
-        refuse_inexact(arguments)
-        arguments = canonical_arguments(dialect, canonical, arguments, cwd if is_absolute(cwd) else None)
-        if tool == "apply_patch" and canonical == "Edit" and not arguments.get("file_path"):
-            raise Refused("the patch names no file that is recognised: begin it with `*** Begin Patch`, and name each file")
-    except Refused as error:
-        # Kept for later: that the call ran all the same has to be told.
-        refused = str(error)
-        arguments = arguments if isinstance(arguments, dict) else {"input": arguments}
-    return Call(
-        dialect, name, session_id, canonical, arguments, text_of(event, "tool_use_id", "toolUseId"), refused
-    )
-
-
-def as_object(tool, arguments):
-    """Arguments as the object that rules read: some clients send its JSON as a text, and few tools take a bare text.
-    Refuses what is neither: a client may still read in it what no rule would."""
-    if isinstance(arguments, str):
-        text = arguments.strip().lstrip("\ufeff").lstrip()
-        if text[:1] in ("{", "[", '"'):
-            try:
-                arguments = parse_json(text)
-            except ValueError as error:
-                raise Refused("the arguments are a text that is not the JSON of an object: %s" % plain(error, 200))
-        elif text in ("", "null"):
-            arguments = None
-        elif tool in FREE_TEXT:
-            arguments = {"input": arguments}
-    if arguments is None:
-        return {}
-    if not isinstance(arguments, dict):
-        raise Refused("the arguments are no object: give each of them by its name")
-    return arguments
-
-
-def refuse_inexact(arguments):
-    """Refuses numbers that the service would round: what is approved of one would hold for its neighbours."""
-    rest = [arguments]
-    while rest:
-        one = rest.pop()
-        if isinstance(one, dict):
-            rest.extend(one.values())
-        elif isinstance(one, list):
-            rest.extend(one)
-        elif isinstance(one, (int, float)) and not -LARGEST <= one <= LARGEST:
-            raise Refused("the arguments hold a number beyond %d, which others round: give it as a text" % LARGEST)
-
 
 def canonical_name(dialect, tool, mcp_context=None):
-    """A tool's name as Claude Code would have it; `mcp__<server>__<tool>` for a protocol server's."""
+    """Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of a protocol server."""
     if dialect == "gemini" and isinstance(mcp_context, dict):
         server, own = mcp_context.get("server_name"), mcp_context.get("tool_name")
         if isinstance(server, str) and isinstance(own, str):
@@ -414,8 +305,9 @@ def canonical_name(dialect, tool, mcp_context=None):
 
 
 def copilot_server(tool):
-    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may hold hyphens, so that it can be cut
-    wrongly; the first hyphen leaves every verb on the tool's side, where words that send count."""
+    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may have hyphens, so the cut may be
+    wrong. A cut at the
+    first hyphen leaves every verb in the tool's part, where verbs that send data count."""
     builtin = "github-mcp-server"
     if tool.startswith(builtin + "-"):
         return builtin, tool[len(builtin) + 1 :]
@@ -423,15 +315,171 @@ def copilot_server(tool):
     return server, own
 
 
-def token(name):
-    """As Claude Code writes names of servers and tools: other characters become `_`."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
+# --- hook/event -------------------------------------------------------------------------------------------------------
+
+# The client's event and its call.
+
+# Tools whose argument is plain text instead of an object.
+FREE_TEXT = ("apply_patch",)
+
+
+class Call:
+    """One tool call in the form in which the service is asked about it."""
+
+    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused):
+        self.dialect = dialect
+        self.event = event
+        self.session_id = session_id
+        self.tool = tool
+        self.arguments = arguments
+        self.use_id = use_id
+        self.refused = refused  # the reason of a refusal without asking the service; None to ask
+
+
+def detect(given, event):
+    """The dialect of an event: the given one, unless another client that reads the same settings certainly sent it."""
+    name = event.get("hook_event_name")
+    if given in (None, "claude", "copilot") and "hookEventName" in event:
+        return "vscode"
+    if given is not None:
+        return given
+    if "conversation_id" in event:
+        return "cursor"
+    if name in ("BeforeTool", "AfterTool"):
+        return "gemini"
+    if "toolName" in event and "sessionId" in event:
+        return "copilot"
+    if name in ("PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd") and "session_id" in event:
+        return "codex" if "turn_id" in event else "claude"
+    return None
+
+
+def session_of(event):
+    return text_of(event, "session_id", "sessionId", "conversation_id")
+
+
+def read_call(dialect, event):
+    """Reads a client's event. Refuses an event without a session, a tool or arguments."""
+    session_id = session_of(event)
+    if session_id is None:
+        raise Refused("the client named no session: this event is not one of a tool call")
+    name = event.get("hook_event_name", event.get("hookEventName"))
+    tool = text_of(event, "tool_name", "toolName")
+    arguments = next((event[key] for key in ("tool_input", "toolArgs", "toolInput") if key in event), None)
+    if dialect == "cursor" and name in ("beforeShellExecution", "afterShellExecution"):
+        tool, arguments = "Shell", {key: event[key] for key in ("command", "cwd", "sandbox") if key in event}
+    elif dialect == "cursor" and name == "beforeReadFile":
+        # The event also has the file's content, which stays on this machine.
+        tool, arguments = "Read", {"file_path": event.get("file_path")}
+    elif dialect == "cursor" and name == "beforeMCPExecution" and tool is not None:
+        tool = "MCP:" + tool
+    if tool is None:
+        raise Refused("the client named no tool: this event is not one of a tool call")
+    canonical = canonical_name(dialect, tool, event.get("mcp_context"))
+    refused, cwd = None, event.get("cwd")
+    try:
+        arguments = as_object(tool, arguments)
+        refuse_inexact(arguments)
+        arguments = canonical_arguments(dialect, canonical, arguments, cwd if is_absolute(cwd) else None)
+        if tool == "apply_patch" and canonical == "Edit" and not arguments.get("file_path"):
+            raise Refused("the patch names no file: begin it with `*** Begin Patch`, and name each file")
+    except Refused as error:
+        # Kept for `post`, which must report the call if it ran anyway.
+        refused = str(error)
+        arguments = arguments if isinstance(arguments, dict) else {"input": arguments}
+    return Call(
+        dialect, name, session_id, canonical, arguments, text_of(event, "tool_use_id", "toolUseId"), refused
+    )
+
+
+def as_object(tool, arguments):
+    """Arguments as the object that rules read. Some clients send its JSON as text, and a few tools take plain text.
+    Refuses
+    other values, because a client may read something in them that rules do not see."""
+    if isinstance(arguments, str):
+        text = arguments.strip().lstrip("\ufeff").lstrip()
+        if text[:1] in ("{", "[", '"'):
+            try:
+                arguments = parse_json(text)
+            except ValueError as error:
+                raise Refused("the arguments are text that is not a JSON object: %s" % plain(error, 200))
+        elif text in ("", "null"):
+            arguments = None
+        elif tool in FREE_TEXT:
+            arguments = {"input": arguments}
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, dict):
+        raise Refused("the arguments are not an object: give each one with its name")
+    return arguments
+
+
+def read_event():
+    """The client's event from standard input. Refuses input that is not one JSON object in UTF-8."""
+    if os.isatty(0):
+        raise Refused("expected a client's hook event on standard input; `doctor` sends one")
+    chunks, size = [], 0
+    while True:
+        chunk = os.read(0, 1 << 20)
+        if not chunk:
+            break
+        size += len(chunk)
+        if size <= MAX_INPUT:
+            chunks.append(chunk)
+    if size > MAX_INPUT:
+        raise Refused("this call's event is %s bytes long, over the %s that are read" % (size, MAX_INPUT))
+    try:
+        event = parse_json(b"".join(chunks).decode("utf-8").lstrip("\ufeff"))
+    except ValueError as error:
+        kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+        raise Refused("the client's event cannot be read: it is not %s" % kind)
+    if not isinstance(event, dict):
+        raise Refused("the client's event cannot be read: it is not a JSON object")
+    return event
+
+
+# --- hook/arguments ---------------------------------------------------------------------------------------------------
+
+# Arguments under the names that rules use.
+
+# The clients' other names of arguments that rules use. The rules' names are added, and the client's arguments stay.
+ARGUMENT_NAMES = {
+    "Bash": {"command": ("cmd", "script")},
+    "PowerShell": {"command": ("cmd", "script")},
+    "Read": {"file_path": ("path", "filePath", "absolute_path", "target_file", "paths", "include")},
+    "Write": {"file_path": ("path", "filePath", "target_file"), "content": ("file_text", "contents")},
+    "Edit": {
+        "file_path": ("path", "filePath", "target_file"),
+        "old_string": ("old_str", "oldString"),
+        "new_string": ("new_str", "newString"),
+    },
+    "MultiEdit": {"file_path": ("path", "filePath", "target_file")},
+    "NotebookEdit": {"notebook_path": ("file_path", "path", "filePath", "target_notebook")},
+    "Glob": {"path": ("paths", "dir_path", "target_directory")},
+    "Grep": {"path": ("paths", "dir_path", "target_directory")},
+    "LS": {"path": ("paths", "dir_path", "target_directory")},
+    "WebFetch": {"url": ("urls", "uri")},
+}
+
+# The arguments that are paths of files or folders.
+PATH_NAMES = {
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookRead": "notebook_path",
+    "NotebookEdit": "notebook_path",
+    "Glob": "path",
+    "Grep": "path",
+    "LS": "path",
+}
 
 
 def canonical_arguments(dialect, tool, arguments, cwd):
-    """The client's arguments, with those that rules name added under Claude Code's names. What is there under several
-    names is there with all its values: which of them the client means is not ours to guess. A path is there in its
-    plain form as well, as the client finds it."""
+    """The client's arguments, plus those that rules use under Claude Code's names. An argument with several names
+    has all its
+    values, because the hook cannot know which one the client uses. A path also has its plain form, as the client
+    finds it."""
     names = {} if dialect in (None, "claude") else dict(ARGUMENT_NAMES.get(tool, {}))
     path = PATH_NAMES.get(tool)
     if path is not None:
@@ -454,8 +502,8 @@ def canonical_arguments(dialect, tool, arguments, cwd):
 
 
 def add(arguments, name, given):
-    """One value as it is. Several as an object: in a list, `contains` compares whole elements, and would no longer look
-    into them."""
+    """One value unchanged; several values as an object. A list would not do: in a list `contains` compares whole
+    elements."""
     each = single(given)
     if len(each) > 1 or (each and any(isinstance(value, list) for value in given)):
         arguments[name] = {str(at): value for at, value in enumerate(each, 1)}
@@ -464,7 +512,7 @@ def add(arguments, name, given):
 
 
 def single(given):
-    """What is given, lists by their elements; each text once."""
+    """The given values, with the elements of lists; each text once."""
     rest, each, texts = list(reversed(given)), [], set()
     while rest:
         value = rest.pop()
@@ -478,8 +526,8 @@ def single(given):
 
 
 def commands(arguments, names):
-    """The command as a text, also where it is given by its words. Refuses two that differ: of several no one is judged
-    as it would run."""
+    """The command as text, also if it is given as a list of words. Refuses two different commands: the hook cannot know
+    which one runs."""
     given = [(name, as_command(arguments[name])) for name in names if arguments.get(name) is not None]
     for name, text in given[1:]:
         if text != given[0][1]:
@@ -496,14 +544,14 @@ def as_command(given):
 
 
 def quoted(word):
-    """A word as a shell reads it back; plain ones stay as a rule would have them."""
+    """A word quoted for a shell. Plain words stay unquoted, so that rules match them."""
     if word and all(c.isascii() and (c.isalnum() or c in "_-./:,@%+") for c in word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 def replaced_files(replacements):
-    """The files of VS Code's several replacements at once."""
+    """The files of VS Code's tool for several replacements."""
     each = replacements if isinstance(replacements, list) else []
     return [one["filePath"] for one in each if isinstance(one, dict) and isinstance(one.get("filePath"), str)]
 
@@ -513,13 +561,14 @@ OTHER_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
 
 
 def patched_files(patch, cwd):
-    """The files that a patch in Codex's form touches, which reads a header with blanks around it as well. Refuses what
-    looks like a header and is none: another reader may know it."""
+    """The files that a patch in Codex's form changes. Codex allows blanks around a header. Refuses a line that
+    looks like an
+    unknown header, because another reader may know it."""
     if not isinstance(patch, str):
         return []
     paths = []
     for line in patch.split("\n"):
-        # What some readers take for the end of a line may hide a header behind it.
+        # Some readers end a line at these characters, and a header could follow.
         parts = line.rstrip("\r").splitlines()
         if not any(looks_like_header(part) for part in parts):
             continue
@@ -530,9 +579,9 @@ def patched_files(patch, cwd):
             paths.append(collapsed(os.path.join(cwd or "", path)))
         elif len(parts) > 1 or not (header in OTHER_MARKS or header.startswith("*** Environment ID: ")):
             shown = plain(header, 60)
-            raise Refused("a line of the patch is not understood as a header: `%s`; leave it out of the context" % shown)
+            raise Refused("a line of the patch looks like an unknown header: `%s`; leave it out of the context" % shown)
     if "*** Begin Patch" in patch and not paths:
-        raise Refused("the patch names no file that is recognised: write `*** Update File: path`")
+        raise Refused("the patch names no file: write `*** Update File: path`")
     return paths
 
 
@@ -545,23 +594,23 @@ def is_absolute(path):
 
 
 def collapsed(path):
-    """A path without `.`, `..` and slashes that say nothing, as the clients read it: by its text alone."""
+    """A path without `.`, `..` and double slashes. Like the clients, this looks only at the text."""
     found = os.path.normpath(path)
     return "/" + found.lstrip("/") if found.startswith("//") else found
 
 
 def plain_forms(path, cwd):
-    """The absolute paths that a client may make of this one, in their plain form."""
+    """The absolute paths that a client may read in this one, in plain form."""
     if not isinstance(path, str):
         return []
     places = [os.path.join(cwd or "", path)] if cwd is not None or os.path.isabs(path) else []
     if path == "~" or path.startswith(("~/", "~" + os.sep)):
-        # Clients go by HOME, which may lead elsewhere.
+        # Clients use HOME, which may differ from the user's real home.
         places += [place + path[1:] for place in (os.path.expanduser("~"), home())]
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # With a machine's name before it, or none.
+        # With or without a machine's name before it.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -569,7 +618,7 @@ def plain_forms(path, cwd):
 
 
 def addresses(text):
-    """The web addresses in a text; Gemini's web_fetch names them in its prompt."""
+    """The web addresses in a text. Gemini's web_fetch has them in its prompt."""
     found = []
     for word in text.split() if isinstance(text, str) else ():
         starts, at = [], word.find("://")
@@ -578,14 +627,19 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # The first with all that follows, which may be its query.
+        # The first address with all following text, which may be its query.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
     return found
 
 
-# Programs that read commands from their terminal when these many arguments, or fewer, follow them; Codex types into a
-# running program by `write_stdin`, which no hook sees.
+# --- hook/prompts -----------------------------------------------------------------------------------------------------
+
+# Commands that start a program that waits for more commands.
+
+# Programs that read commands from their terminal if at most this many arguments follow. Codex types into a running
+# program
+# with `write_stdin`, which no hook sees.
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ksh fish csh tcsh python python2 python3 ipython node deno bun".split()]
     + [(name, 0) for name in "ruby irb perl php lua R redis-cli gdb tmux screen script pwsh powershell".split()]
@@ -597,11 +651,11 @@ NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--
 
 
 def opens_prompt(command):
-    """Whether a command starts a program that then waits for commands, as far as a look at its words tells."""
+    """Whether a command starts a program that then waits for commands. This only looks at the words."""
     for separator in ("&&", "||", ";", "\n", "(", ")", "{", "}"):
         command = command.replace(separator, "\0")
     for part in command.split("\0"):
-        # Behind a pipe it reads what comes out of the pipe.
+        # Behind a pipe it reads from the pipe, not from the terminal.
         words = part.split("|")[0].replace("&", " ").split()
         while words and ("=" in words[0] or words[0] in PREFIXES):
             words.pop(0)
@@ -613,8 +667,9 @@ def opens_prompt(command):
     return False
 
 
-# --- JSON -----------------------------------------------------------------------------------------------------------
+# --- shared/json ------------------------------------------------------------------------------------------------------
 
+# Values that are not accepted as JSON.
 
 def once(pairs):
     read = dict(pairs)
@@ -624,7 +679,7 @@ def once(pairs):
 
 
 def whole(digits):
-    # Long ones take time that grows with their square, and other threads get none of it.
+    # Reading a long number takes time that grows with the square of its length, and blocks other threads.
     if len(digits) > 400:
         raise ValueError("a number has %d digits" % len(digits))
     return int(digits)
@@ -634,13 +689,29 @@ def constant(name):
     raise ValueError("`%s` is not JSON" % name)
 
 
+def refuse_inexact(arguments):
+    """Refuses numbers that the service would round: an approval of one number would also cover its neighbours."""
+    rest = [arguments]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, dict):
+            rest.extend(one.values())
+        elif isinstance(one, list):
+            rest.extend(one)
+        elif isinstance(one, (int, float)) and not -LARGEST <= one <= LARGEST:
+            raise Refused("the arguments have a number beyond %d, which other programs round: give it as text" % LARGEST)
+
+
+# --- hook/json --------------------------------------------------------------------------------------------------------
+
+# JSON without the module json.
+
 try:
-    # The C halves of the module json. Its Python half loads regular expressions, which takes as long as asking the
-    # service; there is no other use for them here.
+    # The C parts of the module json. Its Python part loads regular expressions, which takes as long as asking the service.
     from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
     class Reading:
-        """What json.JSONDecoder would tell the scanner."""
+        """The settings that json.JSONDecoder gives to the scanner."""
 
         strict = True
         object_hook = None
@@ -668,7 +739,7 @@ def parse_json(text):
             if end == len(stripped):
                 return value
         except Exception:
-            pass  # the scanner alone cannot say what is wrong: it expects the module to be loaded
+            pass  # for errors the scanner needs the loaded module
     import json
 
     try:
@@ -678,8 +749,8 @@ def parse_json(text):
 
 
 def to_json(value, ascii_only=False):
-    """Compact JSON as bytes, in UTF-8 or all of it in ASCII; half a surrogate pair can only be sent as its escape.
-    Raises ValueError."""
+    """Compact JSON as bytes, in UTF-8 or in ASCII. Half of a surrogate pair is written as its escape. Raises
+    ValueError."""
     try:
         if encoders is None:
             import json
@@ -694,31 +765,9 @@ def to_json(value, ascii_only=False):
         raise ValueError("nested too deeply")
 
 
-def read_event():
-    """The client's event from standard input; refuses what is not one JSON object in UTF-8."""
-    if os.isatty(0):
-        raise Refused("a client's hook event is expected on standard input; `doctor` tries one")
-    chunks, size = [], 0
-    while True:
-        chunk = os.read(0, 1 << 20)
-        if not chunk:
-            break
-        size += len(chunk)
-        if size <= MAX_INPUT:
-            chunks.append(chunk)
-    if size > MAX_INPUT:
-        raise Refused("this call's event is %s bytes long, over the %s that are read" % (size, MAX_INPUT))
-    try:
-        event = parse_json(b"".join(chunks).decode("utf-8").lstrip("\ufeff"))
-    except ValueError as error:
-        kind = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
-        raise Refused("the client's event cannot be read: it is not %s" % kind)
-    if not isinstance(event, dict):
-        raise Refused("the client's event cannot be read: it is not a JSON object")
-    return event
+# --- shared/settings --------------------------------------------------------------------------------------------------
 
-
-# --- Settings -------------------------------------------------------------------------------------------------------
+# Settings, from the environment and from a settings file.
 
 CONFIG_KEYS = (
     "api_url",
@@ -732,12 +781,13 @@ CONFIG_KEYS = (
     "ca_file",
 )
 
-# Beside a file the environment, which a project's settings may set, says none of these; and where the file names the
-# service or a key, nor who is asked (docs/decisions/0053).
+# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file
+# names the
+# service or a key, it cannot set the service and the organization either (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
-# By these OpenSSL trusts other authorities, loads code, or writes down what opens a connection to whoever listens.
+# With these variables OpenSSL trusts other authorities, loads code, or writes the keys of a connection to a file.
 OPENSSL_VARIABLES = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -746,10 +796,11 @@ OPENSSL_VARIABLES = (
     "OPENSSL_ENGINES",
     "SSLKEYLOGFILE",
 )
+removed_variables = {}  # their values; a server of the gateway can still name them in its `env`
 
 
 class Settings:
-    """Where the service is and how it is asked, from the environment and, before it, the file of --config."""
+    """The address of the service and the key. Values of a settings file win over the environment."""
 
     def __init__(self, config=None):
         named = read_config(config) if config is not None else {}
@@ -759,7 +810,7 @@ class Settings:
             unheard += WHO_IS_ASKED
         if config is not None:
             for name in OPENSSL_VARIABLES:
-                os.environ.pop(name, None)
+                removed_variables[name] = os.environ.pop(name, None)
 
         def value(key, variable):
             found = named.get(key, os.environ.get(variable) if key not in unheard else None)
@@ -782,20 +833,20 @@ class Settings:
         self.ca_file = named.get("ca_file")
 
     def check(self):
-        """Refuses settings that no request can be made with."""
+        """Refuses settings that make a request impossible."""
         if not self.api_url:
             raise Refused("SERVICE_API_URL is not set: name the service's address")
         if not self.key:
             raise Refused("SERVICE_API_KEY is not set: give the agent a key with the scope `agents:authorize`")
         if not all("!" <= c <= "~" for c in self.key):
-            raise Refused("SERVICE_API_KEY holds characters that no key has")
+            raise Refused("SERVICE_API_KEY has characters that no key has")
         self.secure, self.host, self.port, self.prefix = read_url(self.api_url)
         if not self.secure and not self.allow_http and not is_loopback(self.host):
             raise Refused("SERVICE_API_URL is plain http to another machine: use https, or set SERVICE_ALLOW_HTTP=1")
 
 
 def seconds(text, default):
-    """A number of seconds from 0 on; the default for what is none."""
+    """A number of seconds, at least 0; the default if the value is not a number."""
     try:
         number = float(text)
     except (TypeError, ValueError, OverflowError):
@@ -804,7 +855,7 @@ def seconds(text, default):
 
 
 def read_url(url):
-    """https, host, port and path of a base address; refuses all that a key should not be sent to."""
+    """https, host, port and path of a base address. Refuses addresses that must not get the key."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme.lower() == "https"
@@ -834,7 +885,7 @@ def is_loopback(host):
 
 
 def home():
-    """The user's folder by the system's list of users: HOME may be what a project's settings say."""
+    """The user's home from the system's list of users, because a project's settings may change HOME."""
     try:
         import pwd
 
@@ -844,7 +895,7 @@ def home():
 
 
 def read_private(path, secret):
-    """A settings file's bytes; refuses one that others may change, or read if it holds a secret."""
+    """A settings file's bytes. Refuses a file that others may change, or may read if it has a secret."""
     if not isinstance(path, str):
         raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
@@ -857,14 +908,14 @@ def read_private(path, secret):
         raise Refused("`%s` cannot be read: %s" % (path, error.strerror))
     if os.name == "posix":
         if status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022:
-            raise Refused("`%s` can be changed by others: chown it to its user and chmod go-w" % path)
+            raise Refused("`%s` can be changed by other users: chown it to its user and chmod go-w" % path)
         if (secret or b'"api_key"' in text) and status.st_mode & 0o077:
-            raise Refused("`%s` holds a key and can be read by others: chmod 600" % path)
+            raise Refused("`%s` has a key and can be read by other users: chmod 600" % path)
     return text
 
 
 def read_config(path):
-    """The settings in a file of --config."""
+    """The settings in a settings file."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8"))
     except ValueError:
@@ -877,11 +928,12 @@ def read_config(path):
     return found
 
 
-# --- HTTP -----------------------------------------------------------------------------------------------------------
+# --- shared/http ------------------------------------------------------------------------------------------------------
 
+# HTTP to the service, over plain sockets.
 
 class Connection:
-    """One request over one connection, every wait of it bounded by the same moment."""
+    """One connection, for one request at a time. All its waits end at the same moment."""
 
     def __init__(self, settings, until):
         self.settings = settings
@@ -889,6 +941,8 @@ class Connection:
         self.socket = None
         self.buffer = b""
         self.heard = False  # a byte of the service's answer
+        self.bounded = False  # the end of the answer is known without closing the connection
+        self.reusable = False  # the service keeps the connection open after its answer
 
     def left(self):
         left = self.until - time.monotonic()
@@ -914,13 +968,68 @@ class Connection:
             self.socket = context.wrap_socket(self.socket, server_hostname=self.settings.host)
 
     def tunnel(self, credentials):
-        """Asks a proxy for a way through; what goes through it is TLS to the service."""
+        """Asks a proxy for a tunnel. The data in it is TLS to the service."""
         target = "%s:%d" % (bracketed(self.settings.host), self.settings.port)
         lines = ["CONNECT %s HTTP/1.1" % target, "Host: " + target] + credentials
         self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii"))
         status, _ = self.head()
         if status != 200:
             raise Unreachable("the proxy answered %d" % status)
+
+    def close(self):
+        if self.socket is not None:
+            self.socket.close()
+
+    def exchange(self, method, path, body, opened=None):
+        """One request: its status and body. `opened` is called once the connection is open, before a byte is sent.
+
+        Raises Unreachable for a failed connection, no answer in time or a 5xx, and Refused for an answer that is not
+        HTTP. A redirect is an answer like any other: the key goes nowhere else."""
+        self.heard, self.reusable = False, False
+        try:
+            if self.socket is None:
+                self.open()
+            if opened is not None:
+                opened()
+            self.ask(method, path, body)
+            status = 100
+            while status < 200 and status != 101:
+                status, headers = self.head()
+            if status >= 500:
+                raise Unreachable("it answers %d" % status)
+            if status != 200:
+                return status, self.help_text(headers)
+            answered = self.body(headers)
+            closing = [value.lower() for value in headers.get("connection", [])]
+            self.reusable = self.bounded and "close" not in closing
+            return status, answered
+        except OSError as error:
+            if self.heard and "timed out" not in str(error):
+                raise Refused("the service's answer was cut short")
+            raise Unreachable(plain(error.strerror or str(error) or type(error).__name__, 200))
+
+    def ask(self, method, path, body):
+        lines = [
+            "%s %s/api/v1%s HTTP/1.1" % (method, self.settings.prefix, path),
+            "Host: %s:%d" % (bracketed(self.settings.host), self.settings.port),
+            "Authorization: Bearer " + self.settings.key,
+            "Accept: application/json",
+        ]
+        lines += HEADERS
+        if body is not None:
+            lines += ["Content-Type: application/json", "Content-Length: %d" % len(body)]
+        try:
+            self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + (body or b""))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the service may have answered before it read the whole request
+
+    def help_text(self, headers):
+        """The body of an error. It only helps people, so it may take at most one second, and may fail."""
+        self.until = min(self.until, time.monotonic() + 1)
+        try:
+            return self.body(headers)
+        except (Refused, Unreachable, OSError):
+            return b""
 
     def send(self, data):
         self.socket.settimeout(self.left())
@@ -957,7 +1066,8 @@ class Connection:
         return int(words[1]), headers
 
     def body(self, headers):
-        """The whole body by its declared length; refuses one that is longer, shorter or of two lengths."""
+        """The whole body by its declared length. Refuses a body that is longer or shorter, or has two lengths."""
+        self.bounded = True
         coding = [value.lower() for value in headers.get("transfer-encoding", [])]
         lengths = set(headers.get("content-length", []))
         if coding:
@@ -972,11 +1082,13 @@ class Connection:
             if self.buffer:
                 raise Refused("the service's answer is longer than it says")
             return body
+        self.bounded = False
         while self.receive():
             self.limit(len(self.buffer))
         return self.buffer
 
     def chunks(self):
+        self.bounded = False  # the trailer is not read
         whole = b""
         while True:
             while b"\r\n" not in self.buffer:
@@ -984,7 +1096,7 @@ class Connection:
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
             digits = line.split(b";")[0].strip()
-            # What int() takes beside digits, no other reader does.
+            # int() accepts more than digits; other readers do not.
             if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
             size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
@@ -1012,14 +1124,14 @@ class Connection:
 
 
 def connect(host, port, left):
-    """A TCP connection to the first of the host's addresses that takes one."""
+    """A TCP connection to the first address of the host that accepts one."""
     try:
-        import _socket as sockets  # its Python half costs as much as a third of a start
+        import _socket as sockets  # the Python part of the module takes a third of the start time
     except ImportError:
         import socket as sockets
 
     failed = None
-    # As bytes: a text is read as an international name, which loads tables.
+    # As bytes: text is read as an international name, which loads large tables.
     for family, kind, protocol, _, address in sockets.getaddrinfo(
         host.encode("ascii"), port, 0, sockets.SOCK_STREAM
     ):
@@ -1069,55 +1181,30 @@ def proxy_of(settings):
     return host, int(port or 80), credentials
 
 
+# --- hook/request -----------------------------------------------------------------------------------------------------
+
+# Requests to the service.
+
 def request(settings, method, path, body, until):
-    """One request: its status and body. Raises Unreachable for a failed connection, no answer in time or a 5xx, and
-    Refused for what is no HTTP answer. A redirect is an answer like any other: the key goes nowhere else."""
+    """One request over its own connection: its status and body. Raises Unreachable and Refused."""
     connection = Connection(settings, until)
     try:
-        connection.open()
-        lines = [
-            "%s %s/api/v1%s HTTP/1.1" % (method, settings.prefix, path),
-            "Host: %s:%d" % (bracketed(settings.host), settings.port),
-            "Authorization: Bearer " + settings.key,
-            "User-Agent: countersign-hook/" + VERSION,
-            "Accept: application/json",
-            "Connection: close",
-        ]
-        if body is not None:
-            lines += ["Content-Type: application/json", "Content-Length: %d" % len(body)]
-        try:
-            connection.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + (body or b""))
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it may have answered without reading all
-        status = 100
-        while status < 200 and status != 101:
-            status, headers = connection.head()
-        if status >= 500:
-            raise Unreachable("it answers %d" % status)
-        if status != 200:
-            return status, said(connection, headers)
-        return status, connection.body(headers)
-    except OSError as error:
-        if connection.heard and "timed out" not in str(error):
-            raise Refused("the service's answer was cut short")
-        raise Unreachable(plain(error.strerror or str(error) or type(error).__name__, 200))
+        return connection.exchange(method, path, body)
     finally:
-        if connection.socket is not None:
-            connection.socket.close()
-
-
-def said(connection, headers):
-    """What comes with an answer that is none: a help for people, and nothing that is waited for."""
-    connection.until = min(connection.until, time.monotonic() + 1)
-    try:
-        return connection.body(headers)
-    except (Refused, Unreachable, OSError):
-        return b""
+        connection.close()
 
 
 def ask(settings, method, path, body, until):
-    """A request and its JSON object; refuses every status but 200."""
-    status, answered = request(settings, method, path, body, until)
+    """A request and its JSON object. Raises Refused for every status but 200."""
+    return answered_object(*request(settings, method, path, body, until))
+
+
+# --- shared/decision --------------------------------------------------------------------------------------------------
+
+# The service's decisions.
+
+def answered_object(status, answered):
+    """The JSON object of an answer. Raises Refused for every status but 200 and for an answer that is no object."""
     try:
         found = parse_json(answered.decode("utf-8"))
     except ValueError:
@@ -1132,8 +1219,53 @@ def ask(settings, method, path, body, until):
     return found
 
 
-# --- pre ------------------------------------------------------------------------------------------------------------
+def decide(ask, until, given_up=lambda: False):
+    """The service's decision on a call. `ask` sends the question; it is sent up to three times if no answer comes. The
+    service repeats its decision for the same call, so a lost answer costs nothing."""
+    for pause in (0.15, 0.5, None):
+        try:
+            decided = ask()
+            break
+        except Unreachable:
+            if pause is None or time.monotonic() + pause >= until or given_up():
+                raise
+            time.sleep(pause)
+    verdict = decided.get("decision")
+    if verdict == "allow" and text_of(decided, "decision_id") is not None:
+        return decided
+    if verdict == "deny":
+        return decided
+    if verdict == "require_approval" and is_approval(decided.get("approval_id")):
+        return decided
+    raise Refused("the service's answer cannot be read: it is not a decision")
 
+
+def is_approval(value):
+    return isinstance(value, str) and 0 < len(value) <= 100 and all(c.isalnum() or c in "_-" for c in value)
+
+
+def named_rule(decided):
+    rule = text_of(decided, "rule_name")
+    return " by rule `%s`" % rule if rule is not None else ""
+
+
+def blocked(decided):
+    """Why a call may not run, in words for the model."""
+    reason, rule = text_of(decided, "reason"), text_of(decided, "rule_name")
+    why = [text_of(decided, "explanation")]
+    if reason != rule:
+        why.insert(0, reason)
+    told = ": ".join(each for each in why if each)
+    return "blocked%s%s" % (named_rule(decided), ": " + told if told else "")
+
+
+def held(decided, state):
+    return "held%s: approval %s %s" % (named_rule(decided), decided["approval_id"], state)
+
+
+# --- hook/pre ---------------------------------------------------------------------------------------------------------
+
+# The command `pre`: may this call run?
 
 def authorize_body(call, settings):
     """The body of an authorize request; refuses one over the limit, naming its size."""
@@ -1160,24 +1292,24 @@ def authorize_body(call, settings):
 
 
 def pre(answer, options):
-    """Asks about one call, waits for its approver if it is held, and answers the client."""
+    """Asks about one call, waits for an approver if it is held, and answers the client."""
     call, settings, body = question(answer, options)
-    # Not before: what the model has written must not be able to end the hook in open mode.
+    # Not earlier: in open mode, text of the model must not be able to end the hook.
     answer.fail_open = settings.fail_open
     flush_ends(settings, call, options)
     answer.asking = True
-    decided = decision(settings, body, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
+    decided = decision(answer, settings, body)
     give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
     approved = None
     while decided["decision"] == "require_approval":
         answer.waiting_for, answer.asking = (settings, decided), False
         if decided["approval_id"] == approved:
-            raise Refused(held(decided, "is approved, and does not allow the call"))
+            raise Refused(held(decided, "is approved, but does not allow the call"))
         wait_for_approval(answer, settings, decided, give_up)
         approved = decided["approval_id"]
-        # Only the service's own `allow` lets the call run: what was approved is decided again when it is used.
+        # Only an `allow` of the service lets the call run: an approved call is decided again when it is used.
         try:
-            decided = decision(settings, body, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
+            decided = decision(answer, settings, body)
         except Unreachable as error:
             raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
         answer.waiting_for = None
@@ -1194,7 +1326,7 @@ def question(answer, options):
     call = read_call(answer.dialect, event)
     answer.event = call.event
     if answer.dialect != options.dialect:
-        # Another client than the command line was written for waits as long as it likes.
+        # The wait of a client other than the one of the command line is unknown.
         limit = options.started + patience(answer.dialect, None)
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
@@ -1204,58 +1336,19 @@ def question(answer, options):
     command = call.arguments.get("command")
     if call.dialect == "codex" and call.tool == "Bash" and isinstance(command, str) and opens_prompt(command):
         raise Refused(
-            "this starts a program that waits for commands, and Codex types into it without asking: "
+            "this starts a program that waits for commands, and Codex can type into it without asking: "
             "give it its commands as arguments"
         )
     return call, settings, authorize_body(call, settings)
 
 
-def decision(settings, body, until):
-    """The service's decision on a call, asked for up to three times if no answer comes: a decision is repeated for
-    the same call, so that a lost answer costs nothing."""
-    for pause in (0.15, 0.5, None):
-        try:
-            decided = ask(settings, "POST", "/authorize", body, until)
-            break
-        except Unreachable:
-            if pause is None or time.monotonic() + pause >= until:
-                raise
-            time.sleep(pause)
-    verdict = decided.get("decision")
-    if verdict == "allow" and text_of(decided, "decision_id") is not None:
-        return decided
-    if verdict == "deny":
-        return decided
-    if verdict == "require_approval" and is_id(decided.get("approval_id")):
-        return decided
-    raise Refused("the service's answer cannot be read: it is no decision")
-
-
-def is_id(value):
-    return isinstance(value, str) and 0 < len(value) <= 100 and all(c.isalnum() or c in "_-" for c in value)
-
-
-def named_rule(decided):
-    rule = text_of(decided, "rule_name")
-    return " by rule `%s`" % rule if rule is not None else ""
-
-
-def blocked(decided):
-    """Why a call may not run, in words for the model."""
-    reason, rule = text_of(decided, "reason"), text_of(decided, "rule_name")
-    why = [text_of(decided, "explanation")]
-    if reason != rule:
-        why.insert(0, reason)
-    told = ": ".join(each for each in why if each)
-    return "blocked%s%s" % (named_rule(decided), ": " + told if told else "")
-
-
-def held(decided, state):
-    return "held%s: approval %s %s" % (named_rule(decided), decided["approval_id"], state)
+def decision(answer, settings, body):
+    until = min(time.monotonic() + ASK_SECONDS, answer.deadline - 1)
+    return decide(lambda: ask(settings, "POST", "/authorize", body, until), until)
 
 
 def wait_for_approval(answer, settings, decided, give_up):
-    """Returns when the approval is given; refuses otherwise, with what to do."""
+    """Returns when the approval is given. Otherwise raises Refused with the next step for the model."""
     path = "/authorize/approvals/" + decided["approval_id"]
     while True:
         left = give_up - time.monotonic()
@@ -1266,7 +1359,7 @@ def wait_for_approval(answer, settings, decided, give_up):
         try:
             found = ask(settings, "GET", "%s?wait=%d" % (path, wait), None, min(asked_at + wait + 10, answer.deadline - 1))
         except Unreachable:
-            # The service may be starting again, and keeps what it holds.
+            # The service may be restarting. It keeps its approvals.
             found = {"status": "pending"}
         status, comment = found.get("status"), text_of(found, "comment")
         if status == "approved":
@@ -1276,7 +1369,7 @@ def wait_for_approval(answer, settings, decided, give_up):
             raise Refused(told + (": " + comment if comment else ""))
         if status != "pending":
             raise Refused(held(decided, "has a status that cannot be read"))
-        # One that comes back at once is not asked again at once.
+        # After an answer that came at once, pause before the next question.
         time.sleep(max(0.0, min(1.0 - (time.monotonic() - asked_at), give_up - time.monotonic())))
 
 
@@ -1285,8 +1378,8 @@ def pending(decided):
 
 
 def withdraw(answer):
-    """Takes a held call's approval back when its client gives the call up; waits a moment for an answer that may be
-    one."""
+    """Withdraws a held call's approval when its client gives the call up. Waits a moment for an answer that may
+    hold the call."""
     limit = time.monotonic() + 1.5
     while answer.asking and time.monotonic() < limit:
         time.sleep(0.02)
@@ -1300,11 +1393,12 @@ def withdraw(answer):
         pass
 
 
-# --- post and end ---------------------------------------------------------------------------------------------------
+# --- hook/after -------------------------------------------------------------------------------------------------------
 
+# The commands `post` and `end`, and session ends that could not be sent.
 
 def outcome_of(event):
-    """How a finished call ended, as far as its event says; the output itself stays here."""
+    """The outcome of a finished call, if its event has one. The output stays on this machine."""
     name = event.get("hook_event_name", event.get("hookEventName"))
     answered = event.get("tool_response")
     failed = name in ("PostToolUseFailure", "postToolUseFailure") or (
@@ -1314,7 +1408,7 @@ def outcome_of(event):
 
 
 def post(answer, options):
-    """Tells of a finished call: its name and arguments, never its output."""
+    """Reports a finished call: its name and arguments, never its output."""
     event = read_event()
     call = read_call(detect(options.dialect, event), event)
     settings = Settings(options.config)
@@ -1332,7 +1426,7 @@ def post(answer, options):
     except ValueError:
         body = None
     if body is None or len(body) > MAX_BODY:
-        # Its `pre` was refused: that it ran all the same must show.
+        # Its `pre` was refused, and it ran anyway: report it.
         seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
         body = to_json(seen)
     ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)
@@ -1340,14 +1434,15 @@ def post(answer, options):
 
 
 def end(answer, options):
-    """Ends the session; leaves a note until the service has taken it. What this process had no time for, one that its
-    client does not wait for goes on with, and the next `pre` after that."""
+    """Ends the session. A note stays until the service has accepted that. If the time is too short, a background
+    process goes
+    on, and after that the next `pre`."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
     settings = Settings(options.config)
     settings.check()
-    # Noted first: clients end this process soon, whether or not it has been able to tell.
+    # The note comes first, because clients end this process soon, also before the request is done.
     note = keep_end(settings, session_id)
     if send_end(settings, session_id, time.monotonic() + 1.0):
         if note is not None:
@@ -1358,7 +1453,7 @@ def end(answer, options):
 
 
 def send_end(settings, session_id, until):
-    """Whether the service has taken it, or said for good that it will not."""
+    """Whether the service has accepted it, or refused it for good."""
     try:
         body = to_json({"session_id": session_id, "reason": "the client's session ended"})
         status, _ = request(settings, "POST", "/authorize/sessions/end", body, until)
@@ -1370,12 +1465,13 @@ def send_end(settings, session_id, until):
 
 
 def spool():
-    """The folder of ends that nobody has been told of yet: one file each, with a session's id and nothing else."""
+    """The folder with notes of ended sessions that the service does not know yet: one file each, with only the
+    session's id."""
     return os.path.join(own_folder(), "ended-sessions")
 
 
 def own_folder():
-    """The user's folder of this program."""
+    """This program's folder in the user's home."""
     if os.name == "nt":
         return os.path.join(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~"), "Countersign")
     return os.path.join(os.path.expanduser("~"), ".countersign")
@@ -1389,7 +1485,7 @@ def end_file(settings_url, session_id):
 
 
 def keep_end(settings, session_id):
-    """The path of the note; None where none can be written."""
+    """The path of the note; None if no note can be written."""
     folder = spool()
     name = os.path.join(folder, end_file(settings.api_url, session_id))
     draft = "%s.%d" % (name, os.getpid())
@@ -1404,8 +1500,8 @@ def keep_end(settings, session_id):
 
 
 def left_ends(folder):
-    """The names of the notes in it. HOME may lead anywhere: what is not a note of ours, or in a folder that is not, is
-    left alone."""
+    """The names of the notes in it. HOME may lead anywhere, so other files, and folders of other users, are not
+    touched."""
     try:
         status = os.lstat(folder)
         names = os.listdir(folder)
@@ -1420,7 +1516,7 @@ def left_ends(folder):
 
 
 def flush_ends(settings, call, options):
-    """Sees to the ends left behind: the one of this session no longer holds, others are sent by a process beside."""
+    """Handles notes of ended sessions: deletes the note of this session, and sends the others in a background process."""
     folder = spool()
     names = [name for name in left_ends(folder) if "." not in name]
     if not names:
@@ -1437,14 +1533,14 @@ def flush_ends(settings, call, options):
 
 
 def start_beside(command, options):
-    """Another process of this program, of which neither this one's client nor its terminal knows."""
+    """Starts this program as a background process, independent of the client and its terminal."""
     import subprocess
 
     words = [sys.executable, "-I", "-S", os.path.abspath(__file__), command]
     if options.config is not None:
         words += ["--config", options.config]
     null = subprocess.DEVNULL
-    detached = getattr(subprocess, "DETACHED_PROCESS", 0)  # Windows has no sessions to start
+    detached = getattr(subprocess, "DETACHED_PROCESS", 0)  # Windows has no process sessions
     try:
         subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True, creationflags=detached)
     except OSError:
@@ -1452,7 +1548,7 @@ def start_beside(command, options):
 
 
 def deliver(answer, options):
-    """Tries for a minute what the end of a session had no time for."""
+    """Tries for a minute to send the notes of ended sessions."""
     pause = 1
     while not flush_all(options):
         time.sleep(pause)
@@ -1467,8 +1563,9 @@ def flush(answer, options):
 
 
 def flush_all(options):
-    """Sends the ends of this service that were left behind, the oldest first; stops when it is out of reach again, and
-    says whether none is left."""
+    """Sends the notes of ended sessions of this service, the oldest first. Stops if the service cannot be reached.
+    Returns whether
+    none is left."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()
@@ -1484,15 +1581,17 @@ def flush_all(options):
                     return False
                 os.unlink(path)
         except FileNotFoundError:
-            pass  # another process was faster
+            pass  # another process has sent it already
     return True
 
 
-# --- install --------------------------------------------------------------------------------------------------------
+# --- hook/clients -----------------------------------------------------------------------------------------------------
+
+# The clients, and the places of their settings.
 
 SECONDS = {"pre": 90, "post": 15, "end": 2}
 
-# Each client's events, and which command they start.
+# Each client's events, and the command that each one starts.
 EVENTS = {
     "claude": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("PostToolUseFailure", "post"), ("SessionEnd", "end")),
     "codex": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("SessionEnd", "end")),
@@ -1501,7 +1600,7 @@ EVENTS = {
     "cursor": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
 }
 
-# Where a client keeps its settings: below the user's home; on Linux, macOS and Windows for all users of the machine.
+# Paths of a client's settings: below the user's home, and for all users on Linux, macOS and Windows.
 SETTINGS_FILES = {
     "claude": (
         ".claude/settings.json",
@@ -1531,9 +1630,9 @@ SETTINGS_FILES = {
 }
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 
-# `onFailure` is read from this version on; an older Claude Code runs the call when a hook fails.
+# This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
-# The oldest versions that were seen to block.
+# The oldest versions that blocked in tests.
 MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102"}
 PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot"}
 PACKAGES = {
@@ -1549,7 +1648,7 @@ TOML_MARK = "  # countersign"
 
 
 class Place:
-    """The folders of one installation: a user's, or one for everybody on the machine (managed)."""
+    """The folders of one installation: for one user, or for everybody on the machine (managed)."""
 
     def __init__(self, managed, root=""):
         self.managed = managed
@@ -1565,7 +1664,7 @@ class Place:
         self.record = os.path.join(self.folder, "installed.json")
 
     def at(self, path):
-        """A path below --root, where an image is being built."""
+        """A path below --root, the folder of an image."""
         return self.root + path if self.root else path
 
     def settings_file(self, client):
@@ -1581,6 +1680,10 @@ class Place:
         return os.path.join(os.path.expanduser("~"), *user.split("/"))
 
 
+# --- hook/entries -----------------------------------------------------------------------------------------------------
+
+# The hook's entries in a client's settings.
+
 def command_words(place, python, client, command):
     words = [python, "-I", "-S", place.hook, command, "--dialect", client]
     if command == "pre":
@@ -1589,14 +1692,15 @@ def command_words(place, python, client, command):
 
 
 def shell_line(words, blocking):
-    """A command line for /bin/sh. Before a call it turns every failure, a missing Python too, into a deny: clients
-    let the call run for other exit codes than 2."""
+    """A command line for /bin/sh. Before a call it turns every failure into a deny, also a missing Python: clients
+    run the call
+    for every exit code but 2."""
     import shlex
 
     line = " ".join(shlex.quote(word) for word in words)
     if not blocking:
         return line
-    # Words that no function of the environment and no program of its PATH can stand for.
+    # Shell words that no exported function and no program of the PATH can replace.
     check = 'rc=$?; case $rc in 0) exit 0;; 2) ;; *) echo "policy hook failed (rc=$rc); call refused" >&2;; esac; exit 2'
     return "/bin/sh -c " + shlex.quote(line + "; " + check)
 
@@ -1607,7 +1711,7 @@ def powershell_line(words, blocking):
 
 
 def hook_entry(place, python, client, event, command):
-    """The entry of one event in a client's settings, with its fail-closed options."""
+    """The entry of one event in a client's settings, with the options that block on failure."""
     words, blocking, limit = command_words(place, python, client, command), command == "pre", SECONDS[command]
     if os.name == "nt":
         import subprocess
@@ -1624,7 +1728,8 @@ def hook_entry(place, python, client, event, command):
     if client == "gemini":
         one["name"] = "countersign"
     if client == "claude" and (os.name == "nt" or place.managed):
-        # No shell, which a variable such as SHELLOPTS keeps from running anything. Only where the version is pinned that
+        # Without a shell: a variable such as SHELLOPTS could stop it from running anything. Only where the version is
+        # pinned that
         # blocks by `onFailure` what does not start; a user's settings are also read by clients that know no `args`.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
@@ -1639,7 +1744,7 @@ def is_ours(entry):
 
 
 def without_our_commands(entry):
-    """An event's entry without ours; None if nothing of it is left. Somebody may have put their own beside it."""
+    """An event's entry without our hooks; None if it is empty then. Other people may have added hooks to it."""
     if not is_ours(entry):
         return entry
     several = entry.get("hooks") if isinstance(entry, dict) else None
@@ -1648,7 +1753,7 @@ def without_our_commands(entry):
 
 
 def without_ours(settings):
-    """Settings without our hooks: of each event's list only our entries go, and lists and tables left empty by that."""
+    """Settings without our hooks. Only our entries are removed, and lists and tables that are empty then."""
     hooks = settings.get("hooks")
     if not isinstance(hooks, dict):
         return dict(settings)
@@ -1666,7 +1771,7 @@ def without_ours(settings):
 
 
 def options_of(place, client, settings):
-    """The options beside the hooks, by path, that keep them from being switched off."""
+    """The options beside the hooks, by path, that prevent switching them off."""
     if client == "claude" and place.managed:
         asked = settings.get("requiredMinimumVersion")
         newer = isinstance(asked, str) and version_of(asked) > version_of(CLAUDE_MINIMUM)
@@ -1688,7 +1793,7 @@ def look_up(settings, path):
 
 
 def put(settings, path, value):
-    """A copy with the value at the path; None takes it away, and tables left empty by that."""
+    """A copy with the value at the path. None removes it, and tables that are empty then."""
     found = dict(settings)
     if len(path) > 1:
         below = put(settings.get(path[0]) or {}, path[1:], value)
@@ -1701,7 +1806,7 @@ def put(settings, path, value):
 
 
 def with_ours(place, python, client, settings):
-    """Settings with our hooks behind the ones that are there."""
+    """Settings with our hooks after the existing ones."""
     found = without_ours(settings)
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)
@@ -1709,7 +1814,7 @@ def with_ours(place, python, client, settings):
     for event, command in EVENTS[client]:
         entries = hooks.get(event, [])
         if not isinstance(entries, list):
-            raise Refused("`hooks.%s` is not a list: put it right first" % event)
+            raise Refused("`hooks.%s` is not a list: correct it first" % event)
         hooks[event] = entries + [hook_entry(place, python, client, event, command)]
     found["hooks"] = hooks
     return found
@@ -1720,8 +1825,9 @@ def toml_without_ours(text):
 
 
 def toml_with_ours(place, python, text):
-    """Codex's requirements with our hooks. Line by line, since Python reads TOML only from 3.11 on and never writes it;
-    each line of ours carries a mark. Refuses forms it would have to take apart."""
+    """Codex's requirements with our hooks. It works line by line, because Python reads TOML only from 3.11 on and
+    cannot write it.
+    Each of our lines has a mark. Refuses files that would need more changes."""
     import json
 
     lines = toml_without_ours(text).splitlines()
@@ -1777,6 +1883,10 @@ def toml_with_ours(place, python, text):
     return result
 
 
+# --- hook/files -------------------------------------------------------------------------------------------------------
+
+# Reading and changing settings files.
+
 def version_of(text):
     """The first dotted number in a text, as numbers."""
     import re
@@ -1786,7 +1896,7 @@ def version_of(text):
 
 
 def read_text(path):
-    """A file's text, None if there is none."""
+    """A file's text; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -1797,7 +1907,7 @@ def read_text(path):
 
 
 def read_settings(path):
-    """A client's JSON settings; an empty object for none."""
+    """A client's JSON settings; an empty object if there are none."""
     text = read_text(path)
     if text is None or not text.strip():
         return {}
@@ -1819,7 +1929,7 @@ def pretty(value):
 
 
 class alone:
-    """While this is held no other installation of this place writes."""
+    """While this lock is held, no other installation writes to these files."""
 
     def __init__(self, folder, private):
         self.folder = folder
@@ -1840,8 +1950,8 @@ class alone:
 
 
 class Change:
-    """One file as it is and as it should be; None stands for no file. A client's settings keep the mode they have, and
-    their first original; our own files have the mode that is given."""
+    """One file before and after a change; None means no file. A client's settings keep their mode and a copy of the first
+    original. Our own files get the given mode."""
 
     def __init__(self, path, before, after, mode, ours=False):
         self.path = path
@@ -1851,7 +1961,7 @@ class Change:
         self.ours = ours
 
     def shown(self):
-        """The difference in words, without the key."""
+        """The difference as text, without the key."""
         import difflib
 
         if os.path.basename(self.path) == OUR_FILE:
@@ -1861,7 +1971,7 @@ class Change:
         return "".join(line if line.endswith("\n") else line + "\n" for line in difflib.unified_diff(*texts, *names))
 
     def apply(self, private):
-        """Writes a new file beside the old one and puts it in its place, or removes the old one."""
+        """Writes a new file beside the old one and replaces the old one with it, or removes the old one."""
         path = os.path.realpath(self.path)
         copy = copy_of(path)
         os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
@@ -1904,54 +2014,12 @@ def hidden(text):
     return re.sub(r'("https_proxy": ")[^"]*@', r"\1(not shown)@", text)
 
 
-INSTALL_NOTES = """what it takes from the environment, and keeps in hook.json beside the installed hook:
-  SERVICE_API_URL, SERVICE_API_KEY (not with --managed), SERVICE_FAIL_MODE, SERVICE_APPROVAL_WAIT, SERVICE_ORG_ID,
-  SERVICE_ALLOW_HTTP, HTTPS_PROXY, SSL_CERT_FILE
-A variable that is not set leaves what an earlier install has kept, which is shown; an empty one takes it out:
-  SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
+# --- hook/interpreter -------------------------------------------------------------------------------------------------
 
-DOCTOR_NOTES = """the last line, and the exit code:
-  protected      0  all was tried and held, and no settings of a user or a project switch it off (--managed)
-  works          0  all was tried and held, but whoever can write the user's files can switch it off
-  not proven     1  something could not be tried here: the lines with ??
-  NOT protected  1  something would let calls through: the lines with FAIL
-With --managed a user's own settings do not count, so that 0 means `protected`."""
-
-
-def arguments(words, name, about):
-    import argparse
-
-    parser = argparse.ArgumentParser(
-        prog="service_hook.py " + name,
-        description=about,
-        epilog=INSTALL_NOTES if name == "install" else DOCTOR_NOTES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    told = "the client" + (" (with --uninstall all of them, unless it is given)" if name == "install" else "")
-    parser.add_argument("--dialect", choices=sorted(AGENT_NAMES), help=told)
-    parser.add_argument("--managed", action="store_true", help="for every user of this machine; needs root")
-    if name == "install":
-        parser.add_argument("--uninstall", action="store_true", help="take out what `install` put in, and nothing else")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
-        told = "folder of an image, with --managed: every file is written below it"
-        parser.add_argument("--root", default="", help=told)
-        told = "absolute path of the Python that runs the hook (default: this one; managed: one that all can run)"
-        parser.add_argument("--python", help=told)
-    else:
-        parser.add_argument("--config", help="settings file to try (default: the installed one, else the environment)")
-        parser.add_argument("--root", help="refused: it starts what is installed, so run it inside the image")
-    options = parser.parse_args(words)
-    if name == "install" and options.dialect is None and not options.uninstall:
-        parser.error("--dialect is needed: %s" % ", ".join(sorted(AGENT_NAMES)))
-    if name == "install" and options.root and not options.managed:
-        parser.error("--root is for an image's managed settings: say --managed too")
-    if name == "doctor" and options.root is not None:
-        parser.error("an image is not tried from outside: run doctor --managed inside it, as one of its users")
-    return options
-
+# The Python that runs the hook.
 
 def base_python():
-    """This Python, but not the one of a project's environment, which may be gone tomorrow."""
+    """This Python, or the base of a virtual environment, because an environment may be deleted."""
     return getattr(sys, "_base_executable", None) or sys.executable
 
 
@@ -1959,11 +2027,12 @@ PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 
 
 def chosen_python(options):
-    """The Python that the settings name. A managed one is for users who can neither enter root's folders nor should be
-    able to change what decides about their calls. In the image of --root only its files are looked at."""
+    """The Python for the settings. With --managed every user must be able to run it, and only root to change it. In
+    the image of
+    --root only its files are checked."""
     given = options.python
     if given is not None and not os.path.isabs(given):
-        raise Refused("--python takes an absolute path, not `%s`" % given)
+        raise Refused("--python needs an absolute path, not `%s`" % given)
     if not options.managed or os.name == "nt":
         if given is not None and too_old(given):
             raise Refused(too_old(given))
@@ -1978,13 +2047,14 @@ def chosen_python(options):
         if reason is None:
             return path
         reasons.append(reason)
-    advice = "install Python 3.8 or newer as %s, or name with --python one that all can run and only root can change"
+    advice = "install Python 3.8 or newer as %s, or name one with --python that every user can run and only root can change"
     raise Refused("%s: %s" % ("; ".join(reasons), advice % PYTHONS[0]))
 
 
 def not_for_everybody(path, root=""):
-    """Why some user cannot run this program, or could change it; None if neither. Every folder and symbolic link on the
-    way counts. Below `root` links lead to below it, and files may belong to whoever builds the image."""
+    """Why some user cannot run this program, or could change it; None if all is right. Checks every folder and
+    symbolic link on
+    the way. Below `root`, links are followed inside the image, and files may belong to the user who builds it."""
     import stat
 
     left, at, links = path.split("/"), "", 0
@@ -2020,12 +2090,16 @@ def not_for_everybody(path, root=""):
 
 
 def too_old(python):
-    """Why this program is not a Python that can run the hook; None if it is."""
+    """Why this program cannot run the hook; None if it can."""
     code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"], b"")
     return None if code == 0 else "`%s` is not Python 3.8 or newer" % python
 
 
-# What `install` keeps, and by which variables it is told; the first that is set counts.
+# --- hook/own_settings ------------------------------------------------------------------------------------------------
+
+# The installed hook's own settings.
+
+# The settings that `install` saves, with their variables. The first variable that is set counts.
 INSTALLED = {
     "api_url": ("SERVICE_API_URL",),
     "api_key": ("SERVICE_API_KEY",),
@@ -2039,30 +2113,30 @@ INSTALLED = {
 
 
 def said_now(variables):
-    """What the first of these variables that is set holds; None if none is."""
+    """The value of the first of these variables that is set; None if none is set."""
     return next((os.environ[name].strip() for name in variables if name in os.environ), None)
 
 
 def refuse_nonsense(found):
-    """Refuses values that the hook would take for others than were meant: once it runs, it can tell nobody."""
+    """Refuses values that the hook would misread. A running hook has no way to report them."""
     import re
 
     def refuse(key, advice):
         raise Refused("%s is `%s`: %s" % (INSTALLED[key][0], plain(found[key], 100), advice))
 
     if found.get("fail_mode", "closed") not in ("closed", "open"):
-        refuse("fail_mode", "write `closed`, which blocks while the service is out of reach, or `open`")
+        refuse("fail_mode", "write `closed`, which blocks calls while the service cannot be reached, or `open`")
     if "approval_wait" in found and seconds(found["approval_wait"], None) is None:
         refuse("approval_wait", "write a number of seconds, such as 55")
     if "organization_id" in found and not re.match(r"org_[0-9A-HJKMNP-TV-Z]{26}\Z", str(found["organization_id"])):
-        advice = "write the organization's id, `org_` and 26 letters and digits, or leave it out: the key has one"
+        advice = "write the organization's id (`org_` and 26 letters and digits), or leave it out: then the key's organization counts"
         refuse("organization_id", advice)
     if found.get("allow_http", False) not in (True, False, "1", "true", "yes", "0", "false", "no"):
         refuse("allow_http", "write 1, or leave it out")
 
 
 def kept_settings(before, after):
-    """What stays as an earlier installation wrote it, in words: `key value (VARIABLE)`."""
+    """Saved values that stay, as text: `key value (VARIABLE)`."""
     before, after = (parse_json(text) if text else {} for text in (before, after))
     shown = []
     for key, variables in INSTALLED.items():
@@ -2073,14 +2147,15 @@ def kept_settings(before, after):
 
 
 def replaces_key(before, after):
-    """Whether another key takes the place of one: the changes that are shown do not show it."""
+    """Whether another key replaces the saved one. The printed changes do not show keys."""
     old, new = ((parse_json(text) if text else {}).get("api_key") for text in (before, after))
     return None not in (old, new) and old != new
 
 
 def own_settings(place, before):
-    """Our own settings file: what the environment names now, over what was there. A managed one holds no key: each
-    user keeps one in a file of their own."""
+    """Our own settings file: the saved values, replaced by variables that are set now. A managed file has no key:
+    each user keeps
+    a key in their own file."""
     found = parse_json(before) if before else {}
     for key, variables in INSTALLED.items():
         said = said_now(variables)
@@ -2114,12 +2189,12 @@ def own_settings(place, before):
         else:
             found.pop(key, None)
     if place.managed and "@" in found.get("https_proxy", ""):
-        raise Refused("HTTPS_PROXY holds a password, which every user could read in `%s`" % place.config)
+        raise Refused("HTTPS_PROXY has a password, which every user could read in `%s`" % place.config)
     return found
 
 
 def way_of(settings):
-    """What a file has to say of the way to the service, since the environment does not count beside it."""
+    """The proxy and authorities that the file must name, because the environment does not count beside it."""
     found = {}
     if proxy_of(settings) is not None:
         found["https_proxy"] = settings.proxy
@@ -2130,16 +2205,67 @@ def way_of(settings):
     return found
 
 
+# --- hook/install -----------------------------------------------------------------------------------------------------
+
+# The command `install`.
+
+INSTALL_NOTES = """variables that it saves in hook.json beside the installed hook:
+  SERVICE_API_URL, SERVICE_API_KEY (not with --managed), SERVICE_FAIL_MODE, SERVICE_APPROVAL_WAIT, SERVICE_ORG_ID,
+  SERVICE_ALLOW_HTTP, HTTPS_PROXY, SSL_CERT_FILE
+A variable that is not set keeps the saved value, which is shown. An empty variable removes it:
+  SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
+
+DOCTOR_NOTES = """the last line, and the exit code:
+  protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
+  works          0  every test passed, but a person who can write the user's files can switch it off
+  not proven     1  something could not be tested here: see the lines with ??
+  NOT protected  1  something would let calls through: see the lines with FAIL
+With --managed a user's own settings do not count, so 0 means `protected`."""
+
+
+def arguments(words, name, about):
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="service_hook.py " + name,
+        description=about,
+        epilog=INSTALL_NOTES if name == "install" else DOCTOR_NOTES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    told = "the client" + (" (with --uninstall all of them, unless it is given)" if name == "install" else "")
+    parser.add_argument("--dialect", choices=sorted(AGENT_NAMES), help=told)
+    parser.add_argument("--managed", action="store_true", help="for every user of this machine; needs root")
+    if name == "install":
+        parser.add_argument("--uninstall", action="store_true", help="remove only the entries of `install`")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        told = "folder of an image, with --managed: every file is written below it"
+        parser.add_argument("--root", default="", help=told)
+        told = "absolute path of the Python that runs the hook (default: this one; managed: one that every user can run)"
+        parser.add_argument("--python", help=told)
+    else:
+        parser.add_argument("--config", help="settings file to try (default: the installed one, else the environment)")
+        parser.add_argument("--root", help="refused: doctor starts the installed hook, so run it inside the image")
+    options = parser.parse_args(words)
+    if name == "install" and options.dialect is None and not options.uninstall:
+        parser.error("--dialect is needed: %s" % ", ".join(sorted(AGENT_NAMES)))
+    if name == "install" and options.root and not options.managed:
+        parser.error("--root is for an image's managed settings: add --managed")
+    if name == "doctor" and options.root is not None:
+        parser.error("an image cannot be tested from outside: run doctor --managed inside it, as one of its users")
+    return options
+
+
 def read_record(place):
-    """What each installed client's settings held before: {client: {file, created, options: [[path, value]]}}. With the
-    text it was read from: what another installation writes meanwhile must not pass for it."""
+    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}.
+    Also the text
+    that was read, to notice changes by another installation."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
     return text, found if isinstance(found, dict) else {}
 
 
 def client_change(place, python, client, record, uninstall):
-    """The change of a client's settings, and the record that undoes it."""
+    """The change of a client's settings, and the record for undoing it."""
     path = place.settings_file(client)
     if uninstall and client in record:
         path = record[client]["file"]
@@ -2171,7 +2297,7 @@ def client_change(place, python, client, record, uninstall):
 
 
 def as_it_was(path, settings):
-    """The text that was kept before `install`, if it says what these settings say."""
+    """The text from before `install`, if its content equals these settings."""
     kept = read_text(copy_of(path))
     try:
         return kept if kept is not None and parse_json(kept.lstrip("\ufeff")) == settings else None
@@ -2184,15 +2310,15 @@ def copy_of(path):
 
 
 def install(words):
-    """Writes a client's settings, after showing what changes; 0 when all is as wanted."""
-    options = arguments(words, "install", "Has a client ask before each tool call, and block when it cannot.")
+    """Shows the changes and writes a client's settings. Returns 0 if everything is as wanted."""
+    options = arguments(words, "install", "Makes a client ask before each tool call, and block the call if it cannot ask.")
     client = "copilot" if options.dialect == "vscode" else options.dialect
     try:
         place = Place(options.managed, options.root)
         if options.managed and not options.root and hasattr(os, "geteuid") and os.geteuid() != 0:
             raise Refused("managed settings belong to root: run it as root, or without --managed for yourself")
         if options.managed and os.name == "posix":
-            os.umask(0o022)  # root's own may keep everybody else out of the folders that are made
+            os.umask(0o022)  # root's own umask could close the new folders to all other users
         recorded, before = read_record(place)
         if options.uninstall:
             changes, ends = removals(place, recorded, before, client)
@@ -2214,7 +2340,7 @@ def install(words):
         with alone(place.at(place.folder), not place.managed):
             for each in changes:
                 if read_text(each.path) != each.before:
-                    raise Refused("`%s` was changed meanwhile, and is left as it is: run it again" % each.path)
+                    raise Refused("`%s` was changed meanwhile and was not touched: run `install` again" % each.path)
             for each in changes:
                 each.apply(not place.managed)
             for name in ends:
@@ -2227,21 +2353,21 @@ def install(words):
     if not options.uninstall:
         say_next(place, options)
     elif place.managed:
-        print("each user's own ~/.countersign, with the key, is left as it is")
+        print("each user's own ~/.countersign, with the key, stays")
     return 0
 
 
 def additions(place, recorded, record, client, python):
-    """The changes that have a client ask: our own files first, then its settings. Says what is kept of earlier ones."""
+    """The changes that make a client ask: our own files first, then its settings. Prints the saved values that stay."""
     change, noted = client_change(place, python, client, record, False)
     mode = 0o644 if place.managed else 0o600
     hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
-    # Read as it stands, also while it is the installed one itself.
+    # Read from this file, also if it is the installed one.
     own = read_text(os.path.abspath(__file__))
     before = read_text(config)
     after = pretty(own_settings(place, before))
     for each in kept_settings(before, after):
-        print("kept from an earlier install: %s; an empty variable takes it out" % each)
+        print("kept from an earlier install: %s; an empty variable removes it" % each)
     if replaces_key(before, after):
         print("api_key: replaced (not shown)")
     return [
@@ -2253,14 +2379,15 @@ def additions(place, recorded, record, client, python):
 
 
 def removals(place, recorded, record, client):
-    """The changes that take out one client, or all of them: settings first, then our own files once no client is left.
-    And the notes of ended sessions that go with those."""
+    """The changes that remove one client, or all: settings first, then our own files if no client is left. Also the
+    notes of ended
+    sessions to delete."""
     changes, left = [], dict(record)
     for each in [client] if client else sorted(EVENTS):
         try:
             changes.append(client_change(place, None, each, record, True)[0])
         except Refused:
-            # What cannot be read and was never written to is nobody's business here.
+            # Settings that cannot be read and that `install` never changed are left alone.
             if client or each in record:
                 raise
         left.pop(each, None)
@@ -2281,12 +2408,12 @@ def remove_empty(folders):
         try:
             os.rmdir(folder)
         except OSError:
-            pass  # it holds something else, or is not there
+            pass  # it has other files, or does not exist
 
 
 def agreed():
     if not sys.stdin.isatty():
-        sys.stderr.write("install: nobody is there to ask: say --yes\n")
+        sys.stderr.write("install: there is no terminal for a question: add --yes\n")
         return False
     return input("write this? [y/N] ").strip().lower() in ("y", "yes")
 
@@ -2294,26 +2421,27 @@ def agreed():
 def say_next(place, options):
     python = chosen_python(options)
     if "SSL_CERT_DIR" in os.environ and "SSL_CERT_FILE" not in os.environ:
-        print("next: SSL_CERT_DIR does not count beside hook.json: name one file of authorities by SSL_CERT_FILE")
+        print("next: SSL_CERT_DIR does not count beside hook.json: name one file of authorities with SSL_CERT_FILE")
     if options.root and not os.path.lexists(options.root + python):
-        print("next: the image has no %s yet: it needs Python 3.8 or newer there, or where --python says" % python)
+        print("next: the image has no %s yet: it needs Python 3.8 or newer there, or at the path of --python" % python)
     if options.dialect == "codex" and not place.managed:
-        print("next: open /hooks in Codex and trust them; until then Codex skips them without a word")
+        print("next: open /hooks in Codex and trust them; until then Codex silently skips them")
     if place.managed:
-        print("next: each user keeps a key in ~/.countersign/key, readable by nobody else (chmod 600)")
+        print("next: each user keeps a key in ~/.countersign/key, which only they can read (chmod 600)")
     print("next: python3 %s doctor --dialect %s%s" % (place.hook, options.dialect, " --managed" * place.managed))
 
 
-# --- doctor ---------------------------------------------------------------------------------------------------------
+# --- hook/doctor ------------------------------------------------------------------------------------------------------
 
+# The command `doctor`: checks of the settings.
 
 class Findings:
-    """What was found, told line by line."""
+    """Prints the findings, line by line."""
 
     def __init__(self):
         self.failed = False
         self.unproven = False
-        self.enforced = True  # no user can change the settings
+        self.enforced = True  # users cannot change the settings
 
     def ok(self, text):
         print("ok    " + text)
@@ -2322,7 +2450,7 @@ class Findings:
         print("note  " + text)
 
     def doubt(self, text):
-        """What could not be tried here: no proof of protection, nor of the lack of it."""
+        """Something could not be tested here. This proves neither protection nor its absence."""
         self.unproven = True
         print("??    " + text)
 
@@ -2339,13 +2467,14 @@ class Findings:
 
 
 def doctor(words):
-    """Tries on this machine that a denied call is blocked, and one that cannot be checked; 1 if anything would pass, or
-    could not be tried."""
-    about = "Tries on this machine whether denied calls are blocked. Run it where the agent works: a project counts too."
+    """Tests on this machine that a denied call is blocked, and a call that cannot be checked. Returns 1 if a call
+    would pass, or if
+    something could not be tested."""
+    about = "Tests on this machine that denied calls are blocked. Run it in the agent's folder, because a project's settings count too."
     options = arguments(words, "doctor", about)
     findings = Findings()
     if sys.version_info < (3, 8):
-        findings.fail("Python %d.%d runs this; 3.8 or newer is needed" % sys.version_info[:2])
+        findings.fail("this is Python %d.%d; 3.8 or newer is needed" % sys.version_info[:2])
         return 1
     chosen = "copilot" if options.dialect == "vscode" else options.dialect
     places = [Place(True)] if options.managed else [Place(True), Place(False)]
@@ -2376,7 +2505,7 @@ def doctor(words):
 
 
 def entries_of(place, client, findings):
-    """Our `pre` command lines in a client's settings: [words or line]; says what switches them off."""
+    """Our `pre` command lines in a client's settings: [words or line]. Reports settings that switch them off."""
     try:
         path = place.settings_file(client)
         if path.endswith(".toml"):
@@ -2397,9 +2526,9 @@ def entries_of(place, client, findings):
         findings.fail("`hooksConfig.enabled` is not true in %s: run `install` again" % path)
     off = look_up(settings, ("hooksConfig", "disabled")) or look_up(settings, ("hooks", "disabled"))
     if ours and client == "gemini" and isinstance(off, list) and any(is_ours(one) or one == "countersign" for one in off):
-        findings.fail("`hooksConfig.disabled` in %s switches the hook off: take it out" % path)
+        findings.fail("`hooksConfig.disabled` in %s switches the hook off: remove it" % path)
     if ours and client in ("copilot", "codex", "cursor") and settings.get("disableAllHooks") is True:
-        findings.fail("`disableAllHooks` in %s switches the hook off: take it out" % path)
+        findings.fail("`disableAllHooks` in %s switches the hook off: remove it" % path)
     found = []
     for entry in ours:
         inner = [one for one in entry["hooks"] if is_ours(one)] if isinstance(entry.get("hooks"), list) else [entry]
@@ -2415,7 +2544,7 @@ def entries_of(place, client, findings):
         if one.get("async") or one.get("asyncRewake") or one.get("if") or one.get("type", "command") != "command":
             findings.fail("%s in %s does not wait for the hook's answer: run `install` again" % (first, path))
         if limit != SECONDS["pre"] * (1000 if client == "gemini" else 1):
-            findings.fail("the time-out of %s in %s is not what the hook was told: run `install` again" % (first, path))
+            findings.fail("the time-out of %s in %s differs from the one that the hook got: run `install` again" % (first, path))
         if client == "claude" and one.get("onFailure") != "block":
             findings.fail("`onFailure` is not `block` in %s: run `install` again" % path)
         if client == "cursor" and one.get("failClosed") is not True:
@@ -2426,12 +2555,12 @@ def entries_of(place, client, findings):
 def switched_off(place, settings, ours, findings):
     if place.managed:
         if settings.get("allowManagedHooksOnly") is True and not ours:
-            findings.fail("managed settings allow managed hooks only, and ours is not among them: install --managed")
+            findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
     elif ours and settings.get("disableAllHooks") is True:
-        findings.fail("`disableAllHooks` switches the hook off: take it out, or install --managed")
+        findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
 
 
-# What a project says of hooks: the files below its folder, and where in them.
+# The settings of a project that concern hooks: files below its folder, and paths in them.
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
@@ -2439,11 +2568,11 @@ PROJECT_FILES = {
 
 
 def by_its_user(client, findings):
-    """Says what switches off a user's own hooks, and no managed ones; fails for a project that does."""
+    """Reports settings that switch off a user's own hooks. Fails if the project's settings do."""
     findings.enforced = False
     findings.note(
-        "%s: a user's installation can be switched off by whoever can write the user's or the project's files, "
-        "an agent too; `install --managed` enforces it" % client
+        "%s: everybody who can write the user's or the project's files can switch a user's installation off, "
+        "also an agent; `install --managed` prevents this" % client
     )
     names, steps, off = PROJECT_FILES.get(client, ((), (), None))
     for name in names:
@@ -2451,15 +2580,15 @@ def by_its_user(client, findings):
         try:
             settings = parse_json((read_text(path) or "{}").lstrip("\ufeff"))
         except (Refused, ValueError):
-            findings.doubt("`%s` cannot be read: see that it does not switch hooks off" % path)
+            findings.doubt("`%s` cannot be read: check that it does not switch hooks off" % path)
             continue
         if look_up(settings, steps) is off:
-            told = "`%s` in %s switches the hook off in this folder: take it out, or install --managed"
+            told = "`%s` in %s switches the hook off in this folder: remove it, or install --managed"
             findings.fail(told % (".".join(steps), path))
 
 
 def run_line(line, event):
-    """Starts a hook's command as its client would: exit code, standard output and error."""
+    """Starts a hook's command as its client does. Returns exit code, standard output and standard error."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -2471,13 +2600,13 @@ def run_line(line, event):
 
 
 def try_entries(client, place, entries, findings):
-    """Whether the installed command line itself blocks what it cannot read."""
+    """Whether the installed command line blocks an event that it cannot read."""
     if len(entries) > 1:
         findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
     for line in entries:
         code, out, err = run_line(line, b"nonsense")
         if code == 2 and err.strip() and is_json(out):
-            findings.ok("%s: the installed command blocks what it cannot read" % client)
+            findings.ok("%s: the installed command blocks an event that it cannot read" % client)
         else:
             findings.fail("%s: the installed command does not block (exit code %s): run `install` again" % (client, code))
 
@@ -2489,6 +2618,10 @@ def is_json(text):
         return False
 
 
+# --- hook/doctor_tries ------------------------------------------------------------------------------------------------
+
+# The command `doctor`: tests that run the hook.
+
 def try_version(client, findings):
     """Whether the client on this machine is new enough to block."""
     import shutil
@@ -2496,13 +2629,13 @@ def try_version(client, findings):
 
     least = MINIMUM_VERSIONS.get(client)
     if least is None:
-        return findings.doubt("%s was never tried: have it make a call that a rule denies, and see" % client)
+        return findings.doubt("%s was never tested: let it make a call that a rule denies, and check" % client)
     program = shutil.which(PROGRAMS[client])
     if program is None:
-        told = "`%s` is not on the PATH, and an old one may run what is denied: "
-        return findings.doubt((told + "run doctor as who uses it, with it on the PATH") % PROGRAMS[client])
+        told = "`%s` is not on the PATH, and an old version may run denied calls: "
+        return findings.doubt((told + "run doctor as its user, with it on the PATH") % PROGRAMS[client])
     try:
-        # Some clients read what is typed, even for this; then a terminal's next line would be gone.
+        # Some clients read standard input even for `--version`. They would take the next line of the terminal.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         ran = subprocess.run([program, "--version"], timeout=60, **pipes)
         found = version_of(ran.stdout.decode("utf-8", "replace"))
@@ -2516,13 +2649,14 @@ def try_version(client, findings):
 
 
 def try_trust(lines, managed, findings):
-    """Whether Codex runs the hook: it skips, without a word, a user's that nobody has trusted, and a managed one that it
-    does not find."""
+    """Whether Codex runs the hook. It silently skips a user's hook that is not trusted, and a managed hook that it
+    does not
+    find."""
     import shutil
 
     program = shutil.which(PROGRAMS["codex"])
     if program is None:
-        return  # its version is not known either, which is said there
+        return  # the version check reports this already
     told = codex_hooks(program)
     if told is None:
         advice = "look in /hooks" if managed else "look in /hooks, or install --managed"
@@ -2537,7 +2671,7 @@ def try_trust(lines, managed, findings):
 
 
 def codex_hooks(program):
-    """The hooks of a session in the user's home, as Codex's own server lists them; None if it does not say."""
+    """The hooks of a session in the user's home, as Codex's own server lists them; None if it has no answer."""
     import subprocess
     from threading import Timer
 
@@ -2576,7 +2710,7 @@ def codex_hooks(program):
 
 
 def try_service(config, findings):
-    """Denied calls and an unreachable service, each with the hook itself as a process."""
+    """Tests a denied call and an unreachable service. Each test starts the hook as a process."""
     import tempfile
 
     try:
@@ -2616,7 +2750,7 @@ def try_service(config, findings):
 
 
 def without_denial(settings, code, told):
-    """What it means that the hook told this instead of a denial."""
+    """The meaning of an answer of the hook that is not the expected denial."""
     reason = told.partition("countersign: ")[2].partition(", and calls")[0].partition("; fail mode")[0]
     if not reason:
         return "a call that must be denied was not: %s" % (told or "it was allowed")
@@ -2626,7 +2760,7 @@ def without_denial(settings, code, told):
 
 
 def try_call(folder, settings, session, changed):
-    """Asks about a harmless call with changed settings: exit code, standard output and error."""
+    """Asks about a harmless call with changed settings. Returns exit code, standard output and standard error."""
     import subprocess
 
     named = {
@@ -2654,16 +2788,17 @@ def try_call(folder, settings, session, changed):
 
 
 def try_key(settings, session, findings):
-    """Whether the key is one of the organization that the settings name. And a key on a machine of agents should be able
-    to ask, and nothing else: such a one is not even told who it is."""
+    """Whether the key belongs to the organization of the settings. A key on an agent's machine should only be able
+    to ask; the
+    service does not even tell such a key whose it is."""
     try:
         scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):
         scopes = None
-    # A map of scope to boolean, or a list (specification, "Authentication" 3).
+    # A map of scope to boolean, or a list.
     held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
     if any(scope != "agents:authorize" for scope in held):
-        findings.note("this key can do more than ask: make one with the scope agents:authorize alone")
+        findings.note("this key can do more than ask: make one with only the scope agents:authorize")
     named = settings.organization_id
     if named is None:
         return
@@ -2674,10 +2809,10 @@ def try_key(settings, session, findings):
     except (Refused, Unreachable):
         reason = None
     if reason is None:
-        findings.doubt("the service does not say whether the key is one of the organization `%s`" % plain(named, 100))
+        findings.doubt("the service does not say whether the key belongs to the organization `%s`" % plain(named, 100))
     elif reason in ("wrong organization", "not a member"):
-        wrong = "every call is denied: the organization is set to `%s`, and the key's person is not one of it: "
-        advice = "correct SERVICE_ORG_ID (`organization_id` in hook.json), or take it out"
+        wrong = "every call is denied: the organization is `%s`, and the key's person is not a member: "
+        advice = "correct SERVICE_ORG_ID (`organization_id` in hook.json), or remove it"
         findings.fail(wrong % plain(named, 100) + advice)
 
 
@@ -2689,7 +2824,7 @@ def own_checksum():
 
 
 def try_checksum(settings, findings):
-    """Whether this file is the one that the service hands out."""
+    """Whether this file is the service's current one."""
     try:
         listed = ask(settings, "GET", "/integrations", None, time.monotonic() + 10).get("files", [])
     except (Refused, Unreachable):
@@ -2697,14 +2832,15 @@ def try_checksum(settings, findings):
     own = own_checksum()
     for each in listed if isinstance(listed, list) else ():
         if isinstance(each, dict) and each.get("name") == OUR_FILE and each.get("sha256") != own:
-            findings.note("the service hands out another version of this file: download it and run `install` again")
+            findings.note("the service has another version of this file: download it and run `install` again")
 
 
-# --- The command line -----------------------------------------------------------------------------------------------
+# --- hook/main --------------------------------------------------------------------------------------------------------
 
+# The command line.
 
 class Options:
-    """--dialect, --timeout, --config. Read by hand: argparse takes as long to load as all the rest."""
+    """Reads --dialect, --timeout and --config. argparse would take as long to load as everything else."""
 
     def __init__(self, words):
         self.dialect = None
@@ -2728,21 +2864,23 @@ class Options:
             elif name == "--timeout":
                 self.timeout = seconds(value, None)
                 if not self.timeout:
-                    raise Refused("--timeout takes the seconds that the client waits, not `%s`" % value)
+                    raise Refused("--timeout needs the seconds that the client waits, not `%s`" % value)
             else:
                 self.config = value
 
 
 def patience(dialect, timeout):
-    """How long this process may take, in seconds: less than the client waits, by a ninth of it and at least a second and
-    a half, since Python has started before it can look at the clock."""
+    """The time limit of this process in seconds: a ninth less than the client waits, and at least 1.5 s less,
+    because Python starts
+    before it can look at the clock."""
     limit = timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)
     return limit - max(limit / 9, min(1.5, limit / 2))
 
 
 def guarded(answer, work, options, blocking):
-    """Runs the work in a thread of its own and ends the process in time whatever it does: this one only waits, so that
-    neither a name server nor a full pipe keeps it from answering a signal or the clock."""
+    """Runs the work in another thread and ends the process in time. This thread only waits, so a slow name server
+    or a full pipe
+    cannot stop it from answering in time or on a signal."""
 
     def run():
         try:
@@ -2769,7 +2907,7 @@ def guarded(answer, work, options, blocking):
     def stopped(number, frame):
         if not blocking:
             answer.allow()
-        reason = "the hook was stopped before there was a decision"
+        reason = "the hook was stopped before a decision arrived"
         if answer.waiting_for is not None:
             reason = held(answer.waiting_for[1], "was given up with the call")
         answer.deny("countersign: " + reason, lambda: withdraw(answer))
@@ -2781,13 +2919,13 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
-        # A client that was killed signals nothing to the hooks that it has started.
+        # A killed client sends no signal to its hooks.
         if answer.waiting_for is not None and answer.is_unheard():
             stopped(None, None)
         time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))
     if answer.waiting_for is not None:
         finish(pending(answer.waiting_for[1]))
-    finish("no decision within the time that the client waits")
+    finish("no decision arrived within the time that the client waits")
 
 
 def main(words):
@@ -2801,13 +2939,13 @@ def main(words):
     if command in ("install", "doctor"):
         return install(words[1:]) if command == "install" else doctor(words[1:])
     if command not in COMMANDS and os.isatty(0):
-        # A person, and no client that would take an answer for one to a call.
+        # A person typed this, so no client reads the output as an answer.
         sys.stderr.write(USAGE + "\n")
         return 2
     answer = Answer()
     try:
         if sys.version_info < (3, 8):
-            raise Refused("Python 3.8 or newer is needed, this is %d.%d" % sys.version_info[:2])
+            raise Refused("Python 3.8 or newer is needed, but this is %d.%d" % sys.version_info[:2])
         options = Options(words[1:])
         answer.dialect = options.dialect if command == "pre" else None
     except Refused as error:

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Countersign's gateway: one MCP server in front of your own, and each call through it asks first.
+"""Countersign's gateway: one MCP server in front of your own MCP servers. It asks the service before each call.
 
     service_mcp.py --config FILE [--name svc] [--settings FILE]
 
 FILE has the form of `.mcp.json`: {"mcpServers": {"files": {"command": ..., "args": [...], "env": {...}, "cwd": ...}}}.
 The client starts this program over stdio and sees the tools of all those servers as `<server>__<tool>`. Before a tool is
 called, a resource read or a prompt fetched, the service is asked. Allowed: the server's own answer comes back byte for
-byte. Denied: a tool error that names the rule, and the server never hears of it. Held: it waits for an approver, with
-progress if the client asked for that, and then ends in a tool error with the approval's id.
+byte. Denied: a tool error names the rule, and the server gets nothing. Held: the call waits for an approver, with
+progress if the client asked for it, and then ends in a tool error with the approval's id.
 
---name is the key under which the client knows this program (`svc`): clients show `mcp__<name>__<server>__<tool>`, and
-names longer than 64 in all are cut. --settings is the hook's own settings file; its values win over the environment,
-which says nothing then of the fail mode, plain http, the proxy and the authorities.
+--name is the key under which the client knows this program (`svc`). Clients show `mcp__<name>__<server>__<tool>`. Names
+over 64 characters are cut. --settings is the hook's own settings file. Its values win over the environment, and the
+environment cannot set the fail mode, plain http, the proxy and the authorities then.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
 SERVICE_APPROVAL_WAIT in seconds (55, at most 240), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. The
-servers get a small base of the environment and what their `env` says, and never SERVICE_API_KEY.
+servers get a small part of the environment and their own `env`, but never SERVICE_API_KEY.
 
-Python 3.8 or newer, standard library only. It is one file because it is downloaded, checked against its checksum and
-read by administrators as one.
+It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it, compare
+its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`.
 """
 
 import io
@@ -32,52 +32,105 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
+
+# --- shared/limits ----------------------------------------------------------------------------------------------------
+
+# Limits, and the two errors of a question.
+
 VERSION = "0.1.0"
 
 MIB = 1024 * 1024
-MAX_BODY = 4 * MIB  # of an authorize request (contract section 7)
-MAX_LINE = 64 * MIB  # of one message
-MAX_ANSWER = MIB  # of the service
+MAX_BODY = 4 * MIB  # bytes of an authorize request: the service refuses a larger one
+MAX_ANSWER = MIB  # bytes of an answer of the service
 ASK_SECONDS = 20  # without an answer for this long the service counts as unreachable
-POLL_SECONDS = 30  # longest wait the service holds a poll for
-DEFAULT_WAIT = 55  # less than the minute after which many clients give a call up
-MAX_WAIT = 240  # Codex gives a call up after 300 seconds, whatever progress it is told of
-TICK_SECONDS = 10  # between two signs of life of a call that waits
-LIST_SECONDS = 8  # for servers that are still starting, when the client asks for a list
-START_SECONDS = 30  # for a server's answer to `initialize`
-PAGE_SECONDS = 30  # for a page of a server's list
-GRACE_SECONDS = 2  # after a server's input is closed, and again after SIGTERM
-BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # before a server that has ended is started again
-MAX_PAGES = 1000
-MAX_WORKERS = 300
-MAX_OUTBOX = 1000  # of what a server is told beside its calls
-MAX_ASKED = 100  # open questions of one server to the client
-MAX_DEPTH = 100  # of a list's entry: many readers of JSON stop at 128, and would lose the whole list
-MAX_NAME = 64  # of a tool, with `mcp__` and the gateway's name: what the vendors' interfaces take
-MAX_KEPT_OPEN = 8  # connections to the service
-KEEP_SECONDS = 4  # less than servers keep one that nothing comes over
-
-# Newest first. The revisions after these know no `initialize`; every client that speaks one falls back to it.
-PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
-NO_RESOURCE = -32002
-LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads as the same: a double holds no more
-BLOCKED = 403  # a resource or prompt that may not be had: outside of the protocol's own numbers
+POLL_SECONDS = 30  # the longest wait that the service accepts for a poll
+DEFAULT_WAIT = 55  # less than the minute after which many clients give up a call
+LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads exactly: the limit of a double
 
 
 class Refused(Exception):
     """Blocks the call in both fail modes; the text is the reason."""
 
 
+class Unreachable(Exception):
+    """The service gave no answer, or an answer with 5xx. The fail mode decides."""
+
+
+# --- shared/text ------------------------------------------------------------------------------------------------------
+
+# Texts, and writing to a descriptor.
+
+def plain(text, longest):
+    """One line without control characters, cut to a length. Rule names and comments are text of other people."""
+    line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
+    line = " ".join(line.split())
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
+def text_of(event, *keys):
+    """The first of these fields that has a text."""
+    for key in keys:
+        if isinstance(event.get(key), str) and event[key] != "":
+            return event[key]
+    return None
+
+
+def write_all(descriptor, data):
+    """Writes bytes. Returns False without a descriptor, and if the other side has closed."""
+    if descriptor is None:
+        return False
+    view = memoryview(data)
+    while len(view):
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            time.sleep(0.001)
+        except OSError:
+            return False
+    return True
+
+
+def token(name):
+    """A name as Claude Code writes names of servers and tools: other characters become `_`."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
+
+
+# --- gateway/constants ------------------------------------------------------------------------------------------------
+
+# Numbers, names and errors of the gateway.
+
+MAX_LINE = 64 * MIB  # bytes of one message
+MAX_WAIT = 240  # Codex gives a call up after 300 seconds, also if it gets progress
+TICK_SECONDS = 10  # between two progress messages of a call that waits
+LIST_SECONDS = 8  # the wait for starting servers when the client asks for a list
+START_SECONDS = 30  # for a server's answer to `initialize`
+PAGE_SECONDS = 30  # for a page of a server's list
+GRACE_SECONDS = 2  # the wait after a server's input is closed, and again after SIGTERM
+BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # before a server that has ended is started again
+MAX_PAGES = 1000
+MAX_WORKERS = 300
+MAX_OUTBOX = 1000  # messages to one server that are not calls
+MAX_ASKED = 100  # open questions of one server to the client
+MAX_DEPTH = 100  # levels of a list's entry: many readers of JSON stop at 128 and would lose the whole list
+MAX_NAME = 64  # characters of a tool's name with `mcp__` and the gateway's name: the limit of the vendors' interfaces
+MAX_KEPT_OPEN = 8  # connections to the service
+KEEP_SECONDS = 4  # shorter than the time after which servers close an idle connection
+
+# Headers of each request to the service.
+HEADERS = ["User-Agent: countersign-mcp/" + VERSION]
+
+# Newest first. Later revisions have no `initialize`; every client of such a revision falls back to one of these.
+PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+NO_RESOURCE = -32002
+BLOCKED = 403  # the code for a refused resource or prompt; the protocol itself does not use this number
+
+
 class Denied(Refused):
     """The service's own decision."""
-
-
-class Unreachable(Exception):
-    """The service gave no answer at all, or said itself that it is broken; the fail mode decides."""
 
 
 class Cancelled(Exception):
@@ -85,33 +138,20 @@ class Cancelled(Exception):
 
 
 class Failed(Exception):
-    """An upstream server does not do what it should; the text says what."""
+    """An upstream server failed; the text says how."""
 
 
 class Wrong(Exception):
-    """What the client sent is answered by a protocol error."""
+    """The client's request gets a protocol error."""
 
     def __init__(self, code, message):
         super().__init__(message)
         self.code = code
 
 
-def plain(text, longest):
-    """One line without control characters, cut to a length: rule names and comments are other people's text."""
-    line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
-    line = " ".join(line.split())
-    return line if len(line) <= longest else line[: longest - 3] + "..."
+# --- gateway/threads --------------------------------------------------------------------------------------------------
 
-
-def text_of(event, *keys):
-    """The first of these fields that holds a text."""
-    for key in keys:
-        if isinstance(event.get(key), str) and event[key] != "":
-            return event[key]
-    return None
-
-
-# --- Standard error -------------------------------------------------------------------------------------------------
+# Standard error, and threads for work that has to wait.
 
 _said = SimpleQueue()
 
@@ -125,19 +165,6 @@ def log(text):
 def _write_log():
     while True:
         write_all(2, _said.get())
-
-
-def write_all(descriptor, data):
-    """Writes bytes; False once the other side has gone."""
-    view = memoryview(data)
-    while len(view):
-        try:
-            view = view[os.write(descriptor, view) :]
-        except BlockingIOError:
-            time.sleep(0.001)
-        except OSError:
-            return False
-    return True
 
 
 class Workers:
@@ -171,8 +198,9 @@ class Workers:
                 self.free += 1
 
 
-# --- JSON -----------------------------------------------------------------------------------------------------------
+# --- shared/json ------------------------------------------------------------------------------------------------------
 
+# Values that are not accepted as JSON.
 
 def once(pairs):
     read = dict(pairs)
@@ -182,7 +210,7 @@ def once(pairs):
 
 
 def whole(digits):
-    # Long ones take time that grows with their square, and other threads get none of it.
+    # Reading a long number takes time that grows with the square of its length, and blocks other threads.
     if len(digits) > 400:
         raise ValueError("a number has %d digits" % len(digits))
     return int(digits)
@@ -192,18 +220,35 @@ def constant(name):
     raise ValueError("`%s` is not JSON" % name)
 
 
+def refuse_inexact(arguments):
+    """Refuses numbers that the service would round: an approval of one number would also cover its neighbours."""
+    rest = [arguments]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, dict):
+            rest.extend(one.values())
+        elif isinstance(one, list):
+            rest.extend(one)
+        elif isinstance(one, (int, float)) and not -LARGEST <= one <= LARGEST:
+            raise Refused("the arguments have a number beyond %d, which other programs round: give it as text" % LARGEST)
+
+
+# --- gateway/json -----------------------------------------------------------------------------------------------------
+
+# JSON: strict for the client, lenient for servers.
+
 def finite(digits):
-    # What is beyond every number could be read, and never be written again.
+    # A number beyond the range of doubles could be read but not written again.
     return max(-sys.float_info.max, min(sys.float_info.max, float(digits)))
 
 
 def countable(digits):
-    # Likewise: a whole number beyond them cannot be reckoned with others, and clients read it as infinite.
+    # The same for a whole number beyond doubles: Python cannot add it to them, and clients read it as infinite.
     number = whole(digits)
     return number if abs(number) <= sys.float_info.max else finite(digits)
 
 
-# Of the client, whose words are judged: no name twice. Of a server, whose results are handed on as they are.
+# The client's messages are judged, so no name may occur twice. A server's results are handed on as they are.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
 LOOSE = json.JSONDecoder(parse_int=countable, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")
@@ -218,7 +263,7 @@ def parse_json(text):
 
 
 def to_json(value, ascii_only=False):
-    """Compact JSON as bytes in UTF-8; half a surrogate pair can only be sent as its escape. Raises ValueError."""
+    """Compact JSON as bytes in UTF-8. Half of a surrogate pair is written as its escape. Raises ValueError."""
     try:
         return json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":")).encode("utf-8")
     except UnicodeEncodeError:
@@ -227,8 +272,12 @@ def to_json(value, ascii_only=False):
         raise ValueError("nested too deeply")
 
 
+# --- gateway/messages -------------------------------------------------------------------------------------------------
+
+# Messages of the protocol.
+
 class Message:
-    """One JSON-RPC message: its members as values, and each of them as it was written."""
+    """One JSON-RPC message: its members as values, and the bytes of each member as received."""
 
     def __init__(self, text, decoder):
         self.text = text
@@ -277,8 +326,8 @@ class Message:
         return name in self.values
 
     def raw(self, name):
-        """The member as bytes, exactly as it came; but between its parts no character that some read as a line's end, for
-        what follows would be a message of its own to them."""
+        """The member as bytes, exactly as received. Only carriage returns between its parts become spaces: some clients
+        would read the rest as another message."""
         start, end = self.places[name]
         return self.text[start:end].replace("\r", " ").encode("utf-8")
 
@@ -290,13 +339,13 @@ def is_id(value):
 
 
 def is_sayable(value):
-    """Whether it can be written, and read by all: what one server says must not spoil a list of all."""
+    """Whether every client can read the value. One server's entry must not break the list of all servers."""
     layer, depth = [value], 0
     while layer and depth <= MAX_DEPTH:
         layer = [part for each in layer for part in parts(each)]
         depth += 1
     try:
-        # Half a character can be written as its escape, which not every reader takes.
+        # Half of a surrogate pair can be written as its escape, but not every reader accepts that.
         return depth <= MAX_DEPTH and len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")) <= MAX_LINE
     except ValueError:
         return False
@@ -307,7 +356,7 @@ def parts(value):
 
 
 def id_name(value):
-    """One name for an id however it is written. `1` is not `"1"`, and 1.0 is 1, as clients compare them."""
+    """One form for all spellings of an id. As clients compare them, `1` is not `"1"`, and 1.0 is 1."""
     return to_json(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
@@ -327,7 +376,9 @@ def tool_error(text):
     return result_body({"content": [{"type": "text", "text": text}], "isError": True})
 
 
-# --- Settings -------------------------------------------------------------------------------------------------------
+# --- shared/settings --------------------------------------------------------------------------------------------------
+
+# Settings, from the environment and from a settings file.
 
 CONFIG_KEYS = (
     "api_url",
@@ -341,12 +392,13 @@ CONFIG_KEYS = (
     "ca_file",
 )
 
-# Beside a file the environment, which a project's settings may set, says none of these; and where the file names the
-# service or a key, nor who is asked (docs/decisions/0053).
+# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file
+# names the
+# service or a key, it cannot set the service and the organization either (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
-# By these OpenSSL trusts other authorities, loads code, or writes down what opens a connection to whoever listens.
+# With these variables OpenSSL trusts other authorities, loads code, or writes the keys of a connection to a file.
 OPENSSL_VARIABLES = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -355,11 +407,11 @@ OPENSSL_VARIABLES = (
     "OPENSSL_ENGINES",
     "SSLKEYLOGFILE",
 )
-_taken = {}  # what they held
+removed_variables = {}  # their values; a server of the gateway can still name them in its `env`
 
 
 class Settings:
-    """Where the service is and how it is asked, from the environment and, before it, the file of --settings."""
+    """The address of the service and the key. Values of a settings file win over the environment."""
 
     def __init__(self, config=None):
         named = read_config(config) if config is not None else {}
@@ -369,7 +421,7 @@ class Settings:
             unheard += WHO_IS_ASKED
         if config is not None:
             for name in OPENSSL_VARIABLES:
-                _taken[name] = os.environ.pop(name, None)
+                removed_variables[name] = os.environ.pop(name, None)
 
         def value(key, variable):
             found = named.get(key, os.environ.get(variable) if key not in unheard else None)
@@ -392,20 +444,20 @@ class Settings:
         self.ca_file = named.get("ca_file")
 
     def check(self):
-        """Refuses settings that no request can be made with."""
+        """Refuses settings that make a request impossible."""
         if not self.api_url:
             raise Refused("SERVICE_API_URL is not set: name the service's address")
         if not self.key:
             raise Refused("SERVICE_API_KEY is not set: give the agent a key with the scope `agents:authorize`")
         if not all("!" <= c <= "~" for c in self.key):
-            raise Refused("SERVICE_API_KEY holds characters that no key has")
+            raise Refused("SERVICE_API_KEY has characters that no key has")
         self.secure, self.host, self.port, self.prefix = read_url(self.api_url)
         if not self.secure and not self.allow_http and not is_loopback(self.host):
             raise Refused("SERVICE_API_URL is plain http to another machine: use https, or set SERVICE_ALLOW_HTTP=1")
 
 
 def seconds(text, default):
-    """A number of seconds from 0 on; the default for what is none."""
+    """A number of seconds, at least 0; the default if the value is not a number."""
     try:
         number = float(text)
     except (TypeError, ValueError, OverflowError):
@@ -414,7 +466,7 @@ def seconds(text, default):
 
 
 def read_url(url):
-    """https, host, port and path of a base address; refuses all that a key should not be sent to."""
+    """https, host, port and path of a base address. Refuses addresses that must not get the key."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme.lower() == "https"
@@ -444,7 +496,7 @@ def is_loopback(host):
 
 
 def home():
-    """The user's folder by the system's list of users: HOME may be what a project's settings say."""
+    """The user's home from the system's list of users, because a project's settings may change HOME."""
     try:
         import pwd
 
@@ -454,7 +506,7 @@ def home():
 
 
 def read_private(path, secret):
-    """A settings file's bytes; refuses one that others may change, or read if it holds a secret."""
+    """A settings file's bytes. Refuses a file that others may change, or may read if it has a secret."""
     if not isinstance(path, str):
         raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
@@ -467,14 +519,14 @@ def read_private(path, secret):
         raise Refused("`%s` cannot be read: %s" % (path, error.strerror))
     if os.name == "posix":
         if status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022:
-            raise Refused("`%s` can be changed by others: chown it to its user and chmod go-w" % path)
+            raise Refused("`%s` can be changed by other users: chown it to its user and chmod go-w" % path)
         if (secret or b'"api_key"' in text) and status.st_mode & 0o077:
-            raise Refused("`%s` holds a key and can be read by others: chmod 600" % path)
+            raise Refused("`%s` has a key and can be read by other users: chmod 600" % path)
     return text
 
 
 def read_config(path):
-    """The settings in a file of --config."""
+    """The settings in a settings file."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8"))
     except ValueError:
@@ -487,11 +539,12 @@ def read_config(path):
     return found
 
 
-# --- HTTP -----------------------------------------------------------------------------------------------------------
+# --- shared/http ------------------------------------------------------------------------------------------------------
 
+# HTTP to the service, over plain sockets.
 
 class Connection:
-    """One connection, for one request at a time; every wait of it is bounded by the same moment."""
+    """One connection, for one request at a time. All its waits end at the same moment."""
 
     def __init__(self, settings, until):
         self.settings = settings
@@ -499,9 +552,8 @@ class Connection:
         self.socket = None
         self.buffer = b""
         self.heard = False  # a byte of the service's answer
-        self.bounded = False  # the answer's end is known without closing
-        self.reusable = False
-        self.kept_at = 0.0
+        self.bounded = False  # the end of the answer is known without closing the connection
+        self.reusable = False  # the service keeps the connection open after its answer
 
     def left(self):
         left = self.until - time.monotonic()
@@ -527,7 +579,7 @@ class Connection:
             self.socket = context.wrap_socket(self.socket, server_hostname=self.settings.host)
 
     def tunnel(self, credentials):
-        """Asks a proxy for a way through; what goes through it is TLS to the service."""
+        """Asks a proxy for a tunnel. The data in it is TLS to the service."""
         target = "%s:%d" % (bracketed(self.settings.host), self.settings.port)
         lines = ["CONNECT %s HTTP/1.1" % target, "Host: " + target] + credentials
         self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii"))
@@ -539,26 +591,56 @@ class Connection:
         if self.socket is not None:
             self.socket.close()
 
-    def abort(self):
-        """Ends a wait of another thread."""
-        try:
-            self.socket.shutdown(sockets.SHUT_RDWR)
-        except (OSError, AttributeError):
-            pass
+    def exchange(self, method, path, body, opened=None):
+        """One request: its status and body. `opened` is called once the connection is open, before a byte is sent.
 
-    def is_fresh(self):
-        """Whether a connection that was kept open says nothing: neither its end nor what nobody asked for. An old one
-        may be dead without a word."""
-        if time.monotonic() - self.kept_at > KEEP_SECONDS:
-            return False
+        Raises Unreachable for a failed connection, no answer in time or a 5xx, and Refused for an answer that is not
+        HTTP. A redirect is an answer like any other: the key goes nowhere else."""
+        self.heard, self.reusable = False, False
         try:
-            self.socket.settimeout(0)
-            self.socket.recv(1)
-            return False
-        except (BlockingIOError, InterruptedError):
-            return True
+            if self.socket is None:
+                self.open()
+            if opened is not None:
+                opened()
+            self.ask(method, path, body)
+            status = 100
+            while status < 200 and status != 101:
+                status, headers = self.head()
+            if status >= 500:
+                raise Unreachable("it answers %d" % status)
+            if status != 200:
+                return status, self.help_text(headers)
+            answered = self.body(headers)
+            closing = [value.lower() for value in headers.get("connection", [])]
+            self.reusable = self.bounded and "close" not in closing
+            return status, answered
         except OSError as error:
-            return type(error).__name__ == "SSLWantReadError"
+            if self.heard and "timed out" not in str(error):
+                raise Refused("the service's answer was cut short")
+            raise Unreachable(plain(error.strerror or str(error) or type(error).__name__, 200))
+
+    def ask(self, method, path, body):
+        lines = [
+            "%s %s/api/v1%s HTTP/1.1" % (method, self.settings.prefix, path),
+            "Host: %s:%d" % (bracketed(self.settings.host), self.settings.port),
+            "Authorization: Bearer " + self.settings.key,
+            "Accept: application/json",
+        ]
+        lines += HEADERS
+        if body is not None:
+            lines += ["Content-Type: application/json", "Content-Length: %d" % len(body)]
+        try:
+            self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + (body or b""))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the service may have answered before it read the whole request
+
+    def help_text(self, headers):
+        """The body of an error. It only helps people, so it may take at most one second, and may fail."""
+        self.until = min(self.until, time.monotonic() + 1)
+        try:
+            return self.body(headers)
+        except (Refused, Unreachable, OSError):
+            return b""
 
     def send(self, data):
         self.socket.settimeout(self.left())
@@ -595,7 +677,7 @@ class Connection:
         return int(words[1]), headers
 
     def body(self, headers):
-        """The whole body by its declared length; refuses one that is longer, shorter or of two lengths."""
+        """The whole body by its declared length. Refuses a body that is longer or shorter, or has two lengths."""
         self.bounded = True
         coding = [value.lower() for value in headers.get("transfer-encoding", [])]
         lengths = set(headers.get("content-length", []))
@@ -617,7 +699,7 @@ class Connection:
         return self.buffer
 
     def chunks(self):
-        self.bounded = False  # its trailer is not read
+        self.bounded = False  # the trailer is not read
         whole = b""
         while True:
             while b"\r\n" not in self.buffer:
@@ -625,7 +707,7 @@ class Connection:
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
             digits = line.split(b";")[0].strip()
-            # What int() takes beside digits, no other reader does.
+            # int() accepts more than digits; other readers do not.
             if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
             size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
@@ -653,8 +735,14 @@ class Connection:
 
 
 def connect(host, port, left):
-    """A TCP connection to the first of the host's addresses that takes one."""
+    """A TCP connection to the first address of the host that accepts one."""
+    try:
+        import _socket as sockets  # the Python part of the module takes a third of the start time
+    except ImportError:
+        import socket as sockets
+
     failed = None
+    # As bytes: text is read as an international name, which loads large tables.
     for family, kind, protocol, _, address in sockets.getaddrinfo(
         host.encode("ascii"), port, 0, sockets.SOCK_STREAM
     ):
@@ -704,8 +792,38 @@ def proxy_of(settings):
     return host, int(port or 80), credentials
 
 
+# --- gateway/service --------------------------------------------------------------------------------------------------
+
+# Requests to the service over connections that stay open.
+
+class KeptConnection(Connection):
+    """A connection that may serve more than one request."""
+
+    kept_at = 0.0  # when its last answer ended
+
+    def abort(self):
+        """Ends the wait of another thread."""
+        try:
+            self.socket.shutdown(sockets.SHUT_RDWR)
+        except (OSError, AttributeError):
+            pass
+
+    def is_fresh(self):
+        """Whether an open connection can be used: it is young, and the service has neither closed it nor sent data."""
+        if time.monotonic() - self.kept_at > KEEP_SECONDS:
+            return False
+        try:
+            self.socket.settimeout(0)
+            self.socket.recv(1)
+            return False
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError as error:
+            return type(error).__name__ == "SSLWantReadError"
+
+
 class Service:
-    """The service: requests over connections that are kept open between calls."""
+    """Requests to the service, over connections that stay open between calls."""
 
     def __init__(self, settings):
         self.settings = settings
@@ -713,7 +831,7 @@ class Service:
         self.kept = []
 
     def connection(self, until):
-        """One that is open already, or a new one."""
+        """An open connection, or a new one."""
         while True:
             with self.lock:
                 if not self.kept:
@@ -723,19 +841,26 @@ class Service:
                 connection.until = until
                 return connection
             connection.close()
-        return Connection(self.settings, until)
+        return KeptConnection(self.settings, until)
+
+    def opened(self, connection, call):
+        """From now on, giving the call up ends the wait for its answer."""
+        if call is not None:
+            call.connection = connection
+            if call.cancelled:
+                raise Unreachable("given up")
 
     def request(self, method, path, body, until, call=None):
-        """One request: its status and body. Raises Unreachable for a failed connection, no answer in time or a 5xx,
-        and Refused for what is no HTTP answer. A redirect is an answer like any other: the key goes nowhere else. A
-        call that is given up meanwhile ends it."""
+        """One request: its status and body. Raises Unreachable for a failed connection, no answer in time or a 5xx, and
+        Refused if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else. Giving the call up ends
+        the request."""
         while True:
             connection = self.connection(until)
             used = connection.socket is not None
             try:
-                return self.exchange(connection, method, path, body, call)
+                return connection.exchange(method, path, body, lambda: self.opened(connection, call))
             except Unreachable:
-                # One that was kept open may be closed by the service at any time, before it has read a word.
+                # The service may close an open connection at any time, before it has read the request.
                 if not used or connection.heard or time.monotonic() >= until or (call is not None and call.cancelled):
                     raise
             finally:
@@ -750,88 +875,62 @@ class Service:
                 if connection is not None:
                     connection.close()
 
-    def exchange(self, connection, method, path, body, call):
-        connection.heard, connection.reusable = False, False
-        try:
-            if connection.socket is None:
-                connection.open()
-            if call is not None:
-                call.connection = connection
-                if call.cancelled:
-                    raise Unreachable("given up")
-            lines = [
-                "%s %s/api/v1%s HTTP/1.1" % (method, self.settings.prefix, path),
-                "Host: %s:%d" % (bracketed(self.settings.host), self.settings.port),
-                "Authorization: Bearer " + self.settings.key,
-                "User-Agent: countersign-mcp/" + VERSION,
-                "Accept: application/json",
-            ]
-            if body is not None:
-                lines += ["Content-Type: application/json", "Content-Length: %d" % len(body)]
-            try:
-                connection.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + (body or b""))
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # it may have answered without reading all
-            status = 100
-            while status < 200 and status != 101:
-                status, headers = connection.head()
-            if status >= 500:
-                raise Unreachable("it answers %d" % status)
-            if status != 200:
-                return status, said(connection, headers)
-            answered = connection.body(headers)
-            closing = [value.lower() for value in headers.get("connection", [])]
-            connection.reusable = "close" not in closing and connection.bounded
-            return status, answered
-        except OSError as error:
-            if connection.heard and "timed out" not in str(error):
-                raise Refused("the service's answer was cut short")
-            raise Unreachable(plain(error.strerror or str(error) or type(error).__name__, 200))
-
     def ask(self, method, path, body, until, call=None):
-        """A request and its JSON object; refuses every status but 200."""
-        status, answered = self.request(method, path, body, until, call)
-        try:
-            found = parse_json(answered.decode("utf-8"))
-        except ValueError:
-            found = None
-        if status != 200:
-            error = found.get("error") if isinstance(found, dict) else None
-            told = text_of(error, "message") if isinstance(error, dict) else None
-            hint = ": check SERVICE_API_KEY" if status in (401, 403) else ": check SERVICE_API_URL"
-            raise Refused("the service answers %d%s%s" % (status, hint, " (%s)" % plain(told, 300) if told else ""))
-        if not isinstance(found, dict):
-            raise Refused("the service's answer cannot be read: it is not a JSON object")
-        return found
+        """A request and its JSON object. Raises Refused for every status but 200."""
+        return answered_object(*self.request(method, path, body, until, call))
 
     def decide(self, body, until, call=None):
-        """The service's decision on a call, asked for up to three times if no answer comes: a decision is repeated for
-        the same call, so that a lost answer costs nothing."""
-        for pause in (0.15, 0.5, None):
-            try:
-                decided = self.ask("POST", "/authorize", body, until, call)
-                break
-            except Unreachable:
-                if pause is None or time.monotonic() + pause >= until or (call is not None and call.cancelled):
-                    raise
-                time.sleep(pause)
-        verdict = decided.get("decision")
-        if verdict == "allow" and text_of(decided, "decision_id") is not None:
-            return decided
-        if verdict == "deny":
-            return decided
-        if verdict == "require_approval" and is_approval(decided.get("approval_id")):
-            return decided
-        raise Refused("the service's answer cannot be read: it is no decision")
+        return decide(
+            lambda: self.ask("POST", "/authorize", body, until, call),
+            until,
+            lambda: call is not None and call.cancelled,
+        )
 
 
-def said(connection, headers):
-    """What comes with an answer that is none: a help for people, and nothing that is waited for."""
-    connection.until = min(connection.until, time.monotonic() + 1)
+def pending(decided):
+    told = "is still pending; have it approved, then call again with the same arguments"
+    return held(decided, told)
+
+
+# --- shared/decision --------------------------------------------------------------------------------------------------
+
+# The service's decisions.
+
+def answered_object(status, answered):
+    """The JSON object of an answer. Raises Refused for every status but 200 and for an answer that is no object."""
     try:
-        return connection.body(headers)
-    except (Refused, Unreachable, OSError):
-        return b""
+        found = parse_json(answered.decode("utf-8"))
+    except ValueError:
+        found = None
+    if status != 200:
+        error = found.get("error") if isinstance(found, dict) else None
+        told = text_of(error, "message") if isinstance(error, dict) else None
+        hint = ": check SERVICE_API_KEY" if status in (401, 403) else ": check SERVICE_API_URL"
+        raise Refused("the service answers %d%s%s" % (status, hint, " (%s)" % plain(told, 300) if told else ""))
+    if not isinstance(found, dict):
+        raise Refused("the service's answer cannot be read: it is not a JSON object")
+    return found
+
+
+def decide(ask, until, given_up=lambda: False):
+    """The service's decision on a call. `ask` sends the question; it is sent up to three times if no answer comes. The
+    service repeats its decision for the same call, so a lost answer costs nothing."""
+    for pause in (0.15, 0.5, None):
+        try:
+            decided = ask()
+            break
+        except Unreachable:
+            if pause is None or time.monotonic() + pause >= until or given_up():
+                raise
+            time.sleep(pause)
+    verdict = decided.get("decision")
+    if verdict == "allow" and text_of(decided, "decision_id") is not None:
+        return decided
+    if verdict == "deny":
+        return decided
+    if verdict == "require_approval" and is_approval(decided.get("approval_id")):
+        return decided
+    raise Refused("the service's answer cannot be read: it is not a decision")
 
 
 def is_approval(value):
@@ -857,21 +956,13 @@ def held(decided, state):
     return "held%s: approval %s %s" % (named_rule(decided), decided["approval_id"], state)
 
 
-def pending(decided):
-    told = "is still pending; have it approved, then call again with the same arguments"
-    return held(decided, told)
+# --- gateway/names ----------------------------------------------------------------------------------------------------
 
-
-# --- Names ----------------------------------------------------------------------------------------------------------
-
-
-def token(name):
-    """As Claude Code writes names of servers and tools: other characters become `_`."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
-
+# Names of tools as the client sees them.
 
 def server_token(name):
-    """A server's name in its tools' names. Two underscores together would make one name of two servers' tools."""
+    """A server's name in its tools' names. It has no double underscore: otherwise two servers' tools could share
+    one name."""
     return re.sub("_+", "_", token(name)).strip("_-")
 
 
@@ -882,8 +973,8 @@ def short_hash(text):
 
 
 class Names:
-    """The names under which tools, or prompts, are shown, and the way back. A name that was given once stays: neither a
-    server that comes late nor a restart moves it to another tool."""
+    """The names under which tools or prompts are shown, and the tools behind the names. A name stays with its tool, also
+    after a restart or when a server comes late."""
 
     def __init__(self, gateway):
         self.room = MAX_NAME - len("mcp__" + gateway + "__")
@@ -892,7 +983,7 @@ class Names:
         self.fulls = set()
 
     def name(self, server, owns):
-        """Names all of a server's own names. One that is sayable as it is comes before those that become like it."""
+        """Gives a name to each of a server's own names. Names that need no change come first."""
         for own in sorted(owns, key=lambda own: (token(own) != own, own)):
             if (server, own) not in self.given:
                 self._give(server, own)
@@ -912,9 +1003,11 @@ class Names:
         self.back[shown] = (server, own)
 
 
-# --- The file of servers --------------------------------------------------------------------------------------------
+# --- gateway/servers --------------------------------------------------------------------------------------------------
 
-# What programs need to be found and to know where they are; the rest of the environment holds other people's secrets.
+# The file of servers.
+
+# The variables that programs need to start. The rest of the environment may hold secrets.
 POSIX_BASE = "HOME LANG LANGUAGE LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER".split()
 WINDOWS_BASE = (
     "ALLUSERSPROFILE APPDATA COMMONPROGRAMFILES COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT "
@@ -924,7 +1017,7 @@ OUR_KEY = "SERVICE_API_KEY"
 
 
 class Server:
-    """One server of the file: how it is started."""
+    """One server of the file, and how to start it."""
 
     def __init__(self, name, said, key):
         self.name = name
@@ -934,10 +1027,10 @@ class Server:
         self.timeout = limit / 1000 if is_whole(limit) and 0 < limit <= LARGEST else None
 
     def command(self):
-        """Program and arguments, environment and folder. Raises Failed for what cannot be started."""
+        """Program and arguments, environment and folder. Raises Failed if it cannot be started."""
         said = self.said
         if said.get("type", "stdio") != "stdio" or "url" in said:
-            raise Failed("only servers that are started as programs (stdio) can stand behind the gateway")
+            raise Failed("only servers that are started as programs (stdio) work behind the gateway")
         args, named = said.get("args", []), said.get("env", {})
         if not isinstance(said.get("command"), str) or said["command"] == "":
             raise Failed("`command` must be a text")
@@ -950,13 +1043,13 @@ class Server:
         env = base_environment()
         env.update((name, expand(value)) for name, value in named.items())
         if OUR_KEY in env or (self.key and any(self.key in value for value in env.values())):
-            raise Failed("its `env` hands on the service's key, which no server gets")
+            raise Failed("its `env` has the service's key, which no server may get")
         words = [expand(word) for word in [said["command"]] + args]
         if self.key and any(self.key in word for word in words):
-            raise Failed("its `args` hand on the service's key, which no server gets")
+            raise Failed("its `args` have the service's key, which no server may get")
         import shutil
 
-        # On Windows `npx` is `npx.cmd`, which is only found by looking.
+        # On Windows `npx` is `npx.cmd`, which only `which` finds.
         found = shutil.which(words[0], path=env.get("PATH"))
         if found is None:
             raise Failed("the program `%s` cannot be found" % words[0])
@@ -966,7 +1059,7 @@ class Server:
 def base_environment():
     names = WINDOWS_BASE if os.name == "nt" else POSIX_BASE
     found = {name: value for name, value in os.environ.items() if name.upper() in names or name.startswith("LC_")}
-    # Functions that old shells export.
+    # Functions that old shells export as variables.
     return {name: value for name, value in found.items() if not value.startswith("()")}
 
 
@@ -976,8 +1069,8 @@ def expand(text):
     def value(found):
         name, default = found.group(1), found.group(2)
         if name == OUR_KEY:
-            raise Failed("it asks for the service's key, which no server gets")
-        known = os.environ.get(name, _taken.get(name))
+            raise Failed("it asks for the service's key, which no server may get")
+        known = os.environ.get(name, removed_variables.get(name))
         if not known and default is not None:
             return default
         if known is None:
@@ -1002,18 +1095,19 @@ def read_servers(path, key):
             continue
         short = server_token(name)
         if short == "":
-            raise Refused("the server's name `%s` has none of the letters that tools' names may have" % name)
+            raise Refused("the server's name `%s` has no character that is allowed in names of tools" % name)
         if short in servers:
-            raise Refused("two servers are called `%s` in the names of their tools" % short)
+            raise Refused("two servers have the name `%s` in the names of their tools" % short)
         servers[short] = Server(short, said, key)
     return list(servers.values())
 
 
-# --- Processes ------------------------------------------------------------------------------------------------------
+# --- gateway/processes ------------------------------------------------------------------------------------------------
 
+# The servers' processes.
 
 def start_process(command, env, cwd):
-    """A server in a process group of its own, which takes its helpers along when it is ended."""
+    """A server in its own process group, so that its helpers end with it."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -1027,7 +1121,7 @@ def start_process(command, env, cwd):
 
 
 def is_alive(process):
-    """Whether anything of its group runs."""
+    """Whether any process of its group runs."""
     if process.poll() is None:
         return True
     if os.name == "nt":
@@ -1053,7 +1147,7 @@ def end_group(process, number):
 
 
 def end_processes(processes, grace=GRACE_SECONDS):
-    """Ends servers whose input is closed: two seconds to go by themselves, two more after SIGTERM, then SIGKILL."""
+    """Ends servers whose input is closed: they have two seconds to end, two more after SIGTERM, then SIGKILL."""
     steps = [(signal.SIGTERM, GRACE_SECONDS), (getattr(signal, "SIGKILL", None), 1)]
     limit = time.monotonic() + grace
     while True:
@@ -1072,8 +1166,8 @@ def end_processes(processes, grace=GRACE_SECONDS):
 
 
 class Watch:
-    """A process beside this one that outlives it: clients kill what takes them too long to end, and then nobody else is
-    left to end the servers. It is told of each that starts and ends, and acts when this one has gone."""
+    """A second process that ends the servers if this one is killed: clients kill a program that ends too slowly. It hears
+    of each server that starts and ends, and acts when this process has ended."""
 
     def __init__(self):
         import subprocess
@@ -1090,7 +1184,7 @@ class Watch:
                 line, stdin=pipe, stdout=null, stderr=null, bufsize=0, env={}, start_new_session=True
             )
         except OSError as error:
-            log("servers will not be ended if this program is killed: %s" % error.strerror)
+            log("servers cannot be ended if this program is killed: %s" % error.strerror)
 
     def tell(self, sign, process):
         with self.lock:
@@ -1099,7 +1193,7 @@ class Watch:
 
 
 def watch():
-    """The work of that process: its input ends with the gateway."""
+    """The work of the second process. Its input ends when the gateway ends."""
     left = set()
     for line in sys.stdin.buffer:
         (left.add if line[:1] == b"+" else left.discard)(int(line[1:]))
@@ -1120,10 +1214,13 @@ def watch():
     return 0
 
 
-# --- The protocol's shapes ------------------------------------------------------------------------------------------
+# --- gateway/shapes ---------------------------------------------------------------------------------------------------
 
-# A client that checks what it reads refuses a whole list for one wrong entry, and with it all other servers' entries. So
-# these say what the strictest of them refuse, and no more: members that are not named here may be anything.
+# The protocol's shapes.
+
+# A strict client refuses a whole list for one wrong entry, with the entries of all other servers. These shapes
+# describe what
+# the strictest clients refuse. Members that are not named here may have any value.
 
 
 def is_text(value):
@@ -1167,7 +1264,7 @@ def shaped(shape):
 
 
 def wrong_member(shape, value):
-    """The first member that is missing or not what it should be; None if there is none. `?`: it need not be there."""
+    """The first missing or wrong member; None if all are right. `?` marks an optional member."""
     for member, check in shape.items():
         name = member.rstrip("?")
         if not check(value[name]) if name in value else name == member:
@@ -1221,7 +1318,7 @@ SHAPES = {
     "resources": dict(CONTENT, **{"uri": is_text, "size?": is_number}),
     "templates": dict(CONTENT, uriTemplate=is_text),
 }
-# What is handed on unasked.
+# Messages that are handed on without asking the service.
 NOTICES = {
     "notifications/message": {"level": one_of(*LEVELS), "_meta?": is_object},
     "notifications/resources/updated": {"uri": is_text, "_meta?": is_object},
@@ -1230,7 +1327,7 @@ NOTICES = {
 
 
 def fault_of(kind, entry):
-    """Why an entry of a server's list is left out; None if it is not."""
+    """Why an entry of a server's list is left out; None if it stays."""
     if not isinstance(entry, dict):
         return "no object"
     wrong = wrong_member(SHAPES[kind], entry)
@@ -1256,9 +1353,13 @@ def is_choice(value):
 
 
 def is_target(value):
-    """What may be referred to; a reference to a reference may lead in a circle."""
+    """The schema behind a reference. References can lead in a circle."""
     return isinstance(value, bool) or "$ref" not in value
 
+
+# --- gateway/keywords -------------------------------------------------------------------------------------------------
+
+# Keywords of JSON Schema that every client can compile.
 
 def anything(value):
     return True
@@ -1266,9 +1367,10 @@ def anything(value):
 
 is_type = one_of("string", "number", "integer", "boolean", "array", "object", "null")
 
-# A client of the first SDK compiles the schemas of all results as it reads the list, and one that it cannot compile costs
-# it the list. These are the keywords, and what they may say, by which it can; `pattern` is not among them, as no other
-# language reads the same expressions.
+# A client with the first SDK compiles the schemas of all results when it reads the list. If one schema does not
+# compile, the
+# client loses the whole list. These keywords and values compile everywhere. `pattern` is missing, because each language
+# has its own regular expressions.
 KEYWORDS = dict(
     {name: anything for name in ("default", "const")},
     **{name: is_text for name in ("title", "description", "$comment", "$schema", "$ref", "format")},
@@ -1289,7 +1391,7 @@ KEYWORDS = dict(
 
 
 def wrong_keyword(schema):
-    """The first of a schema's keywords that a client might not be able to compile."""
+    """The first keyword of a schema that some client may not be able to compile."""
     return next((name for name, value in schema.items() if not KEYWORDS.get(name, lambda value: False)(value)), None)
 
 
@@ -1310,9 +1412,150 @@ def is_compiled(schema):
     return True
 
 
-# --- One server -----------------------------------------------------------------------------------------------------
+# --- gateway/upstream_process -----------------------------------------------------------------------------------------
 
-# What servers have lists of: the method, and the member of its result.
+# The process of one server.
+
+
+class UpstreamProcess:
+    """The part of a server's side that starts its process, listens to it, and ends it."""
+
+    def run(self):
+        """Keeps it running until the gateway ends."""
+        threading.Thread(target=self.deliver, daemon=True).start()
+        failures = 0
+        while not self.gateway.closing.is_set():
+            began = time.monotonic()
+            try:
+                process = start_process(*self.server.command())
+            except Failed as error:
+                log("server `%s`: %s" % (self.name, error))
+                self.give_up()
+                return
+            self.live(process)
+            if self.gateway.closing.is_set():
+                return
+            failures = 0 if time.monotonic() - began > 60 else failures + 1
+            pause = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else BACKOFF_SECONDS[0]
+            log("server `%s` has ended and will be started again in %s s%s" % (self.name, pause, self.quoted()))
+            self.gateway.closing.wait(pause)
+
+    def later(self, work, *args):
+        """Sends a message from the server's own thread. A server that does not read would otherwise block the other
+        threads.
+        A message that does not fit into the queue is dropped."""
+        if self.outbox.qsize() < MAX_OUTBOX:
+            self.outbox.put((self.process, work, args))
+
+    def deliver(self):
+        while True:
+            process, work, args = self.outbox.get()
+            try:
+                if process is self.process:
+                    work(*args)
+            except Exception as error:
+                log("the gateway failed (%s)" % type(error).__name__)
+
+    def quoted(self):
+        words = plain(self.last_words.decode("utf-8", "replace"), 500)
+        return "; its last words: " + words if words else ""
+
+    def give_up(self):
+        self.settled.set()
+        self.complete.set()
+
+    def live(self, process):
+        """Runs its process once, until the process or its output ends."""
+        with self.lock:
+            self.process = process
+            self.pending = {}
+        self.gateway.watch.tell(b"+", process)
+        self.last_words = b""
+        over, quiet = threading.Event(), threading.Event()
+        for work, args in (
+            (self.drain, (process.stderr,)),
+            (self.listen, (process, over, quiet)),
+            (self.await_end, (process, over)),
+        ):
+            threading.Thread(target=work, args=args, daemon=True).start()
+        if self.gateway.closing.is_set():
+            self.close_input()
+        self.gateway.workers.run(self.begin, process)
+        over.wait()
+        # Its last output may still arrive, and its helpers may keep the pipe open for ever.
+        quiet.wait(0.5)
+        self.down(process)
+
+    def listen(self, process, over, quiet):
+        output = io.BufferedReader(process.stdout, 65536)
+        try:
+            while self.process is process:
+                line = output.readline(MAX_LINE + 1)
+                if not line or len(line) > MAX_LINE:
+                    break
+                self.take(line)
+        except (OSError, ValueError):
+            pass
+        finally:
+            quiet.set()
+            over.set()
+
+    def await_end(self, process, over):
+        process.wait()
+        over.set()
+
+    def drain(self, stream):
+        """Reads its standard error all the time, because a full pipe would stop the server. The last part is kept
+        for errors."""
+        try:
+            while True:
+                more = stream.read(65536)
+                if not more:
+                    return
+                self.last_words = (self.last_words + more)[-1000:]
+        except (OSError, ValueError):
+            pass
+
+    def down(self, process):
+        """It has ended or is being ended: answers its open requests with an error and removes its lists."""
+        with self.lock:
+            open_calls, self.pending = self.pending or {}, None
+            was_ready, self.ready = self.ready, False
+        reason = "server `%s` ended while this call was open; whether it took effect is not known" % self.name
+        for each in list(open_calls.values()):
+            self.end_one(each, reason)
+        self.gateway.forget_requests(self)
+        self.give_up()
+        if was_ready and not self.gateway.closing.is_set():
+            self.gateway.changed(*LISTS)
+        if not self.gateway.closing.is_set():
+            self.close_input()
+            end_processes([process], 0 if process.poll() is not None else GRACE_SECONDS)
+            self.gateway.watch.tell(b"-", process)
+
+    def end_one(self, waiting, reason):
+        """Ends one open request with an error. A failure here does not stop the others."""
+        try:
+            waiting.ended(reason)
+        except Exception as error:
+            log("the gateway failed (%s)" % type(error).__name__)
+
+    def close_input(self):
+        # A thread that writes to it now may block for ever.
+        if self.write_lock.acquire(timeout=0.2):
+            try:
+                self.process.stdin.close()
+            except OSError:
+                pass
+            finally:
+                self.write_lock.release()
+
+
+# --- gateway/upstream -------------------------------------------------------------------------------------------------
+
+# One server.
+
+# The lists of a server, by kind: the method that reads the list, and the member of its result.
 LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "prompts": ("prompts/list", "prompts", "prompts"),
@@ -1351,7 +1594,7 @@ class Waiting:
 
 
 class Forwarded:
-    """A tool call that a server works on; its answer goes to the client as it is."""
+    """A tool call that a server works on. Its answer goes to the client unchanged."""
 
     def __init__(self, gateway, call, question):
         self.gateway = gateway
@@ -1370,158 +1613,28 @@ class Forwarded:
         self.gateway.observe_later(self.question, "error")
 
 
-class Upstream:
-    """One of the organization's servers: its process, started again when it ends, and what it offers."""
+class Upstream(UpstreamProcess):
+    """One of the organization's servers: its process, which is restarted when it ends, and its tools and lists."""
 
     def __init__(self, gateway, server):
         self.gateway = gateway
         self.server = server
         self.name = server.name
-        self.lock = threading.Lock()  # of what is open with it
+        self.lock = threading.Lock()  # protects its open requests
         self.write_lock = threading.Lock()
         self.process = None
         self.pending = None  # by our own ids; None while it does not run
         self.counter = 0
         self.capabilities = {}
         self.ready = False  # its tools are known
-        self.settled = threading.Event()  # ready, or certainly not soon
+        self.settled = threading.Event()  # ready, or known not to be ready soon
         self.complete = threading.Event()  # all of its lists are known
         self.items = {kind: [] for kind in LISTS}
         self.refreshing = set()
         self.refresh_lock = threading.Lock()
         self.subscribed = set()
         self.last_words = b""
-        self.outbox = SimpleQueue()  # what it is told beside its calls
-
-    # Its life
-
-    def run(self):
-        """Keeps it running until the gateway ends."""
-        threading.Thread(target=self.deliver, daemon=True).start()
-        failures = 0
-        while not self.gateway.closing.is_set():
-            began = time.monotonic()
-            try:
-                process = start_process(*self.server.command())
-            except Failed as error:
-                log("server `%s`: %s" % (self.name, error))
-                self.give_up()
-                return
-            self.live(process)
-            if self.gateway.closing.is_set():
-                return
-            failures = 0 if time.monotonic() - began > 60 else failures + 1
-            pause = BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else BACKOFF_SECONDS[0]
-            log("server `%s` has ended, and is started again in %s s%s" % (self.name, pause, self.quoted()))
-            self.gateway.closing.wait(pause)
-
-    def later(self, work, *args):
-        """Has it told something by a thread of its own: one that does not read would keep all the others' threads, and
-        what it asks without reading the answers is dropped."""
-        if self.outbox.qsize() < MAX_OUTBOX:
-            self.outbox.put((self.process, work, args))
-
-    def deliver(self):
-        while True:
-            process, work, args = self.outbox.get()
-            try:
-                if process is self.process:
-                    work(*args)
-            except Exception as error:
-                log("the gateway failed (%s)" % type(error).__name__)
-
-    def quoted(self):
-        words = plain(self.last_words.decode("utf-8", "replace"), 500)
-        return "; its last words: " + words if words else ""
-
-    def give_up(self):
-        self.settled.set()
-        self.complete.set()
-
-    def live(self, process):
-        """One life of its process: until it ends, or its output does."""
-        with self.lock:
-            self.process = process
-            self.pending = {}
-        self.gateway.watch.tell(b"+", process)
-        self.last_words = b""
-        over, quiet = threading.Event(), threading.Event()
-        for work, args in (
-            (self.drain, (process.stderr,)),
-            (self.listen, (process, over, quiet)),
-            (self.await_end, (process, over)),
-        ):
-            threading.Thread(target=work, args=args, daemon=True).start()
-        if self.gateway.closing.is_set():
-            self.close_input()
-        self.gateway.workers.run(self.begin, process)
-        over.wait()
-        # What it wrote last may still be on its way; its helpers may keep the pipe open for ever.
-        quiet.wait(0.5)
-        self.down(process)
-
-    def listen(self, process, over, quiet):
-        output = io.BufferedReader(process.stdout, 65536)
-        try:
-            while self.process is process:
-                line = output.readline(MAX_LINE + 1)
-                if not line or len(line) > MAX_LINE:
-                    break
-                self.take(line)
-        except (OSError, ValueError):
-            pass
-        finally:
-            quiet.set()
-            over.set()
-
-    def await_end(self, process, over):
-        process.wait()
-        over.set()
-
-    def drain(self, stream):
-        """Reads its standard error, always: a full pipe would stop it. Only the end is kept, for when it dies."""
-        try:
-            while True:
-                more = stream.read(65536)
-                if not more:
-                    return
-                self.last_words = (self.last_words + more)[-1000:]
-        except (OSError, ValueError):
-            pass
-
-    def down(self, process):
-        """It has ended, or will be: what is open with it is answered, what it offers is gone."""
-        with self.lock:
-            open_calls, self.pending = self.pending or {}, None
-            was_ready, self.ready = self.ready, False
-        reason = "server `%s` ended while this call was open; whether it took effect is not known" % self.name
-        for each in list(open_calls.values()):
-            self.end_one(each, reason)
-        self.gateway.forget_requests(self)
-        self.give_up()
-        if was_ready and not self.gateway.closing.is_set():
-            self.gateway.changed(*LISTS)
-        if not self.gateway.closing.is_set():
-            self.close_input()
-            end_processes([process], 0 if process.poll() is not None else GRACE_SECONDS)
-            self.gateway.watch.tell(b"-", process)
-
-    def end_one(self, waiting, reason):
-        """Tells of one open request that it will not be answered; whatever goes wrong, the others are told too."""
-        try:
-            waiting.ended(reason)
-        except Exception as error:
-            log("the gateway failed (%s)" % type(error).__name__)
-
-    def close_input(self):
-        # Whoever writes to it now may do so for ever.
-        if self.write_lock.acquire(timeout=0.2):
-            try:
-                self.process.stdin.close()
-            except OSError:
-                pass
-            finally:
-                self.write_lock.release()
+        self.outbox = SimpleQueue()  # messages to it that are not calls
 
     def begin(self, process):
         """Greets it and reads its lists."""
@@ -1533,7 +1646,7 @@ class Upstream:
             }
             found = self.ask("initialize", asked, START_SECONDS)
             if not isinstance(found, dict) or found.get("protocolVersion") not in PROTOCOLS:
-                raise Failed("speaks no version of the protocol that the gateway does")
+                raise Failed("speaks no version of the protocol that the gateway knows")
             offered = found.get("capabilities")
             self.capabilities = offered if isinstance(offered, dict) else {}
             self.notify("notifications/initialized")
@@ -1559,7 +1672,7 @@ class Upstream:
             end_processes([process], 0)
 
     def fetch(self, kind):
-        """Reads all pages of one of its lists. Raises Failed if it ends; a refusal is an empty list."""
+        """Reads all pages of one of its lists. Raises Failed if the server ends. A refusal gives an empty list."""
         method, member, capability = LISTS[kind]
         found, faults, seen, params = [], [], set(), {}
         while capability in self.capabilities and len(seen) < MAX_PAGES:
@@ -1576,11 +1689,11 @@ class Upstream:
             params = {"cursor": cursor}
         if faults:
             told = (self.name, len(faults), member, faults[0])
-            log("server `%s` lists %d %s that are left out; of the first, %s" % told)
+            log("server `%s` lists %d %s that are left out; the first: %s" % told)
         self.items[kind] = self.gateway.adopt(self, kind, found)
 
     def refresh(self, kinds):
-        """Reads lists again that it says have changed."""
+        """Reads lists again after the server says that they changed."""
         with self.refresh_lock:
             for kind in kinds:
                 self.refreshing.discard(kind)
@@ -1591,20 +1704,20 @@ class Upstream:
         if self.ready:
             self.gateway.changed(*kinds)
 
-    # What it says
+    # Messages from it
 
     def take(self, line):
         try:
             message = Message(line.decode("utf-8").strip(), LOOSE)
         except ValueError:
             if line.strip():
-                log("server `%s` wrote %d bytes that are no message, which are dropped" % (self.name, len(line)))
+                log("server `%s` wrote %d bytes that are not a message; they were dropped" % (self.name, len(line)))
             return
         try:
             self.handle(message)
         except Exception as error:
-            # One message's fault is not the end of those after it.
-            log("server `%s` wrote what the gateway fails at (%s), which is dropped" % (self.name, type(error).__name__))
+            # A wrong message does not stop the messages after it.
+            log("the gateway failed to handle a message of server `%s` (%s) and dropped it" % (self.name, type(error).__name__))
             if isinstance(message.get("method"), str) and message.has("id"):
                 self.later(self.respond, message.raw("id"), error_body(INTERNAL, "the gateway failed"))
 
@@ -1625,14 +1738,14 @@ class Upstream:
             try:
                 waiting.answered(message)
             except Exception:
-                self.end_one(waiting, "server `%s` answered what the gateway fails at" % self.name)
+                self.end_one(waiting, "the gateway failed to handle the answer of server `%s`" % self.name)
                 raise
 
     def told(self, message, method):
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if method in NOTICES and wrong_member(NOTICES[method], params) is not None:
-            log("server `%s` wrote a `%s` that is not as the protocol has it, which is dropped" % (self.name, method))
+            log("server `%s` wrote a `%s` that does not follow the protocol; it was dropped" % (self.name, method))
             return
         if method in CHANGES:
             with self.lock:
@@ -1658,24 +1771,25 @@ class Upstream:
         if waiting is not None and waiting.call is not None:
             self.gateway.progress(waiting.call, params.get("progress"), params.get("total"), params.get("message"))
 
-    # What it is told
+    # Messages to it
 
     def write(self, data):
-        """Writes one message; called under the write lock."""
+        """Writes one message. Call it under the write lock."""
         process = self.process
         if process is not None and not process.stdin.closed:
             write_all(process.stdin.fileno(), data)
 
     def send(self, method, params, waiting, meta=None):
-        """Sends a request, with a progress token of our own if its call has one. Raises Failed if it does not run, and
-        Cancelled if the call has been given up."""
+        """Sends a request, with the gateway's own progress token if the call has one. Raises Failed if the server
+        does not run,
+        and Cancelled if the call was given up."""
         call = waiting.call
         head = b',"method":' + to_json(method) + b',"params":'
         body = to_json(params)
         with self.write_lock:
             with self.lock:
                 if self.pending is None:
-                    raise Failed("server `%s` does not run at the moment, and is started again" % self.name)
+                    raise Failed("server `%s` does not run at the moment and will be started again" % self.name)
                 if call is not None and call.cancelled:
                     raise Cancelled()
                 self.counter += 1
@@ -1692,7 +1806,8 @@ class Upstream:
         return number
 
     def ask(self, method, params, timeout, lenient=False):
-        """A request of our own: its result. Raises Failed; an error is an empty answer where that is said."""
+        """The result of a request of the gateway itself. Raises Failed, or returns an empty result if the caller
+        wants that."""
         waiting = Waiting()
         number = self.send(method, params, waiting)
         try:
@@ -1712,7 +1827,7 @@ class Upstream:
         raise Failed("refuses `%s`" % method)
 
     def notify_request(self, method, params):
-        """A request whose answer nobody waits for."""
+        """A request without a wait for its answer."""
         try:
             self.send(method, params, Waiting())
         except Failed:
@@ -1726,35 +1841,36 @@ class Upstream:
             self.write(to_json(told) + b"\n")
 
     def respond(self, number, body):
-        """Answers one of its own requests; its id as it was written."""
+        """Answers one of its requests, with the id as it was written."""
         with self.write_lock:
             self.write(b'{"jsonrpc":"2.0","id":' + number + b"," + body + b"}\n")
 
 
-# --- The gateway ----------------------------------------------------------------------------------------------------
+# --- gateway/calls ----------------------------------------------------------------------------------------------------
 
+# Calls, questions and tools.
 
 class Call:
     """One request of the client, from its first byte to its answer."""
 
     def __init__(self, key=None, token=None, name=None):
-        self.key = key  # its id as it was written; None for what the gateway asks itself
-        self.name = name  # its id as the gateway writes it: an id may be written in several ways
+        self.key = key  # its id as it was written; None for a question of the gateway itself
+        self.name = name  # its id in the gateway's own form: an id can be written in several ways
         self.token = token  # its progress token as bytes of JSON
-        self.done = False  # answered, or given up: nothing more may be said of it
+        self.done = False  # answered or given up: no further message may be sent about it
         self.cancelled = False
-        self.connection = None  # to the service, while it waits there
+        self.connection = None  # the connection to the service while the call waits there
         self.upstream = None
         self.number = None  # its id there
         self.progress = 0.0
-        self.asking = False  # a decision is on its way
+        self.asking = False  # the question was sent, and its decision has not arrived yet
         self.held = None  # the decision, while it waits for an approver
         self.ticked = 0.0
         self.deadline = None
 
 
 class Question:
-    """One call as the service is asked about it."""
+    """One call in the form in which the service is asked about it."""
 
     def __init__(self, tool, given, session, use_id, hints):
         self.tool = tool
@@ -1781,56 +1897,49 @@ class Tool:
 
 
 def fingerprint(definition):
-    """What the model is told of a tool, as a hash."""
+    """Hash of everything that the model is told about a tool."""
     import hashlib
 
     told = {name: value for name, value in definition.items() if name not in ("icons", "execution")}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode("ascii")).hexdigest()
 
 
-class Gateway:
-    """Between one client and the servers of the file."""
+class Asked:
+    """A server's request to the client."""
 
-    def __init__(self, settings, servers, name):
-        from binascii import hexlify
+    def __init__(self, upstream, key, params):
+        self.upstream = upstream
+        self.key = key  # its id as it was written
+        self.number = None  # the gateway's own id
+        self.token = None
+        self.call = Call()
 
-        self.settings = settings
-        self.service = Service(settings)
-        self.unusable = None  # why nobody can be asked
-        try:
-            settings.check()
-        except Refused as error:
-            self.unusable = str(error)
-            log(self.unusable)
-        self.workers = Workers()
-        self.events = SimpleQueue()
-        self.closing = threading.Event()
-        self.watch = None  # once there is something to watch
-        self.out = None
-        self.out_lock = threading.Lock()
-        self.lock = threading.Lock()
-        self.open = {}  # calls by their ids, as `id_name` has them
-        self.upstreams = [Upstream(self, server) for server in servers]
-        self.by_name = {upstream.name: upstream for upstream in self.upstreams}
-        self.names = {"tools": Names(name), "prompts": Names(name)}
-        self.tools = {}  # (server, its own name): Tool
-        self.initialized = False  # `initialize` was answered
-        self.live = False  # the client has said that it is ready
-        self.before_live = []
-        self.protocol = PROTOCOLS[0]
-        self.offered = {}  # the client's capabilities that are handed on
-        self.agent = "mcp-client"
-        self.level = None
-        self.began = 0.0
-        self.asked = {}  # servers' requests to the client, by our id
-        self.asked_count = 0
-        self.told_lists = {}  # the last list that the client was given, of each kind
-        self.observing = 0
-        self.session = "mcp-" + hexlify(os.urandom(16)).decode("ascii")
-        self.session_used = False
-        self.call_count = 0
 
-    # What goes to the client
+def usable(value):
+    """A client's id, if the service takes it as one."""
+    fine = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
+    return value if fine else None
+
+
+def alone(params, *names):
+    """These members and the `_meta` of the client. A server gets only the parts that the service was asked about."""
+    return {name: params[name] for name in names + ("_meta",) if name in params}
+
+
+def without_token(meta):
+    """The `_meta` of a request without the progress token; nothing if it has no other member."""
+    if not isinstance(meta, dict):
+        return None
+    return {name: value for name, value in meta.items() if name != "progressToken"} or None
+
+
+# --- gateway/to_client ------------------------------------------------------------------------------------------------
+
+# This part writes messages to the client.
+
+
+class ToClient:
+    """The part of the gateway that answers the client and tells it of changes."""
 
     def write(self, line):
         with self.out_lock:
@@ -1852,7 +1961,7 @@ class Gateway:
                 del self.open[call.name]
 
     def progress(self, call, value, total=None, message=None):
-        """Tells of progress, which always rises, and never after the answer."""
+        """Sends progress to the client: always rising, and never after the answer."""
         if call.token is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         with self.out_lock:
@@ -1861,7 +1970,7 @@ class Gateway:
             before = float(call.progress)
             call.progress = value if float(value) > before else round(before + 0.001, 6)
             if call.progress <= before:
-                return  # so large that nothing as small can be added to it
+                return  # so large that adding 1 does not change it
             told = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":' + call.token
             more = {"progress": call.progress}
             if isinstance(total, (int, float)) and not isinstance(total, bool):
@@ -1871,7 +1980,7 @@ class Gateway:
             self.write_locked(told + b"," + to_json(more)[1:] + b"}\n")
 
     def tell(self, method, params=None):
-        """A notification; what comes before the client is ready waits."""
+        """Sends a notification; before the client is ready it waits."""
         told = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             told["params"] = params
@@ -1886,7 +1995,7 @@ class Gateway:
         self.write(line)
 
     def changed(self, *kinds):
-        """Tells the client of lists that are no longer what it was given."""
+        """Tells the client which lists have changed since it read them."""
         for kind in kinds:
             with self.lock:
                 stale = kind in self.told_lists and self.told_lists[kind] != self.merged(kind)
@@ -1895,7 +2004,14 @@ class Gateway:
             if stale:
                 self.tell("notifications/%s/list_changed" % LISTS[kind][2])
 
-    # What the client says
+
+# --- gateway/from_client ----------------------------------------------------------------------------------------------
+
+# This part reads the client's messages.
+
+
+class FromClient:
+    """The part of the gateway that reads the client, answers it, and ends calls that the client gives up."""
 
     def read(self):
         """Reads the client's messages until there are no more."""
@@ -1923,7 +2039,7 @@ class Gateway:
         try:
             text = line.decode("utf-8").lstrip("\ufeff").strip()
             if text.startswith("["):
-                return self.complain(b"null", INVALID_REQUEST, "batches are not taken: send one message a line")
+                return self.complain(b"null", INVALID_REQUEST, "batches are not accepted: send one message per line")
             message = Message(text, STRICT)
         except ValueError as error:
             return self.complain(b"null", PARSE_ERROR, "the message cannot be read: %s" % plain(error, 200))
@@ -1970,7 +2086,7 @@ class Gateway:
         self.workers.run(self.serve, call, self.METHODS[method], params)
 
     def serve(self, call, work, params):
-        """Works on one request; `work` answers with a body, or with nothing if the answer comes later."""
+        """Handles one request. `work` returns the body of the answer, or None if the answer comes later."""
         try:
             body = work(self, call, params)
         except Cancelled:
@@ -2016,11 +2132,11 @@ class Gateway:
             "serverInfo": {"name": "countersign-gateway", "title": "Countersign", "version": VERSION},
             "instructions": (
                 "Tools of several servers, called <server>__<tool>. Each call is checked against the organization's "
-                "rules first: one that is blocked says by which rule, one that is held says what to do."
+                "rules first. A blocked call names the rule, and a held call names the next step."
             ),
         }
         if self.unusable is not None:
-            told = "No call can be checked, so every call is blocked, until this is set right: %s. "
+            told = "No call can be checked, so every call is blocked. Correct this first: %s. "
             result["instructions"] = told % self.unusable + result["instructions"]
         self.write(b'{"jsonrpc":"2.0","id":' + key + b"," + result_body(result) + b"}\n")
         for upstream in self.upstreams:
@@ -2047,7 +2163,7 @@ class Gateway:
                 found.upstream.later(found.upstream.notify, method, dict(params, progressToken=found.token))
 
     def cancel(self, params):
-        """The client gives a call up. Ids that are not known, or no longer, are nothing to speak of."""
+        """The client gives a call up. Unknown and finished ids are ignored."""
         reason = params.get("reason")
         if not is_id(params.get("requestId")):
             return
@@ -2062,14 +2178,15 @@ class Gateway:
         self.give_up(call, reason if isinstance(reason, str) else None)
 
     def give_up(self, call, reason=None):
-        """Stops what goes on for a call: the wait for an approver, or the server's work."""
+        """Stops the work for a call: the wait for an approver, or the server's work."""
         upstream = call.upstream
         if upstream is None:
             call.cancelled = True
         else:
             with upstream.lock:
                 call.cancelled = True
-        # Only the wait is broken off: a question has to be heard out, or what it holds would be held for nobody.
+        # Only the wait is stopped. A question that was sent needs its answer: otherwise its approval would wait
+        # without a call.
         connection = call.connection
         if connection is not None and call.held is not None:
             connection.abort()
@@ -2083,10 +2200,18 @@ class Gateway:
                 waiting.ended("given up")
             call.upstream.later(call.upstream.notify, "notifications/cancelled", told)
 
-    # Lists
+
+# --- gateway/lists ----------------------------------------------------------------------------------------------------
+
+# The lists that the client sees.
+
+
+class Lists:
+    """The part of the gateway that merges the lists of all servers, and finds an entry under its shown name."""
 
     def adopt(self, upstream, kind, found):
-        """A server's list as it is shown: named, and without what the gateway cannot do."""
+        """A server's list as the client gets it: with the gateway's names, and without parts that the gateway does
+        not support."""
         if kind not in self.names:
             return found
         mine = {}
@@ -2095,7 +2220,7 @@ class Gateway:
             if not isinstance(own, str) or own == "" or own in mine:
                 continue
             if kind == "tools" and isinstance(extra, dict) and extra.get("taskSupport") == "required":
-                continue  # tasks are not handed on
+                continue  # the gateway does not support tasks
             mine[own] = each
         with self.lock:
             names = self.names[kind]
@@ -2105,20 +2230,20 @@ class Gateway:
             shown = {own: names.given[upstream.name, own][0] for own in mine}
         for own, each in mine.items():
             if "outputSchema" in each and not is_compiled(each["outputSchema"]):
-                log("server `%s`: how results of `%s` look is not shown: clients may fail at it" % (upstream.name, own))
+                log("server `%s`: the schema of the results of `%s` is not shown, because clients may not be able to read it" % (upstream.name, own))
                 mine[own] = {name: value for name, value in each.items() if name != "outputSchema"}
         return [dict(each, name=shown[own]) for own, each in mine.items()]
 
     def pinned(self, upstream, own, definition):
-        """A tool as it was first shown. What the model was told of it must stay true: one whose description or
-        parameters change is refused until a new session (docs/decisions/0036)."""
+        """A tool as it was first shown. The model trusts that text, so a tool whose description or parameters change is
+        refused until a new session (docs/decisions/0036)."""
         definition = {name: value for name, value in definition.items() if name != "execution"}
         known = self.tools.get((upstream.name, own))
         if known is None:
             known = self.tools[upstream.name, own] = Tool(own, definition)
         elif known.print != fingerprint(definition) and not known.changed:
             known.changed = True
-            text = "tool `%s` of server `%s` has changed its description or parameters, and is refused" % (
+            text = "tool `%s` of server `%s` has changed its description or parameters: it is refused" % (
                 plain(own, 200),
                 upstream.name,
             )
@@ -2128,7 +2253,8 @@ class Gateway:
         return known
 
     def merged(self, kind):
-        """All servers' lists of a kind, in the order of the file; of two resources with one address, the first."""
+        """All servers' lists of a kind, in the order of the file. If two resources have one address, the first one
+        wins."""
         found = [each for upstream in self.upstreams if upstream.ready for each in upstream.items[kind]]
         if kind != "resources":
             return found
@@ -2136,7 +2262,7 @@ class Gateway:
         return [each for each in found if not (str(each.get("uri")) in seen or seen.add(str(each.get("uri"))))]
 
     def settle(self, what):
-        """Waits for servers that are starting, within bounds."""
+        """Waits for servers that are starting, for a limited time."""
         for upstream in self.upstreams:
             event = upstream.settled if what == "tools" else upstream.complete
             event.wait(max(0.0, self.began + LIST_SECONDS - time.monotonic()))
@@ -2150,10 +2276,8 @@ class Gateway:
 
         return listed
 
-    # Calls
-
     def find(self, kind, shown):
-        """Server and own name behind a name that the client was shown, by the table alone."""
+        """Server and own name behind a name that the client was shown. Only names of the table count."""
         found = self.names[kind].back.get(shown)
         if found is None:
             self.settle(kind)
@@ -2162,8 +2286,17 @@ class Gateway:
             raise Wrong(INVALID_PARAMS, "Unknown %s: %s" % (kind[:-1], plain(shown, 200)))
         return self.by_name[found[0]], found[1]
 
+
+# --- gateway/forwarding -----------------------------------------------------------------------------------------------
+
+# Calls that go on to a server.
+
+
+class Forwarding:
+    """The part of the gateway that asks the service about a request, and then sends it to its server."""
+
     def question(self, tool, given, meta, hints=None):
-        """What the service is asked; in the client's own words about session and call, where it says them."""
+        """The question for the service, with the client's own ids of session and call if it sends them."""
         session = usable(meta.get("sessionId"))
         use_id = usable(meta.get("claudecode/toolUseId")) or usable(meta.get("callId"))
         with self.lock:
@@ -2177,13 +2310,13 @@ class Gateway:
         name, given, meta = params.get("name"), params.get("arguments"), params.get("_meta", {})
         given = {} if given is None else given
         if not isinstance(name, str) or not isinstance(given, dict):
-            raise Wrong(INVALID_PARAMS, "a call has a `name` and an object of `arguments`")
+            raise Wrong(INVALID_PARAMS, "a call needs a `name` and an object of `arguments`")
         upstream, own = self.find("tools", name)
         tool, full = self.tools[upstream.name, own], self.names["tools"].given[upstream.name, own][1]
         question = self.question("mcp__" + full, given, meta, tool.hints)
         self.refuse_changed(tool, name, question)
         self.permit(call, question)
-        # What was asked about, perhaps for minutes, was the tool as it was.
+        # The decision may have taken minutes. It was about the tool as it was before.
         self.refuse_changed(tool, name, question)
         asked = {"name": own}
         if "arguments" in params:
@@ -2203,14 +2336,14 @@ class Gateway:
         )
 
     def report_change(self, question):
-        """Has the refusal recorded; the service is told why, and denies."""
+        """Lets the service record the refusal: it is told why, and denies."""
         try:
             self.service.decide(self.body_of(question), time.monotonic() + ASK_SECONDS)
         except (Refused, Unreachable):
             pass
 
     def ask_upstream(self, call, upstream, method, params, question=None):
-        """Hands a request on and waits: the answer's body, and whether it is an error's code."""
+        """Sends a request to a server and waits: the body of the answer, and the code if it is an error."""
         waiting = Waiting(call)
         upstream.send(method, {k: v for k, v in params.items() if k != "_meta"}, waiting, without_token(params.get("_meta")))
         try:
@@ -2239,7 +2372,7 @@ class Gateway:
                 self.permit(call, question)
                 body, code = self.ask_upstream(call, upstream, "resources/read", alone(params, "uri"), question)
             except (Denied, Failed) as error:
-                # Another server may have it; that it is not there is said only if nothing was blocked.
+                # Another server may have it. "Not found" is answered only if no server was blocked.
                 first = first or error
                 continue
             if code not in (NO_RESOURCE, INVALID_PARAMS):
@@ -2251,7 +2384,7 @@ class Gateway:
         return body
 
     def owners(self, uri):
-        """The servers that may have a resource: the one that lists it; else by its templates; else all."""
+        """The servers that may have a resource: the one that lists it, else those with a matching template, else all."""
         self.settle("resources")
         able = [each for each in self.upstreams if each.ready and "resources" in each.capabilities]
         for upstream in able:
@@ -2272,7 +2405,7 @@ class Gateway:
                 raise Wrong(INVALID_PARAMS, "`uri` must be a text")
             body = None
             for upstream in self.owners(uri):
-                # Its listed addresses a server knows; any other would tell it something.
+                # A server knows the addresses that it lists. Any other address could carry data to it.
                 if all(each.get("uri") != uri for each in upstream.items["resources"]):
                     tool, meta = "mcp__%s__resources_read" % upstream.name, params.get("_meta", {})
                     self.permit(call, self.question(tool, {"uri": uri}, meta))
@@ -2289,7 +2422,7 @@ class Gateway:
     def prompts_get(self, call, params):
         name, given = params.get("name"), params.get("arguments", {})
         if not isinstance(name, str) or not isinstance(given, dict):
-            raise Wrong(INVALID_PARAMS, "a prompt has a `name` and an object of `arguments`")
+            raise Wrong(INVALID_PARAMS, "a prompt needs a `name` and an object of `arguments`")
         upstream, own = self.find("prompts", name)
         asked = {"name": own, "arguments": given}
         question = self.question("mcp__%s__prompts_get" % upstream.name, asked, params.get("_meta", {}))
@@ -2327,21 +2460,14 @@ class Gateway:
                 upstream.later(upstream.notify_request, "logging/setLevel", {"level": self.level})
         return result_body({})
 
-    METHODS = {
-        "tools/list": list_of("tools"),
-        "prompts/list": list_of("prompts"),
-        "resources/list": list_of("resources"),
-        "resources/templates/list": list_of("templates"),
-        "tools/call": tools_call,
-        "resources/read": resources_read,
-        "resources/subscribe": subscription("resources/subscribe"),
-        "resources/unsubscribe": subscription("resources/unsubscribe"),
-        "prompts/get": prompts_get,
-        "completion/complete": complete,
-        "logging/setLevel": set_level,
-    }
 
-    # Asking the service
+# --- gateway/decisions ------------------------------------------------------------------------------------------------
+
+# Decisions of the service.
+
+
+class Decisions:
+    """The part of the gateway that asks for a decision, waits for an approver, and reports finished calls."""
 
     def body_of(self, question):
         """The body of an authorize request; refuses one over the limit, naming its size."""
@@ -2369,7 +2495,7 @@ class Gateway:
         return body
 
     def permit(self, call, question):
-        """Returns when the call may go on. Raises Refused with the reason if it may not, Cancelled if it need not."""
+        """Returns when the call may go on. Raises Refused with the reason, or Cancelled if the client gave it up."""
         if self.unusable is not None:
             raise Refused(self.unusable)
         try:
@@ -2402,7 +2528,7 @@ class Gateway:
         while decided["decision"] == "require_approval":
             try:
                 self.wait_for_approval(call, decided, give_up)
-                # Only the service's own `allow` lets the call run: what was approved is decided again when it is used.
+                # Only an `allow` of the service lets the call run: an approved call is decided again when it is used.
                 again = self.service.decide(body, time.monotonic() + ASK_SECONDS, call)
             except Cancelled:
                 self.withdraw(decided)
@@ -2419,7 +2545,7 @@ class Gateway:
             raise Denied(blocked(decided))
 
     def wait_for_approval(self, call, decided, give_up):
-        """Returns when the approval is given; refuses otherwise, with what to do."""
+        """Returns when the approval is given. Otherwise raises Refused with the next step for the model."""
         path = "/authorize/approvals/" + decided["approval_id"]
         call.held = decided
         self.tick(call)
@@ -2434,7 +2560,7 @@ class Gateway:
             try:
                 found = self.service.ask("GET", "%s?wait=%d" % (path, wait), None, asked_at + wait + 10, call)
             except Unreachable:
-                # The service may be starting again, and keeps what it holds.
+                # The service may be restarting. It keeps its approvals.
                 found = {"status": "pending"}
             status, comment = found.get("status"), text_of(found, "comment")
             if status == "approved":
@@ -2444,20 +2570,20 @@ class Gateway:
                 raise Refused(told + (": " + comment if comment else ""))
             if status != "pending":
                 raise Refused(held(decided, "has a status that cannot be read"))
-            # One that comes back at once is not asked again at once.
+            # After an answer that came at once, pause before the next question.
             until = min(asked_at + 1.0, give_up)
             while not call.cancelled and time.monotonic() < until:
                 time.sleep(max(0.0, min(0.05, until - time.monotonic())))
 
     def tick(self, call):
-        """A sign of life of a call that waits."""
+        """Tells the client that a call still waits."""
         decided = call.held
         call.ticked = time.monotonic()
         if decided is not None:
             self.progress(call, 0, None, "waiting for approval %s" % decided["approval_id"])
 
     def withdraw(self, decided):
-        """Takes the approval of a call that was given up back."""
+        """Withdraws the approval of a call that the client gave up."""
         try:
             path = "/authorize/approvals/%s/cancel" % decided["approval_id"]
             self.service.request("POST", path, b"{}", time.monotonic() + 5)
@@ -2470,7 +2596,7 @@ class Gateway:
         self.workers.run(self.observe, question, outcome)
 
     def observe(self, question, outcome):
-        """Tells of a finished call: its name and arguments, never its output."""
+        """Reports a finished call: its name and arguments, never its output."""
         try:
             body = to_json(question.seen(outcome))
             if self.unusable is None and len(body) <= MAX_BODY:
@@ -2481,7 +2607,14 @@ class Gateway:
             with self.lock:
                 self.observing -= 1
 
-    # What servers ask of the client
+
+# --- gateway/server_requests ------------------------------------------------------------------------------------------
+
+# Requests of servers to the client.
+
+
+class ServerRequests:
+    """The part of the gateway that hands a server's requests to the client, and the client's answers back."""
 
     def server_asks(self, upstream, message, method):
         key, params = message.raw("id"), message.get("params")
@@ -2531,14 +2664,15 @@ class Gateway:
         self.up(line)
 
     def decline(self, asked, text):
-        """Answers a server's request that the client will not hear of."""
+        """Answers a server's request that is not sent to the client."""
         with self.lock:
             known = self.asked.pop(asked.number, None)
         if known is not None:
             asked.upstream.later(asked.upstream.respond, asked.key, error_body(-1, text))
 
     def sample(self, asked, method, params):
-        """A server's question to the client's model: the answer goes to the server, so it is asked about like a call."""
+        """A server's question to the client's model. The answer goes to the server, so the service is asked as for
+        a call."""
         tool = "mcp__%s__sampling_create_message" % asked.upstream.name
         try:
             self.permit(asked.call, self.question(tool, params, {}))
@@ -2562,7 +2696,7 @@ class Gateway:
         self.take_back(found, params.get("reason"))
 
     def forget_requests(self, upstream):
-        """Takes back what a server that has ended was still asking."""
+        """Withdraws the open questions of a server that has ended."""
         with self.lock:
             found = [each for each in self.asked.values() if each.upstream is upstream]
         self.take_back(found, "the server has ended")
@@ -2577,10 +2711,70 @@ class Gateway:
                 told["reason"] = reason
             self.tell("notifications/cancelled", told)
 
-    # Time and end
+
+# --- gateway/gateway --------------------------------------------------------------------------------------------------
+
+# The gateway.
+
+
+class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests):
+    """Connects one client with the servers of the file."""
+
+    def __init__(self, settings, servers, name):
+        from binascii import hexlify
+
+        self.settings = settings
+        self.service = Service(settings)
+        self.unusable = None  # why the service cannot be asked; None if it can
+        try:
+            settings.check()
+        except Refused as error:
+            self.unusable = str(error)
+            log(self.unusable)
+        self.workers = Workers()
+        self.events = SimpleQueue()
+        self.closing = threading.Event()
+        self.watch = None  # set when there is a process to watch
+        self.out = None
+        self.out_lock = threading.Lock()
+        self.lock = threading.Lock()
+        self.open = {}  # calls by their ids, as `id_name` has them
+        self.upstreams = [Upstream(self, server) for server in servers]
+        self.by_name = {upstream.name: upstream for upstream in self.upstreams}
+        self.names = {"tools": Names(name), "prompts": Names(name)}
+        self.tools = {}  # (server, its own name): Tool
+        self.initialized = False  # `initialize` was answered
+        self.live = False  # the client has sent `notifications/initialized`
+        self.before_live = []
+        self.protocol = PROTOCOLS[0]
+        self.offered = {}  # the client's capabilities that servers are told about
+        self.agent = "mcp-client"
+        self.level = None
+        self.began = 0.0
+        self.asked = {}  # servers' requests to the client, by our id
+        self.asked_count = 0
+        self.told_lists = {}  # the last list that the client was given, of each kind
+        self.observing = 0
+        self.session = "mcp-" + hexlify(os.urandom(16)).decode("ascii")
+        self.session_used = False
+        self.call_count = 0
+
+    METHODS = {
+        "tools/list": Lists.list_of("tools"),
+        "prompts/list": Lists.list_of("prompts"),
+        "resources/list": Lists.list_of("resources"),
+        "resources/templates/list": Lists.list_of("templates"),
+        "tools/call": Forwarding.tools_call,
+        "resources/read": Forwarding.resources_read,
+        "resources/subscribe": Forwarding.subscription("resources/subscribe"),
+        "resources/unsubscribe": Forwarding.subscription("resources/unsubscribe"),
+        "prompts/get": Forwarding.prompts_get,
+        "completion/complete": Forwarding.complete,
+        "logging/setLevel": Forwarding.set_level,
+    }
 
     def run(self):
-        """Until the client is gone, or wants no more."""
+        """Runs until the client ends or closes its side."""
         parent = os.getppid()
         threading.Thread(target=self.read, daemon=True).start()
         while True:
@@ -2590,7 +2784,7 @@ class Gateway:
             except Empty:
                 pass
             if os.getppid() != parent:
-                break  # whoever started this has gone, and left its end of the pipe to somebody else
+                break  # the parent process has ended, and another process still has the other end of the pipe
             now = time.monotonic()
             with self.lock:
                 calls = list(self.open.values())
@@ -2607,7 +2801,7 @@ class Gateway:
         self.give_up(call, "no answer within %g s" % limit)
 
     def end(self):
-        """Ends the servers, withdraws what waits, and this process."""
+        """Ends the servers, withdraws the waiting calls, and ends this process."""
         self.closing.set()
         with self.lock:
             calls = list(self.open.values())
@@ -2628,7 +2822,7 @@ class Gateway:
         os._exit(0)
 
     def farewell(self, calls, ended):
-        """Tells the service that nothing waits any more."""
+        """Tells the service that no call waits any more."""
         for call in calls:
             self.give_up(call)
         limit = time.monotonic() + 1.4
@@ -2643,49 +2837,9 @@ class Gateway:
         ended.set()
 
 
-class Asked:
-    """A server's request to the client."""
+# --- gateway/main -----------------------------------------------------------------------------------------------------
 
-    def __init__(self, upstream, key, params):
-        self.upstream = upstream
-        self.key = key  # its id as it was written
-        self.number = None  # ours
-        self.token = None
-        self.call = Call()
-
-
-def usable(value):
-    """A client's id, if the service takes it as one."""
-    fine = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
-    return value if fine else None
-
-
-def alone(params, *names):
-    """These members, and what the client itself adds: nothing goes to a server that nobody was asked about."""
-    return {name: params[name] for name in names + ("_meta",) if name in params}
-
-
-def refuse_inexact(arguments):
-    """Refuses numbers that the service would round: what is approved of one would hold for its neighbours."""
-    rest = [arguments]
-    while rest:
-        one = rest.pop()
-        if isinstance(one, dict):
-            rest.extend(one.values())
-        elif isinstance(one, list):
-            rest.extend(one)
-        elif isinstance(one, (int, float)) and not -LARGEST <= one <= LARGEST:
-            raise Refused("the arguments hold a number beyond %d, which others round: give it as a text" % LARGEST)
-
-
-def without_token(meta):
-    """What comes with a request, but for the progress token; nothing if that is all."""
-    if not isinstance(meta, dict):
-        return None
-    return {name: value for name, value in meta.items() if name != "progressToken"} or None
-
-
-# --- The command line -----------------------------------------------------------------------------------------------
+# The command line.
 
 USAGE = "usage: service_mcp.py --config FILE [--name svc] [--settings FILE]"
 
@@ -2712,14 +2866,14 @@ def options(words):
 
 def main(words):
     if sys.version_info < (3, 8):
-        sys.stderr.write("countersign: Python 3.8 or newer is needed, this is %d.%d\n" % sys.version_info[:2])
+        sys.stderr.write("countersign: Python 3.8 or newer is needed, but this is %d.%d\n" % sys.version_info[:2])
         return 2
     if words == ["--watch"] and os.name != "nt":
         return watch()
     if words in (["--help"], ["-h"]):
         sys.stdout.write(__doc__)
         return 0
-    # Nothing but messages may reach the client: whatever else prints ends up on standard error.
+    # Only messages may reach the client. All other output goes to standard error.
     out = os.dup(1)
     os.dup2(2, 1)
     try:

@@ -114,7 +114,7 @@ class Arguments(unittest.TestCase):
             for sent in ({"n": number}, {"n": [{"m": [number]}]}):
                 for dialect in ("claude", "codex"):
                     said = self.refusal(dialect, tool_name="mcp__pay__send", tool_input=sent)
-                    self.assertIn("give it as a text", said or "", number)
+                    self.assertIn("give it as text", said or "", number)
                     self.assertNotIn("9007199254740992", said)
         for number in (largest, -largest, 0, -0.1, 1e15, 1e-7, 123456.789, 0.1 + 0.2, True, None, "9007199254740993"):
             self.assertIsNone(self.refusal("claude", tool_name="mcp__pay__send", tool_input={"n": [number]}), number)

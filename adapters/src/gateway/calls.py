@@ -1,0 +1,83 @@
+# Calls, questions and tools.
+
+class Call:
+    """One request of the client, from its first byte to its answer."""
+
+    def __init__(self, key=None, token=None, name=None):
+        self.key = key  # its id as it was written; None for a question of the gateway itself
+        self.name = name  # its id in the gateway's own form: an id can be written in several ways
+        self.token = token  # its progress token as bytes of JSON
+        self.done = False  # answered or given up: no further message may be sent about it
+        self.cancelled = False
+        self.connection = None  # the connection to the service while the call waits there
+        self.upstream = None
+        self.number = None  # its id there
+        self.progress = 0.0
+        self.asking = False  # the question was sent, and its decision has not arrived yet
+        self.held = None  # the decision, while it waits for an approver
+        self.ticked = 0.0
+        self.deadline = None
+
+
+class Question:
+    """One call in the form in which the service is asked about it."""
+
+    def __init__(self, tool, given, session, use_id, hints):
+        self.tool = tool
+        self.given = given
+        self.session = session
+        self.use_id = use_id
+        self.hints = hints
+
+    def seen(self, outcome):
+        told = {"session_id": self.session, "tool_name": self.tool, "tool_input": self.given}
+        return dict(told, tool_use_id=self.use_id, outcome=outcome)
+
+
+class Tool:
+    """A tool as it was first shown in this session."""
+
+    def __init__(self, own, definition):
+        self.own = own
+        self.definition = definition
+        self.print = fingerprint(definition)
+        self.changed = False
+        told = definition.get("annotations")
+        self.hints = {name: told[name] for name in HINTS if name in told} if isinstance(told, dict) else {}
+
+
+def fingerprint(definition):
+    """Hash of everything that the model is told about a tool."""
+    import hashlib
+
+    told = {name: value for name, value in definition.items() if name not in ("icons", "execution")}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode("ascii")).hexdigest()
+
+
+class Asked:
+    """A server's request to the client."""
+
+    def __init__(self, upstream, key, params):
+        self.upstream = upstream
+        self.key = key  # its id as it was written
+        self.number = None  # the gateway's own id
+        self.token = None
+        self.call = Call()
+
+
+def usable(value):
+    """A client's id, if the service takes it as one."""
+    fine = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
+    return value if fine else None
+
+
+def alone(params, *names):
+    """These members and the `_meta` of the client. A server gets only the parts that the service was asked about."""
+    return {name: params[name] for name in names + ("_meta",) if name in params}
+
+
+def without_token(meta):
+    """The `_meta` of a request without the progress token; nothing if it has no other member."""
+    if not isinstance(meta, dict):
+        return None
+    return {name: value for name, value in meta.items() if name != "progressToken"} or None

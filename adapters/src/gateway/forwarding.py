@@ -1,0 +1,170 @@
+# Calls that go on to a server.
+
+
+class Forwarding:
+    """The part of the gateway that asks the service about a request, and then sends it to its server."""
+
+    def question(self, tool, given, meta, hints=None):
+        """The question for the service, with the client's own ids of session and call if it sends them."""
+        session = usable(meta.get("sessionId"))
+        use_id = usable(meta.get("claudecode/toolUseId")) or usable(meta.get("callId"))
+        with self.lock:
+            self.call_count += 1
+            use_id = use_id or "%s-%d" % (self.session, self.call_count)
+        if session is None:
+            session, self.session_used = self.session, True
+        return Question(tool, given, session, use_id, hints or {})
+
+    def tools_call(self, call, params):
+        name, given, meta = params.get("name"), params.get("arguments"), params.get("_meta", {})
+        given = {} if given is None else given
+        if not isinstance(name, str) or not isinstance(given, dict):
+            raise Wrong(INVALID_PARAMS, "a call needs a `name` and an object of `arguments`")
+        upstream, own = self.find("tools", name)
+        tool, full = self.tools[upstream.name, own], self.names["tools"].given[upstream.name, own][1]
+        question = self.question("mcp__" + full, given, meta, tool.hints)
+        self.refuse_changed(tool, name, question)
+        self.permit(call, question)
+        # The decision may have taken minutes. It was about the tool as it was before.
+        self.refuse_changed(tool, name, question)
+        asked = {"name": own}
+        if "arguments" in params:
+            asked["arguments"] = given
+        if upstream.server.timeout is not None:
+            call.deadline = time.monotonic() + upstream.server.timeout
+        upstream.send("tools/call", asked, Forwarded(self, call, question), without_token(meta))
+
+    def refuse_changed(self, tool, name, question):
+        if not tool.changed:
+            return
+        question.hints = dict(tool.hints, definitionChanged=True)
+        self.workers.run(self.report_change, question)
+        raise Refused(
+            "tool `%s` has changed its description or parameters since this session began: it is refused until a "
+            "person has looked at it and started a new session" % name
+        )
+
+    def report_change(self, question):
+        """Lets the service record the refusal: it is told why, and denies."""
+        try:
+            self.service.decide(self.body_of(question), time.monotonic() + ASK_SECONDS)
+        except (Refused, Unreachable):
+            pass
+
+    def ask_upstream(self, call, upstream, method, params, question=None):
+        """Sends a request to a server and waits: the body of the answer, and the code if it is an error."""
+        waiting = Waiting(call)
+        upstream.send(method, {k: v for k, v in params.items() if k != "_meta"}, waiting, without_token(params.get("_meta")))
+        try:
+            message = waiting.get()
+        except Failed:
+            if call.cancelled:
+                raise Cancelled()
+            raise
+        finally:
+            call.number = None
+        if question is not None:
+            self.observe_later(question, "ok" if message.has("result") else "error")
+        if message.has("result"):
+            return b'"result":' + message.raw("result"), None
+        error = message.get("error")
+        return b'"error":' + message.raw("error"), error.get("code") if isinstance(error, dict) else INTERNAL
+
+    def resources_read(self, call, params):
+        uri = params.get("uri")
+        if not isinstance(uri, str):
+            raise Wrong(INVALID_PARAMS, "`uri` must be a text")
+        first, body = None, None
+        for upstream in self.owners(uri):
+            question = self.question("mcp__%s__resources_read" % upstream.name, {"uri": uri}, params.get("_meta", {}))
+            try:
+                self.permit(call, question)
+                body, code = self.ask_upstream(call, upstream, "resources/read", alone(params, "uri"), question)
+            except (Denied, Failed) as error:
+                # Another server may have it. "Not found" is answered only if no server was blocked.
+                first = first or error
+                continue
+            if code not in (NO_RESOURCE, INVALID_PARAMS):
+                return body
+        if first is not None:
+            raise first
+        if body is None:
+            raise Wrong(NO_RESOURCE, "Resource not found")
+        return body
+
+    def owners(self, uri):
+        """The servers that may have a resource: the one that lists it, else those with a matching template, else all."""
+        self.settle("resources")
+        able = [each for each in self.upstreams if each.ready and "resources" in each.capabilities]
+        for upstream in able:
+            if any(each.get("uri") == uri for each in upstream.items["resources"]):
+                return [upstream]
+
+        def fit(upstream):
+            starts = [str(each.get("uriTemplate")).split("{")[0] for each in upstream.items["templates"]]
+            return max([len(start) for start in starts if start and uri.startswith(start)] or [0])
+
+        best = max([fit(upstream) for upstream in able] or [0])
+        return [upstream for upstream in able if fit(upstream) == best] if best else able
+
+    def subscription(method):
+        def subscribed(self, call, params):
+            uri = params.get("uri")
+            if not isinstance(uri, str):
+                raise Wrong(INVALID_PARAMS, "`uri` must be a text")
+            body = None
+            for upstream in self.owners(uri):
+                # A server knows the addresses that it lists. Any other address could carry data to it.
+                if all(each.get("uri") != uri for each in upstream.items["resources"]):
+                    tool, meta = "mcp__%s__resources_read" % upstream.name, params.get("_meta", {})
+                    self.permit(call, self.question(tool, {"uri": uri}, meta))
+                body, code = self.ask_upstream(call, upstream, method, alone(params, "uri"))
+                if code is None:
+                    (upstream.subscribed.add if method == "resources/subscribe" else upstream.subscribed.discard)(uri)
+                    return body
+            if body is None:
+                raise Wrong(NO_RESOURCE, "Resource not found")
+            return body
+
+        return subscribed
+
+    def prompts_get(self, call, params):
+        name, given = params.get("name"), params.get("arguments", {})
+        if not isinstance(name, str) or not isinstance(given, dict):
+            raise Wrong(INVALID_PARAMS, "a prompt needs a `name` and an object of `arguments`")
+        upstream, own = self.find("prompts", name)
+        asked = {"name": own, "arguments": given}
+        question = self.question("mcp__%s__prompts_get" % upstream.name, asked, params.get("_meta", {}))
+        self.permit(call, question)
+        asked = dict(alone(params, "arguments"), name=own)
+        return self.ask_upstream(call, upstream, "prompts/get", asked, question)[0]
+
+    def complete(self, call, params):
+        reference = params.get("ref")
+        reference = reference if isinstance(reference, dict) else {}
+        if isinstance(reference.get("name"), str):
+            upstream, own = self.find("prompts", reference["name"])
+            params = dict(params, ref=dict(reference, name=own))
+        else:
+            uri = str(reference.get("uri"))
+            self.settle("resources")
+            owners = [
+                each
+                for each in self.upstreams
+                if each.ready and any(item.get("uriTemplate") == uri for item in each.items["templates"])
+            ] or self.owners(uri)
+            if not owners:
+                raise Wrong(INVALID_PARAMS, "nothing is known of this reference")
+            upstream = owners[0]
+        if "completions" not in upstream.capabilities:
+            return result_body({"completion": {"values": [], "total": 0, "hasMore": False}})
+        return self.ask_upstream(call, upstream, "completion/complete", params)[0]
+
+    def set_level(self, call, params):
+        if params.get("level") not in LEVELS:
+            raise Wrong(INVALID_PARAMS, "`level` must be one of: " + ", ".join(LEVELS))
+        self.level = params["level"]
+        for upstream in self.upstreams:
+            if upstream.ready and "logging" in upstream.capabilities:
+                upstream.later(upstream.notify_request, "logging/setLevel", {"level": self.level})
+        return result_body({})

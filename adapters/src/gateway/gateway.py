@@ -1,0 +1,121 @@
+# The gateway.
+
+
+class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests):
+    """Connects one client with the servers of the file."""
+
+    def __init__(self, settings, servers, name):
+        from binascii import hexlify
+
+        self.settings = settings
+        self.service = Service(settings)
+        self.unusable = None  # why the service cannot be asked; None if it can
+        try:
+            settings.check()
+        except Refused as error:
+            self.unusable = str(error)
+            log(self.unusable)
+        self.workers = Workers()
+        self.events = SimpleQueue()
+        self.closing = threading.Event()
+        self.watch = None  # set when there is a process to watch
+        self.out = None
+        self.out_lock = threading.Lock()
+        self.lock = threading.Lock()
+        self.open = {}  # calls by their ids, as `id_name` has them
+        self.upstreams = [Upstream(self, server) for server in servers]
+        self.by_name = {upstream.name: upstream for upstream in self.upstreams}
+        self.names = {"tools": Names(name), "prompts": Names(name)}
+        self.tools = {}  # (server, its own name): Tool
+        self.initialized = False  # `initialize` was answered
+        self.live = False  # the client has sent `notifications/initialized`
+        self.before_live = []
+        self.protocol = PROTOCOLS[0]
+        self.offered = {}  # the client's capabilities that servers are told about
+        self.agent = "mcp-client"
+        self.level = None
+        self.began = 0.0
+        self.asked = {}  # servers' requests to the client, by our id
+        self.asked_count = 0
+        self.told_lists = {}  # the last list that the client was given, of each kind
+        self.observing = 0
+        self.session = "mcp-" + hexlify(os.urandom(16)).decode("ascii")
+        self.session_used = False
+        self.call_count = 0
+
+    METHODS = {
+        "tools/list": Lists.list_of("tools"),
+        "prompts/list": Lists.list_of("prompts"),
+        "resources/list": Lists.list_of("resources"),
+        "resources/templates/list": Lists.list_of("templates"),
+        "tools/call": Forwarding.tools_call,
+        "resources/read": Forwarding.resources_read,
+        "resources/subscribe": Forwarding.subscription("resources/subscribe"),
+        "resources/unsubscribe": Forwarding.subscription("resources/unsubscribe"),
+        "prompts/get": Forwarding.prompts_get,
+        "completion/complete": Forwarding.complete,
+        "logging/setLevel": Forwarding.set_level,
+    }
+
+    def run(self):
+        """Runs until the client ends or closes its side."""
+        parent = os.getppid()
+        threading.Thread(target=self.read, daemon=True).start()
+        while True:
+            try:
+                self.events.get(True, 1.0)
+                break
+            except Empty:
+                pass
+            if os.getppid() != parent:
+                break  # the parent process has ended, and another process still has the other end of the pipe
+            now = time.monotonic()
+            with self.lock:
+                calls = list(self.open.values())
+            for call in calls:
+                if call.held is not None and now - call.ticked >= TICK_SECONDS:
+                    self.workers.run(self.tick, call)
+                if call.deadline is not None and now >= call.deadline and call.number is not None:
+                    self.workers.run(self.time_out, call)
+        self.end()
+
+    def time_out(self, call):
+        limit = call.upstream.server.timeout
+        self.answer(call, tool_error("countersign: server `%s` did not answer within %g s" % (call.upstream.name, limit)))
+        self.give_up(call, "no answer within %g s" % limit)
+
+    def end(self):
+        """Ends the servers, withdraws the waiting calls, and ends this process."""
+        self.closing.set()
+        with self.lock:
+            calls = list(self.open.values())
+            self.open.clear()
+        for call in calls:
+            call.done = True
+        ended = threading.Event()
+        threading.Thread(target=self.farewell, args=(calls, ended), daemon=True).start()
+        running = [upstream for upstream in self.upstreams if upstream.process is not None]
+        for upstream in running:
+            upstream.close_input()
+        end_processes([upstream.process for upstream in running])
+        for upstream in running:
+            self.watch.tell(b"-", upstream.process)
+        ended.wait(1.5)
+        while not _said.empty():
+            write_all(2, _said.get())
+        os._exit(0)
+
+    def farewell(self, calls, ended):
+        """Tells the service that no call waits any more."""
+        for call in calls:
+            self.give_up(call)
+        limit = time.monotonic() + 1.4
+        while time.monotonic() < limit - 0.4 and (self.observing or any(call.asking or call.held for call in calls)):
+            time.sleep(0.01)
+        try:
+            if self.session_used and self.unusable is None:
+                body = to_json({"session_id": self.session, "reason": "the client has gone"})
+                self.service.request("POST", "/authorize/sessions/end", body, limit)
+        except (Unreachable, Refused):
+            pass
+        ended.set()

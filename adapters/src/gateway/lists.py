@@ -1,0 +1,82 @@
+# The lists that the client sees.
+
+
+class Lists:
+    """The part of the gateway that merges the lists of all servers, and finds an entry under its shown name."""
+
+    def adopt(self, upstream, kind, found):
+        """A server's list as the client gets it: with the gateway's names, and without parts that the gateway does
+        not support."""
+        if kind not in self.names:
+            return found
+        mine = {}
+        for each in found:
+            own, extra = each.get("name"), each.get("execution")
+            if not isinstance(own, str) or own == "" or own in mine:
+                continue
+            if kind == "tools" and isinstance(extra, dict) and extra.get("taskSupport") == "required":
+                continue  # the gateway does not support tasks
+            mine[own] = each
+        with self.lock:
+            names = self.names[kind]
+            names.name(upstream.name, mine)
+            if kind == "tools":
+                mine = {own: self.pinned(upstream, own, each).definition for own, each in mine.items()}
+            shown = {own: names.given[upstream.name, own][0] for own in mine}
+        for own, each in mine.items():
+            if "outputSchema" in each and not is_compiled(each["outputSchema"]):
+                log("server `%s`: the schema of the results of `%s` is not shown, because clients may not be able to read it" % (upstream.name, own))
+                mine[own] = {name: value for name, value in each.items() if name != "outputSchema"}
+        return [dict(each, name=shown[own]) for own, each in mine.items()]
+
+    def pinned(self, upstream, own, definition):
+        """A tool as it was first shown. The model trusts that text, so a tool whose description or parameters change is
+        refused until a new session (docs/decisions/0036)."""
+        definition = {name: value for name, value in definition.items() if name != "execution"}
+        known = self.tools.get((upstream.name, own))
+        if known is None:
+            known = self.tools[upstream.name, own] = Tool(own, definition)
+        elif known.print != fingerprint(definition) and not known.changed:
+            known.changed = True
+            text = "tool `%s` of server `%s` has changed its description or parameters: it is refused" % (
+                plain(own, 200),
+                upstream.name,
+            )
+            log(text)
+            told = {"level": "warning", "logger": "countersign", "data": text}
+            self.workers.run(self.tell, "notifications/message", told)
+        return known
+
+    def merged(self, kind):
+        """All servers' lists of a kind, in the order of the file. If two resources have one address, the first one
+        wins."""
+        found = [each for upstream in self.upstreams if upstream.ready for each in upstream.items[kind]]
+        if kind != "resources":
+            return found
+        seen = set()
+        return [each for each in found if not (str(each.get("uri")) in seen or seen.add(str(each.get("uri"))))]
+
+    def settle(self, what):
+        """Waits for servers that are starting, for a limited time."""
+        for upstream in self.upstreams:
+            event = upstream.settled if what == "tools" else upstream.complete
+            event.wait(max(0.0, self.began + LIST_SECONDS - time.monotonic()))
+
+    def list_of(kind):
+        def listed(self, call, params):
+            self.settle(kind)
+            with self.lock:
+                found = self.told_lists[kind] = self.merged(kind)
+            return result_body({LISTS[kind][1]: found})
+
+        return listed
+
+    def find(self, kind, shown):
+        """Server and own name behind a name that the client was shown. Only names of the table count."""
+        found = self.names[kind].back.get(shown)
+        if found is None:
+            self.settle(kind)
+            found = self.names[kind].back.get(shown)
+        if found is None:
+            raise Wrong(INVALID_PARAMS, "Unknown %s: %s" % (kind[:-1], plain(shown, 200)))
+        return self.by_name[found[0]], found[1]

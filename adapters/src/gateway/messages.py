@@ -1,0 +1,100 @@
+# Messages of the protocol.
+
+class Message:
+    """One JSON-RPC message: its members as values, and the bytes of each member as received."""
+
+    def __init__(self, text, decoder):
+        self.text = text
+        self.values = {}
+        self.places = {}
+        try:
+            self._read(decoder)
+        except (StopIteration, IndexError):
+            raise ValueError("it ends too early")
+        except RecursionError:
+            raise ValueError("nested too deeply")
+
+    def _read(self, decoder):
+        text = self.text
+        at = _blank.match(text).end()
+        if text[at] != "{":
+            raise ValueError("it is no object")
+        at = _blank.match(text, at + 1).end()
+        more = text[at] != "}"
+        while more:
+            if text[at] != '"':
+                raise ValueError("a name is expected")
+            name, at = json.decoder.scanstring(text, at + 1, True)
+            at = _blank.match(text, at).end()
+            if text[at] != ":":
+                raise ValueError("a colon is expected")
+            start = _blank.match(text, at + 1).end()
+            value, at = decoder.raw_decode(text, start)
+            if name in self.values:
+                raise ValueError("a name stands twice in one object")
+            self.values[name] = value
+            self.places[name] = (start, at)
+            at = _blank.match(text, at).end()
+            more = text[at] == ","
+            if not more and text[at] != "}":
+                raise ValueError("a comma is expected")
+            if more:
+                at = _blank.match(text, at + 1).end()
+        if _blank.match(text, at + 1).end() != len(text):
+            raise ValueError("something follows the object")
+
+    def get(self, name):
+        return self.values.get(name)
+
+    def has(self, name):
+        return name in self.values
+
+    def raw(self, name):
+        """The member as bytes, exactly as received. Only carriage returns between its parts become spaces: some clients
+        would read the rest as another message."""
+        start, end = self.places[name]
+        return self.text[start:end].replace("\r", " ").encode("utf-8")
+
+
+def is_id(value):
+    if isinstance(value, float):
+        return abs(value) < float("inf")
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def is_sayable(value):
+    """Whether every client can read the value. One server's entry must not break the list of all servers."""
+    layer, depth = [value], 0
+    while layer and depth <= MAX_DEPTH:
+        layer = [part for each in layer for part in parts(each)]
+        depth += 1
+    try:
+        # Half of a surrogate pair can be written as its escape, but not every reader accepts that.
+        return depth <= MAX_DEPTH and len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")) <= MAX_LINE
+    except ValueError:
+        return False
+
+
+def parts(value):
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def id_name(value):
+    """One form for all spellings of an id. As clients compare them, `1` is not `"1"`, and 1.0 is 1."""
+    return to_json(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def is_whole(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def error_body(code, message):
+    return b'"error":' + to_json({"code": code, "message": message})
+
+
+def result_body(value):
+    return b'"result":' + to_json(value)
+
+
+def tool_error(text):
+    return result_body({"content": [{"type": "text", "text": text}], "isError": True})

@@ -1,0 +1,95 @@
+# The file of servers.
+
+# The variables that programs need to start. The rest of the environment may hold secrets.
+POSIX_BASE = "HOME LANG LANGUAGE LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER".split()
+WINDOWS_BASE = (
+    "ALLUSERSPROFILE APPDATA COMMONPROGRAMFILES COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT "
+    "PROCESSOR_ARCHITECTURE PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT TEMP TMP USERNAME USERPROFILE WINDIR"
+).split()
+OUR_KEY = "SERVICE_API_KEY"
+
+
+class Server:
+    """One server of the file, and how to start it."""
+
+    def __init__(self, name, said, key):
+        self.name = name
+        self.said = said if isinstance(said, dict) else {}
+        self.key = key
+        limit = self.said.get("timeout")
+        self.timeout = limit / 1000 if is_whole(limit) and 0 < limit <= LARGEST else None
+
+    def command(self):
+        """Program and arguments, environment and folder. Raises Failed if it cannot be started."""
+        said = self.said
+        if said.get("type", "stdio") != "stdio" or "url" in said:
+            raise Failed("only servers that are started as programs (stdio) work behind the gateway")
+        args, named = said.get("args", []), said.get("env", {})
+        if not isinstance(said.get("command"), str) or said["command"] == "":
+            raise Failed("`command` must be a text")
+        if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+            raise Failed("`args` must be a list of texts")
+        if not isinstance(named, dict) or not all(isinstance(each, str) for each in named.values()):
+            raise Failed("`env` must be an object of texts")
+        if "cwd" in said and not isinstance(said["cwd"], str):
+            raise Failed("`cwd` must be a text")
+        env = base_environment()
+        env.update((name, expand(value)) for name, value in named.items())
+        if OUR_KEY in env or (self.key and any(self.key in value for value in env.values())):
+            raise Failed("its `env` has the service's key, which no server may get")
+        words = [expand(word) for word in [said["command"]] + args]
+        if self.key and any(self.key in word for word in words):
+            raise Failed("its `args` have the service's key, which no server may get")
+        import shutil
+
+        # On Windows `npx` is `npx.cmd`, which only `which` finds.
+        found = shutil.which(words[0], path=env.get("PATH"))
+        if found is None:
+            raise Failed("the program `%s` cannot be found" % words[0])
+        return [found] + words[1:], env, expand(said["cwd"]) if "cwd" in said else None
+
+
+def base_environment():
+    names = WINDOWS_BASE if os.name == "nt" else POSIX_BASE
+    found = {name: value for name, value in os.environ.items() if name.upper() in names or name.startswith("LC_")}
+    # Functions that old shells export as variables.
+    return {name: value for name, value in found.items() if not value.startswith("()")}
+
+
+def expand(text):
+    """`${VAR}` and `${VAR:-default}`, as in `.mcp.json`. Raises Failed for a variable that is not set."""
+
+    def value(found):
+        name, default = found.group(1), found.group(2)
+        if name == OUR_KEY:
+            raise Failed("it asks for the service's key, which no server may get")
+        known = os.environ.get(name, removed_variables.get(name))
+        if not known and default is not None:
+            return default
+        if known is None:
+            raise Failed("the variable `%s` is not set" % name)
+        return known
+
+    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", value, text)
+
+
+def read_servers(path, key):
+    """The servers of the file, in its order. Raises Refused."""
+    try:
+        found = parse_json(read_private(path, False).decode("utf-8").lstrip("\ufeff"))
+    except ValueError:
+        raise Refused("`%s` is not JSON" % path)
+    named = found.get("mcpServers") if isinstance(found, dict) else None
+    if not isinstance(named, dict):
+        raise Refused("`%s` has no object `mcpServers`" % path)
+    servers = {}
+    for name, said in named.items():
+        if isinstance(said, dict) and said.get("disabled") is True:
+            continue
+        short = server_token(name)
+        if short == "":
+            raise Refused("the server's name `%s` has no character that is allowed in names of tools" % name)
+        if short in servers:
+            raise Refused("two servers have the name `%s` in the names of their tools" % short)
+        servers[short] = Server(short, said, key)
+    return list(servers.values())

@@ -1,0 +1,96 @@
+# Requests to the service over connections that stay open.
+
+class KeptConnection(Connection):
+    """A connection that may serve more than one request."""
+
+    kept_at = 0.0  # when its last answer ended
+
+    def abort(self):
+        """Ends the wait of another thread."""
+        try:
+            self.socket.shutdown(sockets.SHUT_RDWR)
+        except (OSError, AttributeError):
+            pass
+
+    def is_fresh(self):
+        """Whether an open connection can be used: it is young, and the service has neither closed it nor sent data."""
+        if time.monotonic() - self.kept_at > KEEP_SECONDS:
+            return False
+        try:
+            self.socket.settimeout(0)
+            self.socket.recv(1)
+            return False
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError as error:
+            return type(error).__name__ == "SSLWantReadError"
+
+
+class Service:
+    """Requests to the service, over connections that stay open between calls."""
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.lock = threading.Lock()
+        self.kept = []
+
+    def connection(self, until):
+        """An open connection, or a new one."""
+        while True:
+            with self.lock:
+                if not self.kept:
+                    break
+                connection = self.kept.pop()
+            if connection.is_fresh():
+                connection.until = until
+                return connection
+            connection.close()
+        return KeptConnection(self.settings, until)
+
+    def opened(self, connection, call):
+        """From now on, giving the call up ends the wait for its answer."""
+        if call is not None:
+            call.connection = connection
+            if call.cancelled:
+                raise Unreachable("given up")
+
+    def request(self, method, path, body, until, call=None):
+        """One request: its status and body. Raises Unreachable for a failed connection, no answer in time or a 5xx, and
+        Refused if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else. Giving the call up ends
+        the request."""
+        while True:
+            connection = self.connection(until)
+            used = connection.socket is not None
+            try:
+                return connection.exchange(method, path, body, lambda: self.opened(connection, call))
+            except Unreachable:
+                # The service may close an open connection at any time, before it has read the request.
+                if not used or connection.heard or time.monotonic() >= until or (call is not None and call.cancelled):
+                    raise
+            finally:
+                if call is not None:
+                    call.connection = None
+                if connection.reusable:
+                    with self.lock:
+                        if len(self.kept) < MAX_KEPT_OPEN:
+                            connection.kept_at = time.monotonic()
+                            self.kept.append(connection)
+                            connection = None
+                if connection is not None:
+                    connection.close()
+
+    def ask(self, method, path, body, until, call=None):
+        """A request and its JSON object. Raises Refused for every status but 200."""
+        return answered_object(*self.request(method, path, body, until, call))
+
+    def decide(self, body, until, call=None):
+        return decide(
+            lambda: self.ask("POST", "/authorize", body, until, call),
+            until,
+            lambda: call is not None and call.cancelled,
+        )
+
+
+def pending(decided):
+    told = "is still pending; have it approved, then call again with the same arguments"
+    return held(decided, told)

@@ -1,0 +1,139 @@
+# The protocol's shapes.
+
+# A strict client refuses a whole list for one wrong entry, with the entries of all other servers. These shapes
+# describe what
+# the strictest clients refuse. Members that are not named here may have any value.
+
+
+def is_text(value):
+    return isinstance(value, str)
+
+
+def is_flag(value):
+    return isinstance(value, bool)
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_object(value):
+    return isinstance(value, dict)
+
+
+def is_part(value):
+    return isinstance(value, (dict, list))
+
+
+def is_share(value):
+    return is_number(value) and 0 <= value <= 1
+
+
+def one_of(*known):
+    return lambda value: isinstance(value, str) and value in known
+
+
+def each_of(check):
+    return lambda value: isinstance(value, list) and all(check(each) for each in value)
+
+
+def all_of(check):
+    return lambda value: isinstance(value, dict) and all(check(each) for each in value.values())
+
+
+def shaped(shape):
+    return lambda value: isinstance(value, dict) and wrong_member(shape, value) is None
+
+
+def wrong_member(shape, value):
+    """The first missing or wrong member; None if all are right. `?` marks an optional member."""
+    for member, check in shape.items():
+        name = member.rstrip("?")
+        if not check(value[name]) if name in value else name == member:
+            return name
+    return None
+
+
+_moment = re.compile(
+    r"(?:(?:[0-9]{2}(?:[2468][048]|[13579][26]|0[48])|(?:[02468][048]|[13579][26])00)-02-29|[0-9]{4}-(?:(?:0[13578]|1[02])-"
+    r"(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+)
+
+
+def is_moment(value):
+    return isinstance(value, str) and _moment.fullmatch(value) is not None
+
+
+ICON = {"src": is_text, "mimeType?": is_text, "sizes?": each_of(is_text), "theme?": one_of("light", "dark")}
+NAMED = {
+    "name": is_text,
+    "title?": is_text,
+    "description?": is_text,
+    "icons?": each_of(shaped(ICON)),
+    "_meta?": is_object,
+}
+SCHEMA = {
+    "type": one_of("object"),
+    "properties?": all_of(is_part),
+    "required?": each_of(is_text),
+    "$schema?": is_text,
+}
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+ANNOTATIONS = {
+    "audience?": each_of(one_of("user", "assistant")),
+    "priority?": is_share,
+    "lastModified?": is_moment,
+}
+CONTENT = dict(NAMED, **{"mimeType?": is_text, "annotations?": shaped(ANNOTATIONS)})
+ARGUMENT = {"name": is_text, "description?": is_text, "required?": is_flag}
+SHAPES = {
+    "tools": dict(
+        NAMED,
+        **{
+            "inputSchema": shaped(SCHEMA),
+            "outputSchema?": shaped(SCHEMA),
+            "annotations?": shaped(dict({hint + "?": is_flag for hint in HINTS}, **{"title?": is_text})),
+        }
+    ),
+    "prompts": dict(NAMED, **{"arguments?": each_of(shaped(ARGUMENT))}),
+    "resources": dict(CONTENT, **{"uri": is_text, "size?": is_number}),
+    "templates": dict(CONTENT, uriTemplate=is_text),
+}
+# Messages that are handed on without asking the service.
+NOTICES = {
+    "notifications/message": {"level": one_of(*LEVELS), "_meta?": is_object},
+    "notifications/resources/updated": {"uri": is_text, "_meta?": is_object},
+    "notifications/elicitation/complete": {"elicitationId": is_text, "_meta?": is_object},
+}
+
+
+def fault_of(kind, entry):
+    """Why an entry of a server's list is left out; None if it stays."""
+    if not isinstance(entry, dict):
+        return "no object"
+    wrong = wrong_member(SHAPES[kind], entry)
+    if wrong is not None:
+        return "`%s` is not as the protocol has it" % wrong
+    return None if is_sayable(entry) else "it cannot be written"
+
+
+def is_schema(value):
+    return isinstance(value, bool) or (isinstance(value, dict) and wrong_keyword(value) is None)
+
+
+def is_items(value):
+    return each_of(is_schema)(value) or is_schema(value)
+
+
+def is_list(value):
+    return isinstance(value, list)
+
+
+def is_choice(value):
+    return isinstance(value, list) and len(value) > 0
+
+
+def is_target(value):
+    """The schema behind a reference. References can lead in a circle."""
+    return isinstance(value, bool) or "$ref" not in value

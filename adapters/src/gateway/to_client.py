@@ -1,0 +1,68 @@
+# This part writes messages to the client.
+
+
+class ToClient:
+    """The part of the gateway that answers the client and tells it of changes."""
+
+    def write(self, line):
+        with self.out_lock:
+            self.write_locked(line)
+
+    def write_locked(self, line):
+        if not write_all(self.out, line):
+            self.events.put("the client has gone")
+
+    def answer(self, call, body):
+        """Answers a call, unless it has been answered or given up."""
+        with self.out_lock:
+            if call.done:
+                return
+            call.done = True
+            self.write_locked(b'{"jsonrpc":"2.0","id":' + call.key + b"," + body + b"}\n")
+        with self.lock:
+            if self.open.get(call.name) is call:
+                del self.open[call.name]
+
+    def progress(self, call, value, total=None, message=None):
+        """Sends progress to the client: always rising, and never after the answer."""
+        if call.token is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+            return
+        with self.out_lock:
+            if call.done:
+                return
+            before = float(call.progress)
+            call.progress = value if float(value) > before else round(before + 0.001, 6)
+            if call.progress <= before:
+                return  # so large that adding 1 does not change it
+            told = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":' + call.token
+            more = {"progress": call.progress}
+            if isinstance(total, (int, float)) and not isinstance(total, bool):
+                more["total"] = total
+            if isinstance(message, str):
+                more["message"] = message
+            self.write_locked(told + b"," + to_json(more)[1:] + b"}\n")
+
+    def tell(self, method, params=None):
+        """Sends a notification; before the client is ready it waits."""
+        told = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            told["params"] = params
+        self.up(to_json(told) + b"\n")
+
+    def up(self, line):
+        with self.lock:
+            if not self.live:
+                if len(self.before_live) < 1000:
+                    self.before_live.append(line)
+                return
+        self.write(line)
+
+    def changed(self, *kinds):
+        """Tells the client which lists have changed since it read them."""
+        for kind in kinds:
+            with self.lock:
+                stale = kind in self.told_lists and self.told_lists[kind] != self.merged(kind)
+                if stale:
+                    del self.told_lists[kind]
+            if stale:
+                self.tell("notifications/%s/list_changed" % LISTS[kind][2])

@@ -1,0 +1,188 @@
+# The commands `post` and `end`, and session ends that could not be sent.
+
+def outcome_of(event):
+    """The outcome of a finished call, if its event has one. The output stays on this machine."""
+    name = event.get("hook_event_name", event.get("hookEventName"))
+    answered = event.get("tool_response")
+    failed = name in ("PostToolUseFailure", "postToolUseFailure") or (
+        isinstance(answered, dict) and (answered.get("error") or answered.get("is_error") or answered.get("isError"))
+    )
+    return "error" if failed or (name is None and "error" in event) else "ok"
+
+
+def post(answer, options):
+    """Reports a finished call: its name and arguments, never its output."""
+    event = read_event()
+    call = read_call(detect(options.dialect, event), event)
+    settings = Settings(options.config)
+    settings.check()
+    seen = {
+        "session_id": call.session_id,
+        "tool_name": call.tool,
+        "tool_input": call.arguments,
+        "outcome": outcome_of(event),
+    }
+    if call.use_id is not None:
+        seen["tool_use_id"] = call.use_id
+    try:
+        body = to_json(seen)
+    except ValueError:
+        body = None
+    if body is None or len(body) > MAX_BODY:
+        # Its `pre` was refused, and it ran anyway: report it.
+        seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
+        body = to_json(seen)
+    ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)
+    answer.allow()
+
+
+def end(answer, options):
+    """Ends the session. A note stays until the service has accepted that. If the time is too short, a background
+    process goes
+    on, and after that the next `pre`."""
+    session_id = session_of(read_event())
+    if session_id is None:
+        raise Refused("the client named no session")
+    settings = Settings(options.config)
+    settings.check()
+    # The note comes first, because clients end this process soon, also before the request is done.
+    note = keep_end(settings, session_id)
+    if send_end(settings, session_id, time.monotonic() + 1.0):
+        if note is not None:
+            os.unlink(note)
+    elif note is not None:
+        start_beside("deliver", options)
+    answer.allow()
+
+
+def send_end(settings, session_id, until):
+    """Whether the service has accepted it, or refused it for good."""
+    try:
+        body = to_json({"session_id": session_id, "reason": "the client's session ended"})
+        status, _ = request(settings, "POST", "/authorize/sessions/end", body, until)
+        return status != 429
+    except Unreachable:
+        return False
+    except Refused:
+        return True
+
+
+def spool():
+    """The folder with notes of ended sessions that the service does not know yet: one file each, with only the
+    session's id."""
+    return os.path.join(own_folder(), "ended-sessions")
+
+
+def own_folder():
+    """This program's folder in the user's home."""
+    if os.name == "nt":
+        return os.path.join(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~"), "Countersign")
+    return os.path.join(os.path.expanduser("~"), ".countersign")
+
+
+def end_file(settings_url, session_id):
+    from binascii import crc32, hexlify
+
+    where = "%08x" % crc32((settings_url or "").encode("utf-8", "replace"))
+    return where + "-" + hexlify(session_id.encode("utf-8", "replace")[:90]).decode("ascii")
+
+
+def keep_end(settings, session_id):
+    """The path of the note; None if no note can be written."""
+    folder = spool()
+    name = os.path.join(folder, end_file(settings.api_url, session_id))
+    draft = "%s.%d" % (name, os.getpid())
+    try:
+        os.makedirs(folder, 0o700, True)
+        with open(draft, "wb") as file:
+            file.write(session_id.encode("utf-8", "replace"))
+        os.replace(draft, name)
+    except OSError:
+        return None
+    return name
+
+
+def left_ends(folder):
+    """The names of the notes in it. HOME may lead anywhere, so other files, and folders of other users, are not
+    touched."""
+    try:
+        status = os.lstat(folder)
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    if os.name == "posix" and (status.st_mode & 0o170022 != 0o040000 or status.st_uid != os.getuid()):
+        return []
+    digits = "0123456789abcdef"
+    return [
+        name for name in names if name[8:9] == "-" and not name[:8].strip(digits) and not name[9:].strip(digits + ".")
+    ]
+
+
+def flush_ends(settings, call, options):
+    """Handles notes of ended sessions: deletes the note of this session, and sends the others in a background process."""
+    folder = spool()
+    names = [name for name in left_ends(folder) if "." not in name]
+    if not names:
+        return
+    own = end_file(settings.api_url, call.session_id)
+    if own in names:
+        names.remove(own)
+        try:
+            os.unlink(os.path.join(folder, own))
+        except OSError:
+            pass
+    if names:
+        start_beside("flush", options)
+
+
+def start_beside(command, options):
+    """Starts this program as a background process, independent of the client and its terminal."""
+    import subprocess
+
+    words = [sys.executable, "-I", "-S", os.path.abspath(__file__), command]
+    if options.config is not None:
+        words += ["--config", options.config]
+    null = subprocess.DEVNULL
+    detached = getattr(subprocess, "DETACHED_PROCESS", 0)  # Windows has no process sessions
+    try:
+        subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True, creationflags=detached)
+    except OSError:
+        pass
+
+
+def deliver(answer, options):
+    """Tries for a minute to send the notes of ended sessions."""
+    pause = 1
+    while not flush_all(options):
+        time.sleep(pause)
+        pause *= 2
+    answer.allow()
+
+
+def flush(answer, options):
+    """Tries once."""
+    flush_all(options)
+    answer.allow()
+
+
+def flush_all(options):
+    """Sends the notes of ended sessions of this service, the oldest first. Stops if the service cannot be reached.
+    Returns whether
+    none is left."""
+    settings = Settings(options.config)
+    settings.check()
+    folder = spool()
+    for name in sorted(left_ends(folder)):
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                session_id = file.read(4096).decode("utf-8", "replace")
+            if time.time() - os.stat(path).st_mtime > 7 * 86400:
+                os.unlink(path)
+            elif "." not in name and name == end_file(settings.api_url, session_id):
+                if not send_end(settings, session_id, time.monotonic() + 5):
+                    return False
+                os.unlink(path)
+        except FileNotFoundError:
+            pass  # another process has sent it already
+    return True

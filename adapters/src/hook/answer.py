@@ -1,0 +1,89 @@
+# The one answer of this process.
+
+class Answer:
+    """Standard output carries exactly one JSON object, written by one thread.
+
+    All other output, such as warnings, goes to standard error. With one byte before the object some clients run a denied
+    call.
+    """
+
+    def __init__(self):
+        try:
+            os.fstat(0)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # otherwise the copy below would get its number
+        try:
+            self._out = os.dup(1)
+        except OSError:
+            self._out = None
+        try:
+            os.dup2(2, 1)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        self._claimed = allocate_lock()
+        self.dialect = None
+        self.event = None
+        self.fail_open = False
+        self.deadline = time.monotonic() + 60
+        self.asking = False  # the question was sent, and its decision has not arrived yet
+        self.waiting_for = None  # settings and decision of a held call while it waits for an approver
+
+    def deny(self, reason, before_exit=None):
+        """Blocks the call. The reason is written first, because some clients read an empty standard error as consent."""
+        self._claim()
+        reason = plain(reason, 2000)
+        write_all(2, (reason + "\n").encode("utf-8", "replace"))
+        write_all(self._out, deny_line(self.dialect, self.event, reason))
+        if before_exit is not None:
+            before_exit()
+        os._exit(2)
+
+    def allow(self, note=None):
+        """Lets the client go on. The note is for its log."""
+        self._claim()
+        if note is not None:
+            write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
+        if self.dialect == "cursor":
+            write_all(self._out, b'{"permission":"allow"}\n')
+        os._exit(0)
+
+    def is_unheard(self):
+        """Whether the reader of standard output has ended, also behind another process."""
+        import select
+
+        if self._out is None or not hasattr(select, "poll"):
+            return False
+        watch = select.poll()
+        watch.register(self._out, 0)
+        return any(happened & (select.POLLERR | select.POLLHUP) for _, happened in watch.poll(0))
+
+    def _claim(self):
+        if not self._claimed.acquire(False):
+            # Another thread writes the answer and ends the process, unless the reader has ended.
+            time.sleep(2)
+            os._exit(2)
+
+
+def deny_line(dialect, event, reason):
+    """A client's form of a denial as one line of ASCII JSON. For an unknown client it has the forms of all clients."""
+    claude = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
+    if dialect in ("claude", "codex", "vscode") or (dialect == "copilot" and event == "PreToolUse"):
+        said = {"hookSpecificOutput": claude}
+    elif dialect == "gemini":
+        said = {"decision": "deny", "reason": reason}
+    elif dialect == "copilot":
+        said = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    elif dialect == "cursor":
+        said = {"permission": "deny", "user_message": reason, "agent_message": reason}
+    else:
+        said = {
+            "decision": "block",
+            "reason": reason,
+            "permission": "deny",
+            "user_message": reason,
+            "agent_message": reason,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+            "hookSpecificOutput": claude,
+        }
+    return to_json(said, True) + b"\n"

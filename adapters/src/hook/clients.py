@@ -1,0 +1,91 @@
+# The clients, and the places of their settings.
+
+SECONDS = {"pre": 90, "post": 15, "end": 2}
+
+# Each client's events, and the command that each one starts.
+EVENTS = {
+    "claude": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("PostToolUseFailure", "post"), ("SessionEnd", "end")),
+    "codex": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("SessionEnd", "end")),
+    "gemini": (("BeforeTool", "pre"), ("AfterTool", "post"), ("SessionEnd", "end")),
+    "copilot": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
+    "cursor": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
+}
+
+# Paths of a client's settings: below the user's home, and for all users on Linux, macOS and Windows.
+SETTINGS_FILES = {
+    "claude": (
+        ".claude/settings.json",
+        "/etc/claude-code/managed-settings.json",
+        "/Library/Application Support/ClaudeCode/managed-settings.json",
+        "C:\\Program Files\\ClaudeCode\\managed-settings.json",
+    ),
+    "codex": (".codex/hooks.json", "/etc/codex/requirements.toml", "/etc/codex/requirements.toml", None),
+    "gemini": (
+        ".gemini/settings.json",
+        "/etc/gemini-cli/settings.json",
+        "/Library/Application Support/GeminiCli/settings.json",
+        "C:\\ProgramData\\gemini-cli\\settings.json",
+    ),
+    "copilot": (
+        ".copilot/hooks/countersign.json",
+        "/etc/github-copilot/policy.d/countersign.json",
+        "/etc/github-copilot/policy.d/countersign.json",
+        "C:\\ProgramData\\GitHub\\Copilot\\policy.d\\countersign.json",
+    ),
+    "cursor": (
+        ".cursor/hooks.json",
+        "/etc/cursor/hooks.json",
+        "/Library/Application Support/Cursor/hooks.json",
+        "C:\\ProgramData\\Cursor\\hooks.json",
+    ),
+}
+HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+
+# This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
+CLAUDE_MINIMUM = "2.1.295"
+# The oldest versions that blocked in tests.
+MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102"}
+PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot"}
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+    "copilot": "@github/copilot",
+}
+
+OUR_NAME = "service_hook"
+OUR_FILE = OUR_NAME + ".py"
+TOML_MARK = "  # countersign"
+
+
+class Place:
+    """The folders of one installation: for one user, or for everybody on the machine (managed)."""
+
+    def __init__(self, managed, root=""):
+        self.managed = managed
+        self.root = root
+        if not managed:
+            self.folder = own_folder()
+        elif os.name == "nt":
+            self.folder = "C:\\Program Files\\Countersign"
+        else:
+            self.folder = "/Library/Application Support/Countersign" if sys.platform == "darwin" else "/opt/countersign"
+        self.hook = os.path.join(self.folder, OUR_FILE)
+        self.config = os.path.join(self.folder, "hook.json")
+        self.record = os.path.join(self.folder, "installed.json")
+
+    def at(self, path):
+        """A path below --root, the folder of an image."""
+        return self.root + path if self.root else path
+
+    def settings_file(self, client):
+        user, linux, mac, windows = SETTINGS_FILES[client]
+        if self.managed:
+            path = windows if os.name == "nt" else mac if sys.platform == "darwin" else linux
+            if path is None:
+                raise Refused("managed settings of %s on this system are not known" % client)
+            return path
+        folder = os.environ.get(HOME_VARIABLES.get(client, ""))
+        if folder:
+            return os.path.join(folder, os.path.basename(user))
+        return os.path.join(os.path.expanduser("~"), *user.split("/"))

@@ -1,0 +1,183 @@
+# The command `doctor`: checks of the settings.
+
+class Findings:
+    """Prints the findings, line by line."""
+
+    def __init__(self):
+        self.failed = False
+        self.unproven = False
+        self.enforced = True  # users cannot change the settings
+
+    def ok(self, text):
+        print("ok    " + text)
+
+    def note(self, text):
+        print("note  " + text)
+
+    def doubt(self, text):
+        """Something could not be tested here. This proves neither protection nor its absence."""
+        self.unproven = True
+        print("??    " + text)
+
+    def fail(self, text):
+        self.failed = True
+        print("FAIL  " + text)
+
+    def verdict(self):
+        if self.failed:
+            return "NOT protected"
+        if self.unproven:
+            return "not proven: see to the lines with ??"
+        return "protected" if self.enforced else "works"
+
+
+def doctor(words):
+    """Tests on this machine that a denied call is blocked, and a call that cannot be checked. Returns 1 if a call
+    would pass, or if
+    something could not be tested."""
+    about = "Tests on this machine that denied calls are blocked. Run it in the agent's folder, because a project's settings count too."
+    options = arguments(words, "doctor", about)
+    findings = Findings()
+    if sys.version_info < (3, 8):
+        findings.fail("this is Python %d.%d; 3.8 or newer is needed" % sys.version_info[:2])
+        return 1
+    chosen = "copilot" if options.dialect == "vscode" else options.dialect
+    places = [Place(True)] if options.managed else [Place(True), Place(False)]
+    how = "install --managed" if options.managed else "install"
+    installed = []
+    for client in [chosen] if chosen else sorted(EVENTS):
+        found = [(place, entries) for place in places for entries in [entries_of(place, client, findings)] if entries]
+        installed += [(client, place) for place, _ in found]
+        for place, entries in found:
+            try_entries(client, place, entries, findings)
+            if client == "codex":
+                try_trust(entries, place.managed, findings)
+        if found:
+            try_version(client, findings)
+            if not any(place.managed for place, _ in found):
+                by_its_user(client, findings)
+        elif chosen:
+            findings.fail("%s does not ask: run `%s --dialect %s`" % (client, how, client))
+    if not installed and not chosen:
+        findings.fail("no client asks: run `%s --dialect ...`" % how)
+    configs = sorted({place.config for _, place in installed})
+    if not installed and "SERVICE_API_URL" in os.environ:
+        configs = [None]
+    for config in [options.config] if options.config else configs:
+        try_service(config, findings)
+    print(findings.verdict())
+    return 1 if findings.failed or findings.unproven else 0
+
+
+def entries_of(place, client, findings):
+    """Our `pre` command lines in a client's settings: [words or line]. Reports settings that switch them off."""
+    try:
+        path = place.settings_file(client)
+        if path.endswith(".toml"):
+            text = read_text(path) or ""
+            marked = [line for line in text.splitlines() if OUR_FILE in line and line.startswith("command = ")]
+            lines = [parse_json(line[len("command = ") :].rsplit(TOML_MARK, 1)[0]) for line in marked]
+            return [line for line in lines if " pre " in line]
+        settings = read_settings(path)
+    except (Refused, ValueError) as error:
+        findings.fail(str(error))
+        return []
+    first = EVENTS[client][0][0]
+    entries = settings.get("hooks", {}).get(first, [])
+    ours = [entry for entry in entries if isinstance(entry, dict) and is_ours(entry)] if isinstance(entries, list) else []
+    if client == "claude":
+        switched_off(place, settings, ours, findings)
+    if ours and client == "gemini" and look_up(settings, ("hooksConfig", "enabled")) is not True:
+        findings.fail("`hooksConfig.enabled` is not true in %s: run `install` again" % path)
+    off = look_up(settings, ("hooksConfig", "disabled")) or look_up(settings, ("hooks", "disabled"))
+    if ours and client == "gemini" and isinstance(off, list) and any(is_ours(one) or one == "countersign" for one in off):
+        findings.fail("`hooksConfig.disabled` in %s switches the hook off: remove it" % path)
+    if ours and client in ("copilot", "codex", "cursor") and settings.get("disableAllHooks") is True:
+        findings.fail("`disableAllHooks` in %s switches the hook off: remove it" % path)
+    found = []
+    for entry in ours:
+        inner = [one for one in entry["hooks"] if is_ours(one)] if isinstance(entry.get("hooks"), list) else [entry]
+        one = inner[0] if inner and isinstance(inner[0], dict) else {}
+        line = one.get("bash") or one.get("command")
+        if not isinstance(line, str):
+            findings.fail("the command of %s in %s cannot be read: run `install` again" % (first, path))
+            continue
+        found.append([line] + one["args"] if "args" in one else line)
+        limit = one.get("timeoutSec") or one.get("timeout")
+        if entry.get("matcher", "*") not in ("*", ""):
+            findings.fail("`matcher` of %s in %s leaves tools out: run `install` again" % (first, path))
+        if one.get("async") or one.get("asyncRewake") or one.get("if") or one.get("type", "command") != "command":
+            findings.fail("%s in %s does not wait for the hook's answer: run `install` again" % (first, path))
+        if limit != SECONDS["pre"] * (1000 if client == "gemini" else 1):
+            findings.fail("the time-out of %s in %s differs from the one that the hook got: run `install` again" % (first, path))
+        if client == "claude" and one.get("onFailure") != "block":
+            findings.fail("`onFailure` is not `block` in %s: run `install` again" % path)
+        if client == "cursor" and one.get("failClosed") is not True:
+            findings.fail("`failClosed` is not true in %s: run `install` again" % path)
+    return found
+
+
+def switched_off(place, settings, ours, findings):
+    if place.managed:
+        if settings.get("allowManagedHooksOnly") is True and not ours:
+            findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
+    elif ours and settings.get("disableAllHooks") is True:
+        findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+
+
+# The settings of a project that concern hooks: files below its folder, and paths in them.
+PROJECT_FILES = {
+    "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
+    "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
+}
+
+
+def by_its_user(client, findings):
+    """Reports settings that switch off a user's own hooks. Fails if the project's settings do."""
+    findings.enforced = False
+    findings.note(
+        "%s: everybody who can write the user's or the project's files can switch a user's installation off, "
+        "also an agent; `install --managed` prevents this" % client
+    )
+    names, steps, off = PROJECT_FILES.get(client, ((), (), None))
+    for name in names:
+        path = os.path.join(os.getcwd(), *name.split("/"))
+        try:
+            settings = parse_json((read_text(path) or "{}").lstrip("\ufeff"))
+        except (Refused, ValueError):
+            findings.doubt("`%s` cannot be read: check that it does not switch hooks off" % path)
+            continue
+        if look_up(settings, steps) is off:
+            told = "`%s` in %s switches the hook off in this folder: remove it, or install --managed"
+            findings.fail(told % (".".join(steps), path))
+
+
+def run_line(line, event):
+    """Starts a hook's command as its client does. Returns exit code, standard output and standard error."""
+    import subprocess
+
+    pipe = subprocess.PIPE
+    try:
+        ran = subprocess.run(line, shell=isinstance(line, str), input=event, stdout=pipe, stderr=pipe, timeout=100)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, "", str(error)
+    return ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode("utf-8", "replace")
+
+
+def try_entries(client, place, entries, findings):
+    """Whether the installed command line blocks an event that it cannot read."""
+    if len(entries) > 1:
+        findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
+    for line in entries:
+        code, out, err = run_line(line, b"nonsense")
+        if code == 2 and err.strip() and is_json(out):
+            findings.ok("%s: the installed command blocks an event that it cannot read" % client)
+        else:
+            findings.fail("%s: the installed command does not block (exit code %s): run `install` again" % (client, code))
+
+
+def is_json(text):
+    try:
+        return isinstance(parse_json(text), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,213 @@
+# The command `doctor`: tests that run the hook.
+
+def try_version(client, findings):
+    """Whether the client on this machine is new enough to block."""
+    import shutil
+    import subprocess
+
+    least = MINIMUM_VERSIONS.get(client)
+    if least is None:
+        return findings.doubt("%s was never tested: let it make a call that a rule denies, and check" % client)
+    program = shutil.which(PROGRAMS[client])
+    if program is None:
+        told = "`%s` is not on the PATH, and an old version may run denied calls: "
+        return findings.doubt((told + "run doctor as its user, with it on the PATH") % PROGRAMS[client])
+    try:
+        # Some clients read standard input even for `--version`. They would take the next line of the terminal.
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        ran = subprocess.run([program, "--version"], timeout=60, **pipes)
+        found = version_of(ran.stdout.decode("utf-8", "replace"))
+    except (OSError, subprocess.TimeoutExpired):
+        found = ()
+    shown = ".".join(str(part) for part in found) or "of unknown version"
+    if not found or found < version_of(least):
+        told = "%s %s is too old: hooks are known to block from %s on, update it (with npm: `npm install -g %s@latest`)"
+        return findings.fail(told % (client, shown, least, PACKAGES[client]))
+    findings.ok("%s %s blocks when its hook fails" % (client, shown))
+
+
+def try_trust(lines, managed, findings):
+    """Whether Codex runs the hook. It silently skips a user's hook that is not trusted, and a managed hook that it
+    does not
+    find."""
+    import shutil
+
+    program = shutil.which(PROGRAMS["codex"])
+    if program is None:
+        return  # the version check reports this already
+    told = codex_hooks(program)
+    if told is None:
+        advice = "look in /hooks" if managed else "look in /hooks, or install --managed"
+        return findings.doubt("codex does not say whether it trusts the hook: " + advice)
+    ours = [one for one in told if one.get("command") in lines]
+    states = [one.get("trustStatus") if one.get("enabled") is True else "off" for one in ours]
+    if states and all(state in ("trusted", "managed") for state in states):
+        return findings.ok("codex trusts the hook")
+    shown = plain(", ".join(str(state) for state in states) or "not there", 100)
+    advice = "run `install --managed` again" if managed else "open /hooks in Codex and trust it, or install --managed"
+    findings.fail("codex skips the hook (it is %s): %s" % (shown, advice))
+
+
+def codex_hooks(program):
+    """The hooks of a session in the user's home, as Codex's own server lists them; None if it has no answer."""
+    import subprocess
+    from threading import Timer
+
+    asked = (
+        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "countersign-doctor", "version": VERSION}}},
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [os.path.expanduser("~")]}},
+    )
+    try:
+        process = subprocess.Popen(
+            [program, "app-server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return None
+    limit = Timer(60, process.kill)
+    limit.start()
+    try:
+        process.stdin.write(b"".join(to_json(each) + b"\n" for each in asked))
+        process.stdin.flush()
+        for line in process.stdout:
+            answered = parse_json(line.decode("utf-8"))
+            if answered.get("id") == 2:
+                return [one for each in answered["result"]["data"] for one in each["hooks"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    finally:
+        limit.cancel()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        try:
+            process.stdin.close()
+        except OSError:
+            pass
+    return None
+
+
+def try_service(config, findings):
+    """Tests a denied call and an unreachable service. Each test starts the hook as a process."""
+    import tempfile
+
+    try:
+        settings = Settings(config)
+        settings.check()
+    except Refused as error:
+        return findings.fail(str(error))
+    if settings.secure:
+        import ssl
+
+        if not ssl.HAS_TLSv1_3:
+            return findings.fail("%s cannot speak TLS 1.3: use a newer Python" % ssl.OPENSSL_VERSION)
+    if not settings.fail_open:
+        findings.ok("fail mode is closed")
+    else:
+        findings.fail("fail mode is open: calls run while the service is unreachable; set it to closed")
+    with tempfile.TemporaryDirectory() as folder:
+        nobody = "org_00000000000000000000000000"
+        session = "doctor-%d-%d" % (os.getpid(), time.time())
+        denied = try_call(folder, settings, session, {"organization_id": nobody})
+        answered = denied[0] == 2 and denied[2].startswith("blocked")
+        if answered:
+            told = "%s answered: a call for another organization was denied, and blocked (your rules were not tried)"
+            findings.ok(told % settings.api_url)
+        else:
+            findings.fail(without_denial(settings, denied[0], denied[2].strip()))
+        gone = try_call(folder, settings, session, {"api_url": "http://127.0.0.1:1"})
+        if gone[0] == 2:
+            findings.ok("a call is blocked while the service is unreachable")
+        elif not settings.fail_open:
+            findings.fail("a call runs while the service is unreachable")
+    if answered:
+        try_key(settings, session + "-own", findings)
+        try_checksum(settings, findings)
+        for each in (session, session + "-own"):
+            send_end(settings, each, time.monotonic() + 5)
+
+
+def without_denial(settings, code, told):
+    """The meaning of an answer of the hook that is not the expected denial."""
+    reason = told.partition("countersign: ")[2].partition(", and calls")[0].partition("; fail mode")[0]
+    if not reason:
+        return "a call that must be denied was not: %s" % (told or "it was allowed")
+    meanwhile = "calls are blocked meanwhile" if code == 2 else "calls run unchecked meanwhile"
+    hint = ": start it, or correct SERVICE_API_URL" if "unreachable" in reason else ""
+    return "%s could not be asked: %s; %s%s" % (settings.api_url, reason, meanwhile, hint)
+
+
+def try_call(folder, settings, session, changed):
+    """Asks about a harmless call with changed settings. Returns exit code, standard output and standard error."""
+    import subprocess
+
+    named = {
+        "api_url": settings.api_url,
+        "api_key": settings.key,
+        "fail_mode": "open" if settings.fail_open else "closed",
+        "approval_wait": 0,
+        "allow_http": settings.allow_http,
+    }
+    path = os.path.join(folder, "hook.json")
+    named.update(way_of(settings))
+    with open(path, "wb") as file:
+        os.chmod(path, 0o600)
+        file.write(to_json(dict(named, **changed)))
+    event = to_json(
+        {
+            "session_id": session,
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": "true"},
+        }
+    )
+    line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "pre", "--dialect", "doctor", "--config", path]
+    return run_line(line, event)
+
+
+def try_key(settings, session, findings):
+    """Whether the key belongs to the organization of the settings. A key on an agent's machine should only be able
+    to ask; the
+    service does not even tell such a key whose it is."""
+    try:
+        scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
+    except (Refused, Unreachable):
+        scopes = None
+    # A map of scope to boolean, or a list.
+    held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
+    if any(scope != "agents:authorize" for scope in held):
+        findings.note("this key can do more than ask: make one with only the scope agents:authorize")
+    named = settings.organization_id
+    if named is None:
+        return
+    asked = {"agent": {"name": "doctor", "kind": "coding_agent"}, "session_id": session, "tool_name": "Glob"}
+    body = to_json(dict(asked, tool_input={}, organization_id=named))
+    try:
+        reason = text_of(ask(settings, "POST", "/authorize", body, time.monotonic() + 10), "reason")
+    except (Refused, Unreachable):
+        reason = None
+    if reason is None:
+        findings.doubt("the service does not say whether the key belongs to the organization `%s`" % plain(named, 100))
+    elif reason in ("wrong organization", "not a member"):
+        wrong = "every call is denied: the organization is `%s`, and the key's person is not a member: "
+        advice = "correct SERVICE_ORG_ID (`organization_id` in hook.json), or remove it"
+        findings.fail(wrong % plain(named, 100) + advice)
+
+
+def own_checksum():
+    import hashlib
+
+    with open(os.path.abspath(__file__), "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def try_checksum(settings, findings):
+    """Whether this file is the service's current one."""
+    try:
+        listed = ask(settings, "GET", "/integrations", None, time.monotonic() + 10).get("files", [])
+    except (Refused, Unreachable):
+        return
+    own = own_checksum()
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, dict) and each.get("name") == OUR_FILE and each.get("sha256") != own:
+            findings.note("the service has another version of this file: download it and run `install` again")

@@ -1,0 +1,199 @@
+# The hook's entries in a client's settings.
+
+def command_words(place, python, client, command):
+    words = [python, "-I", "-S", place.hook, command, "--dialect", client]
+    if command == "pre":
+        words += ["--timeout", str(SECONDS["pre"])]
+    return words + ["--config", place.config]
+
+
+def shell_line(words, blocking):
+    """A command line for /bin/sh. Before a call it turns every failure into a deny, also a missing Python: clients
+    run the call
+    for every exit code but 2."""
+    import shlex
+
+    line = " ".join(shlex.quote(word) for word in words)
+    if not blocking:
+        return line
+    # Shell words that no exported function and no program of the PATH can replace.
+    check = 'rc=$?; case $rc in 0) exit 0;; 2) ;; *) echo "policy hook failed (rc=$rc); call refused" >&2;; esac; exit 2'
+    return "/bin/sh -c " + shlex.quote(line + "; " + check)
+
+
+def powershell_line(words, blocking):
+    line = "& " + " ".join("'" + word.replace("'", "''") + "'" for word in words)
+    return line + ("; if ($LASTEXITCODE -ne 0) { exit 2 }" if blocking else "")
+
+
+def hook_entry(place, python, client, event, command):
+    """The entry of one event in a client's settings, with the options that block on failure."""
+    words, blocking, limit = command_words(place, python, client, command), command == "pre", SECONDS[command]
+    if os.name == "nt":
+        import subprocess
+
+        line = subprocess.list2cmdline(words)
+    else:
+        line = shell_line(words, blocking)
+    if client == "copilot":
+        powershell = powershell_line(words, blocking)
+        return {"type": "command", "bash": shell_line(words, blocking), "powershell": powershell, "timeoutSec": limit}
+    if client == "cursor":
+        return dict({"command": line, "timeout": limit}, **({"failClosed": True} if blocking else {}))
+    one = {"type": "command", "command": line, "timeout": limit * 1000 if client == "gemini" else limit}
+    if client == "gemini":
+        one["name"] = "countersign"
+    if client == "claude" and (os.name == "nt" or place.managed):
+        # Without a shell: a variable such as SHELLOPTS could stop it from running anything. Only where the version is
+        # pinned that
+        # blocks by `onFailure` what does not start; a user's settings are also read by clients that know no `args`.
+        one.update({"command": words[0], "args": words[1:]})
+    if client == "claude" and blocking:
+        one["onFailure"] = "block"
+    return {"matcher": "*", "hooks": [one]}
+
+
+def is_ours(entry):
+    import json
+
+    return OUR_NAME in json.dumps(entry)
+
+
+def without_our_commands(entry):
+    """An event's entry without our hooks; None if it is empty then. Other people may have added hooks to it."""
+    if not is_ours(entry):
+        return entry
+    several = entry.get("hooks") if isinstance(entry, dict) else None
+    left = [each for each in several if not is_ours(each)] if isinstance(several, list) else []
+    return dict(entry, hooks=left) if left else None
+
+
+def without_ours(settings):
+    """Settings without our hooks. Only our entries are removed, and lists and tables that are empty then."""
+    hooks = settings.get("hooks")
+    if not isinstance(hooks, dict):
+        return dict(settings)
+    kept = {}
+    for event, entries in hooks.items():
+        left = entries
+        if isinstance(entries, list):
+            left = [each for each in map(without_our_commands, entries) if each is not None]
+        if left or not entries:
+            kept[event] = left
+    found = {key: value for key, value in settings.items() if key != "hooks" or kept}
+    if kept:
+        found["hooks"] = kept
+    return found
+
+
+def options_of(place, client, settings):
+    """The options beside the hooks, by path, that prevent switching them off."""
+    if client == "claude" and place.managed:
+        asked = settings.get("requiredMinimumVersion")
+        newer = isinstance(asked, str) and version_of(asked) > version_of(CLAUDE_MINIMUM)
+        return {
+            ("requiredMinimumVersion",): asked if newer else CLAUDE_MINIMUM,
+            ("allowManagedHooksOnly",): True,
+        }
+    if client == "gemini":
+        return {("hooksConfig", "enabled"): True}
+    if client in ("copilot", "cursor"):
+        return {("version",): settings.get("version", 1)}
+    return {}
+
+
+def look_up(settings, path):
+    for key in path:
+        settings = settings.get(key) if isinstance(settings, dict) else None
+    return settings
+
+
+def put(settings, path, value):
+    """A copy with the value at the path. None removes it, and tables that are empty then."""
+    found = dict(settings)
+    if len(path) > 1:
+        below = put(settings.get(path[0]) or {}, path[1:], value)
+        value = below if below else None
+    if value is None:
+        found.pop(path[0], None)
+    else:
+        found[path[0]] = value
+    return found
+
+
+def with_ours(place, python, client, settings):
+    """Settings with our hooks after the existing ones."""
+    found = without_ours(settings)
+    for path, value in options_of(place, client, settings).items():
+        found = put(found, path, value)
+    hooks = dict(found.get("hooks", {}))
+    for event, command in EVENTS[client]:
+        entries = hooks.get(event, [])
+        if not isinstance(entries, list):
+            raise Refused("`hooks.%s` is not a list: correct it first" % event)
+        hooks[event] = entries + [hook_entry(place, python, client, event, command)]
+    found["hooks"] = hooks
+    return found
+
+
+def toml_without_ours(text):
+    return "".join(line for line in text.splitlines(True) if not line.rstrip().endswith(TOML_MARK.strip()))
+
+
+def toml_with_ours(place, python, text):
+    """Codex's requirements with our hooks. It works line by line, because Python reads TOML only from 3.11 on and
+    cannot write it.
+    Each of our lines has a mark. Refuses files that would need more changes."""
+    import json
+
+    lines = toml_without_ours(text).splitlines()
+    table = ""
+    have = {}
+    for number, line in enumerate(lines):
+        bare = line.split("#")[0].strip()
+        if bare.startswith("["):
+            table = bare.strip("[]").strip()
+            have.setdefault((table,), number)
+        elif "=" in bare:
+            key, _, value = bare.partition("=")
+            have[(table, key.strip())] = value.strip()
+    for key in have:
+        if key[0] == "" and len(key) > 1 and key[1].split(".")[0] in ("features", "hooks"):
+            raise Refused("`%s` is written in one line: make it a table, `[%s]`" % (key[1], key[1].split(".")[0]))
+
+    wanted = (("", "allow_managed_hooks_only", True), ("features", "hooks", True), ("hooks", "managed_dir", place.folder))
+    above, behind, below = [], {}, []
+    for table, key, value in wanted:
+        written = json.dumps(value)
+        found = have.get((table, key))
+        if found is not None:
+            if found != written:
+                raise Refused("`%s` is %s, and must be %s" % (".".join(filter(None, (table, key))), found, written))
+        elif table == "":
+            above.append("%s = %s" % (key, written))
+        elif (table,) in have:
+            behind[have[(table,)]] = "%s = %s" % (key, written)
+        else:
+            below += ["[%s]" % table, "%s = %s" % (key, written)]
+    for event, command in EVENTS["codex"]:
+        entry = hook_entry(place, python, "codex", event, command)
+        one = entry["hooks"][0]
+        below += ["[[hooks.%s]]" % event, 'matcher = "*"', "[[hooks.%s.hooks]]" % event]
+        below += ["%s = %s" % (key, json.dumps(one[key])) for key in ("type", "command", "timeout")]
+
+    merged = [line + TOML_MARK for line in above]
+    for number, line in enumerate(lines):
+        merged.append(line)
+        if number in behind:
+            merged.append(behind[number] + TOML_MARK)
+    merged += [line + TOML_MARK for line in below]
+    result = "\n".join(merged) + "\n"
+    try:
+        import tomllib
+
+        tomllib.loads(result)
+    except ImportError:
+        pass
+    except ValueError as error:
+        raise Refused("the file cannot be merged with: %s" % error)
+    return result

@@ -1,0 +1,127 @@
+# Reading and changing settings files.
+
+def version_of(text):
+    """The first dotted number in a text, as numbers."""
+    import re
+
+    found = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(int(part) for part in found.group().split(".")) if found else ()
+
+
+def read_text(path):
+    """A file's text; None if the file does not exist."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("`%s` cannot be read: %s" % (path, error))
+
+
+def read_settings(path):
+    """A client's JSON settings; an empty object if there are none."""
+    text = read_text(path)
+    if text is None or not text.strip():
+        return {}
+    try:
+        found = parse_json(text.lstrip("\ufeff"))
+    except ValueError as error:
+        raise Refused("`%s` is not plain JSON (%s): comments would be lost, add the hooks by hand" % (path, error))
+    if not isinstance(found, dict):
+        raise Refused("`%s` is not a JSON object" % path)
+    if not isinstance(found.get("hooks", {}), dict):
+        raise Refused("`hooks` in `%s` is not an object" % path)
+    return found
+
+
+def pretty(value):
+    import json
+
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+class alone:
+    """While this lock is held, no other installation writes to these files."""
+
+    def __init__(self, folder, private):
+        self.folder = folder
+        self.private = private
+
+    def __enter__(self):
+        os.makedirs(self.folder, 0o700 if self.private else 0o755, True)
+        self.held = None
+        if os.name == "posix":
+            import fcntl
+
+            self.held = os.open(self.folder, os.O_RDONLY)
+            fcntl.flock(self.held, fcntl.LOCK_EX)
+
+    def __exit__(self, *_):
+        if self.held is not None:
+            os.close(self.held)
+
+
+class Change:
+    """One file before and after a change; None means no file. A client's settings keep their mode and a copy of the first
+    original. Our own files get the given mode."""
+
+    def __init__(self, path, before, after, mode, ours=False):
+        self.path = path
+        self.before = before
+        self.after = after
+        self.mode = mode
+        self.ours = ours
+
+    def shown(self):
+        """The difference as text, without the key."""
+        import difflib
+
+        if os.path.basename(self.path) == OUR_FILE:
+            return "%s %s\n" % ("remove" if self.after is None else "write", self.path)
+        texts = [hidden(text or "").splitlines(True) for text in (self.before, self.after)]
+        names = [self.path if self.before is not None else "nothing", self.path if self.after is not None else "nothing"]
+        return "".join(line if line.endswith("\n") else line + "\n" for line in difflib.unified_diff(*texts, *names))
+
+    def apply(self, private):
+        """Writes a new file beside the old one and replaces the old one with it, or removes the old one."""
+        path = os.path.realpath(self.path)
+        copy = copy_of(path)
+        os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
+        if not self.ours and self.before is not None and OUR_NAME not in self.before and not os.path.exists(copy):
+            self.write(copy, self.before)
+        if self.after is None:
+            os.unlink(path)
+        else:
+            self.write(path, self.after)
+        if not self.ours and os.path.exists(copy) and read_text(copy) == self.after:
+            os.unlink(copy)
+
+    def write(self, path, text):
+        try:
+            status = os.stat(os.path.realpath(self.path))
+        except OSError:
+            status = None
+        mode = self.mode if self.ours or status is None else status.st_mode & 0o777
+        draft = "%s.%d.new" % (path, os.getpid())
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(draft, mode)
+            if status is not None and not self.ours and hasattr(os, "chown") and os.geteuid() == 0:
+                os.chown(draft, status.st_uid, status.st_gid)
+            os.replace(draft, path)
+        except BaseException:
+            os.unlink(draft)
+            raise
+
+
+def hidden(text):
+    """Settings without the key and a proxy's password."""
+    import re
+
+    text = re.sub(r'("api_key": ")[^"]*', r"\1(not shown)", text)
+    return re.sub(r'("https_proxy": ")[^"]*@', r"\1(not shown)@", text)

@@ -1,0 +1,222 @@
+# The command `install`.
+
+INSTALL_NOTES = """variables that it saves in hook.json beside the installed hook:
+  SERVICE_API_URL, SERVICE_API_KEY (not with --managed), SERVICE_FAIL_MODE, SERVICE_APPROVAL_WAIT, SERVICE_ORG_ID,
+  SERVICE_ALLOW_HTTP, HTTPS_PROXY, SSL_CERT_FILE
+A variable that is not set keeps the saved value, which is shown. An empty variable removes it:
+  SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
+
+DOCTOR_NOTES = """the last line, and the exit code:
+  protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
+  works          0  every test passed, but a person who can write the user's files can switch it off
+  not proven     1  something could not be tested here: see the lines with ??
+  NOT protected  1  something would let calls through: see the lines with FAIL
+With --managed a user's own settings do not count, so 0 means `protected`."""
+
+
+def arguments(words, name, about):
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="service_hook.py " + name,
+        description=about,
+        epilog=INSTALL_NOTES if name == "install" else DOCTOR_NOTES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    told = "the client" + (" (with --uninstall all of them, unless it is given)" if name == "install" else "")
+    parser.add_argument("--dialect", choices=sorted(AGENT_NAMES), help=told)
+    parser.add_argument("--managed", action="store_true", help="for every user of this machine; needs root")
+    if name == "install":
+        parser.add_argument("--uninstall", action="store_true", help="remove only the entries of `install`")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        told = "folder of an image, with --managed: every file is written below it"
+        parser.add_argument("--root", default="", help=told)
+        told = "absolute path of the Python that runs the hook (default: this one; managed: one that every user can run)"
+        parser.add_argument("--python", help=told)
+    else:
+        parser.add_argument("--config", help="settings file to try (default: the installed one, else the environment)")
+        parser.add_argument("--root", help="refused: doctor starts the installed hook, so run it inside the image")
+    options = parser.parse_args(words)
+    if name == "install" and options.dialect is None and not options.uninstall:
+        parser.error("--dialect is needed: %s" % ", ".join(sorted(AGENT_NAMES)))
+    if name == "install" and options.root and not options.managed:
+        parser.error("--root is for an image's managed settings: add --managed")
+    if name == "doctor" and options.root is not None:
+        parser.error("an image cannot be tested from outside: run doctor --managed inside it, as one of its users")
+    return options
+
+
+def read_record(place):
+    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}.
+    Also the text
+    that was read, to notice changes by another installation."""
+    text = read_text(place.at(place.record))
+    found = parse_json(text) if text else {}
+    return text, found if isinstance(found, dict) else {}
+
+
+def client_change(place, python, client, record, uninstall):
+    """The change of a client's settings, and the record for undoing it."""
+    path = place.settings_file(client)
+    if uninstall and client in record:
+        path = record[client]["file"]
+    target = place.at(path)
+    text = read_text(target)
+    mode = 0o644 if place.managed else 0o600
+    noted = record.get(client, {"file": path, "created": text is None, "options": []})
+    if path.endswith(".toml"):
+        after = toml_without_ours(text or "") if uninstall else toml_with_ours(place, python, text or "")
+        after = None if uninstall and noted["created"] and not after.strip() else after
+        return Change(target, text, after, mode), noted
+    settings = read_settings(target)
+    if uninstall:
+        found = without_ours(settings)
+        for steps, before, ours in noted["options"]:
+            if look_up(found, steps) == ours:
+                found = put(found, steps, before)
+        after = None if noted["created"] and not found else pretty(found)
+        if text is None or found == settings:
+            after = text
+        elif after is not None:
+            after = as_it_was(target, found) or after
+        return Change(target, text, after, mode), noted
+    found = with_ours(place, python, client, settings)
+    if client not in record:
+        for steps, ours in options_of(place, client, settings).items():
+            noted["options"].append([list(steps), look_up(settings, steps), ours])
+    return Change(target, text, text if found == settings else pretty(found), mode), noted
+
+
+def as_it_was(path, settings):
+    """The text from before `install`, if its content equals these settings."""
+    kept = read_text(copy_of(path))
+    try:
+        return kept if kept is not None and parse_json(kept.lstrip("\ufeff")) == settings else None
+    except ValueError:
+        return None
+
+
+def copy_of(path):
+    return os.path.realpath(path) + ".before-countersign"
+
+
+def install(words):
+    """Shows the changes and writes a client's settings. Returns 0 if everything is as wanted."""
+    options = arguments(words, "install", "Makes a client ask before each tool call, and block the call if it cannot ask.")
+    client = "copilot" if options.dialect == "vscode" else options.dialect
+    try:
+        place = Place(options.managed, options.root)
+        if options.managed and not options.root and hasattr(os, "geteuid") and os.geteuid() != 0:
+            raise Refused("managed settings belong to root: run it as root, or without --managed for yourself")
+        if options.managed and os.name == "posix":
+            os.umask(0o022)  # root's own umask could close the new folders to all other users
+        recorded, before = read_record(place)
+        if options.uninstall:
+            changes, ends = removals(place, recorded, before, client)
+        else:
+            changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
+        changes = [each for each in changes if each.before != each.after]
+        if not changes and not ends:
+            print("nothing to change")
+            return 0
+        for each in changes:
+            sys.stdout.write(each.shown())
+        if ends:
+            several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
+            print("remove %s, with %s could not be reported" % (spool(), several))
+        sys.stdout.flush()
+        if not options.yes and not agreed():
+            print("nothing was changed")
+            return 1
+        with alone(place.at(place.folder), not place.managed):
+            for each in changes:
+                if read_text(each.path) != each.before:
+                    raise Refused("`%s` was changed meanwhile and was not touched: run `install` again" % each.path)
+            for each in changes:
+                each.apply(not place.managed)
+            for name in ends:
+                os.unlink(os.path.join(spool(), name))
+        if options.uninstall:
+            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)])
+    except (Refused, OSError) as error:
+        sys.stderr.write("install: %s\n" % error)
+        return 1
+    if not options.uninstall:
+        say_next(place, options)
+    elif place.managed:
+        print("each user's own ~/.countersign, with the key, stays")
+    return 0
+
+
+def additions(place, recorded, record, client, python):
+    """The changes that make a client ask: our own files first, then its settings. Prints the saved values that stay."""
+    change, noted = client_change(place, python, client, record, False)
+    mode = 0o644 if place.managed else 0o600
+    hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
+    # Read from this file, also if it is the installed one.
+    own = read_text(os.path.abspath(__file__))
+    before = read_text(config)
+    after = pretty(own_settings(place, before))
+    for each in kept_settings(before, after):
+        print("kept from an earlier install: %s; an empty variable removes it" % each)
+    if replaces_key(before, after):
+        print("api_key: replaced (not shown)")
+    return [
+        Change(hook, read_text(hook), own, 0o755, True),
+        Change(config, before, after, mode, True),
+        Change(noting, recorded, pretty(dict(record, **{client: noted})), mode, True),
+        change,
+    ]
+
+
+def removals(place, recorded, record, client):
+    """The changes that remove one client, or all: settings first, then our own files if no client is left. Also the
+    notes of ended
+    sessions to delete."""
+    changes, left = [], dict(record)
+    for each in [client] if client else sorted(EVENTS):
+        try:
+            changes.append(client_change(place, None, each, record, True)[0])
+        except Refused:
+            # Settings that cannot be read and that `install` never changed are left alone.
+            if client or each in record:
+                raise
+        left.pop(each, None)
+    noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
+    if left:
+        if left != record:
+            changes.append(Change(noting, recorded, pretty(left), 0o644 if place.managed else 0o600, True))
+        return changes, []
+    changes.append(Change(noting, recorded, None, 0o600, True))
+    changes += [Change(path, read_text(path), None, 0o600, True) for path in (config, hook)]
+    # A managed hook writes its notes to the same folder.
+    shared = place.managed or os.path.exists(Place(True).hook)
+    return changes, [] if shared else left_ends(spool())
+
+
+def remove_empty(folders):
+    for folder in folders:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass  # it has other files, or does not exist
+
+
+def agreed():
+    if not sys.stdin.isatty():
+        sys.stderr.write("install: there is no terminal for a question: add --yes\n")
+        return False
+    return input("write this? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def say_next(place, options):
+    python = chosen_python(options)
+    if "SSL_CERT_DIR" in os.environ and "SSL_CERT_FILE" not in os.environ:
+        print("next: SSL_CERT_DIR does not count beside hook.json: name one file of authorities with SSL_CERT_FILE")
+    if options.root and not os.path.lexists(options.root + python):
+        print("next: the image has no %s yet: it needs Python 3.8 or newer there, or at the path of --python" % python)
+    if options.dialect == "codex" and not place.managed:
+        print("next: open /hooks in Codex and trust them; until then Codex silently skips them")
+    if place.managed:
+        print("next: each user keeps a key in ~/.countersign/key, which only they can read (chmod 600)")
+    print("next: python3 %s doctor --dialect %s%s" % (place.hook, options.dialect, " --managed" * place.managed))

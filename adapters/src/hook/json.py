@@ -1,0 +1,59 @@
+# JSON without the module json.
+
+try:
+    # The C parts of the module json. Its Python part loads regular expressions, which takes as long as asking the service.
+    from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
+
+    class Reading:
+        """The settings that json.JSONDecoder gives to the scanner."""
+
+        strict = True
+        object_hook = None
+        object_pairs_hook = staticmethod(once)
+        parse_float = float
+        parse_int = staticmethod(whole)
+        parse_constant = staticmethod(constant)
+        memo = {}
+
+    scan = make_scanner(Reading())
+    encoders = [
+        make_encoder(None, None, quote, None, ":", ",", False, False, False)
+        for quote in (encode_basestring, encode_basestring_ascii)
+    ]
+except (ImportError, TypeError, AttributeError):
+    scan = encoders = None
+
+
+def parse_json(text):
+    """Strict JSON: no repeated names, no NaN, no endless numbers. Raises ValueError."""
+    if scan is not None:
+        try:
+            stripped = text.strip(" \t\r\n")
+            value, end = scan(stripped, 0)
+            if end == len(stripped):
+                return value
+        except Exception:
+            pass  # for errors the scanner needs the loaded module
+    import json
+
+    try:
+        return json.loads(text, object_pairs_hook=once, parse_int=whole, parse_constant=constant)
+    except RecursionError:
+        raise ValueError("nested too deeply")
+
+
+def to_json(value, ascii_only=False):
+    """Compact JSON as bytes, in UTF-8 or in ASCII. Half of a surrogate pair is written as its escape. Raises
+    ValueError."""
+    try:
+        if encoders is None:
+            import json
+
+            text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":"))
+        else:
+            text = "".join(encoders[ascii_only](value, 0))
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return to_json(value, True)
+    except RecursionError:
+        raise ValueError("nested too deeply")

@@ -1,0 +1,126 @@
+# The command `pre`: may this call run?
+
+def authorize_body(call, settings):
+    """The body of an authorize request; refuses one over the limit, naming its size."""
+    asked = {
+        "agent": {"name": AGENT_NAMES.get(call.dialect, call.dialect or "agent"), "kind": "coding_agent"},
+        "session_id": call.session_id,
+        "tool_name": call.tool,
+        "tool_input": call.arguments,
+    }
+    if settings.organization_id is not None:
+        asked["organization_id"] = settings.organization_id
+    if call.use_id is not None:
+        asked["tool_use_id"] = call.use_id
+    try:
+        body = to_json(asked)
+    except ValueError as error:
+        raise Refused("the call's arguments cannot be read: %s" % error)
+    if len(body) > MAX_BODY:
+        raise Refused(
+            "the call's arguments are %s bytes long, over the %s that are checked: split the call"
+            % (format(len(body), ","), format(MAX_BODY, ","))
+        )
+    return body
+
+
+def pre(answer, options):
+    """Asks about one call, waits for an approver if it is held, and answers the client."""
+    call, settings, body = question(answer, options)
+    # Not earlier: in open mode, text of the model must not be able to end the hook.
+    answer.fail_open = settings.fail_open
+    flush_ends(settings, call, options)
+    answer.asking = True
+    decided = decision(answer, settings, body)
+    give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
+    approved = None
+    while decided["decision"] == "require_approval":
+        answer.waiting_for, answer.asking = (settings, decided), False
+        if decided["approval_id"] == approved:
+            raise Refused(held(decided, "is approved, but does not allow the call"))
+        wait_for_approval(answer, settings, decided, give_up)
+        approved = decided["approval_id"]
+        # Only an `allow` of the service lets the call run: an approved call is decided again when it is used.
+        try:
+            decided = decision(answer, settings, body)
+        except Unreachable as error:
+            raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
+        answer.waiting_for = None
+    answer.asking = False
+    if decided["decision"] == "allow":
+        answer.allow()
+    answer.deny(blocked(decided))
+
+
+def question(answer, options):
+    """The call, the settings and the request's body."""
+    event = read_event()
+    answer.dialect = detect(options.dialect, event)
+    call = read_call(answer.dialect, event)
+    answer.event = call.event
+    if answer.dialect != options.dialect:
+        # The wait of a client other than the one of the command line is unknown.
+        limit = options.started + patience(answer.dialect, None)
+        answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
+    settings = Settings(options.config)
+    settings.check()
+    if call.refused is not None:
+        raise Refused(call.refused)
+    command = call.arguments.get("command")
+    if call.dialect == "codex" and call.tool == "Bash" and isinstance(command, str) and opens_prompt(command):
+        raise Refused(
+            "this starts a program that waits for commands, and Codex can type into it without asking: "
+            "give it its commands as arguments"
+        )
+    return call, settings, authorize_body(call, settings)
+
+
+def decision(answer, settings, body):
+    until = min(time.monotonic() + ASK_SECONDS, answer.deadline - 1)
+    return decide(lambda: ask(settings, "POST", "/authorize", body, until), until)
+
+
+def wait_for_approval(answer, settings, decided, give_up):
+    """Returns when the approval is given. Otherwise raises Refused with the next step for the model."""
+    path = "/authorize/approvals/" + decided["approval_id"]
+    while True:
+        left = give_up - time.monotonic()
+        if left <= 0:
+            raise Refused(pending(decided))
+        asked_at = time.monotonic()
+        wait = max(0, min(POLL_SECONDS, int(left)))
+        try:
+            found = ask(settings, "GET", "%s?wait=%d" % (path, wait), None, min(asked_at + wait + 10, answer.deadline - 1))
+        except Unreachable:
+            # The service may be restarting. It keeps its approvals.
+            found = {"status": "pending"}
+        status, comment = found.get("status"), text_of(found, "comment")
+        if status == "approved":
+            return
+        if status in ("rejected", "expired", "cancelled"):
+            told = held(decided, "was " + status if status != "expired" else "has expired")
+            raise Refused(told + (": " + comment if comment else ""))
+        if status != "pending":
+            raise Refused(held(decided, "has a status that cannot be read"))
+        # After an answer that came at once, pause before the next question.
+        time.sleep(max(0.0, min(1.0 - (time.monotonic() - asked_at), give_up - time.monotonic())))
+
+
+def pending(decided):
+    return held(decided, "is still pending; have it approved, then retry the identical call after approval")
+
+
+def withdraw(answer):
+    """Withdraws a held call's approval when its client gives the call up. Waits a moment for an answer that may
+    hold the call."""
+    limit = time.monotonic() + 1.5
+    while answer.asking and time.monotonic() < limit:
+        time.sleep(0.02)
+    if answer.waiting_for is None:
+        return
+    settings, decided = answer.waiting_for
+    try:
+        path = "/authorize/approvals/%s/cancel" % decided["approval_id"]
+        request(settings, "POST", path, b"{}", time.monotonic() + 1.5)
+    except (Unreachable, Refused, OSError):
+        pass

@@ -1,0 +1,103 @@
+# The clients' names of tools, and Claude Code's names for them.
+
+# Each client's names of its own tools, with Claude Code's names, so that one rule covers all clients. A name that is
+# not here
+# stays unchanged and counts as a write.
+TOOL_NAMES = {
+    "codex": {"apply_patch": "Edit", "spawn_agent": "Agent", "view_image": "Read", "shell": "Bash"},
+    "gemini": {
+        "run_shell_command": "Bash",
+        "read_file": "Read",
+        "read_many_files": "Read",
+        "write_file": "Write",
+        "replace": "Edit",
+        "list_directory": "LS",
+        "glob": "Glob",
+        "grep_search": "Grep",
+        "search_file_content": "Grep",
+        "web_fetch": "WebFetch",
+        "google_web_search": "WebSearch",
+        "invoke_agent": "Agent",
+        "activate_skill": "Skill",
+        "write_todos": "TodoWrite",
+        "read_background_output": "TaskOutput",
+    },
+    "copilot": {
+        "bash": "Bash",
+        "powershell": "PowerShell",
+        "read_bash": "TaskOutput",
+        "read_powershell": "TaskOutput",
+        "stop_bash": "TaskStop",
+        "stop_powershell": "TaskStop",
+        "write_bash": "write_stdin",
+        "write_powershell": "write_stdin",
+        "view": "Read",
+        "create": "Write",
+        "edit": "Edit",
+        "apply_patch": "Edit",
+        "glob": "Glob",
+        "grep": "Grep",
+        "rg": "Grep",
+        "task": "Agent",
+        "web_fetch": "WebFetch",
+        "web_search": "WebSearch",
+        "skill": "Skill",
+    },
+    "cursor": {"Shell": "Bash", "Task": "Agent", "beforeShellExecution": "Bash", "beforeReadFile": "Read"},
+    "vscode": {
+        "run_in_terminal": "Bash",
+        "runTerminalCommand": "Bash",
+        "runInTerminal": "Bash",
+        "get_terminal_output": "TaskOutput",
+        "read_file": "Read",
+        "readFile": "Read",
+        "create_file": "Write",
+        "createFile": "Write",
+        "replace_string_in_file": "Edit",
+        "multi_replace_string_in_file": "Edit",
+        "insert_edit_into_file": "Edit",
+        "apply_patch": "Edit",
+        "editFiles": "Edit",
+        "edit_notebook_file": "NotebookEdit",
+        "list_dir": "LS",
+        "file_search": "Glob",
+        "grep_search": "Grep",
+        "semantic_search": "Grep",
+        "fetch_webpage": "WebFetch",
+        "fetch": "WebFetch",
+        "runSubagent": "Agent",
+    },
+}
+
+
+def canonical_name(dialect, tool, mcp_context=None):
+    """Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of a protocol server."""
+    if dialect == "gemini" and isinstance(mcp_context, dict):
+        server, own = mcp_context.get("server_name"), mcp_context.get("tool_name")
+        if isinstance(server, str) and isinstance(own, str):
+            return "mcp__" + token(server) + "__" + token(own)
+    known = TOOL_NAMES.get(dialect, {}).get(tool)
+    if known is not None:
+        return known
+    if tool.startswith("mcp__"):
+        return tool
+    if dialect in ("gemini", "vscode") and tool.startswith("mcp_"):
+        server, _, own = tool[4:].partition("_")
+        return "mcp__" + token(server) + "__" + token(own) if own else tool
+    if dialect == "copilot" and "-" in tool:
+        server, own = copilot_server(tool)
+        return "mcp__" + token(server) + "__" + token(own)
+    if dialect == "cursor" and tool.startswith("MCP:"):
+        return "mcp__cursor__" + token(tool[4:].strip())
+    return tool
+
+
+def copilot_server(tool):
+    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may have hyphens, so the cut may be
+    wrong. A cut at the
+    first hyphen leaves every verb in the tool's part, where verbs that send data count."""
+    builtin = "github-mcp-server"
+    if tool.startswith(builtin + "-"):
+        return builtin, tool[len(builtin) + 1 :]
+    server, _, own = tool.partition("-")
+    return server, own

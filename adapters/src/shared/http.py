@@ -1,0 +1,249 @@
+# HTTP to the service, over plain sockets.
+
+class Connection:
+    """One connection, for one request at a time. All its waits end at the same moment."""
+
+    def __init__(self, settings, until):
+        self.settings = settings
+        self.until = until
+        self.socket = None
+        self.buffer = b""
+        self.heard = False  # a byte of the service's answer
+        self.bounded = False  # the end of the answer is known without closing the connection
+        self.reusable = False  # the service keeps the connection open after its answer
+
+    def left(self):
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise Unreachable("no answer in time")
+        return left
+
+    def open(self):
+        proxy = proxy_of(self.settings)
+        self.socket = connect(*(proxy[:2] if proxy else (self.settings.host, self.settings.port)), left=self.left)
+        if proxy:
+            self.tunnel(proxy[2])
+            self.buffer, self.heard = b"", False
+        if self.settings.secure:
+            import ssl
+
+            authorities = self.settings.ca_file
+            if authorities is not None:
+                authorities = read_private(authorities, False).decode("ascii", "replace")
+            context = ssl.create_default_context(cadata=authorities)
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+            self.socket.settimeout(self.left())
+            self.socket = context.wrap_socket(self.socket, server_hostname=self.settings.host)
+
+    def tunnel(self, credentials):
+        """Asks a proxy for a tunnel. The data in it is TLS to the service."""
+        target = "%s:%d" % (bracketed(self.settings.host), self.settings.port)
+        lines = ["CONNECT %s HTTP/1.1" % target, "Host: " + target] + credentials
+        self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii"))
+        status, _ = self.head()
+        if status != 200:
+            raise Unreachable("the proxy answered %d" % status)
+
+    def close(self):
+        if self.socket is not None:
+            self.socket.close()
+
+    def exchange(self, method, path, body, opened=None):
+        """One request: its status and body. `opened` is called once the connection is open, before a byte is sent.
+
+        Raises Unreachable for a failed connection, no answer in time or a 5xx, and Refused for an answer that is not
+        HTTP. A redirect is an answer like any other: the key goes nowhere else."""
+        self.heard, self.reusable = False, False
+        try:
+            if self.socket is None:
+                self.open()
+            if opened is not None:
+                opened()
+            self.ask(method, path, body)
+            status = 100
+            while status < 200 and status != 101:
+                status, headers = self.head()
+            if status >= 500:
+                raise Unreachable("it answers %d" % status)
+            if status != 200:
+                return status, self.help_text(headers)
+            answered = self.body(headers)
+            closing = [value.lower() for value in headers.get("connection", [])]
+            self.reusable = self.bounded and "close" not in closing
+            return status, answered
+        except OSError as error:
+            if self.heard and "timed out" not in str(error):
+                raise Refused("the service's answer was cut short")
+            raise Unreachable(plain(error.strerror or str(error) or type(error).__name__, 200))
+
+    def ask(self, method, path, body):
+        lines = [
+            "%s %s/api/v1%s HTTP/1.1" % (method, self.settings.prefix, path),
+            "Host: %s:%d" % (bracketed(self.settings.host), self.settings.port),
+            "Authorization: Bearer " + self.settings.key,
+            "Accept: application/json",
+        ]
+        lines += HEADERS
+        if body is not None:
+            lines += ["Content-Type: application/json", "Content-Length: %d" % len(body)]
+        try:
+            self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + (body or b""))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the service may have answered before it read the whole request
+
+    def help_text(self, headers):
+        """The body of an error. It only helps people, so it may take at most one second, and may fail."""
+        self.until = min(self.until, time.monotonic() + 1)
+        try:
+            return self.body(headers)
+        except (Refused, Unreachable, OSError):
+            return b""
+
+    def send(self, data):
+        self.socket.settimeout(self.left())
+        self.socket.sendall(data)
+
+    def receive(self):
+        """More bytes; False at the end."""
+        self.socket.settimeout(self.left())
+        more = self.socket.recv(65536)
+        self.buffer += more
+        self.heard = self.heard or len(more) > 0
+        return len(more) > 0
+
+    def head(self):
+        """Status and headers (lower case; a list of values each)."""
+        while b"\r\n\r\n" not in self.buffer:
+            if len(self.buffer) > 65536 or not b"HTTP/1.".startswith(self.buffer[:7]):
+                raise Refused("the service's answer is not HTTP")
+            if not self.receive():
+                if not self.buffer:
+                    raise Unreachable("the connection was closed without an answer")
+                raise Refused("the service's answer was cut short")
+        head, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
+        lines = head.decode("latin-1").split("\r\n")
+        words = lines[0].split(" ", 2)
+        if len(words) < 2 or not words[0].startswith("HTTP/1.") or len(words[1]) != 3 or not words[1].isdigit():
+            raise Refused("the service's answer is not HTTP")
+        headers = {}
+        for line in lines[1:]:
+            name, colon, value = line.partition(":")
+            if not colon or name != name.strip():
+                raise Refused("the service's answer is not HTTP")
+            headers.setdefault(name.lower(), []).append(value.strip())
+        return int(words[1]), headers
+
+    def body(self, headers):
+        """The whole body by its declared length. Refuses a body that is longer or shorter, or has two lengths."""
+        self.bounded = True
+        coding = [value.lower() for value in headers.get("transfer-encoding", [])]
+        lengths = set(headers.get("content-length", []))
+        if coding:
+            if coding != ["chunked"] or lengths:
+                raise Refused("the service's answer is not HTTP")
+            return self.chunks()
+        if lengths:
+            length = lengths.pop()
+            if lengths or not length.isdigit() or not length.isascii():
+                raise Refused("the service's answer has no clear length")
+            body = self.take(int(length) if len(length) < 12 else MAX_ANSWER + 1)
+            if self.buffer:
+                raise Refused("the service's answer is longer than it says")
+            return body
+        self.bounded = False
+        while self.receive():
+            self.limit(len(self.buffer))
+        return self.buffer
+
+    def chunks(self):
+        self.bounded = False  # the trailer is not read
+        whole = b""
+        while True:
+            while b"\r\n" not in self.buffer:
+                self.limit(len(self.buffer))
+                self.more()
+            line, _, self.buffer = self.buffer.partition(b"\r\n")
+            digits = line.split(b";")[0].strip()
+            # int() accepts more than digits; other readers do not.
+            if not digits or digits.strip(b"0123456789abcdefABCDEF"):
+                raise Refused("the service's answer is not HTTP")
+            size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
+            self.limit(len(whole) + size)
+            if size == 0:
+                return whole
+            whole += self.take(size)
+            if self.take(2) != b"\r\n":
+                raise Refused("the service's answer is not HTTP")
+
+    def take(self, length):
+        self.limit(length)
+        while len(self.buffer) < length:
+            self.more()
+        taken, self.buffer = self.buffer[:length], self.buffer[length:]
+        return taken
+
+    def more(self):
+        if not self.receive():
+            raise Refused("the service's answer was cut short")
+
+    def limit(self, size):
+        if size > MAX_ANSWER:
+            raise Refused("the service's answer is too long")
+
+
+def connect(host, port, left):
+    """A TCP connection to the first address of the host that accepts one."""
+    try:
+        import _socket as sockets  # the Python part of the module takes a third of the start time
+    except ImportError:
+        import socket as sockets
+
+    failed = None
+    # As bytes: text is read as an international name, which loads large tables.
+    for family, kind, protocol, _, address in sockets.getaddrinfo(
+        host.encode("ascii"), port, 0, sockets.SOCK_STREAM
+    ):
+        one = sockets.socket(family, kind, protocol)
+        try:
+            one.settimeout(left())
+            one.connect(address)
+            one.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            return one
+        except OSError as error:
+            failed = error
+            one.close()
+    raise failed or OSError("the name has no address")
+
+
+def bracketed(host):
+    return "[" + host + "]" if ":" in host else host
+
+
+def proxy_of(settings):
+    """Host, port and credential headers of the proxy for the service: https only, so that no proxy reads the key."""
+    named = settings.proxy
+    if not named or not settings.secure or is_loopback(settings.host):
+        return None
+    if not isinstance(named, str):
+        raise Refused("`https_proxy` must be a text")
+    for entry in settings.no_proxy.split(","):
+        entry = entry.strip().lower().lstrip(".")
+        host = settings.host.lower()
+        if entry and (entry == "*" or host == entry or host.endswith("." + entry)):
+            return None
+    scheme, mark, rest = named.partition("://")
+    if mark and scheme.lower() != "http":
+        raise Refused("the proxy of HTTPS_PROXY must be an http:// address")
+    authority = (rest if mark else named).split("/")[0]
+    user, at, place = authority.rpartition("@")
+    host, _, port = place.partition(":")
+    if not host or (port and not port.isdigit()):
+        raise Refused("HTTPS_PROXY names no host")
+    credentials = []
+    if at:
+        from base64 import b64encode
+        from urllib.parse import unquote
+
+        encoded = b64encode(unquote(user).encode("utf-8")).decode("ascii")
+        credentials = ["Proxy-Authorization: Basic " + encoded]
+    return host, int(port or 80), credentials
