@@ -1,6 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { verifyChain } from '../src/governance/verify.ts'
+import { verifyChain } from '../src/governance/audit/verify.ts'
 import type { AppendJob } from './support/append-process.ts'
 import type { Side } from './support/append-sides.ts'
 import {
@@ -13,14 +13,14 @@ import {
 import { compare, count, machine, median, say } from './support/report.ts'
 
 const callers = 64
-/** Of each process. The combiner holds one at a time; the per-call side is given the product's own default. */
+/** Connections per process. The combiner uses one at a time; the per-call side gets the product's default. */
 const poolSize: Readonly<Record<Side, number>> = { combiner: 20, 'per call': 20 }
 const rounds = 3
 const milliseconds = 2_500
 const organizationId = 'org_01J00000000000000000000000'
 const sides: readonly Side[] = ['combiner', 'per call']
 
-/** Entries appended to one organization per second, against a transaction per call. */
+/** Entries appended to one organization per second, compared with one transaction per call. */
 export async function run(): Promise<void> {
   say(`append: one organization, ${callers} callers a process, fsync on; ${machine()}`)
   say(

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { verifyChain } from '../src/governance/verify.ts'
+import { verifyChain } from '../src/governance/audit/verify.ts'
 import { closedLoop, openLoop, type Load, type Measured } from './support/authorize-load.ts'
 import {
   organizationId,
@@ -14,12 +14,15 @@ import { compare, count, machine, median, say } from './support/report.ts'
 const callers = 128
 const rounds = 3
 const round = { warmUp: 500, milliseconds: 4_000 }
-/** At the fixed rate, milliseconds: new processes compile their code, too. */
+/** Milliseconds before the fixed-rate measurement, in which new processes compile their code. */
 const warmUp = 15_000
-/** Of each hundred calls: these are held, these denied, the others allowed. */
+/** Of each hundred calls, this many are held and denied; the others are allowed. */
 const mix = { held: 2, denied: 8 }
 
-/** Authorize, durable and chained, against a bare insert behind the same authentication; and a fixed rate. */
+/**
+ * Compares authorize, durable and chained, with a bare insert behind the same authentication. Then measures at a
+ * fixed rate.
+ */
 export async function run(args: readonly string[] = []): Promise<void> {
   const seconds = Number(args[0] ?? 60)
   say(`authorize: ${callers} callers, ${count(rules)} rules, one organization, fsync on; ${machine()}`)
@@ -47,7 +50,7 @@ export async function run(args: readonly string[] = []): Promise<void> {
 }
 
 async function sides({ ours, theirs }: Ports, key: string): Promise<void> {
-  // Sessions of its own for every round: a call that was asked about before would be answered again, not decided.
+  // Every round has its own sessions: a repeated call would get its earlier answer without a decision.
   const load = (port: number): Load => {
     const session = randomUUID()
     return { ports: [port], key, body: (caller, n) => question(`${session}-${caller}`, caller, n) }
@@ -82,13 +85,13 @@ async function steady(servers: readonly Ports[], key: string, seconds: number): 
   )
 }
 
-/** A benchmark whose calls were all denied, or of which none met a rule, would measure nothing. */
+/** Fails if all calls were denied or none met a rule, since that would measure nothing. */
 function assertMix(verdicts: ReadonlyMap<string, number>): void {
   const all = [...verdicts.values()].reduce((a, b) => a + b, 0)
   const near = (verdict: string, percent: number): boolean =>
     Math.abs(((verdicts.get(verdict) ?? 0) / all) * 100 - percent) < 1.5
   if (!near('deny', mix.denied) || !near('require_approval', mix.held))
-    throw new Error(`another mix of verdicts than meant: ${JSON.stringify([...verdicts])}`)
+    throw new Error(`the mix of verdicts is wrong: ${JSON.stringify([...verdicts])}`)
 }
 
 function question(session: string, caller: number, n: number): string {

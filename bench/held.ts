@@ -7,8 +7,8 @@ const held = 200
 const asked = 1_000
 
 /**
- * Held calls: each waits in a request of its own for a person, and holds no database connection meanwhile; and what one
- * question takes beside them, by `/authorize` and by the http hook (design.md section 6).
+ * Measures held calls, each waiting in its own request for a person without a database connection, and the time of
+ * other questions meanwhile, by `/authorize` and by the HTTP hook.
  */
 export async function run(): Promise<void> {
   say(`held: one API process with a pool of 20 connections, 1,000 rules; ${machine()}`)
@@ -20,7 +20,7 @@ export async function run(): Promise<void> {
       say(`  nobody waits: ${await client.both()}`)
       const waiting = await Promise.all(Array.from({ length: held }, () => client.hold()))
       const busy: number[] = []
-      // Each looks once, before it waits.
+      // Each call looks once before it waits.
       while ((await busyConnections(postgres.appUrl)) > 0);
       for (let sample = 0; sample < 20; sample += 1) busy.push(await busyConnections(postgres.appUrl))
       const most = Math.max(...busy)
@@ -30,12 +30,15 @@ export async function run(): Promise<void> {
       say(`  beside them: ${await client.both()}`)
       const left = await client.withdraw(waiting)
       if (left.some((status) => status !== 'cancelled'))
-        throw new Error(`not all that waited were told: ${left.join(' ')}`)
+        throw new Error(`some waiting calls got no answer: ${left.join(' ')}`)
     })
   })
 }
 
-/** Connections of the application that have been busy, or in a transaction, for longer than any statement of its own takes. */
+/**
+ * Connections of the application that have been busy, or in a transaction, for longer than any single statement
+ * takes.
+ */
 async function busyConnections(url: string): Promise<number> {
   return withClient(url, async (client) => {
     const { rows } = await client.query<{ busy: number }>(
@@ -82,7 +85,7 @@ class Client {
     return text === '' ? {} : (JSON.parse(text) as Record<string, string>)
   }
 
-  /** Milliseconds, one after another. */
+  /** Milliseconds of single questions in sequence. */
   async times(body: () => object, path: string): Promise<number[]> {
     const times: number[] = []
     for (let n = 0; n < asked; n += 1) {
@@ -100,7 +103,10 @@ class Client {
     return `/authorize p50 ${median(authorize).toFixed(2)} ms, the http hook p50 ${median(hook).toFixed(2)} ms (goal 5 ms: ${verdict})`
   }
 
-  /** Asks about a call that a rule holds, and waits for it; answers its approval and what the waiting came to. */
+  /**
+   * Asks about a call that a rule holds, and waits for its approval. Returns the approval and the status after the
+   * wait.
+   */
   async hold(): Promise<{ id: string; status: Promise<string> }> {
     const { approval_id: id, decision } = await this.send(
       'POST',

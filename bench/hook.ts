@@ -9,7 +9,7 @@ import { selfSigned } from '../test/support/self-signed.ts'
 import { machine, median, say } from './support/report.ts'
 
 const hook = fileURLToPath(new URL('../adapters/service_hook.py', import.meta.url))
-// The program itself: what stands on the path may be a launcher that takes ten times as long.
+// The real interpreter: the program on PATH may be a launcher that takes ten times as long.
 const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
   encoding: 'utf8',
 }).trim()
@@ -29,8 +29,8 @@ const event = JSON.stringify({
 })
 
 /**
- * What the hook adds to each tool call, as a whole process, against the start of Python alone (design.md section 6). The
- * service is a server that allows at once: its own time is measured elsewhere. Every answer is checked to be an allow.
+ * The time that the hook adds to each tool call, as a whole process, compared with starting Python alone. The service
+ * is a server that allows at once, since its own time is measured elsewhere. Every answer must be an allow.
  */
 export async function run(): Promise<void> {
   const version = execFileSync(python, ['--version'], { encoding: 'utf8' }).trim()
@@ -56,7 +56,7 @@ export async function run(): Promise<void> {
   for (let round = 0; round < rounds; round += 1) {
     for (const [side, measure] of sides.entries()) times[side]?.push(await measure())
   }
-  if (asked !== 2 * rounds) throw new Error(`${asked} calls were asked about, not ${2 * rounds}`)
+  if (asked !== 2 * rounds) throw new Error(`${asked} calls were asked about, expected ${2 * rounds}`)
   const [bare = 0, http = 0, tls = 0] = times.map((each) => median(each))
   for (const [what, taken, goal] of [
     ['http', http, 4],
@@ -87,7 +87,7 @@ async function milliseconds(args: readonly string[], env: NodeJS.ProcessEnv): Pr
   let said = ''
   child.stdout.on('data', (data: Buffer) => (said += data.toString()))
   child.stdin.on('error', () => {
-    // Python alone does not read it
+    // Python alone does not read it.
   })
   child.stdin.end(event)
   const [code] = (await once(child, 'close')) as [number | null]

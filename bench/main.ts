@@ -1,4 +1,6 @@
-/** `npm run bench [name] [arguments]`: one benchmark, or all of them but the soak, one after another. Each prints both sides. */
+/**
+ * `npm run bench [name] [arguments]`: runs one benchmark, or all except the soak in sequence. Each prints both sides.
+ */
 const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
   append: () => import('./append.ts'),
   verify: () => import('./verify.ts'),
@@ -10,6 +12,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   held: () => import('./held.ts'),
   neighbours: () => import('./neighbours.ts'),
   shell: () => import('./shell.ts'),
+  policy: () => import('./policy.ts'),
   soak: () => import('./soak.ts'),
 }
 
@@ -19,7 +22,7 @@ if (name !== undefined && benchmarks[name] === undefined) {
   process.exitCode = 2
 } else {
   for (const [each, load] of Object.entries(benchmarks)) {
-    // An hour's third of load is only run when it is asked for.
+    // The soak takes 20 minutes, so it runs only by name.
     if (name === each || (name === undefined && each !== 'soak'))
       await (await load()).run(name === undefined ? [] : args)
   }

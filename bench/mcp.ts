@@ -18,9 +18,10 @@ const allowed = JSON.stringify({
 })
 
 /**
- * What the gateway adds to an allowed call: the call through it, against the same server called directly and one authorize
- * by a client that keeps its connection open (goal: at most 1 ms more at the median). The service is a server that allows
- * at once: its own time is measured elsewhere. Every call is checked to have been asked about, and to have run.
+ * The time that the gateway adds to an allowed call: the call through it, compared with a direct call of the same
+ * server plus one authorize request over an open connection (goal: at most 1 ms more at the median). The service is a
+ * server that allows at once, since its own time is measured elsewhere. Every call must have been asked about and
+ * must have run.
  */
 export async function run(): Promise<void> {
   say(`mcp: medians of ${rounds} interleaved rounds; ${machine()}`)
@@ -61,7 +62,7 @@ export async function run(): Promise<void> {
     for (const [index, list] of [alone, question, through].entries()) list.push(times[index] ?? 0)
   }
   if (asked !== 2 * (rounds + 100))
-    throw new Error(`${asked} calls were asked about, not ${2 * (rounds + 100)}`)
+    throw new Error(`${asked} calls were asked about, expected ${2 * (rounds + 100)}`)
   const [a, q, t] = [median(alone), median(question), median(through)]
   const added = t - a - q
   say(
@@ -81,7 +82,7 @@ async function timed(work: () => Promise<void>): Promise<number> {
   return performance.now() - began
 }
 
-/** As the gateway asks: the same words, over a connection that stays open. */
+/** Asks with the gateway's words, over a connection that stays open. */
 function authorize(port: number, agent: Agent): Promise<void> {
   const body = JSON.stringify({
     agent: { name: 'bench', kind: 'mcp' },
@@ -100,7 +101,7 @@ function authorize(port: number, agent: Agent): Promise<void> {
   })
 }
 
-/** An MCP server, spoken with line by line. */
+/** An MCP server over lines of JSON. */
 class Peer {
   readonly #child: ChildProcess
   readonly #waiting = new Map<number, (line: string) => void>()
@@ -132,7 +133,7 @@ class Peer {
 
   async echo(name: string): Promise<void> {
     const line = await this.#ask('tools/call', { name, arguments: { text: 'hi' } })
-    if (!line.includes('\\"text\\": \\"hi\\"')) throw new Error(`it did not run: ${line}`)
+    if (!line.includes('\\"text\\": \\"hi\\"')) throw new Error(`the call did not run: ${line}`)
   }
 
   async close(): Promise<void> {

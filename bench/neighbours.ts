@@ -2,22 +2,23 @@ import { fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { Api } from '../test/support/client.ts'
-import { allScopes } from '../src/governance/scopes.ts'
+import { allScopes } from '../src/governance/access/scopes.ts'
 import { stackHome, startStack } from '../test/support/start-stack.ts'
 import { prepareHonest, type Honest, type Measured } from './support/neighbours-honest.ts'
 import type { HostileOrder } from './support/neighbours-hostile.ts'
 import { machine, median, say } from './support/report.ts'
 
 const rounds = 3
-/** The hostile tenant begins this much before anything is measured, milliseconds. */
+/** Milliseconds by which the hostile tenant starts before the measurement. */
 const headStart = 3_000
 const plans = ['free', 'pro'] as const
 
 /**
- * `npm run bench neighbours [seconds]`: an honest tenant with a fixed load, alone and beside a hostile tenant that does
- * everything its rights allow, on plan `free` and then on plan `pro`, with every limit raised as far as an owner may. One
- * stack as `npm start` runs it. The hostile tenant's client has a low priority, because it stands for another machine.
- * Fails when a request of the honest tenant fails, or when its p99 is over three times its own and over 250 ms.
+ * `npm run bench neighbours [seconds]`: an honest tenant with a fixed load, first alone, then beside a hostile tenant
+ * that does everything its rights allow, on plan `free` and then on plan `pro`, with every limit raised as far as an
+ * owner may. It runs one stack, as `npm start` does. The hostile client has a low priority, because it stands for
+ * another machine. Fails if a request of the honest tenant fails, or if its p99 is over three times its undisturbed
+ * p99 and over 250 ms.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const seconds = Number(args[0] ?? 20)
@@ -44,6 +45,7 @@ async function besidePlan(dataDir: string, honest: Honest, plan: string, seconds
     await new Promise((resolve) => setTimeout(resolve, headStart))
     beside.push(await honest.load(seconds * 1_000))
     say(`  ${plan}, round ${round + 1}: the neighbour sent ${JSON.stringify(await hostile.stop())}`)
+    await runsEnded(order)
   }
   report(plan, alone, beside)
 }
@@ -65,7 +67,23 @@ function report(plan: string, alone: readonly Measured[], beside: readonly Measu
   say(`  ${plan}: MISSED: ${failures.length} requests of the honest tenant failed, such as ${failures[0]}`)
 }
 
-/** A new organization, and a key for it with every scope that an owner has. */
+/** Otherwise the next round alone would not be alone. */
+async function runsEnded({ baseUrl, key }: HostileOrder): Promise<void> {
+  const deadline = Date.now() + 120_000
+  for (const status of ['running', 'queued']) {
+    for (;;) {
+      const response = await fetch(`${baseUrl}/api/v1/runs?status=${status}`, {
+        headers: { authorization: `Bearer ${key}` },
+      })
+      const { data } = (await response.json()) as { data?: unknown[] }
+      if (response.ok && data?.length === 0) break
+      if (Date.now() > deadline) throw new Error('the runs of the neighbour do not end')
+      await new Promise((resolve) => setTimeout(resolve, 500))
+    }
+  }
+}
+
+/** A new organization, and a key for it with every scope of an owner. */
 async function newTenant(dataDir: string, plan: string): Promise<HostileOrder> {
   const owner = new Api(dataDir, 'owner')
   const { id } = await owner.good<{ id: string }>('POST', '/organizations', { name: `Neighbour ${plan}` })
@@ -79,7 +97,7 @@ async function newTenant(dataDir: string, plan: string): Promise<HostileOrder> {
 }
 
 async function setPlan(dataDir: string, organizationId: string, plan: string): Promise<void> {
-  const program = fileURLToPath(new URL('../src/set-plan.ts', import.meta.url))
+  const program = fileURLToPath(new URL('../src/programs/set-plan.ts', import.meta.url))
   const child = spawn(process.execPath, [program, organizationId, plan], {
     env: { ...process.env, DATA_DIR: dataDir },
     stdio: ['ignore', 'ignore', 'inherit'],

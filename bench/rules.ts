@@ -8,7 +8,7 @@ import { callsOf, planOf, rulesOf } from './support/rule-shapes.ts'
 const rules = 1000
 const rounds = 5
 
-/** Rule evaluation against the same rules in OPA, and the analysis of a whole plan (design.md section 6). */
+/** Compares rule evaluation with the same rules in OPA, and measures the analysis of a whole plan. */
 export async function run(): Promise<void> {
   say(`rules: ${count(rules)} rules, one call after another, medians of ${rounds} rounds; ${machine()}`)
   for (const shape of ['spread', 'star'] as const) await decisions(shape)
@@ -34,7 +34,7 @@ async function decisions(shape: 'spread' | 'star'): Promise<void> {
   say(`    p99 ${p99.toFixed(3)} ms (goal 2 ms: ${p99 < 2 ? 'holds' : 'MISSED'}); disagreements: ${wrong}`)
 }
 
-/** What OPA is told of the texts, as our own side has to find out. */
+/** The facts about texts that OPA gets. Our own side must compute them. */
 function known(saved: readonly StoredRule[]): Known {
   const written = saved.flatMap(({ params = [] }) =>
     params.flatMap(({ operator, value }) => (operator === 'domain_in' ? value : [])),

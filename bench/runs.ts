@@ -6,7 +6,9 @@ const rounds = 7
 const manyRounds = 3
 const manyRuns = 200
 
-/** Governed runs against the same activities in a bare SDK workflow, on one Temporal server and one Postgres. */
+/**
+ * Compares governed runs with the same activities in a bare SDK workflow, on one Temporal server and one PostgreSQL.
+ */
 export async function run(): Promise<void> {
   say(`runs: governed against bare, one worker each in one process, fsync on; ${machine()}`)
   await withPostgres((postgres) =>
@@ -27,7 +29,7 @@ async function single(sides: Sides, steps: number, milliseconds: number): Promis
   const extra = times.ours - times.theirs
   const what = `  ${steps} steps of ${milliseconds} ms: ${times.ours.toFixed(0)} against ${times.theirs.toFixed(0)} ms`
   if (milliseconds === 0) {
-    // Goal: at most 6 ms a step and 20 ms a run more.
+    // Goal: at most 6 ms more per step and 20 ms more per run.
     const goal = 6 * steps + 20
     say(`${what}, +${extra.toFixed(1)} ms (goal +${goal} ms: ${extra <= goal ? 'holds' : 'MISSED'})`)
   } else {

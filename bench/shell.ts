@@ -5,7 +5,7 @@ import { count, machine, median, say } from './support/report.ts'
 
 const rounds = 9
 
-/** Reading of shell commands: ordinary ones a second, and what hostile ones take (design.md section 6). */
+/** Shell commands read per second: ordinary ones, and the time that hostile ones take. */
 export async function run(): Promise<void> {
   say(`shell: one command after another in one thread; ${machine()}`)
   const ordinary = [...rowsOf('dev'), ...rowsOf('corpus')]

@@ -10,9 +10,9 @@ import { heldSample, sample } from './support/soak-sample.ts'
 import { judge, type Sample } from './support/soak-verdict.ts'
 
 /**
- * `npm run bench soak [minutes]`: mixed load on a whole stack, by default for 20 minutes. What must stay flat is
- * compared between the second quarter and the last (support/soak-verdict.ts); what grows, a failed request or a chain
- * that does not verify makes it fail. Data of runs is kept for five minutes instead of 90 days.
+ * `npm run bench soak [minutes]`: mixed load on a whole stack, by default for 20 minutes. Quantities that must stay
+ * flat are compared between the second and the last quarter (support/soak-verdict.ts). Growth, a failed request or a
+ * chain that does not verify make it fail. Data of runs is kept for five minutes and not for 90 days.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const minutes = Number(args[0] ?? 20)
@@ -38,8 +38,8 @@ export async function run(args: readonly string[]): Promise<void> {
 }
 
 /**
- * When heaps are collected and measured, as parts of the whole time: three times in each of the quarters that are
- * compared, and not in between, so that resident memory is for the most part what it would be without.
+ * When heaps are collected and measured, as fractions of the whole time: three times in each compared quarter, so
+ * that resident memory stays close to what it would be without collections.
  */
 const collections = [0.27, 0.38, 0.49, 0.77, 0.88, 0.98]
 

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type pg from 'pg'
-import { chainStart, sealEntry, type AuditDraft, type ChainPosition } from '../src/governance/audit.ts'
+import { chainStart, sealEntry, type AuditDraft, type ChainPosition } from '../src/governance/audit/entry.ts'
 import { draft } from './support/append-sides.ts'
 import { createOrganization, withClient, withPostgres } from './support/postgres.ts'
 import { compare, count, machine, median, say } from './support/report.ts'
@@ -10,7 +10,7 @@ import type { VerifyMeasurement } from './support/verify-side.ts'
 const organizationId = 'org_01J00000000000000000000000'
 const rounds = 3
 
-/** `npm run bench verify [entries]`: verify a chain against reading its bytes and hashing them in one loop. */
+/** `npm run bench verify [entries]`: compares verifying a chain with reading and hashing its bytes in one loop. */
 export async function run(args: readonly string[]): Promise<void> {
   const entries = Number(args[0] ?? 1_000_000)
   if (!Number.isSafeInteger(entries) || entries < 1)
@@ -50,11 +50,11 @@ async function measure(args: readonly string[]): Promise<VerifyMeasurement> {
   return Promise.race([once(child, 'message').then(([answer]) => answer as VerifyMeasurement), ended])
 }
 
-/** Neighbours of different kinds and lengths, as runs and agents interleave. */
+/** Neighbouring entries differ in kind and length, as when runs and agents interleave. */
 const shapes: readonly AuditDraft[] = [
   draft,
   draft,
-  { ...draft, eventType: 'run.finished', action: 'finish', runId: null, metadata: { nodes_executed: 3 } },
+  { ...draft, eventType: 'workflow.execute', action: 'finish', runId: null, metadata: { nodes_executed: 3 } },
   {
     ...draft,
     actor: { type: 'system', id: 'sweeper' },
@@ -62,7 +62,7 @@ const shapes: readonly AuditDraft[] = [
   },
 ]
 
-/** Writes a chain as the service does, without its transactions; answers its size in bytes. */
+/** Writes a chain as the service does, but without its transactions. Returns its size in bytes. */
 async function writeChain(client: pg.Client, entries: number): Promise<number> {
   await createOrganization(client, organizationId)
   const at = new Date()

@@ -1,7 +1,7 @@
 import { createPool } from '../../src/db/connect.ts'
 import { appendWith, type Side } from './append-sides.ts'
 
-/* One process of the append benchmark: told what to do over IPC, it answers with how many appends were committed. */
+/* One process of the append benchmark: gets its job over IPC and answers with the number of committed appends. */
 
 export interface AppendJob {
   readonly url: string
@@ -19,7 +19,7 @@ process.on('message', (job: AppendJob) => {
 async function work(job: AppendJob): Promise<number> {
   const pool = createPool({ url: job.url, max: job.poolSize })
   const append = appendWith(job.side, pool, job.organizationId)
-  await append() // connected and compiled before the clock starts
+  await append() // connects and compiles before the clock starts
   const deadline = performance.now() + job.milliseconds
   let committed = 0
   const caller = async (): Promise<void> => {

@@ -1,11 +1,11 @@
 import type pg from 'pg'
 import { createPipeline } from '../../src/db/pipelined.ts'
-import { sealEntry, type AuditDraft, type ChainPosition } from '../../src/governance/audit.ts'
-import { createCombiner, type BatchKind } from '../../src/governance/combiner.ts'
+import { sealEntry, type AuditDraft, type ChainPosition } from '../../src/governance/audit/entry.ts'
+import { createCombiner, type BatchKind } from '../../src/governance/audit/combiner.ts'
 
-/** What an agent's decision writes. */
+/** The entry that an agent's decision writes. */
 export const draft: AuditDraft = {
-  eventType: 'decision.made',
+  eventType: 'tool_call.decided',
   action: 'mail_send',
   status: 'allow',
   actor: {
@@ -48,7 +48,7 @@ export function appendWith(side: Side, pool: pg.Pool, organizationId: string): A
   }
 }
 
-/** The straightforward way with the same client: lock the head, append, commit, per call. Prepared statements. */
+/** The simple way with the same client: lock the head, append and commit for each call. Uses prepared statements. */
 async function lockAppendCommit(pool: pg.Pool, organizationId: string): Promise<void> {
   const client = await pool.connect()
   try {

@@ -1,7 +1,8 @@
 import { Pool, type Dispatcher } from 'undici'
 
 /*
- * The caller shares the machine with what it measures: undici's dispatch takes a third of what node:http does for a request.
+ * The load generator shares the machine with the server, so it uses undici's dispatch, which takes a third of the
+ * time of node:http.
  */
 
 export interface Load {
@@ -15,17 +16,17 @@ export interface Measured {
   readonly perSecond: number
   readonly p50: number
   readonly p99: number
-  /** Answers by `decision`. */
+  /** Number of answers by `decision`. */
   readonly verdicts: ReadonlyMap<string, number>
 }
 
-/** Milliseconds. What is due in the first `warmUp` of them is not measured: connections and sessions are opened then. */
+/** Milliseconds. Requests in the first `warmUp` of them are not measured: they open connections and sessions. */
 export interface Span {
   readonly warmUp: number
   readonly milliseconds: number
 }
 
-/** `callers` that each ask again as soon as they are answered. */
+/** `callers` that each send the next request as soon as they have an answer. */
 export async function closedLoop(
   load: Load,
   callers: number,
@@ -45,7 +46,9 @@ export async function closedLoop(
   })
 }
 
-/** Requests at a fixed rate, whether or not those before are answered; latency counts from when each was due. */
+/**
+ * Requests at a fixed rate, whether or not earlier ones are answered. Latency counts from the time when each was due.
+ */
 export async function openLoop(
   load: Load,
   perSecond: number,
@@ -64,7 +67,7 @@ export async function openLoop(
         open.add(asked)
         asked.then(
           () => open.delete(asked),
-          // Left in the set, where it is waited for.
+          // Stays in the set, where it is awaited.
           () => undefined,
         )
       }
@@ -77,7 +80,7 @@ export async function openLoop(
 
 type Ask = (caller: number, n: number) => Promise<string>
 
-/** `work` answers when what it measured began. */
+/** `work` returns the start of its measurement. */
 async function measure(
   load: Load,
   connections: number,

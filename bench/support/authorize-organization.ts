@@ -2,14 +2,14 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { newId } from '../../src/contract/ids.ts'
-import { newApiKey } from '../../src/governance/key-format.ts'
+import { newApiKey } from '../../src/governance/access/key-format.ts'
 import { v8Flags } from '../../src/stack/node-child.ts'
 import { createOrganization, withClient, type BenchPostgres } from './postgres.ts'
 
 export const organizationId = newId('organization')
 export const rules = 1_000
 const userId = newId('user')
-/** The same for every server that is started on the database. */
+/** The same for every server on the database. */
 const encryptionKey = randomBytes(32).toString('base64')
 const profile = process.env['BENCH_PROFILE']
 
@@ -18,7 +18,7 @@ export interface Ports {
   readonly theirs: number
 }
 
-/** An organization with a person, rules spread over fifty servers' tools, and a key; answers the key. */
+/** Creates an organization with a person, rules for the tools of fifty servers, and a key. Returns the key. */
 export async function prepareOrganization({ adminUrl }: BenchPostgres): Promise<string> {
   const key = newApiKey()
   await withClient(adminUrl, async (client) => {
@@ -55,7 +55,7 @@ export async function prepareOrganization({ adminUrl }: BenchPostgres): Promise<
   return key.secret
 }
 
-/** Three that decide, and others on the same tools that must be looked at and do not match. */
+/** Three rules decide. The others cover the same tools, so they are evaluated, but do not match. */
 function ruleOf(n: number) {
   if (n === 0) return { name: 'deny', verdict: 'deny', status: 'active', tools: ['mcp__*__denied'] }
   if (n === 1) return { name: 'hold', verdict: 'require_approval', status: 'active', tools: ['mcp__*__held'] }
@@ -68,7 +68,7 @@ function ruleOf(n: number) {
   }
 }
 
-/** API processes as published, each with the other side of the benchmark beside it (authorize-server.ts). */
+/** API processes as released, each with the other side of the benchmark in the same process (authorize-server.ts). */
 export async function withServers(
   postgres: BenchPostgres,
   processes: number,
@@ -83,7 +83,7 @@ export async function withServers(
   const children: ChildProcess[] = Array.from({ length: processes }, () =>
     fork(new URL('./authorize-server.ts', import.meta.url), {
       env,
-      // For looking into: BENCH_PROFILE is a folder for the server's CPU profile.
+      // BENCH_PROFILE is a folder for the server's CPU profile.
       execArgv: [
         ...v8Flags.api,
         ...(profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),

@@ -3,17 +3,18 @@ import type { Server } from 'node:http'
 import express from 'express'
 import { createApp } from '../../src/api/app.ts'
 import { createHttpServer } from '../../src/api/http-server.ts'
-import { readConfig } from '../../src/config.ts'
-import { createContext, type Context } from '../../src/context.ts'
-import { authenticate } from '../../src/governance/identity.ts'
+import { readConfig } from '../../src/shared/config.ts'
+import { createContext } from '../../src/programs/create-context.ts'
+import type { Context } from '../../src/governance/context.ts'
+import { authenticate } from '../../src/governance/access/identity.ts'
 
 /*
- * One API process of the authorize benchmark, and beside it, in the same process with a pool of the same size, the other
- * side: an Express handler that knows the caller in the same way and inserts one row per request.
+ * One API process of the authorize benchmark with the other side in the same process, with a pool of the same size:
+ * an Express handler that authenticates the caller in the same way and inserts one row per request.
  */
 
 const context = createContext(readConfig(), 'api')
-// The published application; nothing of it asks Temporal or sends mail here.
+// The released application. In this benchmark it never uses Temporal or mail.
 const ours = createHttpServer(
   createApp(context, {
     temporal: () => Promise.resolve(true),
@@ -25,11 +26,11 @@ const ours = createHttpServer(
 process.on('SIGTERM', () => process.exit())
 process.send?.({ ours: await listen(ours), theirs: await listen(createHttpServer(bareInsert(context))) })
 
-function bareInsert({ db, pool }: Context): express.Express {
+function bareInsert({ keys, pool }: Context): express.Express {
   const app = express()
   app.disable('x-powered-by')
   app.post('/authorize', express.json({ limit: '4mb' }), async (request, response) => {
-    const identity = await authenticate(db, request.headers.authorization)
+    const identity = await authenticate(keys, request.headers.authorization)
     if (identity === null) {
       response.status(401).end()
       return

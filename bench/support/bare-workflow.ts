@@ -1,6 +1,6 @@
 import { proxyActivities } from '@temporalio/workflow'
 
-/** The other side of `npm run bench runs`: the same activities in sequence, with the SDK and nothing of ours. */
+/** The other side of `npm run bench runs`: the same activities in sequence, with the plain SDK. */
 export async function bareRun(steps: number): Promise<void> {
   const { memory_get: call } = proxyActivities<{ memory_get(step: number): Promise<unknown> }>({
     startToCloseTimeout: '90s',

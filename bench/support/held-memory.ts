@@ -2,23 +2,23 @@ import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Of one thread's heap after full collections, in bytes. */
+/** Bytes of one thread's heap after full collections. */
 export interface ThreadMemory {
-  /** What is still reachable, with the buffers that hang on it. */
+  /** Reachable objects with their external buffers. */
   readonly used: number
-  /** What V8 has taken from the system for its heap. */
+  /** Memory that V8 has taken from the system for its heap. */
   readonly total: number
 }
 
-/** What a process holds after every one of its heaps was collected, in bytes. */
+/** Bytes that a process holds after all its heaps were collected. */
 export interface HeldMemory {
   readonly main: ThreadMemory
-  /** Of its other threads, those that were there. */
+  /** Its other threads that exist at that moment. */
   readonly threads: readonly ThreadMemory[]
   readonly resident: number
 }
 
-/** The environment of processes that can be asked for what they hold; answers go to `folder`. */
+/** The environment that makes processes answer memory requests; answers go to `folder`. */
 export function probed(folder: string): Record<string, string> {
   const probe = new URL('memory-probe.ts', import.meta.url)
   return { MEMORY_PROBE: folder, NODE_OPTIONS: `--expose-gc --import ${probe.href}` }
@@ -26,14 +26,14 @@ export function probed(folder: string): Record<string, string> {
 
 const patience = 60_000
 
-/** Has a process that was started with `probed(folder)` collect its heaps, and answers what is left. */
+/** Makes a process that was started with `probed(folder)` collect its heaps, and returns the remaining memory. */
 export async function heldMemory(folder: string, pid: number): Promise<HeldMemory> {
   const path = join(folder, `${pid}.json`)
   rmSync(path, { force: true })
   process.kill(pid, 'SIGUSR2')
   const deadline = Date.now() + patience
   while (!existsSync(path)) {
-    if (Date.now() > deadline) throw new Error(`process ${pid} does not say what it holds`)
+    if (Date.now() > deadline) throw new Error(`process ${pid} did not report its memory`)
     await delay(50)
   }
   return JSON.parse(readFileSync(path, 'utf8')) as HeldMemory

@@ -4,14 +4,14 @@ import { BroadcastChannel, isMainThread } from 'node:worker_threads'
 import type { HeldMemory, ThreadMemory } from './held-memory.ts'
 
 /*
- * Loaded ahead of the program (`NODE_OPTIONS=--import`) into every process of a stack that is measured, and into its
- * threads. On SIGUSR2 each heap is collected in full, and what it still holds is written to `$MEMORY_PROBE/PID.json`.
+ * Loaded before the program (`NODE_OPTIONS=--import`) into every process and thread of a measured stack. On SIGUSR2
+ * each heap is fully collected, and its remaining size is written to `$MEMORY_PROBE/PID.json`.
  */
 
 const folder = process.env['MEMORY_PROBE']
-/** What finalizers and other threads need between two collections, in milliseconds. */
+/** Milliseconds that finalizers and other threads need between two collections. */
 const pause = 50
-/** For threads to answer, in milliseconds; one that ends meanwhile does not. */
+/** Milliseconds for threads to answer; a thread that ends meanwhile does not. */
 const patience = 2_000
 
 const channel = new BroadcastChannel('memory-probe')
@@ -43,6 +43,6 @@ channel.addEventListener('message', (event) => {
   if (data !== 'collect') threads.push(data)
   else if (!isMainThread) void collected().then((memory) => channel.postMessage(memory))
 })
-// Only what is measured decides how long it runs.
+// The probe must not keep the measured program alive.
 channel.unref()
 if (isMainThread) process.on('SIGUSR2', () => void answer())

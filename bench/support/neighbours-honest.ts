@@ -3,20 +3,20 @@ import { Pool } from 'undici'
 import { Api } from '../../test/support/client.ts'
 
 export interface Measured {
-  /** Milliseconds by kind of request, from when each was due. */
+  /** Milliseconds by kind of request, counted from the time when each was due. */
   readonly p99: Readonly<Record<string, number>>
-  /** A sentence for each request that was not answered as it should be. */
+  /** A sentence for each wrong or missing answer. */
   readonly failures: readonly string[]
 }
 
 export interface Honest {
-  /** The fixed load for so many milliseconds. */
+  /** Runs the fixed load for this many milliseconds. */
   load(milliseconds: number): Promise<Measured>
 }
 
 interface Kind {
   readonly perSecond: number
-  /** Throws when the answer is not the one that an undisturbed service gives. */
+  /** Throws if the answer differs from that of an undisturbed service. */
   readonly send: () => Promise<void>
 }
 
@@ -36,7 +36,7 @@ const definition = {
   ],
 }
 
-/** The bootstrap organization with its rule and workflow; its requests go through one pool of connections. */
+/** The bootstrap organization with its rule and workflow. Its requests use one pool of connections. */
 export async function prepareHonest(dataDir: string): Promise<Honest> {
   const [admin, member] = [new Api(dataDir, 'admin'), new Api(dataDir, 'member')]
   await admin.createRule({
@@ -98,7 +98,7 @@ export async function prepareHonest(dataDir: string): Promise<Honest> {
   return { load: (milliseconds) => openLoops(kinds, milliseconds) }
 }
 
-/** Each kind at its own fixed rate, whether or not the requests before are answered. */
+/** Sends each kind at its fixed rate, whether or not earlier requests are answered. */
 async function openLoops(kinds: Readonly<Record<string, Kind>>, milliseconds: number): Promise<Measured> {
   const failures: string[] = []
   const measured = await Promise.all(

@@ -4,8 +4,8 @@ import { setPriority } from 'node:os'
 import { Pool } from 'undici'
 
 /*
- * The client of a hostile tenant, a process of its own: it gets a HostileOrder as its first message, answers `ready`, and
- * sends as fast as it is answered until `stop`; then it answers with its counts, by act and status.
+ * The client of a hostile tenant, in its own process. Its first message is a HostileOrder. It answers `ready`, sends
+ * requests as fast as they are answered until `stop`, and then answers with its counts by act and status.
  */
 
 export interface HostileOrder {
@@ -21,7 +21,7 @@ interface Answer {
   readonly body: unknown
 }
 
-// It stands for another machine.
+// A low priority, because it stands for another machine.
 setPriority(10)
 process.once('disconnect', () => process.exit(0))
 const [order] = (await once(process, 'message')) as [HostileOrder]
@@ -57,14 +57,15 @@ function field(answer: Answer, name: string): string {
 const MiB = 1024 * 1024
 const organization = `/organizations/${order.organizationId}`
 const longKey = `{"${'k'.repeat(400_000)}":[${'0,'.repeat(290_000)}0]}`
-const tinyLists = `[${'[],'.repeat(319_000)}[]]`
+/** About as many values as a memory value may have. */
+const tinyLists = `[${'[],'.repeat(45_000)}[]]`
 const manyValues = `[${'0,'.repeat(MiB)}0]`
 const command = `echo ${'"$(a)" '.repeat(1_200)}`
 
 const question = (tool: string, input: string): string =>
   `{"agent":{"name":"n","kind":"hook"},"session_id":"${randomUUID()}","tool_name":"${tool}","tool_input":${input}}`
 
-/** Every act is repeated by so many callers, each as soon as it is answered. */
+/** Each act is repeated by this many callers, each as soon as it has an answer. */
 const acts: Readonly<Record<string, { readonly callers: number; readonly act: () => Promise<unknown> }>> = {
   questions: { callers: 16, act: () => send('questions', 'POST', '/authorize', question('Read', '{"a":1}')) },
   shell: {
@@ -101,7 +102,7 @@ const acts: Readonly<Record<string, { readonly callers: number; readonly act: ()
     callers: 2,
     act: () =>
       send('rules', 'POST', `${organization}/rules`, {
-        name: 'n',
+        name: `rule ${randomUUID()}`,
         verdict: 'require_approval',
         tools: ['Write'],
         params: [{ param: '*', operator: 'contains', value: 'y'.repeat(500) }],
@@ -126,7 +127,7 @@ const acts: Readonly<Record<string, { readonly callers: number; readonly act: ()
   },
 }
 
-/** Runs whose items all read one value of many lists, and streams on them that are never read to their end. */
+/** Runs whose items all read one value with many lists, and event streams of them that are never read to their end. */
 async function runs(workflowId: string): Promise<void> {
   const id = field(await send('runs', 'POST', `/workflows/${workflowId}/execute?wait=0`, {}), 'execution_id')
   if (id === '') return
@@ -145,7 +146,7 @@ async function runs(workflowId: string): Promise<void> {
 }
 
 async function prepare(): Promise<string> {
-  // As far as an owner may raise them.
+  // Raises all limits as far as an owner may.
   const { body } = await send('prepare', 'GET', `${organization}/quota`)
   const { limits } = body as { limits: Record<string, number> }
   await send('prepare', 'PATCH', `${organization}/quota`, raised(limits))

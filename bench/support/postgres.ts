@@ -7,13 +7,13 @@ import { startGuard } from '../../src/stack/guarded.ts'
 import { startPostgres } from '../../src/stack/postgres.ts'
 
 export interface BenchPostgres {
-  /** The application's role. */
+  /** Connects as the application's role. */
   readonly appUrl: string
-  /** The superuser, in the migrated database. */
+  /** Connects as the superuser, to the migrated database. */
   readonly adminUrl: string
 }
 
-/** Runs `work` against a migrated Postgres of its own with fsync on, in a temporary folder; nothing of it stays. */
+/** Runs `work` with a new migrated PostgreSQL with fsync on, in a temporary folder that is removed afterwards. */
 export async function withPostgres(work: (postgres: BenchPostgres) => Promise<void>): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
   const guard = startGuard(dataDir, { remove: true })
@@ -50,8 +50,9 @@ export async function createOrganization(client: pg.ClientBase, id: string): Pro
 }
 
 /**
- * Makes `segments` of write-ahead log and has them used again, as a database does that has run for a while: a new one
- * writes 16 MiB of zeros for each 16 MiB of log first, which holds up every commit for 50 ms and more.
+ * Creates `segments` of write-ahead log and recycles them, as in a database that has run for a while. Without
+ * recycled segments PostgreSQL first writes 16 MiB of zeros for each 16 MiB of log, which delays every commit by 50
+ * ms and more.
  */
 export async function recycleLog(url: string, segments: number): Promise<void> {
   await withClient(url, async (client) => {
@@ -66,8 +67,8 @@ export async function recycleLog(url: string, segments: number): Promise<void> {
 }
 
 /**
- * Adds `milliseconds` to every WAL flush of a commit: with `commit_siblings` 0, whoever flushes sleeps for
- * `commit_delay` first. Returns what a lone commit takes now, in milliseconds, to see that it does.
+ * Adds `milliseconds` to every WAL flush of a commit: with `commit_siblings` 0, a flush first sleeps for
+ * `commit_delay`. Returns the milliseconds of a single commit, to check the effect.
  */
 export async function delaySyncs(url: string, milliseconds: number): Promise<number> {
   return withClient(url, async (client) => {
@@ -76,7 +77,7 @@ export async function delaySyncs(url: string, milliseconds: number): Promise<num
     await client.query('select pg_reload_conf()')
     await client.query('create table if not exists commits (n int)')
     while ((await client.query('show commit_delay')).rows[0].commit_delay !== String(milliseconds * 1000)) {
-      // The reload reaches a session between two of its statements.
+      // A session applies the reload between two statements.
     }
     const started = performance.now()
     for (let n = 0; n < 100; n += 1) await client.query('insert into commits values (1)')

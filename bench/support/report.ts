@@ -13,7 +13,7 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US')
 }
 
-/** One line on a measurement: both sides, their ratio and the goal it is held to. */
+/** One line about a measurement: both sides, their ratio and the goal. */
 export function compare(what: string, ours: number, theirs: number, unit: string, goal: number): void {
   const ratio = ours / theirs
   const verdict = ratio >= goal ? 'holds' : 'MISSED'

@@ -1,12 +1,12 @@
 import type { StoredRule } from '../../src/policy/rule.ts'
 import { catalogueNames } from '../../src/policy/tool-names.ts'
-import type { Plan, PlanStep } from '../../src/policy/plan.ts'
+import type { Plan, PlanStep } from '../../src/policy/plan-types.ts'
 import type { Call } from '../../src/policy/decide.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 
 const verdicts = ['deny', 'require_approval', 'allow'] as const
 
-/** A condition of each kind in turn; almost none of them holds for the calls below. */
+/** Conditions of all kinds in turn. Almost none matches the calls below. */
 function condition(index: number, param: string) {
   const kinds = [
     { param, operator: 'domain_in', value: [`partner${index}.example`] },
@@ -18,7 +18,7 @@ function condition(index: number, param: string) {
   return kinds[index % kinds.length] as (typeof kinds)[number]
 }
 
-/** `spread`: each rule names one of the catalogue's tools; `star`: all cover one tool and look at every parameter. */
+/** `spread`: each rule names one catalogue tool; `star`: all rules cover one tool and read every parameter. */
 export function rulesOf(shape: 'spread' | 'star', count: number): StoredRule[] {
   return Array.from({ length: count }, (_, index) => {
     const tool = shape === 'star' ? 'mail_send' : (catalogueNames[index % catalogueNames.length] as string)
@@ -36,7 +36,7 @@ export function rulesOf(shape: 'spread' | 'star', count: number): StoredRule[] {
 
 const bodies = ['Figures of the third quarter', 'https://docs.google.com/document/d/1AbCdEf/edit', 'hello']
 
-/** Calls as they come; one in ten meets a rule. */
+/** Ordinary calls; one in ten matches a rule. */
 export function callsOf(shape: 'spread' | 'star', count: number): Call[] {
   return Array.from({ length: count }, (_, index) => ({
     source: 'workflows',
@@ -58,7 +58,7 @@ function paramsOf(index: number): JsonObject {
   }
 }
 
-/** A chain of steps: every second text is only known during the run. */
+/** A chain of steps. Every second text is only known during the run. */
 export function planOf(steps: number): Plan {
   return {
     steps: Array.from({ length: steps }, (_, index): PlanStep => ({

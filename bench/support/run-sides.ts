@@ -8,34 +8,35 @@ import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } 
 import { isDecidedCall } from '../../src/activities/decided-call.ts'
 import { createEngineActivities } from '../../src/activities/engine.ts'
 import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
-import { readConfig } from '../../src/config.ts'
-import { createContext, type Context } from '../../src/context.ts'
-import { bootstrapIdentities } from '../../src/governance/bootstrap.ts'
-import type { Caller } from '../../src/governance/identity.ts'
-import { createMotor, type Motor } from '../../src/governance/motor.ts'
-import { startRelay } from '../../src/governance/relay.ts'
-import { acceptRun } from '../../src/governance/runs/accept.ts'
-import { createWorkflow } from '../../src/governance/workflows.ts'
-import { hasSearchAttributes } from '../../src/search-attributes.ts'
+import { readConfig } from '../../src/shared/config.ts'
+import { createContext } from '../../src/programs/create-context.ts'
+import type { Context } from '../../src/governance/context.ts'
+import { bootstrapIdentities } from '../../src/governance/people/bootstrap.ts'
+import type { Caller } from '../../src/governance/access/identity.ts'
+import { createWorkflowEngine, type WorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
+import { startRelay } from '../../src/governance/delivery/relay.ts'
+import { acceptRun } from '../../src/governance/runs/start/accept.ts'
+import { createWorkflow } from '../../src/governance/workflows/workflows.ts'
+import { hasSearchAttributes } from '../../src/shared/search-attributes.ts'
 import { startGuard } from '../../src/stack/guarded.ts'
 import { startTemporal } from '../../src/stack/temporal.ts'
-import { createTemporalClient } from '../../src/temporal.ts'
-import { workerTuning } from '../../src/worker.ts'
-import { workflowBundlePath } from '../../src/workflow-bundle.ts'
+import { createTemporalClient } from '../../src/shared/temporal-connection.ts'
+import { workerTuning } from '../../src/programs/worker.ts'
+import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import type { BenchPostgres } from './postgres.ts'
 
-/** Runs of one kind, one after another call: resolves when Temporal says that the run is over. */
+/** Starts one run per call and resolves when Temporal reports its end. */
 export type Start = () => Promise<void>
 
 export interface Sides {
-  /** A governed run of so many steps in sequence. */
+  /** A governed run with this many steps in sequence. */
   governed(steps: number): Promise<Start>
   bare(steps: number): Start
-  /** What each activity's body waits for, in milliseconds; on both sides. */
+  /** Milliseconds that each activity's body waits, on both sides. */
   setBodyMilliseconds(milliseconds: number): void
 }
 
-/** Both sides in this process, on one Temporal server: a worker each, with the product's tuning and the same body. */
+/** Both sides in this process, on one Temporal server: one worker each, with the product's tuning and the same body. */
 export async function withSides(
   postgres: BenchPostgres,
   work: (sides: Sides) => Promise<void>,
@@ -85,7 +86,7 @@ export async function withSides(
     }),
   ])
   const running = workers.map((worker) => worker.run())
-  const relay = startRelay(context, starts.watch(createMotor(client)), () =>
+  const relay = startRelay(context, starts.watch(createWorkflowEngine(client)), () =>
     hasSearchAttributes(client, context.log),
   )
   try {
@@ -114,7 +115,7 @@ export async function withSides(
   }
 }
 
-/** Tells when the relay has started a run's workflow, so that waiting for its result asks Temporal once. */
+/** Notifies when the relay has started a run's workflow, so that waiting for its result asks Temporal only once. */
 function watchStarts() {
   const runs = new Map<string, PromiseWithResolvers<void>>()
   const entry = (runId: string): PromiseWithResolvers<void> => {
@@ -124,7 +125,7 @@ function watchStarts() {
   }
   return {
     of: (runId: string) => entry(runId).promise,
-    watch: (motor: Motor): Motor => ({
+    watch: (motor: WorkflowEngine): WorkflowEngine => ({
       ...motor,
       async start(request) {
         await motor.start(request)

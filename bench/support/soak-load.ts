@@ -19,12 +19,12 @@ const definition = {
 }
 
 export interface Load {
-  /** What was done, by kind; `failures` among it. */
+  /** Numbers of acts by kind, including `failures`. */
   readonly counts: Readonly<Record<string, number>>
   stop(): Promise<void>
 }
 
-/** Begins a mixed load on a stack: runs with held mails, votes, event streams, rules saved, reads, verifications. */
+/** Starts a mixed load on a stack: runs with held mails, votes, event streams, saved rules, reads, verifications. */
 export async function startLoad(dataDir: string): Promise<Load> {
   const people = (name: ConstructorParameters<typeof Api>[1]): Api => new Api(dataDir, name)
   const [owner, admin, approver, member] = [people('owner'), people('admin'), people('approver'), people('member')] // prettier-ignore
@@ -76,7 +76,7 @@ export async function startLoad(dataDir: string): Promise<Load> {
   return {
     counts,
     async stop() {
-      // Who follows a run to its end waits for votes.
+      // Clients that follow a run to its end still need votes.
       goesOn.runs = false
       await Promise.all(runs)
       goesOn.rest = false

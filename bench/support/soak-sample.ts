@@ -4,11 +4,14 @@ import { heldMemory } from './held-memory.ts'
 import { withClient } from './postgres.ts'
 import type { Sample } from './soak-verdict.ts'
 
-/** What a soak's retention leaves: five minutes of `RETENTION_DAYS`, the worker's pass every ten, and one to do it in. */
+/**
+ * Minutes for which the soak's retention keeps data: five of `RETENTION_DAYS`, ten between two passes of the worker,
+ * and one for the pass itself.
+ */
 const retainedMinutes = 5 + 10 + 1
 const mebibyte = 1024 * 1024
 
-/** Resident memory and rows, as they are. `url` is a superuser's. */
+/** Resident memory and numbers of rows. `url` must be a superuser's. */
 export async function sample(dataDir: string, url: string): Promise<Sample['values']> {
   const memory = measured(dataDir).map(({ role, pid }) => [`${role} MiB`, residentMiB(pid)] as const)
   const { rows } = await withClient(url, (client) =>
@@ -29,7 +32,7 @@ export async function sample(dataDir: string, url: string): Promise<Sample['valu
   return Object.fromEntries([...memory, ...counted])
 }
 
-/** What API and worker hold after full collections; the worker's other thread is the one that runs workflows. */
+/** Memory of API and worker after full collections. The worker's other thread runs workflows. */
 export async function heldSample(dataDir: string, folder: string): Promise<Sample['values']> {
   const held: Record<string, number> = {}
   for (const { role, pid } of measured(dataDir)) {

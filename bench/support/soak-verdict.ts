@@ -1,22 +1,23 @@
-/** What was measured at one moment. */
+/** The measurements of one moment. */
 export interface Sample {
-  /** The moment, as part of the whole time: from 0 to 1. */
+  /** The moment as a fraction of the whole time, from 0 to 1. */
   readonly at: number
-  /** By name; not everything is measured each time. */
+  /** By name. Not everything is measured each time. */
   readonly values: Readonly<Record<string, number>>
 }
 
-/** How much of a quantity counts as none more: at most `factor` times what it was, and `plus` on top. */
+/** How much of a quantity still counts as no growth: at most `factor` times its earlier value plus `plus`. */
 interface Bound {
-  /** `least`: what is under way at that moment only adds to what is held. */
+  /** `least`: work in progress only adds to the value, so the smallest sample is compared. */
   readonly by: 'mean' | 'least'
   readonly factor: number
   readonly plus: number
 }
 
 /**
- * What must not grow from the second quarter to the last. Heaps are compared after full collections: a leak of 1 KiB a
- * run shows after some thousand runs. Resident memory also has what V8 has taken and not collected yet.
+ * Quantities that must not grow from the second quarter to the last. Heaps are compared after full collections: a
+ * leak of 1 KiB per run is visible after some thousand runs. Resident memory also contains what V8 has taken and not
+ * collected yet.
  */
 const bounds: Readonly<Record<string, Bound>> = {
   'api heap MiB': { by: 'least', factor: 1.05, plus: 0.5 },
@@ -29,23 +30,23 @@ const bounds: Readonly<Record<string, Bound>> = {
   connections: { by: 'mean', factor: 1.1, plus: 2 },
   outbox: { by: 'mean', factor: 1, plus: 10 },
   heartbeats: { by: 'mean', factor: 1, plus: 0 },
-  // Of retention: what it leaves behind, which must be nothing at any time.
+  // Rows that retention should have deleted; there must be none at any time.
   'runs past retention': { by: 'mean', factor: 0, plus: 0 },
   'events past retention': { by: 'mean', factor: 0, plus: 0 },
 }
 
 export interface Verdict {
   readonly name: string
-  /** In the second quarter. */
+  /** The value in the second quarter. */
   readonly early: number
-  /** In the last. */
+  /** The value in the last quarter. */
   readonly late: number
-  /** The most that `late` may be; null for what may grow. */
+  /** Maximum allowed value of `late`; null if it may grow. */
   readonly most: number | null
   readonly holds: boolean
 }
 
-/** Compares the second quarter with the last: what warms up is over by then, what grows without end shows. */
+/** Compares the second quarter with the last: warm-up is over by then, and growth is visible. */
 export function judge(samples: readonly Sample[]): Verdict[] {
   const early = samples.filter(({ at }) => at >= 0.25 && at < 0.5)
   const late = samples.filter(({ at }) => at >= 0.75)
@@ -55,7 +56,7 @@ export function judge(samples: readonly Sample[]): Verdict[] {
     const by = bound?.by ?? 'mean'
     const [before, after] = [summary(early, name, by), summary(late, name, by)]
     const most = bound === undefined ? null : before * bound.factor + bound.plus
-    // What was not measured has not held: NaN is not at most anything.
+    // A missing measurement fails, since comparisons with NaN are false.
     return { name, early: before, late: after, most, holds: most === null || after <= most }
   })
 }

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import pg from 'pg'
-import { verifyChain } from '../../src/governance/verify.ts'
+import { verifyChain } from '../../src/governance/audit/verify.ts'
 
-/* One measurement of the verify benchmark in a process of its own: `side url organization entries`. */
+/* One measurement of the verify benchmark, in its own process: `side url organization entries`. */
 
 export interface VerifyMeasurement {
   readonly seconds: number
@@ -12,11 +12,11 @@ export interface VerifyMeasurement {
 
 const [side = '', url = '', organizationId = '', entries = ''] = process.argv.slice(2)
 
-/** The plain loop: every row is hashed as it arrives, by the fastest way that Node has. */
+/** The plain loop: hashes every row as it arrives, with Node's fastest method. */
 async function readAndHash(): Promise<number> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
-  // The verifier's own way of reading: without it the database sorts the whole chain first.
+  // The verifier's settings for reading: without them the database would sort the whole chain first.
   for (const way of ['enable_sort', 'enable_seqscan', 'enable_bitmapscan', 'jit'])
     await client.query(`set ${way} = off`)
   let hashed = 0
@@ -48,6 +48,6 @@ async function verify(): Promise<number> {
 const started = performance.now()
 const done = await (side === 'verify' ? verify() : readAndHash())
 const seconds = (performance.now() - started) / 1000
-if (done !== Number(entries)) throw new Error(`${done} entries were read, not ${entries}`)
+if (done !== Number(entries)) throw new Error(`${done} entries were read, expected ${entries}`)
 process.send?.({ seconds, peak: process.resourceUsage().maxRSS } satisfies VerifyMeasurement)
 process.disconnect?.()
