@@ -6,7 +6,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 
 /*
  * `npm run build [-- FOLDER]`: src/ as JavaScript in dist/ (or FOLDER), with the bundled workflow code beside it. What it
- * makes appears at once or, when a part fails, not at all. Run it with `node dist/main.js` (or `dist/api-server.js`, `dist/worker.js`).
+ * makes appears at once or, when a part fails, not at all. Run it with `node dist/programs/main.js` (or `api-server.js`, `worker.js`).
  */
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -21,7 +21,7 @@ try {
   })
   const workflowsPath = join(making, 'workflows', 'index.js')
   const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
-  // The name that src/workflow-bundle.ts looks for.
+  // The name that src/programs/workflow-bundle.ts looks for.
   writeFileSync(join(making, 'workflows.bundle.js'), code)
   rmSync(target, { recursive: true, force: true })
   renameSync(making, target)

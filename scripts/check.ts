@@ -21,6 +21,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   boundaries: node('boundaries.ts'),
   'openapi.json': node('openapi-check.ts'),
   'lock file': node('lockfile.ts'),
+  links: node('links.ts'),
 }
 
 interface Ended {

@@ -2,13 +2,26 @@ import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { openApiDocument } from '../src/api/openapi.ts'
 import { routes } from '../src/api/routes/index.ts'
+import { limitsPage, limitsPath } from './limits-page.ts'
+import { auditEventsPage, auditEventsPath } from './audit-events-page.ts'
+import { toolsPage, toolsPath } from './tools-page.ts'
 
-/* Fails when docs/openapi.json is not what the validating schemas give now. */
+/* Fails when a page that is made from the code is not what the code gives now. */
 
 const path = new URL('../docs/openapi.json', import.meta.url)
 const kept: unknown = JSON.parse(readFileSync(path, 'utf8'))
 const now: unknown = JSON.parse(JSON.stringify(openApiDocument(routes)))
 if (!isDeepStrictEqual(kept, now)) {
   process.stderr.write('docs/openapi.json is out of date: run `npm run openapi`\n')
+  process.exitCode = 1
+}
+const pages = [
+  ['reference/audit-events.md', auditEventsPath, auditEventsPage],
+  ['reference/limits.md', limitsPath, limitsPage],
+  ['tools.md', toolsPath, toolsPage],
+] as const
+for (const [name, place, write] of pages) {
+  if (readFileSync(place, 'utf8') === (await write())) continue
+  process.stderr.write(`docs/${name} is out of date: run \`npm run openapi\`\n`)
   process.exitCode = 1
 }

@@ -2,10 +2,19 @@ import { writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
 import { openApiDocument } from '../src/api/openapi.ts'
 import { routes } from '../src/api/routes/index.ts'
+import { limitsPage, limitsPath } from './limits-page.ts'
+import { auditEventsPage, auditEventsPath } from './audit-events-page.ts'
+import { toolsPage, toolsPath } from './tools-page.ts'
 
-/* Writes docs/openapi.json from the schemas that validate; a test holds the two together. */
+/* Writes the pages that are made from the code: docs/openapi.json, docs/tools.md, and two in docs/reference. */
 
 const path = new URL('../docs/openapi.json', import.meta.url)
 const options = { ...(await resolveConfig(path)), parser: 'json' }
 writeFileSync(path, await format(JSON.stringify(openApiDocument(routes)), options))
 console.log(`wrote docs/openapi.json: ${routes.length} routes`)
+writeFileSync(auditEventsPath, await auditEventsPage())
+console.log('wrote docs/reference/audit-events.md')
+writeFileSync(toolsPath, await toolsPage())
+console.log('wrote docs/tools.md')
+writeFileSync(limitsPath, await limitsPage())
+console.log('wrote docs/reference/limits.md')

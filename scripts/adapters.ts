@@ -1,0 +1,90 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/*
+ * `npm run adapters`: writes `adapters/service_hook.py` and `adapters/service_mcp.py` from the parts in `adapters/src`.
+ * People download each as one file, so a part is copied into the file and never imported. Parts follow each other in the
+ * order below: a name must be defined before code at the top level of a later part uses it.
+ */
+
+const folder = new URL('../adapters/', import.meta.url)
+
+const parts = {
+  'service_hook.py': [
+    'shared/limits',
+    'shared/text',
+    'hook/constants',
+    'hook/answer',
+    'hook/tool_names',
+    'hook/event',
+    'hook/arguments',
+    'hook/prompts',
+    'shared/json',
+    'hook/json',
+    'shared/settings',
+    'shared/http',
+    'hook/request',
+    'shared/decision',
+    'hook/pre',
+    'hook/after',
+    'hook/clients',
+    'hook/entries',
+    'hook/files',
+    'hook/interpreter',
+    'hook/own_settings',
+    'hook/install',
+    'hook/doctor',
+    'hook/doctor_tries',
+    'hook/main',
+  ],
+  'service_mcp.py': [
+    'shared/limits',
+    'shared/text',
+    'gateway/constants',
+    'gateway/threads',
+    'shared/json',
+    'gateway/json',
+    'gateway/messages',
+    'shared/settings',
+    'shared/http',
+    'gateway/service',
+    'shared/decision',
+    'gateway/names',
+    'gateway/servers',
+    'gateway/processes',
+    'gateway/shapes',
+    'gateway/keywords',
+    'gateway/upstream_process',
+    'gateway/upstream',
+    'gateway/calls',
+    'gateway/to_client',
+    'gateway/from_client',
+    'gateway/lists',
+    'gateway/forwarding',
+    'gateway/decisions',
+    'gateway/server_requests',
+    'gateway/gateway',
+    'gateway/main',
+  ],
+} as const
+
+type Adapter = keyof typeof parts
+export const adapters = Object.keys(parts) as Adapter[]
+const headers: Readonly<Record<Adapter, string>> = {
+  'service_hook.py': 'hook/header',
+  'service_mcp.py': 'gateway/header',
+}
+
+/** The text of a downloadable adapter: its header with docstring and imports, then its parts, each below its name. */
+export function assembled(adapter: Adapter): string {
+  const read = (part: string): string => readFileSync(new URL(`src/${part}.py`, folder), 'utf8').trimEnd()
+  const sections = parts[adapter].map((part) => `${`# --- ${part} `.padEnd(120, '-')}\n\n${read(part)}`)
+  return `${[read(headers[adapter]), ...sections].join('\n\n\n')}\n`
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  for (const adapter of adapters) {
+    writeFileSync(new URL(adapter, folder), assembled(adapter))
+    console.log(`wrote adapters/${adapter}`)
+  }
+}

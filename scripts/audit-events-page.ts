@@ -1,0 +1,27 @@
+import { format, resolveConfig } from 'prettier'
+import { auditEvents } from '../src/contract/audit-events.ts'
+
+export const auditEventsPath = new URL('../docs/reference/audit-events.md', import.meta.url)
+
+/** The page on the events of the audit log, as Markdown. */
+export async function auditEventsPage(): Promise<string> {
+  const rows = Object.entries(auditEvents)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([type, { when, metadata }]) => {
+      const fields = metadata.map((field) => `\`${field}\``).join(', ')
+      return `| \`${type}\` | ${when} | ${fields} |`
+    })
+  const text = `# Events of the audit log
+
+<!-- Written by \`npm run openapi\` from src/contract/audit-events.ts. -->
+
+Every entry has its position, time, organization, actor, action and status, and the hash of the entry before it. Its metadata holds ids,
+hashes, counts and names, but no parameter's value and no secret. Besides the fields below it always has \`policy_version\`, and
+\`api_key_id\` where a key was used.
+
+| Event | When | Metadata |
+| --- | --- | --- |
+${rows.join('\n')}
+`
+  return format(text, { ...(await resolveConfig(auditEventsPath)), parser: 'markdown' })
+}

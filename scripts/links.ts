@@ -1,0 +1,114 @@
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
+import { dirname, extname, join, relative, resolve } from 'node:path'
+
+/*
+ * `npm run check -- links`: every relative link, heading anchor and source path of the Markdown pages exists, so does every
+ * page and decision that code cites, and nothing cites a document that is not in the repository.
+ */
+
+/** Folders and files below the root that are read. */
+const places = ['adapters', 'bench', 'docs', 'samples', 'scripts', 'src', 'test']
+const skipped = new Set(['node_modules', 'data', 'pins', 'replay', 'planted', 'links.test.ts'])
+const readable = new Set(['.md', '.ts', '.py', '.mjs', '.sh', '.sql', '.json', '.jsonc', '.yml'])
+
+/** A path of the sources that a page names as code, without a pattern. */
+const sourcePath = /`((?:adapters|bench|samples|scripts|src|test)\/[\w./-]+)`/g
+/** Documents that are not in the repository. */
+const absent = /\b(?:contract|design|specification)(?: sections?\b|, ["“])/gi
+/** How many citations of absent documents each folder may still have. It must become empty. */
+const stillAllowed: Readonly<Record<string, number>> = {}
+
+function filesBelow(path: string): string[] {
+  if (!statSync(path).isDirectory()) return readable.has(extname(path)) ? [path] : []
+  return readdirSync(path)
+    .filter((name) => !skipped.has(name))
+    .flatMap((name) => filesBelow(join(path, name)))
+}
+
+const blank = (code: string): string => code.replaceAll(/[^\n]/g, ' ')
+const withoutBlocks = (text: string): string => text.replaceAll(/^( *)(```|~~~).*?^\1\2$/gms, blank)
+/** The text with spaces in place of code. */
+const withoutCode = (text: string): string => withoutBlocks(text).replaceAll(/`[^`\n]*`/g, blank)
+
+/** The anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(page: string): Set<string> {
+  const anchors = new Set<string>()
+  const text = withoutBlocks(readFileSync(page, 'utf8'))
+  for (const [, heading = ''] of text.matchAll(/^#{1,6} +(.*?)#*$/gm)) {
+    const slug = heading
+      .trim()
+      .toLowerCase()
+      .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .replaceAll(/[^\p{L}\p{N}\p{M}_ -]/gu, '')
+      .replaceAll(' ', '-')
+    const copies = [...anchors].filter((each) => each.replace(/-\d+$/, '') === slug).length
+    anchors.add(copies === 0 ? slug : `${slug}-${copies}`)
+  }
+  return anchors
+}
+
+function targetProblem(target: string, from: string): string | null {
+  const [path = '', anchor] = target.split('#')
+  const file = path === '' ? from : resolve(dirname(from), decodeURIComponent(path))
+  if (!existsSync(file)) return `\`${target}\` does not exist`
+  if (anchor === undefined || extname(file) !== '.md') return null
+  return anchorsOf(file).has(anchor) ? null : `\`${target}\`: the page has no heading with this anchor`
+}
+
+/** Every problem of the files below `root`, one line each. `allowed` counts citations of absent documents by folder. */
+export function findProblems(root: string, allowed = stillAllowed): string[] {
+  const tops = readdirSync(root).filter((name) => name.endsWith('.md'))
+  const files = [...tops, ...places]
+    .map((name) => join(root, name))
+    .filter(existsSync)
+    .flatMap(filesBelow)
+  const records = existsSync(join(root, 'docs/decisions')) ? readdirSync(join(root, 'docs/decisions')) : []
+  const hasRecord = (number: string) => records.some((name) => name.startsWith(`${number.padStart(4, '0')}-`))
+  const problems: string[] = []
+  const cited = new Map<string, string[]>()
+  for (const file of files) {
+    const name = relative(root, file)
+    const text = readFileSync(file, 'utf8')
+    const say = (at: number, problem: string) =>
+      problems.push(`${name}:${text.slice(0, at).split('\n').length}: ${problem}`)
+    if (extname(file) === '.md') {
+      for (const { 1: target = '', index } of withoutCode(text).matchAll(/\]\(<?([^)>\s]+)>?\)/g)) {
+        if (/^[a-z]+:/i.test(target)) continue
+        const problem = targetProblem(target, file)
+        if (problem !== null) say(index, problem)
+      }
+      for (const { 1: path = '', index } of withoutBlocks(text).matchAll(sourcePath))
+        if (!name.startsWith('test/') && !existsSync(join(root, path)))
+          say(index, `\`${path}\` does not exist`)
+    } else {
+      for (const { 0: target, index } of text.matchAll(/\bdocs\/[\w./-]*\w(?:\.md|\.json)(?:#[\w-]+)?/g)) {
+        const problem = targetProblem(target, join(root, 'README.md'))
+        if (problem !== null) say(index, problem)
+      }
+    }
+    for (const { 0: words, 1: number = '', index } of text.matchAll(/\bdecisions?[ /](\d{1,4})\b/gi))
+      if (!hasRecord(number)) say(index, `\`${words}\` is no record of docs/decisions`)
+    for (const { 0: words, index } of text.matchAll(absent)) {
+      const folder = name.split('/')[0] ?? ''
+      cited.set(folder, [
+        ...(cited.get(folder) ?? []),
+        `${name}:${text.slice(0, index).split('\n').length}: ${words}`,
+      ])
+    }
+  }
+  for (const [folder, lines] of cited) {
+    const most = allowed[folder] ?? 0
+    if (lines.length > most)
+      problems.push(
+        ...lines,
+        `${folder} cites absent documents ${lines.length} times, at most ${most}: give the reason itself`,
+      )
+  }
+  return problems
+}
+
+if (import.meta.main) {
+  const problems = findProblems(join(import.meta.dirname, '..'))
+  for (const problem of problems) process.stderr.write(`${problem}\n`)
+  process.exitCode = problems.length === 0 ? 0 : 1
+}

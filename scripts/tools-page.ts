@@ -1,0 +1,66 @@
+import { format, resolveConfig } from 'prettier'
+import { catalog } from '../src/catalog/index.ts'
+import type { ToolDeclaration } from '../src/catalog/tool.ts'
+
+export const toolsPath = new URL('../docs/tools.md', import.meta.url)
+
+const tools: readonly ToolDeclaration[] = Object.values(catalog)
+const words = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ')
+
+/** A required parameter is bold. */
+const paramsOf = ({ params }: ToolDeclaration): string =>
+  Object.entries(params.shape)
+    .map(([name, field]) => (field.safeParse(undefined).success ? `\`${name}\`` : `**\`${name}\`**`))
+    .join(', ')
+
+const crash: Record<ToolDeclaration['repeat'], string> = {
+  free: 'nothing: it is made again',
+  transactional: 'nothing: it is made again',
+  keyed: 'nothing: it is made again with its key',
+  findable: 'nothing: it is looked for first',
+  unsafe: 'an unknown outcome: a person decides',
+}
+
+const needs = ({ connection }: ToolDeclaration): string =>
+  ({ none: 'nothing', installation: 'the operator’s connection' })[connection as string] ??
+  `a connection to \`${connection}\``
+
+/** The page on the tools of workflow steps, as Markdown. */
+export async function toolsPage(): Promise<string> {
+  const rows = tools.map((tool) => {
+    const { name, sideEffect, outputLabels, risk, categories } = tool
+    const limits = words(Object.keys(tool.constraints))
+    return `| \`${name}\` | ${sideEffect} | ${words(outputLabels)} | ${risk} | ${words(categories)} | ${limits} |`
+  })
+  const details = tools.map(
+    (tool) =>
+      `| \`${tool.name}\` | ${tool.description} | ${paramsOf(tool)} | ${needs(tool)} | ${crash[tool.repeat]} | ${tool.hasExecutor ? 'yes' : 'not yet'} |`,
+  )
+  const text = `# Tools
+
+<!-- Written by \`npm run openapi\` from src/catalog. -->
+
+Steps of workflows call these tools. \`GET /tools\` shows them with the JSON Schema of their parameters and output, and says which of them
+work in your organization. Rules, [policies](policies.md) and workflows can name every tool. A tool that does not run yet has
+\`"available": false\`, a workflow that uses it is saved with a warning, and its calls fail with \`tool_not_available\`.
+
+## What decides about a call
+
+Rules match the side effect: \`read\` fetches data, \`write\` changes something, and \`egress\` delivers content to people or places. The
+output of a call carries the labels below, besides those of the call's inputs. The [risk](reference/plans.md#risk) and the categories can
+[hold a whole run](workflows.md#runs-that-wait-before-they-start). The limits are those that a tool policy can set.
+
+| Tool | Side effect | Labels | Risk | Categories | Limits |
+| --- | --- | --- | --- | --- | --- |
+${rows.join('\n')}
+
+## What a call takes
+
+A step must give the parameters in bold. [Effects](reference/effects.md) says what follows a crash.
+
+| Tool | Use | Parameters | Needs | A crash leaves | Runs |
+| --- | --- | --- | --- | --- | --- |
+${details.join('\n')}
+`
+  return format(text, { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
+}
