@@ -1,6 +1,6 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
-import type { Context } from '../../src/context.ts'
+import type { Context } from '../../src/governance/context.ts'
 
 export interface Scheduled {
   readonly workflowId: string
@@ -8,11 +8,13 @@ export interface Scheduled {
   readonly activityId?: string
   readonly attempt?: number
   readonly args: unknown[]
+  /** The tool's body; the default returns a text. */
+  readonly body?: (decided: unknown) => Promise<unknown>
 }
 
-/** Runs an activity as a worker would; answers what came of it and what its body was given. */
+/** Runs an activity as a worker would. Returns its result and the argument of its body. */
 export async function execute(context: Context, scheduled: Scheduled) {
-  const { workflowId, activityType, activityId = 'a', attempt = 1, args } = scheduled
+  const { workflowId, activityType, activityId = 'a', attempt = 1, args, body } = scheduled
   const bodies: unknown[] = []
   const activity = {
     info: { activityType, activityId, attempt, workflowExecution: { workflowId, runId: 'r' } },
@@ -22,6 +24,7 @@ export async function execute(context: Context, scheduled: Scheduled) {
   const { inbound } = createPolicyInterceptor(context)(activity)
   const next = async (input: { args: unknown[] }) => {
     bodies.push(input.args[0])
+    if (body !== undefined) return body(input.args[0])
     return { output: { text: 'b' } }
   }
   const answer: unknown = await inbound

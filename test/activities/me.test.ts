@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import type { DecidedCall } from '../../src/activities/decided-call.ts'
 import { readApproval } from '../../src/governance/approvals/read.ts'
-import { hashOf } from '../../src/governance/canonical.ts'
+import { hashOf } from '../../src/shared/canonical-json.ts'
 import { approvalsOf, startEngine, type Engine } from '../governance/runs/engine-fixture.ts'
 import { execute } from './execute.ts'
 
@@ -30,7 +30,7 @@ const send = (runId: string) =>
 const paramsOf = (bodies: unknown[]) => bodies.map((body) => (body as DecidedCall).call.params)
 
 describe('a mail to `me`', () => {
-  test('is judged by, and goes to, the address of the person who runs', async () => {
+  test('is judged by the requester’s address, and goes to it', async () => {
     await engine.rules(inside())
     const runId = await engine.run({ steps: [mail(['me', 'b@countersign.test'])] })
     const { answer, bodies } = await send(runId)
@@ -40,12 +40,12 @@ describe('a mail to `me`', () => {
     ])
   })
 
-  test('whose address no rule lets through is refused with the plan', async () => {
+  test('is refused with the plan if no rule allows the requester’s address', async () => {
     await engine.rules(outside())
     await expect(engine.run({ steps: [mail('me')] })).rejects.toMatchObject({ code: 'run_denied' })
   })
 
-  test('that only shows during the run is denied in it', async () => {
+  test('is denied during the run if `me` only appears there', async () => {
     await engine.rules()
     const runId = await engine.run({ steps: [mail('me')] })
     await engine.rules(outside())
@@ -54,7 +54,7 @@ describe('a mail to `me`', () => {
     expect(bodies).toEqual([])
   })
 
-  test('is approved for the address it had when the run was accepted, and goes nowhere else', async () => {
+  test('is approved for the address at the time of acceptance, and goes only there', async () => {
     await engine.rules(inside({ verdict: 'allow' }), outside({ verdict: 'require_approval', name: 'hold' }))
     const runId = await engine.run({ steps: [mail('me')] })
     expect((await send(runId)).answer).toMatchObject({ type: 'ApprovalRequired' })

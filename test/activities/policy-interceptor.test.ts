@@ -3,7 +3,7 @@ import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { isDecidedCall } from '../../src/activities/decided-call.ts'
 import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
-import { expandStep } from '../../src/governance/runs/items.ts'
+import { expandStep } from '../../src/governance/runs/effects/items.ts'
 import {
   effectOf,
   holdRule,
@@ -45,7 +45,7 @@ describe('a call that its run’s own workflow schedules', () => {
     expect(await runOf(engine.context, runId)).toMatchObject({ nodes_executed: 2 })
   })
 
-  test('is held without a word of its parameters', async () => {
+  test('is held, and the failure contains no parameter', async () => {
     await engine.rules(holdRule({ tools: ['file_read'] }))
     const { answer, bodies } = await execute({ args: step('s') })
     expect(bodies).toEqual([])
@@ -57,7 +57,7 @@ describe('a call that its run’s own workflow schedules', () => {
     })
   })
 
-  test('whose sealed parameters were changed fails, and its body is never entered', async () => {
+  test('fails before its body runs if its sealed parameters were changed', async () => {
     await execute({ args: step('s') })
     await engine.rules(holdRule({ tools: ['file_read'] }))
     await execute({ args: step('later') })
@@ -73,7 +73,7 @@ describe('a call that its run’s own workflow schedules', () => {
     expect(await stepOf(engine.context, runId, 'later')).toMatchObject({ error: { code: 'not_prepared' } })
   })
 
-  test('that cannot be decided says nothing of why, and is given up in the end, which outages do not bring nearer', async () => {
+  test('that cannot be decided fails without details and is given up in the end; outages do not count', async () => {
     await engine.rules(holdRule({ tools: ['file_read'] }))
     await execute({ args: step('s') })
     await engine.context.db.updateTable('effects').set({ params_hash: 'other' }).execute()
@@ -89,12 +89,12 @@ describe('a call that its run’s own workflow schedules', () => {
     expect((await execute({ args: step('s') })).answer).toMatchObject({
       type: 'Refused',
       nonRetryable: true,
-      message: expect.stringContaining('2000 errors'),
+      message: expect.stringContaining('2000 unexpected errors'),
     })
     expect(bodies).toEqual([])
   })
 
-  test('after a step that was denied is refused, whatever the workflow says', async () => {
+  test('is refused after a denied step, whatever the workflow says', async () => {
     await engine.rules({ name: 'no', verdict: 'deny', tools: ['file_read'] })
     expect((await execute({ args: step('s') })).answer).toMatchObject({ type: 'StepEnded' })
     await engine.rules()
@@ -104,7 +104,7 @@ describe('a call that its run’s own workflow schedules', () => {
   })
 
   test.each(['file_read', 'finishRun'])(
-    'of a run that another database has is left to its worker: %s',
+    'of a run in another database is left to that database’s worker: %s',
     async (activityType) => {
       const args =
         activityType === 'finishRun'
@@ -121,7 +121,7 @@ describe('refused, without a trace in the run:', () => {
   const refusals: readonly (readonly [string, () => Parameters<typeof execute>[0]])[] = [
     ['a call of another workflow', () => ({ workflowId: 'other', args: step('s') })],
     ['no argument', () => ({ args: [] })],
-    ['an argument of another form', () => ({ args: [{ runId, stepId: 7, itemIndex: null }] })],
+    ['an argument of another shape', () => ({ args: [{ runId, stepId: 7, itemIndex: null }] })],
     ['an unknown step', () => ({ args: step('zz') })],
     ['another tool', () => ({ activityType: 'mail_send', args: step('s') })],
     ['an item of a step without items', () => ({ args: step('s', 0) })],
@@ -154,7 +154,7 @@ describe('refused, without a trace in the run:', () => {
   })
 })
 
-test('what the interpreter’s own activities throw is not told to Temporal', async () => {
+test('errors of the interpreter’s own activities are not shown to Temporal', async () => {
   const activity = {
     info: {
       activityType: 'finishRun',

@@ -5,7 +5,7 @@ interface Mcp {
   readonly mcpServers: Record<string, { readonly args?: string[] }>
 }
 
-test('docs/agents.md: the commands do what the page says', async () => {
+test('the commands in docs/agents.md do what the page says', async () => {
   const event = { session_id: 's', hook_event_name: 'PreToolUse', tool_name: 'Bash' }
   const ask = (command: string): string => {
     const asked = JSON.stringify({ ...event, tool_input: { command } })
@@ -46,7 +46,7 @@ test('docs/agents.md: the commands do what the page says', async () => {
   expect(tried).toMatch(/^ok {4}fail mode is closed$/m)
   expect(tried).toMatch(/\nworks$/)
   expect(held).toBe('true\nthe-website-waits')
-  expect(inbox).toBe('Write held by the-website-waits\nhello\napproved')
+  expect(inbox).toBe('Write the-website-waits\nhello\napproved')
   expect(passed).toBe('allow\nrequire_approval')
   const receipts = ['require_approval', 'allow', 'require_approval']
   expect(receipt).toBe(receipts.map((verdict) => `Write ${verdict} the-website-waits`).join('\n'))
@@ -57,7 +57,7 @@ test('docs/agents.md: the commands do what the page says', async () => {
   expect(policy).toMatch(/^CronCreate\n/)
   expect(gateway).toBe('service_mcp.py --config FILE')
   expect(gatewayFiles).toBe('')
-  expect(own).toBe('allow\ninternal\ntrue')
+  expect(own).toBe('allow\n["internal"]\ntrue')
   expect(key).toBe('csk_live_')
   expect(curl).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit 2$/)
   expect(ls).toBe('')
@@ -66,6 +66,6 @@ test('docs/agents.md: the commands do what the page says', async () => {
   expect(asked?.mcpServers['svc']?.args).toContainEqual(
     expect.stringMatching(/^\/.*\.countersign\/hook\.json$/),
   )
-  // Deleting answers nothing, in a line of its own.
-  expect(cleaned?.trim().split(/\n+/)).toEqual(['true', '0'])
+  // Deleting answers with an empty object.
+  expect(cleaned?.trim().split(/\n+/)).toEqual(['{}'])
 })

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { python } from './interpreter.ts'
 
-/* Where the gateway and the server that misbehaves are, and what runs them. */
+/* Paths of the gateway and the misbehaving servers, and the program that runs them. */
 
 export const gatewayFile = fileURLToPath(new URL('../../adapters/service_mcp.py', import.meta.url))
 export { python }
@@ -15,7 +15,7 @@ export interface ServerEntry {
   readonly [option: string]: unknown
 }
 
-/** What the odd server is told to be; see upstreams/odd-server.py. */
+/** The misbehaviour of the odd server; see upstreams/odd-server.py. */
 export const odd = (said: object = {}, entry: object = {}): ServerEntry => ({
   command: python,
   args: ['-I', '-S', oddServer, JSON.stringify(said)],

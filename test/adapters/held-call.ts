@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { reply, type ScriptedService } from './scripted-service.ts'
 
-/* The service of a call that is held: approval `apr_1`, what becomes of it, and how often that is looked at. */
+/* A service with one held call: approval `apr_1`, its later status, and the number of polls. */
 
 export type Answer = object | ((socket: Socket) => void)
 
@@ -13,7 +13,7 @@ export const status = (word: string, comment: string | null = null): object => (
   comment,
 })
 
-/** Answers in turn: to authorize, to polls; the last one again. Reports and withdrawals are taken. */
+/** Answers to authorize and then to polls, in order; the last one repeats. Accepts reports and withdrawals. */
 export function answerInTurn(
   service: ScriptedService,
   decisions: readonly Answer[],

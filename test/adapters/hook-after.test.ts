@@ -6,7 +6,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { runHook, startHook } from './run-hook.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* `post` and `end`: they tell, and are never in the way. */
+/* `post` and `end` report, and never disturb the client. */
 
 const nowhere = 'http://127.0.0.1:1'
 let service: ScriptedService
@@ -89,7 +89,7 @@ describe('post', () => {
       },
       { outcome: 'ok' },
     ],
-  ])('%s: %s is told, its output is not', async (dialect, _what, event, more) => {
+  ])('%s: %s is reported, without its output', async (dialect, _what, event, more) => {
     expect(await runHook({ args: ['post', '--dialect', dialect], env, event })).toMatchObject({
       ...done,
       stderr: '',
@@ -99,7 +99,7 @@ describe('post', () => {
     expect(JSON.parse(service.asked[0]?.body ?? '')).toEqual({ ...seen, ...more })
   })
 
-  test('arguments over the limit are told by their size: what ran unasked must show', async () => {
+  test('arguments over the limit are reported by their size, so that a call without permission is visible', async () => {
     const event = { ...claude, tool_input: { command: 'x'.repeat(5_000_000) } }
     expect(await runHook({ args: ['post'], env, event })).toMatchObject(done)
     expect(JSON.parse(service.asked[0]?.body ?? '')).toMatchObject({
@@ -108,11 +108,11 @@ describe('post', () => {
   })
 
   test.each<[string, string, object]>([
-    ['a text that is no object', JSON.stringify('{"a": 1, "a": 2}'), { input: '{"a": 1, "a": 2}' }],
+    ['a text that is not an object', JSON.stringify('{"a": 1, "a": 2}'), { input: '{"a": 1, "a": 2}' }],
     ['a number that others round', '{"a": 9007199254740993}', { a: 2 ** 53 }],
     ['a number beyond all numbers', '{"a": 1e999}', { unreadable: true }],
     ['two commands', '{"command": "ls", "cmd": "date"}', { command: 'ls', cmd: 'date' }],
-  ])('what `pre` refuses for %s is told: that it ran must show', async (_name, input, tool_input) => {
+  ])('a call that `pre` refuses for %s is reported if it ran', async (_name, input, tool_input) => {
     const event = `{"sessionId": "s", "toolName": "bash", "toolArgs": ${input}}`
     const ended = await runHook({ args: ['post', '--dialect', 'copilot'], env, event })
     expect(ended).toMatchObject({ ...done, stderr: '' })
@@ -153,13 +153,13 @@ describe('end', () => {
       .filter(({ path }) => path === '/api/v1/authorize/sessions/end')
       .map(({ body }) => (JSON.parse(body) as { session_id: string }).session_id)
 
-  test('is told, and nothing is left behind', async () => {
+  test('is reported, and nothing remains to be sent', async () => {
     expect(await runHook({ args, env, event })).toMatchObject({ ...done, stderr: '' })
     expect(ends()).toEqual(['session/1'])
     expect(left()).toEqual([])
   })
 
-  /** Ended in the middle of telling: nobody goes on with it. */
+  /** A report that was interrupted is not continued. */
   const stopped = async (): Promise<void> => {
     service.script = () => {}
     const { child, ended } = startHook({ args, env, event })
@@ -173,30 +173,33 @@ describe('end', () => {
   test.each([
     ['answers nothing', () => void (service.script = () => {})],
     ['is broken', () => void (service.script = (_asked, socket) => reply(socket, 500, {}))],
-  ])('a service that %s: over in two seconds, and told once it is well again', async (_name, breaks) => {
-    breaks()
-    const ended = await runHook({ args, env, event })
-    expect(ended).toMatchObject(done)
-    expect(ended.seconds).toBeLessThan(2)
-    expect(readFileSync(join(home, '.countersign', 'ended-sessions', left()[0] as string), 'utf8')).toBe(
-      'session/1',
-    )
-    service.asked.length = 0
-    service.script = (_asked, socket) => reply(socket, 200, allowed)
-    await until('the end is told', () => left().length === 0)
-    expect(ends()).toEqual(['session/1'])
-  })
+  ])(
+    'a service that %s: the hook ends within two seconds, and the report is sent once the service works again',
+    async (_name, breaks) => {
+      breaks()
+      const ended = await runHook({ args, env, event })
+      expect(ended).toMatchObject(done)
+      expect(ended.seconds).toBeLessThan(2)
+      expect(readFileSync(join(home, '.countersign', 'ended-sessions', left()[0] as string), 'utf8')).toBe(
+        'session/1',
+      )
+      service.asked.length = 0
+      service.script = (_asked, socket) => reply(socket, 200, allowed)
+      await until('the end is told', () => left().length === 0)
+      expect(ends()).toEqual(['session/1'])
+    },
+  )
 
-  test('a service that is not there: over in two seconds', async () => {
+  test('a service that is not there: the hook ends within two seconds', async () => {
     const ended = await runHook({ args, env: { ...env, SERVICE_API_URL: nowhere }, event })
     expect(ended).toMatchObject(done)
     expect(ended.seconds).toBeLessThan(2)
     expect(left()).toHaveLength(1)
-    // Nothing is left to try again for.
+    // Nothing remains to be tried again.
     rmSync(join(home, '.countersign'), { recursive: true })
   })
 
-  test('what nobody had time to tell, the next call does', async () => {
+  test('the next call sends reports that could not be sent before', async () => {
     await stopped()
     expect(left()).toHaveLength(1)
     expect(await runHook({ args: ['pre'], env, event: pre('session-2') })).toMatchObject({ code: 0 })
@@ -204,13 +207,13 @@ describe('end', () => {
     expect(ends()).toEqual(['session/1'])
   })
 
-  test('a session that goes on is not ended by what was left behind', async () => {
+  test('old reports do not end a session that continues', async () => {
     await stopped()
     expect(await runHook({ args: ['pre'], env, event: pre('session/1') })).toMatchObject({ code: 0 })
     expect(left()).toEqual([])
   })
 
-  test('what was left for another service, or a week ago, is not sent', async () => {
+  test('reports for another service, or older than a week, are not sent', async () => {
     await stopped()
     const folder = join(home, '.countersign', 'ended-sessions')
     mkdirSync(folder, { recursive: true })

@@ -4,7 +4,7 @@ import { agentWorld, type AgentWorld } from '../api/agents/agent.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { runHook, type Ended } from './run-hook.ts'
 
-/* Arguments as each client may write them, against the service's rules: none of the spellings passes one. */
+/* Arguments in all spellings of the clients, against the service's rules: no spelling escapes a rule. */
 
 const secret = '/srv/secret/x'
 let server: TestServer
@@ -88,7 +88,7 @@ test.each<[string, string, unknown, string]>([
   ['claude', 'Read', { file_path: '../../etc/passwd' }, 'equals'],
   ['claude', 'Edit', { file_path: '../private/x' }, 'startswith'],
   ['claude', 'Grep', { pattern: 'x', path: '../private' }, 'folders'],
-  // Absent or there, one that is not allowed is enough.
+  // One forbidden value is enough, whether another one is absent or present.
   ['claude', 'MultiEdit', { file_path: '/w/./only' }, 'not-here'],
 ])('%s, %s %j is blocked by %s', async (dialect, tool, input, rule) => {
   const ended = await pre(dialect, tool, input)
@@ -108,7 +108,7 @@ test.each<[string, string, unknown]>([
   expect(await pre(dialect, tool, input)).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('where an argument comes from counts for all its values', async () => {
+test('the name of an argument counts for all its values', async () => {
   const session = { session_id: 'arguments-labels' }
   expect(await pre('gemini', 'web_fetch', { prompt: 'https://a https://b' }, session)).toMatchObject({
     code: 0,
@@ -120,7 +120,7 @@ test('where an argument comes from counts for all its values', async () => {
 describe('refused unasked', () => {
   test.each<[string, string, unknown, string]>([
     ['copilot', 'bash', '{"command": "ls", "command": "rm -rf /"}', 'stands twice'],
-    ['copilot', 'bash', 'rm -rf /', 'no object'],
+    ['copilot', 'bash', 'rm -rf /', 'not an object'],
     ['copilot', 'bash', { cmd: 'curl http://a', command: 'ls' }, 'leave out `command` or `cmd`'],
     [
       'vscode',
@@ -132,7 +132,7 @@ describe('refused unasked', () => {
       'codex',
       'apply_patch',
       { command: patch('*** update file: /etc/passwd') },
-      'not understood as a header',
+      'looks like an unknown header',
     ],
     ['codex', 'apply_patch', { command: patch('@@') }, 'names no file'],
   ])('%s, %s %j', async (dialect, tool, input, says) => {
@@ -146,7 +146,7 @@ describe('refused unasked', () => {
   })
 })
 
-test('the same path is approved as it is shown, and only for the folder it was asked in', async () => {
+test('approval shows the path as given, and is valid only for the folder of the question', async () => {
   await world.change('POST', '/rules', {
     applies_to: ['agents'],
     name: 'ask',

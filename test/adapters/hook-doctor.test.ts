@@ -6,8 +6,8 @@ import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
 /*
- * What `doctor` says of an installation: `works` is for a user's own in which all was tried and held. `protected` is for
- * managed ones, and stands in test/clients/managed.test.ts.
+ * The verdicts of `doctor`. `works` is for a user's own installation whose checks all passed. `protected` is for
+ * managed ones; test/clients/managed.test.ts tests it.
  */
 
 const own = 'org_00000000000000000000000001'
@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 beforeEach(() => {
   service.script = (asked, socket) => {
-    // An agent's key asks for decisions and nothing else.
+    // An agent's key may only ask for decisions.
     if (asked.path === '/api/v1/me') return reply(socket, 403, { error: { message: 'missing scope' } })
     if (asked.path !== '/api/v1/authorize') return reply(socket, 404, {})
     const stranger = asked.body.includes('"organization_id":"org_00000000000000000000000000"')
@@ -29,7 +29,7 @@ beforeEach(() => {
     reply(socket, 200, stranger || isNamed ? wrong : allowed)
   }
   home = temporaryFolder()
-  // Where Python and sh are, and no client.
+  // PATH with Python and sh, but without a client.
   env = { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_secret', HOME: home, PATH: '/usr/bin:/bin' }
   program('claude', '#!/bin/sh\necho 2.1.329\n')
 })
@@ -43,7 +43,7 @@ const place = (path: string, text: string): string => {
   writeFileSync(path, text)
   return path
 }
-/** A program on the path. */
+/** A program on PATH. */
 function program(name: string, text: string): void {
   const bin = join(home, 'bin')
   chmodSync(place(join(bin, name), text), 0o755)
@@ -63,11 +63,11 @@ const set = (changed: object): void => {
 const failMode = (fail_mode: string): void => set({ fail_mode })
 const withOrganization = (organization_id: string) => (): void => set({ organization_id })
 
-test('works: each thing was tried', async () => {
+test('works: every check was made', async () => {
   await install('claude')
   const ended = await run('doctor', '--dialect', 'claude')
   expect(ended.stdout.split('\n').filter((line) => !line.startsWith('note'))).toEqual([
-    'ok    claude: the installed command blocks what it cannot read',
+    'ok    claude: the installed command blocks an event that it cannot read',
     'ok    claude 2.1.329 blocks when its hook fails',
     'ok    fail mode is closed',
     `ok    ${service.url} answered: a call for another organization was denied, and blocked (your rules were not tried)`,
@@ -79,7 +79,7 @@ test('works: each thing was tried', async () => {
   expect(ended.stdout + ended.stderr).not.toContain('csk_secret')
 })
 
-test('its sessions are recognised by their agent, and ended', async () => {
+test('its own sessions are recognised by their agent name, and ended', async () => {
   await install('claude')
   withOrganization(own)()
   service.asked.length = 0
@@ -119,19 +119,19 @@ test.each([
   [['--managed'], 'no client asks: run `install --managed --dialect ...`'],
   [['--dialect', 'claude'], 'claude does not ask: run `install --dialect claude`'],
   [['--managed', '--dialect', 'claude'], 'claude does not ask: run `install --managed --dialect claude`'],
-])('nothing is installed: doctor %j says that alone, and what to run', async (words, says) => {
+])('nothing is installed: doctor %j says only that, and what to run', async (words, says) => {
   env = { HOME: home, PATH: env['PATH'] }
   const ended = await run('doctor', ...words)
   expect(ended).toMatchObject({ code: 1, stdout: `FAIL  ${says}\nNOT protected\n`, stderr: '' })
 })
 
-test('an image is not tried from outside', async () => {
+test('an image is not tested from outside', async () => {
   const ended = await run('doctor', '--root', home)
   expect(ended.code).toBe(2)
   expect(ended.stderr).toContain('run doctor --managed inside it')
 })
 
-test('its own organization named, it works too', async () => {
+test('works with its own organization named', async () => {
   env = { ...env, SERVICE_ORG_ID: own }
   await install('claude')
   expect(await run('doctor', '--dialect', 'claude')).toMatchObject({ code: 0 })
@@ -145,11 +145,15 @@ test.each<[string, () => void, string]>([
     'too old.*claude-code@latest',
   ],
   ['hooks are switched off', edit('{', '{"disableAllHooks": true,'), 'disableAllHooks'],
-  ['a failed hook would let pass', edit('"block"', '"continue"'), 'onFailure'],
-  ['the client is impatient', edit('"timeout": 90', '"timeout": 9'), 'time-out'],
+  ['a failed hook would let calls pass', edit('"block"', '"continue"'), 'onFailure'],
+  ['the client’s timeout is too short', edit('"timeout": 90', '"timeout": 9'), 'time-out'],
   ['some tools are left out', edit('"matcher": "*"', '"matcher": "Bash"'), 'matcher'],
-  ['nobody waits for its answer', edit('"onFailure"', '"async": true,\n"onFailure"'), 'does not wait'],
-  ['its command is none', edit('"command": "/bin', '"command": 1, "was": "/bin'), 'cannot be read'],
+  [
+    'the client does not wait for its answer',
+    edit('"onFailure"', '"async": true,\n"onFailure"'),
+    'does not wait',
+  ],
+  ['its command is not the hook', edit('"command": "/bin', '"command": 1, "was": "/bin'), 'cannot be read'],
   ['the hook is gone', edit('service_hook.py pre', 'service_hook.py.gone pre'), ''],
   ['calls pass while it is unreachable', () => failMode('open'), 'fail mode is open'],
   [
@@ -175,24 +179,27 @@ test.each<[string, () => void, string]>([
 test.each([
   ['closed', 'are blocked'],
   ['open', 'run unchecked'],
-])('nobody answers, in %s mode: it could not be asked, and calls %s meanwhile', async (mode, meanwhile) => {
-  await install('claude')
-  failMode(mode)
-  service.script = (_asked, socket) => socket.destroy()
-  const { stdout, code } = await run('doctor', '--dialect', 'claude')
-  const [line, ...more] = stdout.split('\n').filter((each) => each.includes('unreachable ('))
-  expect(more).toEqual([])
-  expect(line).toContain(`FAIL  ${service.url} could not be asked: the service is unreachable (`)
-  expect(line).toContain(`; calls ${meanwhile} meanwhile: start it, or correct SERVICE_API_URL`)
-  expect(stdout).not.toContain('must be denied')
-  expect(code).toBe(1)
-})
+])(
+  'nothing answers, in %s mode: the check could not be made, and calls %s meanwhile',
+  async (mode, meanwhile) => {
+    await install('claude')
+    failMode(mode)
+    service.script = (_asked, socket) => socket.destroy()
+    const { stdout, code } = await run('doctor', '--dialect', 'claude')
+    const [line, ...more] = stdout.split('\n').filter((each) => each.includes('unreachable ('))
+    expect(more).toEqual([])
+    expect(line).toContain(`FAIL  ${service.url} could not be asked: the service is unreachable (`)
+    expect(line).toContain(`; calls ${meanwhile} meanwhile: start it, or correct SERVICE_API_URL`)
+    expect(stdout).not.toContain('must be denied')
+    expect(code).toBe(1)
+  },
+)
 
 test.each<[string, string, () => void, string]>([
   ['there is no client', 'claude', withoutClient, '`claude` is not on the PATH'],
-  ['the client was never tried', 'cursor', () => {}, 'cursor was never tried'],
+  ['the client was never tested', 'cursor', () => {}, 'cursor was never tested'],
   [
-    'the organization of the key is not told',
+    'the organization of the key is unknown',
     'claude',
     () => {
       const { script } = service
@@ -212,7 +219,7 @@ test.each<[string, string, () => void, string]>([
   expect(ended.code).toBe(1)
 })
 
-/* Codex skips hooks that nobody has trusted; its own server tells which. */
+/* Codex skips hooks that the user has not trusted; its own server tells which. */
 const codex = (answer: string): string => `#!/usr/bin/env python3
 import json, os, sys
 if sys.argv[1:] == ['--version']:

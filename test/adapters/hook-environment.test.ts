@@ -16,14 +16,14 @@ import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
 /*
- * What a session's environment may change, which a project's settings can set: nothing about who is asked, nor what lets
- * through, beside a settings file. And what else on the machine may not stand in the way of a deny.
+ * A project's settings can change the environment of a session. If the hook has a settings file, the environment must
+ * change neither the service that is asked nor what lets calls pass. Nothing else on the machine may prevent a deny.
  */
 
 let service: ScriptedService
 let secure: ScriptedService
 let home: string
-/** Whoever vouches for the service, in a file that nobody else can change. */
+/** The certificate authority of the service, in a file that nobody else can change. */
 let authority: string
 beforeAll(async () => {
   service = await scriptedService(() => {})
@@ -65,30 +65,30 @@ const install = (dialect: string, env: NodeJS.ProcessEnv, ...more: string[]): Pr
 const installed = (): Record<string, unknown> =>
   JSON.parse(readFileSync(join(home, '.countersign', 'hook.json'), 'utf8')) as Record<string, unknown>
 
-describe('beside a settings file the environment says nothing of', () => {
+describe('with a settings file the environment does not decide', () => {
   test('the organization', async () => {
     expect(await pre({ api_url: service.url }, { SERVICE_ORG_ID: 'org_other' })).toMatchObject({ code: 0 })
     expect(JSON.parse(service.asked[0]?.body ?? '')).not.toHaveProperty('organization_id')
   })
 
-  test('the address to which the key of the file goes', async () => {
+  test('the address to which the key of the file is sent', async () => {
     const ended = await pre({}, { SERVICE_API_URL: service.url })
     expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining('SERVICE_API_URL is not set') })
     expect(service.asked).toEqual([])
   })
 
-  test('authorities to trust; the file does', async () => {
+  test('which authorities to trust; the file decides', async () => {
     const ended = await pre({ api_url: secure.url }, { SSL_CERT_FILE: authority })
     expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining('CERTIFICATE_VERIFY_FAILED') })
     expect(secure.asked).toEqual([])
     expect(await pre({ api_url: secure.url, ca_file: authority }, {})).toMatchObject({ code: 0 })
   })
 
-  test('where what opens the connection is written to', async () => {
+  test('where secrets of the connection are written', async () => {
     const log = join(home, 'keys')
     const config = file({ api_url: secure.url, ca_file: authority })
     const ended = await runHook({
-      // As somebody would start it by hand; with -I Python leaves it out by itself.
+      // As if started by hand; with -I Python ignores it.
       command: [python, hookFile, 'pre', '--dialect', 'claude', '--config', config],
       env: { HOME: home, SSLKEYLOGFILE: log },
       event,
@@ -97,7 +97,7 @@ describe('beside a settings file the environment says nothing of', () => {
     expect(existsSync(log)).toBe(false)
   })
 
-  test('a way through; the file does', async () => {
+  test('the fail mode; the file decides', async () => {
     service.script = (_asked, socket) => reply(socket, 403, {})
     const settings = { api_url: 'https://service.invalid', approval_wait: 0 }
     expect(await pre(settings, { HTTPS_PROXY: service.url, https_proxy: service.url })).toMatchObject({
@@ -109,7 +109,7 @@ describe('beside a settings file the environment says nothing of', () => {
   })
 })
 
-test('`install` keeps what the environment says of the way to the service, and shows no password', async () => {
+test('`install` keeps the connection settings of the environment, and shows no password', async () => {
   const way = { SSL_CERT_FILE: authority, HTTPS_PROXY: 'http://me:proxy-secret@proxy.example:3128' }
   const ended = await install('claude', { SERVICE_API_URL: 'https://service.invalid', ...way })
   expect(ended.code).toBe(0)
@@ -119,15 +119,15 @@ test('`install` keeps what the environment says of the way to the service, and s
   expect(none.code).toBe(0)
 })
 
-test('a managed file, which all can read, holds no password', async () => {
+test('a managed file, which everybody can read, contains no password', async () => {
   const root = temporaryFolder()
   const way = { SERVICE_API_URL: 'https://service.invalid', HTTPS_PROXY: 'http://me:x@proxy.example:3128' }
   const ended = await install('claude', way, '--managed', '--root', root)
-  expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('holds a password') })
+  expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('has a password') })
   expect(readdirSync(root)).toEqual([])
 })
 
-test('no program of the PATH stands in for the shell that blocks', async () => {
+test('no program on PATH can replace the shell that blocks', async () => {
   await install('claude', {})
   const settings = JSON.parse(readFileSync(join(home, '.claude', 'settings.json'), 'utf8'))
   const line = settings.hooks.PreToolUse[0].hooks[0].command as string
@@ -148,7 +148,7 @@ describe('HOME leads elsewhere:', () => {
     return path
   }
 
-  test('files of others are left alone', async () => {
+  test('other people’s files stay unchanged', async () => {
     const theirs = temporaryFolder()
     const kept = [aged(join(theirs, '00000000-61')), aged(join(theirs, 'thesis'))]
     mkdirSync(join(home, '.countersign'))
@@ -158,7 +158,7 @@ describe('HOME leads elsewhere:', () => {
     expect(kept.filter((path) => !existsSync(path))).toEqual([])
   })
 
-  test('so is what is no note in a folder of ours', async () => {
+  test('files in our folder that are not notes stay unchanged', async () => {
     const folder = join(home, '.countersign', 'ended-sessions')
     const [kept, note] = [aged(join(folder, 'thesis')), aged(join(folder, '00000000-61'))]
     await pre({ api_url: service.url }, {})
@@ -174,19 +174,19 @@ describe('`install`', () => {
       .filter((each) => each.isFile() && !each.name.endsWith('.pyc'))
       .map((each) => each.name)
 
-  test('several at once: each is written whole, or says to run it again; taken out, nothing is left', async () => {
+  test('several at once: each writes a whole file or says to run `install` again; after removal nothing is left', async () => {
     let left = clients
     for (let turn = 0; left.length > 0; turn += 1) {
       expect(turn).toBeLessThan(clients.length)
       const ended = await Promise.all(left.map((client) => install(client, {})))
-      for (const { code, stderr } of ended) if (code !== 0) expect(stderr).toContain('run it again')
+      for (const { code, stderr } of ended) if (code !== 0) expect(stderr).toContain('run `install` again')
       left = left.filter((_client, index) => ended[index]?.code !== 0)
     }
     for (const client of clients) expect((await install(client, {}, '--uninstall')).code).toBe(0)
     expect(files()).toEqual([])
   })
 
-  test('taken out, settings are as they were, byte for byte', async () => {
+  test('after removal the settings are as before, byte for byte', async () => {
     const text = '{\n    "model": "opus",\n\t"permissions": {"deny": []}, "x": 1.50\n}\n\n'
     const path = join(home, '.claude', 'settings.json')
     mkdirSync(dirname(path))

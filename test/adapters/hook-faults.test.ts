@@ -6,7 +6,7 @@ import { runHook } from './run-hook.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 import { chunked, odd, ok, unreachable } from './service-faults.ts'
 
-/* What goes wrong between hook and service, in both fail modes (specification, "What the caller sees"). */
+/* Faults between hook and service, in both fail modes. */
 
 const event = {
   session_id: 's',
@@ -29,7 +29,7 @@ const settings = (mode: string): NodeJS.ProcessEnv => ({
   SERVICE_API_KEY: 'csk_test',
   SERVICE_FAIL_MODE: mode,
 })
-// As of a client that waits nine seconds: the hook gives up a second before its own limit of 7.5.
+// For a client that waits nine seconds: the hook gives up a second before its own limit of 7.5.
 const hasty = [...args, '--timeout', '9']
 
 const blocked = (ended: Awaited<ReturnType<typeof runHook>>): void => {
@@ -49,7 +49,7 @@ const passed = (ended: Awaited<ReturnType<typeof runHook>>): void => {
 }
 
 describe.each(Object.entries(unreachable))('unreachable: %s', (_name, script) => {
-  test('is blocked when closed, passes when open', async () => {
+  test('blocks in closed mode, passes in open mode', async () => {
     service.script = (_asked, socket) => script(socket)
     const [closed, open] = await Promise.all([
       runHook({ args: hasty, env: settings('closed'), event }),
@@ -81,7 +81,7 @@ test('a redirect is not followed: the key goes to nobody else', async () => {
   }
 })
 
-test('an answer in chunks, after an interim one, counts', async () => {
+test('a chunked answer after an interim one counts', async () => {
   const [one, two] = [ok.slice(0, 10), ok.slice(10)]
   const chunks = [one, two].map((part) => `${part.length.toString(16)};x=y\r\n${part}\r\n`).join('')
   service.script = (_asked, socket) =>
@@ -93,7 +93,7 @@ test('an answer in chunks, after an interim one, counts', async () => {
   })
 })
 
-test('an answer that got lost is asked for again', async () => {
+test('after a lost answer the hook asks again', async () => {
   service.script = (_asked, socket, nth) => (nth === 1 ? socket.end() : reply(socket, 200, allowed))
   expect(await runHook({ args, env: settings('closed'), event })).toMatchObject({ code: 0 })
   expect(new Set(service.asked.map(({ body }) => body)).size).toBe(1)
@@ -110,8 +110,8 @@ describe('a service that is not there', () => {
   }
   test.each([
     ['refused', refusing],
-    ['no such name', async () => 'https://service.invalid'],
-    ['TLS to a port without', async () => service.url.replace('http', 'https')],
+    ['a host name that does not exist', async () => 'https://service.invalid'],
+    ['TLS to a port without TLS', async () => service.url.replace('http', 'https')],
   ])('%s', async (_name, address) => {
     service.script = (_asked, socket) => reply(socket, 200, allowed)
     const SERVICE_API_URL = await address()
@@ -120,16 +120,16 @@ describe('a service that is not there', () => {
   })
 })
 
-describe('settings that no request can be made with are blocked in both modes', () => {
+describe('settings that allow no request are blocked in both modes', () => {
   test.each([
     ['no address', { SERVICE_API_URL: '' }, 'SERVICE_API_URL'],
     ['no key', { SERVICE_API_KEY: ' ' }, 'SERVICE_API_KEY'],
     ['a key of two lines', { SERVICE_API_KEY: 'csk_test\r\nX: y' }, 'SERVICE_API_KEY'],
-    ['http to elsewhere', { SERVICE_API_URL: 'http://127.0.0.1.example.com' }, 'use https'],
+    ['http to another machine', { SERVICE_API_URL: 'http://127.0.0.1.example.com' }, 'use https'],
     ['another scheme', { SERVICE_API_URL: 'ftp://127.0.0.1' }, 'https://'],
     ['a user in the address', { SERVICE_API_URL: 'http://127.0.0.1@example.com' }, 'without user'],
     ['a backslash', { SERVICE_API_URL: 'http://127.0.0.1\\@example.com' }, 'without user'],
-    ['a port in words', { SERVICE_API_URL: 'http://127.0.0.1:x' }, 'no host'],
+    ['a port that is not a number', { SERVICE_API_URL: 'http://127.0.0.1:x' }, 'no host'],
   ])('%s', async (_name, wrong, says) => {
     for (const mode of ['closed', 'open']) {
       const ended = await runHook({ args, env: { ...settings(mode), ...wrong }, event })
@@ -153,17 +153,17 @@ describe('TLS', () => {
   const address = (): NodeJS.ProcessEnv => ({ SERVICE_API_URL: secure.url })
   const trusted = { SSL_CERT_FILE: selfSigned.certFile }
 
-  test('a certificate that somebody vouches for', async () => {
+  test('a trusted certificate', async () => {
     const ended = await runHook({ args, env: { ...settings('closed'), ...address(), ...trusted }, event })
     expect(ended).toMatchObject({ code: 0, stdout: '', stderr: '' })
   })
-  test('one that nobody vouches for: nothing is sent', async () => {
+  test('an untrusted one: nothing is sent', async () => {
     const ended = await runHook({ args, env: { ...settings('closed'), ...address() }, event })
     blocked(ended)
     expect(ended.stderr).toContain('CERTIFICATE_VERIFY_FAILED')
     expect(secure.asked).toEqual([])
   })
-  test('one of another name: nothing is sent', async () => {
+  test('one with another name: nothing is sent', async () => {
     const SERVICE_API_URL = secure.url.replace('localhost', '127.0.0.2')
     blocked(await runHook({ args, env: { ...settings('closed'), ...trusted, SERVICE_API_URL }, event }))
     expect(secure.asked).toEqual([])

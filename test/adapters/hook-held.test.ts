@@ -5,7 +5,7 @@ import { answerInTurn, poll, status, type Answer } from './held-call.ts'
 import { runHook, startHook } from './run-hook.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* A held call waits for its approver, never as long as its client would, and runs only by the service's own word. */
+/* A held call waits for its approver, but not as long as its client would, and runs only if the service says so. */
 
 const event = {
   session_id: 's',
@@ -38,7 +38,7 @@ const ask = 'POST /api/v1/authorize'
 const look = `GET ${poll}`
 const retry = 'have it approved, then retry the identical call after approval'
 
-test('approved in time: asked again, and only then does it run', async () => {
+test('approved in time: the hook asks again, and only then the call runs', async () => {
   answers([held, allowed], [status('pending'), status('approved')])
   expect(await runHook({ args, env: settings(), event })).toMatchObject({ code: 0, stdout: '', stderr: '' })
   expect(asked()).toEqual([ask, look, look, ask])
@@ -61,11 +61,11 @@ test('held anew, it waits for the new approval', async () => {
   expect(asked()).toEqual([ask, look, ask, look.replace('apr_1', 'apr_2'), ask])
 })
 
-test('an approval that allows nothing is not asked about for ever', async () => {
+test('an approval that allows nothing is not asked about forever', async () => {
   answers([held], [status('approved')])
   const ended = await runHook({ args, env: settings('open'), event })
   expect(ended.code).toBe(2)
-  expect(ended.stderr).toContain('approval apr_1 is approved, and does not allow the call')
+  expect(ended.stderr).toContain('approval apr_1 is approved, but does not allow the call')
   expect(asked()).toEqual([ask, look, ask])
 })
 
@@ -92,32 +92,32 @@ test.each<[string, Answer]>([
   expect(asked()).toEqual([ask, look])
 })
 
-test('a service that goes away and comes back still has what it held', async () => {
+test('after an outage the service still has the held call', async () => {
   const broken = (socket: Socket): void => void socket.destroy()
   const starting = (socket: Socket): void => reply(socket, 503, {})
   answers([held, allowed], [broken, starting, status('approved')])
   expect(await runHook({ args, env: settings(), event })).toMatchObject({ code: 0, stdout: '' })
 })
 
-test('what was held stays held when the service goes away, in open mode too', async () => {
+test('a held call stays held when the service disappears, in open mode too', async () => {
   answers([held, (socket) => socket.destroy()], [status('approved')])
   const ended = await runHook({ args, env: settings('open'), event })
   expect(ended.code).toBe(2)
   expect(ended.stderr).toContain('approval apr_1 is approved; the service is unreachable')
 })
 
-test('the wait is over: blocked with the approval and what to do', async () => {
+test('the wait is over: blocked with the approval and the next step', async () => {
   answers([held], [status('pending')])
   const ended = await runHook({ args, env: settings('closed', '2'), event })
   expect(ended).toMatchObject({
     code: 2,
     stderr: `countersign: held by rule \`ask-first\`: approval apr_1 is still pending; ${retry}\n`,
   })
-  // An answer that comes at once is not asked for again at once.
+  // An immediate answer is not followed by an immediate question.
   expect(asked().filter((each) => each === look).length).toBeLessThanOrEqual(3)
 })
 
-describe('whoever waits longest, the client is answered before it loses patience', () => {
+describe('the client gets its answer before its timeout, whatever waits', () => {
   test.each<[string, Answer, string]>([
     ['no approver', status('pending'), retry],
     ['a poll without an answer', () => {}, retry],
@@ -147,7 +147,7 @@ describe('a client that gives the call up', () => {
     },
   )
 
-  test('SIGTERM while the answer is on its way: a hold is withdrawn all the same', async () => {
+  test('SIGTERM while the answer is on its way: the held call is still withdrawn', async () => {
     answers([(socket) => setTimeout(() => reply(socket, 200, held), 700)], [() => {}])
     const { child, ended } = startHook({ args, env: settings('open'), event })
     await until('the hook asks', () => asked().includes(ask))

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook } from './run-hook.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* What a client may hand the hook, and how it is started. */
+/* The input that a client may send to the hook, and how the hook is started. */
 
 const event = (input: object): object => ({
   session_id: 's',
@@ -38,16 +38,16 @@ describe('an event that cannot be read is blocked in both modes', () => {
     ['half an object', '{"session_id": "s"', 'not JSON'],
     ['two objects', '{}{}', 'not JSON'],
     ['a list', '[]', 'not a JSON object'],
-    ['bytes that are no UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'not UTF-8'],
+    ['bytes that are not UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'not UTF-8'],
     ['UTF-16', Buffer.from(text('{}'), 'utf16le'), 'cannot be read'],
     ['one name twice', text('{"command":"ls","command":"curl x"}'), 'not JSON'],
     ['endless nesting', text(nested(100_000)), 'not JSON'],
     ['an endless number', text('9'.repeat(3_000_000)), 'not JSON'],
     ['a number without bounds', text('{"a": 1e999}'), 'a number beyond 9007199254740991'],
-    ['a number that others round', text('{"a": [9007199254740993]}'), 'give it as a text'],
-    ['a fraction that is none', text('{"a": 9007199254740993.0}'), 'give it as a text'],
-    ['arguments that are a list', text('["ls"]'), 'no object'],
-    ['arguments that are half a text', text('"{\\"command\\""'), 'not the JSON of an object'],
+    ['a number that others round', text('{"a": [9007199254740993]}'), 'give it as text'],
+    ['a fraction that is not a number', text('{"a": 9007199254740993.0}'), 'give it as text'],
+    ['arguments that are a list', text('["ls"]'), 'not an object'],
+    ['arguments that are half a text', text('"{\\"command\\""'), 'not a JSON object'],
     ['no session', { tool_name: 'Bash', tool_input: {} }, 'no session'],
     ['no tool', { session_id: 's', tool_input: {} }, 'no tool'],
     ['a session that is a number', { session_id: 7, tool_name: 'Bash' }, 'no session'],
@@ -62,10 +62,10 @@ describe('an event that cannot be read is blocked in both modes', () => {
   })
 })
 
-describe('what is written arrives', () => {
+describe('input arrives unchanged', () => {
   test.each<[string, string]>([
     ['3 MB', 'x'.repeat(3_000_000)],
-    ['3 MB of other alphabets', '日本語'.repeat(333_333)],
+    ['3 MB in other alphabets', '日本語'.repeat(333_333)],
     ['control characters and quotes', '\u0000\u001f"\\\n\r\t\u2028\u2029\ufeff'],
     ['half a surrogate pair', 'a\ud83d'],
     ['a pair', '😀'],
@@ -85,15 +85,15 @@ describe('what is written arrives', () => {
     expect(service.asked[0]?.body).toContain('{"a":-9007199254740991,"b":-0.1,"c":1e-07,"d":true,"e":null}')
   })
 
-  test('behind a byte order mark', async () => {
+  test('after a byte order mark', async () => {
     expect(await runHook({ args, env, event: `\ufeff${text('{}')}` })).toMatchObject({ code: 0 })
   })
 })
 
-describe('over the limit it is blocked with its size, in both modes', () => {
+describe('input over the limit is blocked with its size, in both modes', () => {
   test.each([
-    ['what would be sent', 4 * 1024 * 1024, /arguments are 4,194,\d{3} bytes long, over the 4,194,304/],
-    ['what is read', 50_000_000, /event is 50000\d{3} bytes long/],
+    ['bytes to be sent', 4 * 1024 * 1024, /arguments are 4,194,\d{3} bytes long, over the 4,194,304/],
+    ['bytes to be read', 50_000_000, /event is 50000\d{3} bytes long/],
   ])('%s', async (_name, length, says) => {
     for (const SERVICE_FAIL_MODE of ['closed', 'open']) {
       const content = 'x'.repeat(length)
@@ -105,7 +105,7 @@ describe('over the limit it is blocked with its size, in both modes', () => {
   })
 })
 
-test('a client that never ends its event is answered before it loses patience, in open mode too', async () => {
+test('a client that never ends its event gets an answer before its timeout, in open mode too', async () => {
   const line = [...args, '--timeout', '9']
   const child = spawn(python, ['-I', '-S', hookFile, ...line], { env: { ...env, SERVICE_FAIL_MODE: 'open' } })
   const began = performance.now()
@@ -123,11 +123,11 @@ test('a client that never ends its event is answered before it loses patience, i
 describe('with its streams', () => {
   test.each([
     ['no standard input', '<&-', 2],
-    ['one that cannot be read', '0>/dev/null', 2],
+    ['standard input that cannot be read', '0>/dev/null', 2],
     ['no standard output', '>&-', 0],
     ['no standard error', '2>&-', 0],
   ])(
-    '%s: an allowed call passes, one that cannot be read does not, in open mode either',
+    '%s: an allowed call passes, an unreadable one is blocked even in open mode',
     async (_name, redirection, code) => {
       const command = ['sh', '-c', `exec "$@" ${redirection}`, 'sh', python, '-I', '-S', hookFile]
       const open = { ...env, SERVICE_FAIL_MODE: 'open' }
@@ -136,8 +136,8 @@ describe('with its streams', () => {
   )
 
   test.each([
-    ['output nobody reads', 1],
-    ['errors nobody reads', 2],
+    ['output that nobody reads', 1],
+    ['errors that nobody reads', 2],
   ])('%s: a blocked call stays blocked', async (_name, descriptor) => {
     const full = openSync('/dev/full', 'w')
     const stdio: ('pipe' | number)[] = ['pipe', 'pipe', 'pipe']
@@ -150,8 +150,9 @@ describe('with its streams', () => {
   })
 })
 
-describe('where Python is not as it should be', () => {
-  // What `install` writes: every failure becomes a deny (notes of the clients: only 2 with a text blocks everywhere).
+describe('a broken Python', () => {
+  // The command that `install` writes turns every failure into a deny, since only exit code 2 with a text blocks in
+  // every client.
   const wrapped = (line: string): readonly string[] => [
     'sh',
     '-c',
@@ -176,7 +177,7 @@ describe('where Python is not as it should be', () => {
   }
 })
 
-test('what a library prints is no part of the answer', async () => {
+test('output printed by a library is not part of the answer', async () => {
   const path = join(temporaryFolder(), 'noisy.py')
   const lines = [
     'import runpy, sys, time',
@@ -208,7 +209,7 @@ describe('a settings file', () => {
     SERVICE_FAIL_MODE: 'open',
   }
 
-  test('wins over the environment, which a project may have set', async () => {
+  test('the settings file wins over the environment, which a project may have set', async () => {
     const config = file({
       api_url: service.url,
       api_key: 'csk_file',
@@ -224,13 +225,13 @@ describe('a settings file', () => {
   test.each([
     ['the fail mode', 'http://127.0.0.1:1', { SERVICE_FAIL_MODE: 'open' }, 'unreachable'],
     ['plain http', 'http://192.0.2.1', { SERVICE_ALLOW_HTTP: '1' }, 'plain http to another machine'],
-  ])('alone says whether %s lets through', async (_name, api_url, loose, says) => {
+  ])('only the file says whether %s lets calls pass', async (_name, api_url, loose, says) => {
     const config = file({ api_url, api_key: 'csk_file' })
     const ended = await runHook({ args: [...args, '--config', config], env: loose, event: event({}) })
     expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining(says) })
   })
 
-  test('may leave the key in a file of its own', async () => {
+  test('may name a separate file for the key', async () => {
     const key = join(temporaryFolder(), 'key')
     writeFileSync(key, 'csk_own\n', { mode: 0o600 })
     const config = file({ api_url: service.url, api_key_file: key }, 0o644)
@@ -240,8 +241,12 @@ describe('a settings file', () => {
 
   test.each<[string, () => string, string]>([
     ['that is not there', () => '/nonexistent/hook.json', 'cannot be read'],
-    ['with a key that others can read', () => file({ api_key: 'csk_x' }, 0o644), 'can be read by others'],
-    ['that others can change', () => file({}, 0o666), 'can be changed by others'],
+    [
+      'with a key that others can read',
+      () => file({ api_key: 'csk_x' }, 0o644),
+      'can be read by other users',
+    ],
+    ['that others can change', () => file({}, 0o666), 'can be changed by other users'],
     ['with a setting nobody knows', () => file({ failmode: 'open' }), 'unknown setting `failmode`'],
     ['whose key file is missing', () => file({ api_key_file: '/nonexistent/key' }), 'cannot be read'],
   ])('%s blocks', async (_name, path, says) => {
@@ -257,7 +262,7 @@ test('three at once', async () => {
   expect(ended.map(({ code }) => code)).toEqual([0, 0, 0])
 })
 
-test('Codex types into running programs unasked: those that wait for commands are not started', async () => {
+test('Codex types into running programs without asking, so those that wait for commands are not started', async () => {
   const given = { session_id: 's', turn_id: 't', tool_name: 'Bash', tool_input: { command: 'bash' } }
   const ended = await runHook({ args: ['pre', '--dialect', 'codex'], env, event: given })
   expect(ended.code).toBe(2)

@@ -5,7 +5,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* What `install` takes from the environment and keeps, and what `--uninstall` takes out of all clients. */
+/* The values that `install` takes from the environment and keeps, and what `--uninstall` removes from all clients. */
 
 let service: ScriptedService
 let home: string
@@ -27,7 +27,7 @@ const kept = (): Record<string, unknown> =>
   JSON.parse(readFileSync(config(), 'utf8')) as Record<string, unknown>
 const all = (): string[] => (readdirSync(home, { recursive: true }) as string[]).sort()
 
-describe('values that are not meant', () => {
+describe('invalid values', () => {
   test.each([
     ['SERVICE_FAIL_MODE', 'closd', 'write `closed`'],
     ['SERVICE_FAIL_MODE', 'OPEN', 'or `open`'],
@@ -44,7 +44,7 @@ describe('values that are not meant', () => {
     expect(all()).toEqual([])
   })
 
-  test('one that stands in hook.json is refused too, and put right by the environment', async () => {
+  test('an invalid value in hook.json is refused too, and the environment can replace it', async () => {
     await run(claude)
     writeFileSync(config(), JSON.stringify({ ...kept(), fail_mode: 'closd' }), { mode: 0o600 })
     expect((await run(claude)).stderr).toContain('SERVICE_FAIL_MODE is `closd`')
@@ -53,7 +53,7 @@ describe('values that are not meant', () => {
   })
 })
 
-test('what an earlier install kept is shown; an empty variable takes it out', async () => {
+test('the output shows what an earlier install kept; an empty variable removes it', async () => {
   await run(claude, { SERVICE_APPROVAL_WAIT: '5', SERVICE_FAIL_MODE: 'open' })
   expect(kept()).toMatchObject({ approval_wait: '5', fail_mode: 'open' })
   const again = await run(claude)
@@ -65,7 +65,7 @@ test('what an earlier install kept is shown; an empty variable takes it out', as
   expect(kept()).toEqual({ api_url: service.url, api_key: 'csk_secret', fail_mode: 'closed' })
 })
 
-test('another key is said to replace the first, and neither is shown', async () => {
+test('the output says that another key replaces the first, and shows neither', async () => {
   const said = async (SERVICE_API_KEY: string): Promise<string> =>
     (await run(claude, { SERVICE_API_KEY })).stdout
   expect(await said('csk_first')).not.toContain('replaced')
@@ -76,7 +76,7 @@ test('another key is said to replace the first, and neither is shown', async () 
   expect(kept()).toMatchObject({ api_key: 'csk_second' })
 })
 
-test('the proxy and the authorities of an earlier install stay, without its password shown, until they are empty', async () => {
+test('the proxy and authorities of an earlier install stay, without showing the password, until they are set empty', async () => {
   const authority = join(home, 'authority.pem')
   writeFileSync(authority, '', { mode: 0o600 })
   const https = { SERVICE_API_URL: 'https://c.example' }
@@ -94,9 +94,9 @@ test('the proxy and the authorities of an earlier install stay, without its pass
 })
 
 test.each([
-  [[...claude, '--root', '/image'], 'say --managed too'],
+  [[...claude, '--root', '/image'], 'add --managed'],
   [[], '--dialect is needed'],
-])('install %j: says what is missing', async (args, says) => {
+])('install %j: names the missing setting', async (args, says) => {
   const ended = await run(args, { SERVICE_API_KEY: '' })
   expect(ended.code).toBe(2)
   expect(ended.stderr).toContain(says)
@@ -128,7 +128,7 @@ describe('--uninstall', () => {
     expect(ended.stdout).toContain(', with 2 sessions whose ends could not be reported\n')
   })
 
-  test('what somebody else has put beside the notes stays', async () => {
+  test('other files beside the notes stay', async () => {
     await run(claude)
     note('mine')
     await run(['--uninstall'])
@@ -137,7 +137,7 @@ describe('--uninstall', () => {
     ])
   })
 
-  test('as long as another client is left, its settings and notes stay, whatever the environment says now', async () => {
+  test('while another client is installed, its settings and notes stay, whatever the environment says now', async () => {
     await run(claude)
     await run(['--dialect', 'gemini'])
     note('0123abcd-73')
@@ -147,7 +147,7 @@ describe('--uninstall', () => {
     expect(existsSync(join(notes(), '0123abcd-73'))).toBe(true)
   })
 
-  test('an installation without a record goes too, and settings that cannot be read are left alone', async () => {
+  test('an installation without a record is removed too, and unreadable settings stay unchanged', async () => {
     mkdirSync(join(home, '.cursor'))
     writeFileSync(join(home, '.cursor', 'hooks.json'), '{ // mine\n}')
     const pre = { matcher: '*', hooks: [{ command: "sh -c 'python3 /old/service_hook.py pre'" }] }
@@ -158,7 +158,7 @@ describe('--uninstall', () => {
     expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({ model: 'opus' })
   })
 
-  test('goes where it was installed, though the client looks elsewhere now', async () => {
+  test('is removed where it was installed, even if the client now looks elsewhere', async () => {
     const elsewhere = join(home, 'elsewhere')
     await run(claude, { CLAUDE_CONFIG_DIR: elsewhere })
     expect(existsSync(join(elsewhere, 'settings.json'))).toBe(true)

@@ -14,7 +14,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* `install`, for every client's settings: in a home of its own, and below the root of an image. */
+/* `install` for every client's settings: in a home folder, and below the root of an image. */
 
 let service: ScriptedService
 let home: string
@@ -62,7 +62,7 @@ const place = (path: string, settings: unknown): string => {
   writeFileSync(path, typeof settings === 'string' ? settings : JSON.stringify(settings))
   return path
 }
-/** Every file below a folder with its text, but for what compiling leaves. */
+/** Every file below a folder with its text, except compiled Python. */
 function tree(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true })
   const paths = names.filter((each) => each.isFile()).map((each) => join(each.parentPath, each.name))
@@ -72,7 +72,7 @@ function tree(folder: string): Record<string, string> {
 describe.each(clients)('%s', (client) => {
   const file = (): string => join(home, files[client] as string)
 
-  test('the hook is written with its time-out and its fail-closed options', async () => {
+  test('writes the hook with its timeout and its fail-closed options', async () => {
     const ended = await install(client)
     expect(ended.code).toBe(0)
     const { hooks } = read(file())
@@ -95,14 +95,14 @@ describe.each(clients)('%s', (client) => {
     if (client === 'gemini') expect(read(file())['hooksConfig']).toEqual({ enabled: true })
   })
 
-  test('what changes is shown first, and the key is not', async () => {
+  test('shows the changes first, without the key', async () => {
     const ended = await install(client)
     expect(ended.stdout).toContain(`+++ ${file()}`)
     expect(ended.stdout).toContain('"api_key": "(not shown)"')
     expect(ended.stdout + ended.stderr).not.toContain('csk_secret')
   })
 
-  test('the key lies where its owner alone can read it', async () => {
+  test('stores the key where only its owner can read it', async () => {
     await install(client)
     const config = join(home, '.countersign', 'hook.json')
     expect(read(config)).toEqual({ api_url: service.url, api_key: 'csk_secret' })
@@ -111,20 +111,20 @@ describe.each(clients)('%s', (client) => {
     expect(readFileSync(file(), 'utf8')).not.toContain('csk_secret')
   })
 
-  test('a second time there is nothing to change', async () => {
+  test('a second run changes nothing', async () => {
     await install(client)
     const before = tree(home)
     expect((await install(client)).stdout).toBe('nothing to change\n')
     expect(tree(home)).toEqual(before)
   })
 
-  test('taken out, nothing of it is left', async () => {
+  test('after removal nothing of it is left', async () => {
     await install(client)
     expect((await install(client, '--uninstall')).code).toBe(0)
     expect(tree(home)).toEqual({})
   })
 
-  test('the command as installed blocks, and lets through what is allowed', async () => {
+  test('the installed command blocks, and lets allowed calls pass', async () => {
     await install(client)
     const pre = Object.values(read(file()).hooks)[0]?.[0]
     const line = String(pre?.hooks?.[0]?.['command'] ?? pre?.['bash'] ?? pre?.['command'])
@@ -138,7 +138,7 @@ describe.each(clients)('%s', (client) => {
     }
     expect(await runHook({ command, env: {}, event })).toMatchObject({ code: 0, stderr: '' })
     expect(await runHook({ command, env: {}, event: 'nonsense' })).toMatchObject({ code: 2 })
-    // Python ends with 1 after a syntax error, which no client takes for a deny.
+    // Python exits with 1 after a syntax error, which no client treats as a deny.
     writeFileSync(join(home, '.countersign', 'service_hook.py'), 'def main(:')
     const broken = await runHook({ command, env: {}, event })
     expect(broken.code).toBe(2)
@@ -149,7 +149,7 @@ describe.each(clients)('%s', (client) => {
     const root = temporaryFolder()
     expect((await install(client, '--managed', '--root', root)).code).toBe(0)
     const settings = readFileSync(join(root, managed[client] as string), 'utf8')
-    // Claude Code's is started without a shell: see test/clients/managed.test.ts.
+    // Claude Code's hook is started without a shell; see test/clients/managed.test.ts.
     expect(settings.replace(/",\s+"/g, ' ')).toContain('/opt/countersign/service_hook.py pre')
     expect(settings).not.toContain(root)
     expect(read(join(root, '/opt/countersign/hook.json'))).toEqual({
@@ -169,7 +169,7 @@ describe.each(clients)('%s', (client) => {
   })
 })
 
-describe('settings that are there already', () => {
+describe('existing settings', () => {
   const mine = { matcher: 'Bash', hooks: [{ type: 'command', command: 'mine' }] }
   const settings = {
     model: 'opus',
@@ -179,7 +179,7 @@ describe('settings that are there already', () => {
   }
   const path = (): string => join(home, '.claude', 'settings.json')
 
-  test('keep their order, their hooks and their permissions; a copy is kept', async () => {
+  test('keep their order, hooks and permissions; a copy is kept', async () => {
     const text = JSON.stringify(settings)
     chmodSync(place(path(), text), 0o640)
     await install('claude')
@@ -192,7 +192,7 @@ describe('settings that are there already', () => {
     expect(readFileSync(`${path()}.before-countersign`, 'utf8')).toBe(text)
   })
 
-  test('are as they were when it is taken out, with what was added meanwhile', async () => {
+  test('are restored after removal, with later additions', async () => {
     place(path(), settings)
     await install('claude')
     const grown = read(path())
@@ -201,7 +201,7 @@ describe('settings that are there already', () => {
     expect(read(path())).toEqual({ ...settings, added: 1 })
   })
 
-  test('an older entry of ours is replaced, not joined', async () => {
+  test('an older entry of ours is replaced, not repeated', async () => {
     const old = { matcher: '*', hooks: [{ type: 'command', command: 'python3 /old/service_hook.py pre' }] }
     place(path(), { hooks: { PreToolUse: [old, mine] } })
     await install('claude')
@@ -209,7 +209,7 @@ describe('settings that are there already', () => {
     expect(readFileSync(path(), 'utf8')).not.toContain('/old/')
   })
 
-  test('a hook that somebody put beside ours, in its entry, stays', async () => {
+  test('a hook that somebody added to our entry stays', async () => {
     const ours = { type: 'command', command: "sh -c 'python3 /old/service_hook.py pre'" }
     place(path(), { hooks: { PreToolUse: [{ matcher: 'Read', hooks: [ours, ...mine.hooks] }] } })
     await install('claude')
@@ -221,7 +221,7 @@ describe('settings that are there already', () => {
     expect(read(path()).hooks).toEqual({ PreToolUse: [{ matcher: 'Read', hooks: mine.hooks }] })
   })
 
-  test('an installation that was weakened is put right', async () => {
+  test('a weakened installation is repaired', async () => {
     await install('claude')
     const whole = readFileSync(path(), 'utf8')
     writeFileSync(
@@ -232,7 +232,7 @@ describe('settings that are there already', () => {
     expect(readFileSync(path(), 'utf8')).toBe(whole)
   })
 
-  test('managed options go back to what they were, unless somebody else changed them since', async () => {
+  test('managed options return to their earlier values, unless somebody changed them meanwhile', async () => {
     const root = temporaryFolder()
     const file = join(root, managed['claude'] as string)
     place(file, { requiredMinimumVersion: '2.0.0', allowManagedHooksOnly: false, model: 'opus' })
@@ -259,7 +259,7 @@ describe('settings that are there already', () => {
     ['a list', '[]'],
     ['with hooks that are a list', '{"hooks": []}'],
     ['with an event that is no list', '{"hooks": {"PreToolUse": {}}}'],
-  ])('%s are left alone', async (_name, text) => {
+  ])('%s stay unchanged', async (_name, text) => {
     place(path(), text)
     const ended = await install('claude')
     expect(ended.code).toBe(1)
@@ -267,7 +267,7 @@ describe('settings that are there already', () => {
     expect(tree(home)).toEqual({ '/.claude/settings.json': text })
   })
 
-  test('behind a symbolic link they are changed where they are', async () => {
+  test('settings behind a symbolic link are changed in place', async () => {
     const real = place(join(home, 'dotfiles', 'claude.json'), settings)
     mkdirSync(join(home, '.claude'))
     symlinkSync(real, path())
@@ -286,7 +286,7 @@ test('without --yes and nobody to ask nothing is written', async () => {
 test.each([
   ['no address', { SERVICE_API_URL: '' }, 'SERVICE_API_URL'],
   ['no key', { SERVICE_API_KEY: '' }, 'SERVICE_API_KEY'],
-  ['http to elsewhere', { SERVICE_API_URL: 'http://c.example' }, 'https'],
+  ['http to another machine', { SERVICE_API_URL: 'http://c.example' }, 'https'],
 ])('%s: nothing is written', async (_name, wrong, says) => {
   env = { ...env, ...wrong }
   const ended = await install('claude')
@@ -295,7 +295,7 @@ test.each([
   expect(tree(home)).toEqual({})
 })
 
-test('two clients share the hook; the first that goes leaves it to the other', async () => {
+test('two clients share the hook; removing the first leaves it for the other', async () => {
   await install('claude')
   await install('gemini')
   await install('claude', '--uninstall')

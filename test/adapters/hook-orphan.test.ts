@@ -3,14 +3,14 @@ import { until } from '../stack/until.ts'
 import { hookFile, startHook } from './run-hook.ts'
 import { held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* A client that was killed tells its hooks nothing: Codex leaves one that waits for an approver running. */
+/* A killed client sends no signal to its hooks: Codex leaves a hook that waits for an approver running. */
 
 let service: ScriptedService
 beforeAll(async () => {
   service = await scriptedService(({ path }, socket) => {
     if (path === '/api/v1/authorize') reply(socket, 200, held)
     if (path.endsWith('/cancel')) reply(socket, 200, { status: 'cancelled' })
-    // and nobody decides
+    // Nobody decides.
   })
 })
 afterAll(() => service.close())
@@ -18,7 +18,7 @@ afterAll(() => service.close())
 test.each([
   ['itself', undefined],
   ['behind a shell', ['sh', '-c', '"$@"; exit $?', 'sh', 'python3', '-I', '-S']],
-])('a waiting hook %s that nobody reads any more withdraws its call and ends', async (_name, shell) => {
+])('a waiting hook %s whose client is gone withdraws its call and ends', async (_name, shell) => {
   service.asked.length = 0
   const { child, ended } = startHook({
     args: [...(shell === undefined ? [] : [hookFile]), 'pre', '--dialect', 'codex'],

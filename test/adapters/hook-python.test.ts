@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 
-/* The Python that managed settings name: every user can run it, and root alone change it. */
+/* The Python that managed settings name: every user can run it, and only root can change it. */
 
 let root: string
 beforeEach(() => {
@@ -19,7 +19,7 @@ const install = (...more: string[]): Promise<Ended> => {
 const settings = (): string => join(root, 'etc/claude-code/managed-settings.json')
 const named = (): string | undefined => /"command": "(\S+)"/.exec(readFileSync(settings(), 'utf8'))?.[1]
 
-/** A program in the image, its folders for everybody. */
+/** A program in the image, in folders that everybody can enter. */
 function program(path: string, mode = 0o755): void {
   const file = join(root, path)
   mkdirSync(dirname(file), { recursive: true, mode: 0o755 })
@@ -32,11 +32,11 @@ const link = (path: string, target: string): void => {
 }
 const mode = (path: string, bits: number): void => chmodSync(join(root, path), bits)
 
-describe('it is named', () => {
+describe('names a Python', () => {
   test.each<[string, () => void, string[], string]>([
     ['the system’s own', () => program('usr/bin/python3'), [], '/usr/bin/python3'],
     [
-      'the system’s own before another',
+      'prefers the system’s own',
       () => {
         program('usr/local/bin/python3')
         program('usr/bin/python3')
@@ -45,7 +45,7 @@ describe('it is named', () => {
       '/usr/bin/python3',
     ],
     [
-      'another where that one is root’s alone',
+      'uses another if only root can run that one',
       () => {
         program('usr/bin/python3', 0o700)
         program('usr/local/bin/python3')
@@ -54,7 +54,7 @@ describe('it is named', () => {
       '/usr/local/bin/python3',
     ],
     [
-      'by a link to where everybody may go',
+      'follows a link to a place that everybody can enter',
       () => {
         program('opt/python/bin/python3.12')
         link('usr/bin/python3', '../../opt/python/bin/python3.12')
@@ -63,7 +63,7 @@ describe('it is named', () => {
       '/usr/bin/python3',
     ],
     [
-      'the one that --python names',
+      'uses the one that --python names',
       () => {
         program('usr/bin/python3')
         program('opt/python/bin/python3')
@@ -79,17 +79,17 @@ describe('it is named', () => {
     expect(ended.stdout).not.toContain('the image has no')
   })
 
-  test('where the image has none yet, and it says so', async () => {
+  test('the image has none yet, and the output says so', async () => {
     const ended = await install()
     expect(named()).toBe('/usr/bin/python3')
     expect(ended.stdout).toContain('next: the image has no /usr/bin/python3 yet')
   })
 })
 
-describe('it is refused, and nothing is written', () => {
+describe('is refused, and nothing is written', () => {
   test.each<[string, () => void, string[], string]>([
     [
-      'below a private folder, by way of links',
+      'below a private folder, through links',
       () => {
         program('private/.pyenv/versions/3/bin/python3.13')
         link('private/.pyenv/versions/3/bin/python3', 'python3.13')
@@ -100,7 +100,7 @@ describe('it is refused, and nothing is written', () => {
       '`/usr/bin/python3` (by way of `/private`) cannot be entered by every user',
     ],
     [
-      'named itself below a private folder',
+      'below a private folder by its own path',
       () => {
         program('usr/bin/python3')
         program('private/bin/python3')
@@ -110,7 +110,7 @@ describe('it is refused, and nothing is written', () => {
       '(by way of `/private`) cannot be entered by every user',
     ],
     [
-      'not for everybody to run',
+      'not executable for everybody',
       () => program('usr/bin/python3', 0o754),
       [],
       '`/usr/bin/python3` cannot be run by every user',
@@ -125,7 +125,7 @@ describe('it is refused, and nothing is written', () => {
       '(by way of `/opt/bin`) can be changed by others than root',
     ],
     [
-      'for anybody to change',
+      'changeable by anybody',
       () => program('usr/bin/python3', 0o775),
       [],
       'can be changed by others than root',
@@ -145,13 +145,13 @@ describe('it is refused, and nothing is written', () => {
   })
 })
 
-test('a user’s own must be one that runs the hook', async () => {
+test('a user’s own Python must be able to run the hook', async () => {
   const args = ['install', '--dialect', 'claude', '--yes', '--python', '/bin/false']
   const ended = await runHook({ command: [python, hookFile], args, env })
   expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('`/bin/false` is not Python 3.8') })
 })
 
-test('what is written can be read by every user, whatever root keeps to itself', async () => {
+test('every user can read the written files, whatever root’s umask', async () => {
   program('usr/bin/python3')
   const args = [hookFile, 'install', '--dialect', 'claude', '--managed', '--yes', '--root', root]
   await runHook({ command: ['sh', '-c', 'umask 077; exec "$@"', 'sh', python, ...args], env })

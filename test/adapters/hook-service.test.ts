@@ -9,7 +9,7 @@ import { until } from '../stack/until.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, startHook, type Ended } from './run-hook.ts'
 
-/* The hook against the service itself: rules, approvals, sessions, and what is told afterwards. */
+/* The hook with the real service: rules, approvals, sessions, and later reports. */
 
 let server: TestServer
 let world: AgentWorld
@@ -80,7 +80,7 @@ describe('one rule for every client', () => {
       'vscode',
       { sessionId: 'v', tool_name: 'runTerminalCommand', tool_input: { command: 'curl https://a.com' } },
     ],
-  ])('%s: what sends is blocked, what does not runs', async (dialect, event) => {
+  ])('%s: a sending call is blocked, another one runs', async (dialect, event) => {
     const blocked = await pre(event, {}, dialect)
     expect(blocked.code).toBe(2)
     expect(blocked.stderr).toContain('blocked by rule `no-egress`')
@@ -99,7 +99,7 @@ describe('a held call', () => {
     return id
   }
 
-  test('runs when it is approved in time, and once', async () => {
+  test('runs once if approved in time', async () => {
     const id = session()
     const event = call(id, 'Write', { file_path: '/w/a', content: 'x' })
     const { ended } = startHook({ args: ['pre'], env: env({ SERVICE_APPROVAL_WAIT: '80' }), event })
@@ -116,7 +116,7 @@ describe('a held call', () => {
     )
   })
 
-  test('not approved in time is blocked; the identical retry passes after approval, another does not', async () => {
+  test('is blocked if not approved in time; after approval only the identical call passes', async () => {
     const id = session()
     const event = (use: string, content = 'x') => call(id, 'Write', { file_path: '/w/a', content }, use)
     const approval = await held(event('use-1'))
@@ -127,7 +127,7 @@ describe('a held call', () => {
     expect(await held(event('use-5'))).not.toBe(approval)
   })
 
-  test('rejected, it says so', async () => {
+  test('is blocked with the reason after a rejection', async () => {
     const event = call(session(), 'Write', { file_path: '/w/a', content: 'x' })
     await world.decide(await held(event), 'reject')
     const ended = await pre(event)
@@ -148,11 +148,11 @@ describe('a held call', () => {
   })
 })
 
-describe('what is a deny stays one in open mode', () => {
+describe('a deny stays a deny in open mode', () => {
   const open = { SERVICE_FAIL_MODE: 'open' }
   test.each<[string, () => NodeJS.ProcessEnv, string]>([
     ['another organization', () => ({ SERVICE_ORG_ID: 'org_00000000000000000000000000' }), 'blocked: '],
-    ['a key nobody made', () => ({ SERVICE_API_KEY: 'csk_live_nonsense' }), '401'],
+    ['an unknown key', () => ({ SERVICE_API_KEY: 'csk_live_nonsense' }), '401'],
   ])('%s', async (_name, more, says) => {
     const ended = await pre(call(session(), 'Bash', { command: 'ls' }), { ...open, ...more() })
     expect(ended.code).toBe(2)
@@ -170,7 +170,7 @@ describe('what is a deny stays one in open mode', () => {
   })
 })
 
-test('finished calls are told; one that nobody allowed shows; the end closes the session', async () => {
+test('finished calls are reported; a call that nobody allowed is visible; `end` closes the session', async () => {
   const id = session()
   const event = call(id, 'Bash', { command: 'ls' })
   await pre(event)
@@ -189,7 +189,7 @@ test('finished calls are told; one that nobody allowed shows; the end closes the
   expect(await find(id)).toMatchObject({ status: 'ended' })
 })
 
-test('what a session has read follows it', async () => {
+test('labels of earlier reads apply to the session', async () => {
   const id = session()
   const script = call(id, 'Bash', { command: 'python3 analyse.py' }, 'before')
   expect(await pre(script)).toMatchObject({ code: 0 })
@@ -198,7 +198,7 @@ test('what a session has read follows it', async () => {
   expect(ended.stderr).toContain('no-egress')
 })
 
-test('3 MB are checked whole', async () => {
+test('3 MB are checked completely', async () => {
   const event = call(session(), 'Edit', {
     file_path: '/w/a',
     old_string: '',
@@ -207,7 +207,7 @@ test('3 MB are checked whole', async () => {
   expect(await pre(event)).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('as downloaded it is the file that is listed, in the version it names', async () => {
+test('the downloaded file is the listed one, with the version it names', async () => {
   const { body } = await server.call(null, 'GET', '/integrations')
   const listed = body.files.find((each: { name: string }) => each.name === 'service_hook.py')
   const text = readFileSync(hookFile, 'utf8')
@@ -215,7 +215,7 @@ test('as downloaded it is the file that is listed, in the version it names', asy
   expect(text).toContain(`\nVERSION = "${listed.version}"\n`)
 })
 
-describe('installed with a key for agents alone', () => {
+describe('installed with a key that is only for agents', () => {
   const install = async (more: NodeJS.ProcessEnv = {}) => {
     const home = temporaryFolder()
     const own = { ...env(), HOME: home, PATH: `${home}:${process.env['PATH']}`, ...more }
@@ -236,17 +236,17 @@ describe('installed with a key for agents alone', () => {
 
   test.each([
     ['nothing', () => ({})],
-    ['nothing of its own organization', () => ({ SERVICE_ORG_ID: world.organizationId })],
+    ['without its own organization named', () => ({ SERVICE_ORG_ID: world.organizationId })],
   ])('doctor finds %s', async (_name, more) => {
     const ended = await install(more())
     expect(ended.stdout).toMatch(/\nworks\n$/)
     expect(ended.stdout.split('\n').filter((line) => /^(note|\?\?|FAIL)/.test(line))).toEqual([
-      expect.stringContaining("claude: a user's installation can be switched off"),
+      expect.stringContaining("claude: everybody who can write the user's or the project's files"),
     ])
     expect(ended.code).toBe(0)
   })
 
-  test('doctor finds that another organization is named', async () => {
+  test('doctor reports another organization', async () => {
     const ended = await install({ SERVICE_ORG_ID: 'org_00000000000000000000000002' })
     expect(ended.stdout).toMatch(/^FAIL {2}every call is denied: .*`org_0+2`/m)
     expect(ended.code).toBe(1)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { runHook } from './run-hook.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* What each client is told, to the byte, and what the service is asked, for every dialect. */
+/* The exact answer to each client, and the question to the service, for every dialect. */
 
 const command = 'curl https://example.com'
 const claude = {
@@ -87,7 +87,7 @@ describe.each(dialects)('%s', (dialect) => {
   const event = events[dialect] as object
   const deny = denies[dialect] as (reason: string) => object
 
-  test('allow: the client goes on, and the service was asked in its own words', async () => {
+  test('allow: the client continues, and the service gets the question in its own format', async () => {
     service.script = (_asked, socket) => reply(socket, 200, allowed)
     const ended = await runHook({ args, env, event })
     const stdout = dialect === 'cursor' ? '{"permission":"allow"}\n' : ''
@@ -131,7 +131,7 @@ describe.each(dialects)('%s', (dialect) => {
 })
 
 test.each([
-  ['no client is known', ['pre'], { session_id: 's', tool_name: 'Bash', tool_input: {} }],
+  ['the client is unknown', ['pre'], { session_id: 's', tool_name: 'Bash', tool_input: {} }],
   ['the event cannot be read', ['pre'], 'nonsense'],
   ['the dialect is misspelt', ['pre', '--dialect', 'cluade'], claude],
   ['the command is misspelt', ['per'], claude],
@@ -143,7 +143,7 @@ test.each([
   expect(JSON.parse(ended.stdout)).toEqual(universal(ended.stderr.trim()))
 })
 
-test('rule names and explanations cannot break the line, or reach a terminal', async () => {
+test('rule names and explanations cannot break the line or send terminal codes', async () => {
   const rule_name = 'Zoë\n}\u001b[31m "quoted" \u2028 日本'
   service.script = (_asked, socket) => reply(socket, 200, { ...denied, rule_name, reason: rule_name })
   const ended = await runHook({ args: ['pre', '--dialect', 'claude'], env, event: claude })
@@ -153,7 +153,7 @@ test('rule names and explanations cannot break the line, or reach a terminal', a
   expect(ended.stderr).toBe(`${reason}\n`)
 })
 
-test('the organization of the session is named', async () => {
+test('names the organization of the session', async () => {
   service.script = (_asked, socket) => reply(socket, 200, allowed)
   await runHook({ args: ['pre'], env: { ...env, SERVICE_ORG_ID: 'org_7' }, event: claude })
   expect(JSON.parse(service.asked[0]?.body ?? '')).toMatchObject({ organization_id: 'org_7' })

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { endGateways, logFile, noted, odd, startGateway, textOf, type Wire } from './run-mcp.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* What the gateway hands on is what it has asked about: no more, and no other numbers. */
+/* The gateway passes on only what it has asked about, with the same numbers. */
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -20,8 +20,8 @@ const extra = { leak: 'secret', _meta: { progressToken: 'p' } }
 
 test.each<[string, string, object, object]>([
   ['a resource', 'resources/read', { uri: 'a://1', ...extra }, { uri: 'a://1' }],
-  ['a resource to follow', 'resources/subscribe', { uri: 'a://1', ...extra }, { uri: 'a://1' }],
-  ['one to follow no longer', 'resources/unsubscribe', { uri: 'a://1', ...extra }, { uri: 'a://1' }],
+  ['a resource to subscribe to', 'resources/subscribe', { uri: 'a://1', ...extra }, { uri: 'a://1' }],
+  ['a resource to unsubscribe from', 'resources/unsubscribe', { uri: 'a://1', ...extra }, { uri: 'a://1' }],
   ['a prompt', 'prompts/get', { name: 'odd__greet', ...extra }, { name: 'greet' }],
   [
     'a prompt with arguments',
@@ -35,18 +35,21 @@ test.each<[string, string, object, object]>([
     { name: 'odd__echo', arguments: { a: 1 }, ...extra },
     { name: 'echo', arguments: { a: 1 } },
   ],
-])('of %s a server hears what was asked about, and a progress token', async (_name, method, params, told) => {
-  const log = logFile()
-  const servers = { odd: odd({ resources: ['a://1'], prompts: ['greet'], log }) }
-  const gateway = await startGateway({ servers, env: env() })
-  await gateway.tools()
-  await gateway.request('resources/list')
-  await gateway.request(method, params)
-  const heard = noted(log).filter((each: Wire) => each.method === method)
-  expect(heard.map((each: Wire) => each.params)).toEqual([
-    { ...told, _meta: { progressToken: expect.any(Number) } },
-  ])
-})
+])(
+  'for %s a server gets exactly the call that was asked about, and a progress token',
+  async (_name, method, params, told) => {
+    const log = logFile()
+    const servers = { odd: odd({ resources: ['a://1'], prompts: ['greet'], log }) }
+    const gateway = await startGateway({ servers, env: env() })
+    await gateway.tools()
+    await gateway.request('resources/list')
+    await gateway.request(method, params)
+    const heard = noted(log).filter((each: Wire) => each.method === method)
+    expect(heard.map((each: Wire) => each.params)).toEqual([
+      { ...told, _meta: { progressToken: expect.any(Number) } },
+    ])
+  },
+)
 
 describe('numbers', () => {
   const call = async (numbers: string, more: NodeJS.ProcessEnv = {}): Promise<Wire> => {
@@ -65,16 +68,16 @@ describe('numbers', () => {
     '1e22',
     '1e400',
     '1, {"b": -1e400}',
-  ])('%s is not what the service would read: blocked, in open mode too', async (number) => {
+  ])('%s would be read differently by the service: blocked, in open mode too', async (number) => {
     for (const SERVICE_FAIL_MODE of ['closed', 'open']) {
       const result = await call(number, { SERVICE_FAIL_MODE })
       expect(result.isError).toBe(true)
-      expect(textOf(result)).toContain('beyond 9007199254740991, which others round: give it as a text')
+      expect(textOf(result)).toContain('beyond 9007199254740991, which other programs round: give it as text')
     }
     expect(service.asked).toEqual([])
   })
 
-  test('others are handed on as they were asked about', async () => {
+  test('other values are passed on as they were asked about', async () => {
     const given = '9007199254740991,-9007199254740991,0.1,1e-7,123456.789,1e15,true,"9007199254740993"'
     const result = await call(given)
     const { arguments: heard } = JSON.parse(textOf(result))
@@ -83,7 +86,7 @@ describe('numbers', () => {
   })
 })
 
-test('a gateway that can ask nobody says so in its greeting, and blocks', async () => {
+test('a gateway that cannot ask says so in its greeting, and blocks', async () => {
   const gateway = await startGateway({
     servers: { odd: odd() },
     env: { ...env(), SERVICE_API_KEY: '' },

@@ -4,7 +4,7 @@ import { until } from '../stack/until.ts'
 import { endGateways, logFile, noted, odd, startGateway, textOf, type Gateway } from './run-mcp.ts'
 import { allowed, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* However the gateway ends, nothing of it or of its servers runs on, and nothing waits in the service. */
+/* However the gateway ends, no process of it or its servers remains, and no approval stays pending. */
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -20,7 +20,7 @@ afterAll(() => service.close())
 
 const env = (): NodeJS.ProcessEnv => ({ SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_test' })
 
-/** Whether it runs; what has ended and is waited for by nobody does not. */
+/** Whether the process runs; a zombie does not. */
 function runs(pid: number): boolean {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -29,7 +29,7 @@ function runs(pid: number): boolean {
   }
 }
 
-/** A gateway with a server that has helpers of its own; the processes behind it. */
+/** A gateway with a server that has its own helper processes; the pids of all of them. */
 async function family(said: object = {}): Promise<{ gateway: Gateway; pids: number[] }> {
   const gateway = await startGateway({ servers: { odd: odd({ tools: ['family'], ...said }) }, env: env() })
   await gateway.tools()
@@ -53,7 +53,7 @@ test.each(endings)('%s: no process is left', async (_name, end) => {
   expect(service.asked.at(-1)?.path).toBe('/api/v1/authorize/sessions/end')
 })
 
-test('a server that ignores all of it is killed, after it was asked twice', async () => {
+test('a server that ignores everything is killed after two requests to end', async () => {
   const log = logFile()
   const { gateway, pids } = await family({ stubborn: true, log })
   const began = performance.now()
@@ -66,8 +66,8 @@ test('a server that ignores all of it is killed, after it was asked twice', asyn
 
 describe('killed itself', () => {
   test.each<[string, object]>([
-    ['its servers go', {}],
-    ['stubborn ones go too', { stubborn: true }],
+    ['its servers end', {}],
+    ['stubborn servers end too', { stubborn: true }],
   ])('%s', async (_name, said) => {
     const { gateway, pids } = await family(said)
     gateway.child.kill('SIGKILL')
@@ -76,7 +76,7 @@ describe('killed itself', () => {
   })
 })
 
-test('a server that dies takes its helpers along', async () => {
+test('a server that dies takes its helpers with it', async () => {
   const gateway = await startGateway({ servers: { odd: odd({ tools: ['family', 'crash'] }) }, env: env() })
   await gateway.tools()
   const pids = JSON.parse(textOf(await gateway.call('odd__family'))) as number[]
@@ -84,7 +84,7 @@ test('a server that dies takes its helpers along', async () => {
   await until('they are gone', () => !pids.some(runs))
 })
 
-test('whoever started it dies, and its input stays open elsewhere: it ends', async () => {
+test('ends if its parent dies, even if its input stays open elsewhere', async () => {
   const servers = { odd: odd({ tools: ['family'] }) }
   const gateway = await startGateway({ servers, env: env(), shell: true })
   await gateway.tools()
@@ -94,7 +94,7 @@ test('whoever started it dies, and its input stays open elsewhere: it ends', asy
   await until('all are gone', () => ![own, ...pids].some(runs))
 })
 
-test('what waits for an approver is withdrawn', async () => {
+test('a call that waits for an approver is withdrawn', async () => {
   service.script = (asked, socket) => {
     if (asked.path === '/api/v1/authorize') reply(socket, 200, held)
     else if (asked.method !== 'GET') reply(socket, 200, { ok: true })
@@ -105,11 +105,11 @@ test('what waits for an approver is withdrawn', async () => {
   await until('it waits', () => service.asked.some(({ method }) => method === 'GET'))
   await gateway.close()
   expect(service.asked.map(({ path }) => path)).toContain('/api/v1/authorize/approvals/apr_1/cancel')
-  // A session of the client's own goes on.
+  // A session of the client itself continues.
   expect(service.asked.map(({ path }) => path)).not.toContain('/api/v1/authorize/sessions/end')
 })
 
-test('a client that stops reading does not keep it from ending', async () => {
+test('a client that stops reading does not prevent its end', async () => {
   const gateway = await startGateway({ servers: { odd: odd({ tools: ['big'] }) }, env: env() })
   await gateway.tools()
   gateway.child.stdout?.pause()

@@ -4,7 +4,7 @@ import { endGateways, odd as oddServer, startGateway, textOf, type Wire } from '
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 import { odd, unreachable } from './service-faults.ts'
 
-/* What goes wrong between gateway and service, in both fail modes, under the same rules as the hook's. */
+/* Faults between gateway and service, in both fail modes, with the same rules as for the hook. */
 
 const faults = { ...unreachable, ...odd }
 
@@ -27,7 +27,7 @@ const start = async (more: NodeJS.ProcessEnv) => {
   return gateway
 }
 
-test('every fault at once: closed blocks all, open lets through what had no answer, and no value is written', async () => {
+test('every fault at once: closed mode blocks all, open mode passes calls without an answer, and no value is logged', async () => {
   const names = Object.keys(faults)
   const both = ['closed', 'open'].map(async (mode) => {
     const gateway = await start({ SERVICE_FAIL_MODE: mode })
@@ -45,18 +45,18 @@ test('every fault at once: closed blocks all, open lets through what had no answ
     }
     expect(gateway.stderr).not.toMatch(/secret-value|csk_test/)
     if (mode === 'open') expect(gateway.stderr).toContain('fail mode is open: not checked')
-    // It goes on as if nothing had been.
+    // It continues normally.
     expect((await gateway.call('odd__echo')).isError).toBeUndefined()
   })
   await Promise.all(both)
 })
 
-describe('settings with which nobody could ask block in both modes, and the tools are still listed', () => {
+describe('settings that allow no question block in both modes, and the tools are still listed', () => {
   test.each<[string, NodeJS.ProcessEnv]>([
     ['no address', { SERVICE_API_URL: '' }],
     ['no key', { SERVICE_API_KEY: '' }],
     ['plain http to another machine', { SERVICE_API_URL: 'http://192.0.2.1' }],
-    ['no address of the web', { SERVICE_API_URL: 'ftp://127.0.0.1' }],
+    ['not a web address', { SERVICE_API_URL: 'ftp://127.0.0.1' }],
   ])('%s', async (_name, more) => {
     const gateway = await start({ SERVICE_FAIL_MODE: 'open', ...more })
     const result = await gateway.call('odd__echo')
@@ -65,7 +65,7 @@ describe('settings with which nobody could ask block in both modes, and the tool
   })
 })
 
-test('an answer that got lost is asked for again, with the same words', async () => {
+test('after a lost answer the gateway asks again with the same words', async () => {
   const other = await scriptedService((_asked, socket, nth) =>
     nth === 1 ? socket.end() : reply(socket, 200, allowed),
   )

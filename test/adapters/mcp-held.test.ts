@@ -5,7 +5,7 @@ import { answerInTurn, poll, status, type Answer } from './held-call.ts'
 import { endGateways, logFile, noted, odd, startGateway, textOf, type Gateway, type Wire } from './run-mcp.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* Held calls: they wait with progress, end in time, and are taken back with the client's patience. */
+/* Held calls wait with progress, end in time, and are withdrawn when the client gives up. */
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -19,7 +19,7 @@ afterAll(() => service.close())
 
 const answers = (decisions: readonly Answer[], polls: readonly Answer[]): void =>
   answerInTurn(service, decisions, polls)
-/** A poll that is answered when the test says. */
+/** A poll that is answered when the test decides. */
 function later(): { answer: Answer; say(body: object): void } {
   let waiting: Socket | undefined
   return {
@@ -47,7 +47,7 @@ const report = 'POST /api/v1/authorize/observe'
 const progress = (gateway: Gateway): Wire[] =>
   gateway.told('notifications/progress').map(({ params }) => params)
 
-test('approved in time: asked again, and only then does it run', async () => {
+test('approved in time: the gateway asks again, and only then the call runs', async () => {
   const gateway = await start({ odd: odd() })
   answers([held, allowed], [status('pending'), status('approved')])
   expect(textOf(await gateway.call('odd__echo', { a: 1 }))).toContain('echo')
@@ -62,17 +62,17 @@ test.each<[string, readonly Answer[], Answer, string]>([
   ['rejected', [held], status('rejected', 'not today'), 'approval apr_1 was rejected: not today'],
   ['withdrawn', [held], status('cancelled'), 'approval apr_1 was cancelled'],
   ['expired', [held], status('expired'), 'approval apr_1 has expired'],
-  ['of an unknown status', [held], status('maybe'), 'has a status that cannot be read'],
+  ['an unknown status', [held], status('maybe'), 'has a status that cannot be read'],
   ['denied meanwhile', [held, denied], status('approved'), 'blocked by rule `no-egress`'],
   [
-    'a service that has gone',
+    'a service that has disappeared',
     [held, (s) => s.destroy()],
     status('approved'),
     'approved; the service is unreachable',
   ],
   ['a poll that is refused', [held], (s: Socket) => reply(s, 404, {}), 'the service answers 404'],
 ])(
-  '%s: an error of the tool in both modes, and the server never hears of it',
+  '%s: an error of the tool in both modes, and the server gets no call',
   async (_name, decisions, then, says) => {
     for (const SERVICE_FAIL_MODE of ['closed', 'open']) {
       const log = logFile()
@@ -86,7 +86,7 @@ test.each<[string, readonly Answer[], Answer, string]>([
   },
 )
 
-test('not decided in time: the id of the approval, and what to do', async () => {
+test('not decided in time: the approval’s id and the next step', async () => {
   const gateway = await start({ odd: odd() }, { SERVICE_APPROVAL_WAIT: '2' })
   answers([held], [status('pending')])
   expect(await gateway.call('odd__echo')).toEqual({
@@ -117,7 +117,7 @@ describe('progress', () => {
         { progressToken: token, progress: 0.001, message: 'waiting for approval apr_1' },
       ])
       decided.say(status('approved'))
-      // The server was given a token of the gateway's own.
+      // The server got a token of the gateway itself.
       const { result } = await gateway.answer(id)
       expect(textOf(result)).toMatch(/^token \d+$/)
       await gateway.request('ping')
@@ -125,13 +125,13 @@ describe('progress', () => {
       expect(told.map((each) => each.progress)).toEqual([0.001, 1, 2, 3])
       expect(told.every((each) => each.progressToken === token)).toBe(true)
       expect(told.at(-1).total).toBe(3)
-      // Nothing after the answer, though the server says more.
+      // No progress comes after the answer, although the server sends more.
       const last = gateway.messages.findIndex((each) => each.id === id)
       expect(gateway.messages.slice(last).map(({ method }) => method)).not.toContain('notifications/progress')
     },
   )
 
-  test('rises though the server’s own does not', async () => {
+  test('rises even if the server’s own does not', async () => {
     const gateway = await start({ odd: odd({ tools: ['progress'] }) })
     answers([held, allowed], [status('approved')])
     await gateway.call('odd__progress', { steps: [0, 0, 5, 3, 5, 6, 'x', null] }, { progressToken: 1 })
@@ -149,7 +149,7 @@ describe('progress', () => {
     expect(progress(gateway)).toEqual([])
   })
 
-  test('of a long wait comes again and again', async () => {
+  test('is repeated during a long wait', async () => {
     const gateway = await start({ odd: odd() })
     answers([held, allowed], [later().answer])
     gateway.ask('tools/call', { name: 'odd__echo', _meta: { progressToken: 't' } })
@@ -177,7 +177,7 @@ describe('a call that is given up', () => {
     expect(noted(log).map(({ method }) => method)).not.toContain('tools/call')
   })
 
-  test('while the service decides: what comes of it is withdrawn', async () => {
+  test('while the service decides: the resulting approval is withdrawn', async () => {
     const gateway = await start({ odd: odd() })
     const decided = later()
     answers([decided.answer], [status('pending')])
@@ -191,7 +191,7 @@ describe('a call that is given up', () => {
     expect(gateway.messages.some((each) => each.id === 0 && each.result?.content !== undefined)).toBe(false)
   })
 
-  test('while the server works: it is told by its own id, and what it still says is recorded', async () => {
+  test('while the server works: the server is told by its own id, and its later answer is recorded', async () => {
     const log = logFile()
     const gateway = await start({ odd: odd({ tools: ['slow'], log }) })
     answers([allowed], [])
@@ -208,7 +208,7 @@ describe('a call that is given up', () => {
     expect(answered(gateway, 'slow')).toBe(false)
   })
 
-  test('a resource that is read is given up too', async () => {
+  test('reading a resource can be given up too', async () => {
     const log = logFile()
     const gateway = await start({ odd: odd({ resources: ['a://1'], log }) })
     answers([held], [later().answer])
@@ -221,11 +221,11 @@ describe('a call that is given up', () => {
 
   test.each<[string, unknown]>([
     ['one that has been answered', 'done'],
-    ['one that never was', 'nobody'],
-    ['a number for a text', 1],
+    ['one that never existed', 'nobody'],
+    ['a number in place of a text', 1],
     ['null', null],
     ['an object', { a: 1 }],
-  ])('%s is nothing to speak of', async (_name, id) => {
+  ])('cancelling %s is ignored', async (_name, id) => {
     const log = logFile()
     const gateway = await start({ odd: odd({ log }) })
     answers([allowed], [])

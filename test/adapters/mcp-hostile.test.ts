@@ -20,7 +20,7 @@ import {
 import { sdkOne, sdkTwo } from './peers.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* Servers and clients that mean harm: to each other, to the gateway's other servers, or to what it asks about. */
+/* Hostile servers and clients: they attack each other, the gateway's other servers, or the question to the service. */
 
 const hostileServer = fileURLToPath(new URL('upstreams/hostile-server.py', import.meta.url))
 const hostile = (said: object = {}): object => ({
@@ -51,7 +51,7 @@ const questions = (): string[] =>
     .map(({ body }) => JSON.parse(body).tool_name)
 
 describe('a server', () => {
-  test('cannot write a message of its own into its answer', async () => {
+  test('cannot put a message of its own into its answer', async () => {
     const gateway = await start({ bad: hostile() })
     expect((await gateway.call('bad__forge')).x).toEqual({ jsonrpc: '2.0', id: 'forged', result: {} })
     expect(gateway.messages.filter(({ id }) => id === 'forged')).toEqual([])
@@ -68,9 +68,9 @@ describe('a server', () => {
 
   test.each([
     ['a number beyond all numbers', '[{"name":"a","inputSchema":{"type":"object","maximum":1e999}}]'],
-    ['what is nested too deeply', `[{"name":"a","inputSchema":${'{"x":'.repeat(900)}1${'}'.repeat(900)}}]`],
+    ['a value nested too deeply', `[{"name":"a","inputSchema":${'{"x":'.repeat(900)}1${'}'.repeat(900)}}]`],
     ['half a character', '[{"name":"a","description":"\\ud800","inputSchema":{"type":"object"}}]'],
-  ])('whose list holds %s does not spoil the others’', async (_name, tools) => {
+  ])('whose list contains %s does not break the others’ lists', async (_name, tools) => {
     const gateway = await start({ bad: hostile({ tools }), good: odd() })
     await until('both are listed', async () =>
       (await gateway.tools()).some(({ name }: Wire) => name === 'good__echo'),
@@ -97,7 +97,7 @@ describe('a server', () => {
     templates: '[{"uriTemplate":7,"name":"bad"},{"uriTemplate":"a://{x}","name":"t"}]',
   }
 
-  test('whose entries are not as the protocol has them keeps the rest, and a word is said', async () => {
+  test('keeps its valid entries if some break the protocol, and a warning is logged', async () => {
     const gateway = await start({ bad: hostile(everyList) })
     const list = async (method: string, member: string): Promise<Wire[]> =>
       (await gateway.request(method)).result[member]
@@ -113,7 +113,7 @@ describe('a server', () => {
     )
   })
 
-  test('that lists such entries later keeps the rest too', async () => {
+  test('keeps its valid entries also in later lists', async () => {
     const gateway = await start({ bad: hostile() })
     expect(textOf(await gateway.call('bad__relist', { tools: misshapen }))).toBe('relisted')
     await until('the change is told', () => gateway.told('notifications/tools/list_changed').length > 0)
@@ -123,27 +123,24 @@ describe('a server', () => {
   test.each([
     ['SDK v1', sdkOne],
     ['SDK v2', sdkTwo],
-  ])(
-    'does not take the others’ tools away from a client that checks what it reads: %s',
-    async (_name, load) => {
-      const { Client, Transport } = await load()
-      const config = join(temporaryFolder(), 'servers.json')
-      writeFileSync(config, JSON.stringify({ mcpServers: { bad: hostile(everyList), good: odd() } }))
-      const client = new Client({ name: 'strict', version: '1' }, { capabilities: {} })
-      const args = ['-I', '-S', gatewayFile, '--config', config]
-      await client.connect(
-        new Transport({ command: python, args, env: { ...process.env, ...env() }, stderr: 'ignore' }),
-      )
-      try {
-        const { tools } = await client.listTools()
-        expect(tools.map(({ name }: Wire) => name)).toEqual(['bad__good', 'bad__riddle', 'good__echo'])
-        expect((await client.listPrompts()).prompts).toHaveLength(1)
-        expect((await client.listResources()).resources).toHaveLength(1)
-      } finally {
-        await client.close()
-      }
-    },
-  )
+  ])('does not hide the others’ tools from a client that validates: %s', async (_name, load) => {
+    const { Client, Transport } = await load()
+    const config = join(temporaryFolder(), 'servers.json')
+    writeFileSync(config, JSON.stringify({ mcpServers: { bad: hostile(everyList), good: odd() } }))
+    const client = new Client({ name: 'strict', version: '1' }, { capabilities: {} })
+    const args = ['-I', '-S', gatewayFile, '--config', config]
+    await client.connect(
+      new Transport({ command: python, args, env: { ...process.env, ...env() }, stderr: 'ignore' }),
+    )
+    try {
+      const { tools } = await client.listTools()
+      expect(tools.map(({ name }: Wire) => name)).toEqual(['bad__good', 'bad__riddle', 'good__echo'])
+      expect((await client.listPrompts()).prompts).toHaveLength(1)
+      expect((await client.listResources()).resources).toHaveLength(1)
+    } finally {
+      await client.close()
+    }
+  })
 
   const asks = (method: string, params: string): string =>
     `{"jsonrpc":"2.0","id":"e1","method":"${method}","params":${params}}`
@@ -155,7 +152,7 @@ describe('a server', () => {
     ['elicitation/create', '{"mode":[],"message":"x"}'],
     ['elicitation/create', '{"mode":{},"message":"x"}'],
     ['elicitation/create', '{"message":["x"]}'],
-  ])('that asks %s %s is refused, and goes on', async (method, params) => {
+  ])('that asks %s %s is refused, and continues', async (method, params) => {
     const log = logFile()
     const capabilities = { elicitation: {} }
     const gateway = await start({ bad: hostile({ log }) }, { capabilities })
@@ -171,13 +168,13 @@ describe('a server', () => {
   test.each([
     ['progress beyond all numbers', [huge, huge]],
     ['a total beyond all numbers', [huge.replace('}}', ',"total":' + '9'.repeat(391) + '}}')]],
-    ['progress that is none', [tells('progress', '{"progressToken":$token,"progress":[]}')]],
-    ['progress of nothing', [tells('progress', '{"progressToken":[],"progress":1}')]],
-    ['a level that is none', [tells('message', '{"level":["info"],"data":1}')]],
-    ['a change of what is no address', [tells('resources/updated', '{"uri":[]}')]],
-    ['the end of what is no question', [tells('elicitation/complete', '{}')]],
-    ['what takes nothing back', [tells('cancelled', '{"requestId":[{}]}'), tells('cancelled', '{}')]],
-  ])('that says %s goes on', async (_name, lines) => {
+    ['progress that is not a number', [tells('progress', '{"progressToken":$token,"progress":[]}')]],
+    ['progress of no request', [tells('progress', '{"progressToken":[],"progress":1}')]],
+    ['an unknown log level', [tells('message', '{"level":["info"],"data":1}')]],
+    ['a change of something that is not an address', [tells('resources/updated', '{"uri":[]}')]],
+    ['the end of something that is not a request', [tells('elicitation/complete', '{}')]],
+    ['a cancellation without an id', [tells('cancelled', '{"requestId":[{}]}'), tells('cancelled', '{}')]],
+  ])('that sends %s continues', async (_name, lines) => {
     const gateway = await start({ bad: hostile() })
     const meta = { progressToken: 'p' }
     expect(textOf(await gateway.call('bad__say', { lines }, meta))).toBe('said')
@@ -187,7 +184,7 @@ describe('a server', () => {
       expect(gateway.told(`notifications/${each}`)).toEqual([])
   })
 
-  test('that says numbers beyond all numbers goes on', async () => {
+  test('that sends numbers beyond all numbers continues', async () => {
     const gateway = await start({ bad: hostile() })
     const meta = { progressToken: 'p' }
     expect(textOf(await gateway.call('bad__beyond', {}, meta))).toBe('beyond')
@@ -195,14 +192,14 @@ describe('a server', () => {
     expect(gateway.stderr).not.toContain('has ended')
   })
 
-  test('that asks and does not read keeps nobody from the others', async () => {
+  test('that asks and does not read does not delay the others', async () => {
     const gateway = await start({ bad: hostile(), good: odd() })
     expect(textOf(await gateway.call('bad__deaf'))).toBe('now deaf')
     for (let turn = 0; turn < 20; turn += 1)
       expect((await gateway.call('good__echo', { turn })).isError).toBeUndefined()
   })
 
-  test('cannot drown its client in questions', async () => {
+  test('cannot flood its client with questions', async () => {
     const gateway = await start({ bad: hostile() }, { capabilities: { elicitation: {} } })
     expect(textOf(await gateway.call('bad__nag'))).toBe('asked')
     await gateway.request('ping')
@@ -211,7 +208,7 @@ describe('a server', () => {
     expect(asked[0].params.message).toBe('[bad] your password?')
   })
 
-  test('that is of no use and does not go is ended, and started again', async () => {
+  test('that is useless and does not end is ended and started again', async () => {
     const log = logFile()
     await startGateway({ servers: { bad: odd({ version: '1999-01-01', stubborn: true, log }) }, env: env() })
     const started = (): number[] => noted(log).flatMap(({ started: pid }) => pid ?? [])
@@ -241,7 +238,7 @@ describe('a server', () => {
 })
 
 describe('a client', () => {
-  test('gives up the call it means, however it writes the id', async () => {
+  test('cancels the call that it means, however it writes the id', async () => {
     service.script = ({ path }, socket) => {
       if (path.endsWith('/cancel')) return reply(socket, 200, {})
       reply(socket, 200, path.includes('/approvals/') ? { status: 'pending' } : held)
@@ -253,7 +250,7 @@ describe('a client', () => {
     await until('it is withdrawn', () => service.asked.some(({ path }) => path.endsWith('/cancel')))
   })
 
-  test('has one call of an id at a time, 1 and 1.0 being one id', async () => {
+  test('has one call per id at a time; 1 and 1.0 are one id', async () => {
     const gateway = await start({ odd: odd({ tools: ['hang'] }) })
     const call = (id: string): void =>
       gateway.write(`{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"odd__hang"}}`)
@@ -262,7 +259,7 @@ describe('a client', () => {
     expect((await gateway.answer(71)).error.message).toContain('still open')
   })
 
-  test('tells no server an address that no list has unasked', async () => {
+  test('gives no server an unlisted address without asking the service', async () => {
     const log = logFile()
     const gateway = await start({ bad: hostile({ log }) })
     const told = (): Wire[] => noted(log).filter(({ method }) => method === 'resources/subscribe')
@@ -276,14 +273,14 @@ describe('a client', () => {
     expect(told()).toHaveLength(1)
   })
 
-  test('follows what a server lists without being asked about', async () => {
+  test('subscribes to listed resources without a question to the service', async () => {
     const gateway = await start({ bad: hostile() })
     await gateway.request('resources/list')
     expect(await gateway.request('resources/subscribe', { uri: 'known://1' })).toHaveProperty('result')
     expect(questions()).toEqual([])
   })
 
-  test('tells servers no level but those there are', async () => {
+  test('passes only known log levels to servers', async () => {
     const log = logFile()
     const gateway = await start({ bad: hostile({ log }) })
     expect((await gateway.request('logging/setLevel', { level: 'secret' })).error.code).toBe(-32602)
@@ -293,7 +290,7 @@ describe('a client', () => {
   })
 })
 
-test('beside a settings file the environment does not open it', async () => {
+test('with a settings file the environment does not open the gateway', async () => {
   const file = join(temporaryFolder(), 'hook.json')
   writeFileSync(file, JSON.stringify({ api_url: 'http://127.0.0.1:1', api_key: 'csk_file' }), { mode: 0o600 })
   const loose = { SERVICE_FAIL_MODE: 'open', SERVICE_ALLOW_HTTP: '1', SERVICE_ORG_ID: 'org_other' }
@@ -303,7 +300,7 @@ test('beside a settings file the environment does not open it', async () => {
   expect(textOf(result)).toContain('unreachable')
 })
 
-describe('beside a settings file the environment names', () => {
+describe('with a settings file the environment decides', () => {
   let secure: ScriptedService
   beforeAll(async () => {
     secure = await scriptedService((_asked, socket) => reply(socket, 200, allowed), true)
@@ -319,7 +316,7 @@ describe('beside a settings file the environment names', () => {
     return start({ odd: odd() }, { args: ['--settings', file], env })
   }
 
-  test('no authorities to trust; the file does', async () => {
+  test('no trusted authorities; the file does', async () => {
     const authority = written('authority.pem', readFileSync(selfSigned.certFile, 'utf8'))
     const deaf = await beside({ api_url: secure.url }, { SSL_CERT_FILE: authority })
     expect(textOf(await deaf.call('odd__echo'))).toContain('CERTIFICATE_VERIFY_FAILED')
@@ -328,7 +325,7 @@ describe('beside a settings file the environment names', () => {
     expect((await told.call('odd__echo')).isError).toBeUndefined()
   })
 
-  test('no way through; the file does', async () => {
+  test('no fail mode; the file does', async () => {
     service.script = (_asked, socket) => reply(socket, 403, {})
     const settings = { api_url: 'https://service.invalid' }
     const deaf = await beside(settings, { HTTPS_PROXY: service.url, https_proxy: service.url })

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { realServers, sdkOne, sdkTwo, type Sdk, type SdkClient } from './peers.ts'
 import { gatewayFile, odd, python, textOf, type Wire } from './run-mcp.ts'
 
-/* The gateway between the service itself, real servers and the clients of the TypeScript SDK. */
+/* The gateway between the real service, real servers and the clients of the TypeScript SDK. */
 
 let server: TestServer
 let world: AgentWorld
@@ -39,7 +39,7 @@ afterEach(async () => {
 interface Connected {
   readonly client: SdkClient
   readonly folder: string
-  /** Calls a tool; `options` as the SDK has them. */
+  /** Calls a tool; `options` as in the SDK. */
   call(name: string, args?: object, options?: object): Promise<Wire>
 }
 
@@ -97,7 +97,7 @@ const pendingApproval = async (tool: string): Promise<string> => {
 }
 
 describe.each(sdks)('%s', (_name, load, options) => {
-  test('sees the tools of both servers, and an allowed call’s own result', async () => {
+  test('sees the tools of both servers, and gets an allowed call’s own result', async () => {
     const { client, call, folder } = await connect(load, options)
     const { tools } = await client.listTools()
     const names = tools.map(({ name }: { name: string }) => name)
@@ -118,7 +118,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     await client.ping()
   })
 
-  test('denied: an error of the tool that names the rule; also one with an output schema', async () => {
+  test('denied: an error of the tool that names the rule, also for a tool with an output schema', async () => {
     const { client, call, folder } = await connect(load, options)
     await client.listTools()
     expect(await call('everything__get-sum', { a: 1, b: 2 })).toMatchObject({
@@ -138,7 +138,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(resources.length).toBeGreaterThan(3)
     const { contents } = await client.readResource({ uri: resources[0].uri })
     expect(contents[0].text.length).toBeGreaterThan(10)
-    // By a template alone.
+    // Only listed as a template.
     const dynamic = await client.readResource({ uri: 'demo://resource/dynamic/text/3' })
     expect(dynamic.contents[0].text).toContain('3')
     await expect(client.readResource({ uri: 'nowhere://x' })).rejects.toThrow()
@@ -151,7 +151,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(completion.values).toEqual(['Engineering'])
   })
 
-  test('held: not approved in time it says what to do; after approval the identical call passes, once', async () => {
+  test('held: if not approved in time the answer says what to do; after approval the identical call passes once', async () => {
     const { client, call, folder } = await connect(load, options)
     await client.listTools()
     const path = join(folder, 'made.txt')
@@ -168,7 +168,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(textOf(await write())).toContain('is still pending')
   })
 
-  test('held, approved in time: progress rises from the wait into the server’s own', async () => {
+  test('held and approved in time: progress rises from the wait into the server’s own', async () => {
     const { client, call } = await connect(load, options, { wait: 60 })
     await client.listTools()
     const told: Wire[] = []
@@ -181,11 +181,11 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(textOf(await result)).toContain('Long running operation completed')
     expect(told[0]).toMatchObject({ message: expect.stringMatching(/^waiting for approval apr_/) })
     const values = told.map(({ progress }) => progress)
-    // The SDK drops the last one when the answer comes on its heels.
+    // The SDK drops the last one if the answer follows immediately.
     expect(values.slice(0, 3)).toEqual([0.001, 1, 2])
   })
 
-  test('given up while it is held: nothing waits any more', async () => {
+  test('given up while held: nothing waits any more', async () => {
     const { client, call } = await connect(load, options, { wait: 60 })
     await client.listTools()
     const patience = new AbortController()
@@ -200,7 +200,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     })
   })
 
-  test('both servers learn the client’s roots, though both ask with the same id', async () => {
+  test('both servers get the client’s roots, although both ask with the same id', async () => {
     const other = join(temporaryFolder(), 'other')
     mkdirSync(other)
     let asked = 0
@@ -231,7 +231,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
         })
       },
     })
-    // The server offers it to clients that can, once it has been greeted.
+    // The server offers it to capable clients after the greeting.
     await until('it is offered', async () =>
       JSON.stringify(await client.listTools()).includes('everything__trigger-elicitation-request'),
     )
@@ -240,7 +240,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(JSON.stringify(result)).toMatch(/decline/)
   })
 
-  test('what one server gave does not go out by another', async () => {
+  test('data from one server does not leave through another', async () => {
     const { client, call, folder } = await connect(load, options)
     await client.listTools()
     expect((await call('mail__send_report')).isError).toBeUndefined()
@@ -251,7 +251,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
   })
 })
 
-test('one call that hook and gateway both see needs one approval', async () => {
+test('a call that hook and gateway both see needs one approval', async () => {
   const { client, folder } = await connect(sdkOne, {}, { wait: 0 })
   await client.listTools()
   const path = join(folder, 'shared-by-both.txt')
@@ -282,7 +282,7 @@ test('one call that hook and gateway both see needs one approval', async () => {
   expect(readFileSync(path, 'utf8')).toBe('z')
 })
 
-test('the session shows what was asked, ends with its client, and a revoked one is refused', async () => {
+test('the session shows its questions and ends with its client; a revoked one is refused', async () => {
   const { client, call } = await connect(sdkOne, {})
   await client.listTools()
   await call('everything__echo', { message: 'hi' })

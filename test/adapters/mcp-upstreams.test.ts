@@ -6,7 +6,7 @@ import { until } from '../stack/until.ts'
 import { endGateways, logFile, noted, odd, startGateway, textOf, type Gateway, type Wire } from './run-mcp.ts'
 import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* Servers that do what no sound server does, and what they ask of the client. */
+/* Servers with unusual behaviour, and their requests to the client. */
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -30,7 +30,7 @@ const questions = () =>
 const changes = (gateway: Gateway): number => gateway.told('notifications/tools/list_changed').length
 
 describe('lists', () => {
-  test('pages are followed to their end, and come as one', async () => {
+  test('all pages are followed, and come as one list', async () => {
     const tools = Array.from({ length: 25 }, (_, index) => `tool-${index}`)
     const gateway = await start({ odd: odd({ tools, page: 2 }), other: odd({ tools: ['last'] }) })
     const listed = await gateway.request('tools/list')
@@ -45,7 +45,7 @@ describe('lists', () => {
     expect(await names(gateway)).toEqual(['odd__a', 'odd__b'])
   })
 
-  test('colliding, long and odd names are apart, sayable, and lead to the tool that was meant', async () => {
+  test('colliding, long and odd names become distinct valid names that lead to the right tool', async () => {
     const long = 'x'.repeat(120)
     const tools = ['srv.tool', 'srv/tool', 'srv_tool', `${long}1`, `${long}2`, 'a b', '日本', 'a__b']
     const gateway = await start({ 'odd server': odd({ tools }) })
@@ -63,7 +63,7 @@ describe('lists', () => {
     expect(asked[3]).toBe(`mcp__odd_server__${long}1`)
   })
 
-  test('of a server that does not know a list, it is empty', async () => {
+  test('a list that the server does not know is empty', async () => {
     const gateway = await start({ odd: odd({ capabilities: { tools: {}, logging: {} } }) })
     expect((await gateway.request('prompts/list')).result).toEqual({ prompts: [] })
     expect((await gateway.request('resources/list')).result).toEqual({ resources: [] })
@@ -71,7 +71,7 @@ describe('lists', () => {
     expect((await gateway.request('logging/setLevel', { level: 'debug' })).result).toEqual({})
   })
 
-  test('what a definition says comes along, tasks do not', async () => {
+  test('definitions are passed on completely, except tasks', async () => {
     const shown = {
       name: 'shown',
       title: 'Shown',
@@ -89,7 +89,7 @@ describe('lists', () => {
     expect(await gateway.tools()).toEqual([{ ...shown, name: 'odd__shown' }])
   })
 
-  test('a tool that comes late is told of', async () => {
+  test('a tool added later is announced', async () => {
     const gateway = await start({ odd: odd({ tools: ['grow'] }) })
     await gateway.tools()
     await gateway.call('odd__grow')
@@ -99,7 +99,7 @@ describe('lists', () => {
   })
 })
 
-test('a tool that changes is refused from then on, and told; it stays as it was shown', async () => {
+test('a changed tool is refused from then on and announced; its listing stays the same', async () => {
   const gateway = await start({ odd: odd({ tools: ['mutate', 'restore', 'echo'] }) })
   const before = await gateway.tools()
   await gateway.call('odd__mutate')
@@ -118,13 +118,13 @@ test('a tool that changes is refused from then on, and told; it stays as it was 
     tool_name: 'mcp__odd__echo',
     annotations: { definitionChanged: true },
   })
-  // Back to what it was is no better.
+  // Restoring the old definition does not help.
   await refused('odd__restore')
   expect(changes(gateway)).toBe(0)
 })
 
 describe('what a server writes', () => {
-  test('lines that are no messages, and answers that nobody waits for, are dropped', async () => {
+  test('lines that are not messages, and unexpected answers, are dropped', async () => {
     const gateway = await start({ odd: odd({ tools: ['noise'] }) })
     await gateway.tools()
     expect(textOf(await gateway.call('odd__noise'))).toBe('after the noise')
@@ -132,9 +132,9 @@ describe('what a server writes', () => {
     expect(gateway.told('notifications/progress')).toEqual([])
   })
 
-  test('8 MB on standard error stop nothing, in the gateway or its client', async () => {
+  test('8 MB on standard error block neither the gateway nor its client', async () => {
     const gateway = await start({ odd: odd({ tools: ['flood'] }) })
-    // As of a client that does not read it.
+    // Like a client that does not read it.
     gateway.child.stderr?.pause()
     await gateway.tools()
     expect(textOf(await gateway.call('odd__flood'))).toBe('after the flood')
@@ -142,7 +142,7 @@ describe('what a server writes', () => {
 })
 
 describe('a server that ends', () => {
-  test('answers its open calls, is started again, and its tools come back', async () => {
+  test('its open calls get an answer, it is started again, and its tools come back', async () => {
     const gateway = await start({ odd: odd({ tools: ['crash', 'hang', 'echo'] }), other: odd() })
     expect(await names(gateway)).toHaveLength(4)
     const hanging = gateway.ask('tools/call', { name: 'odd__hang' })
@@ -173,12 +173,12 @@ describe('a server that ends', () => {
 
   test.each<[string, object]>([
     ['ends at once', odd({ die: true })],
-    ['speaks no version that the gateway does', odd({ version: '2099-01-01' })],
+    ['speaks no version that the gateway knows', odd({ version: '2099-01-01' })],
     ['does not exist', { command: '/no/such/program' }],
     ['is not a program', { type: 'http', url: 'https://example.com' }],
-    ['wants a variable that is not set', odd({}, { env: { TOKEN: '${NOT_SET_ANYWHERE}' } })],
-    ['wants the key of the service', odd({}, { env: { TOKEN: '${SERVICE_API_KEY}' } })],
-  ])('one that %s holds nobody up', async (_name, entry) => {
+    ['needs a variable that is not set', odd({}, { env: { TOKEN: '${NOT_SET_ANYWHERE}' } })],
+    ['needs the key of the service', odd({}, { env: { TOKEN: '${SERVICE_API_KEY}' } })],
+  ])('one that %s delays nobody', async (_name, entry) => {
     const gateway = await start({ bad: entry, good: odd() })
     expect(await names(gateway)).toEqual(['good__echo'])
     await until('it is said', () => gateway.stderr.includes('server `bad`'))
@@ -186,7 +186,7 @@ describe('a server that ends', () => {
   })
 })
 
-test('a call that takes longer than its server may is an error of the tool, and is given up', async () => {
+test('a call that exceeds its server’s time limit is an error of the tool, and is cancelled', async () => {
   const log = logFile()
   const gateway = await start({ odd: odd({ tools: ['hang'], log }, { timeout: 300 }) })
   await gateway.tools()
@@ -198,7 +198,7 @@ test('a call that takes longer than its server may is an error of the tool, and 
   )
 })
 
-test('servers get a small environment and their own, and never the key', async () => {
+test('servers get a minimal environment and their own variables, but never the key', async () => {
   const gateway = await start(
     { odd: odd({ tools: ['env'] }, { env: { OWN: '${FROM_OUTSIDE} and ${ABSENT:-a default}' } }) },
     { env: { ...env(), ANTHROPIC_API_KEY: 'sk-other', FROM_OUTSIDE: 'given' } },
@@ -212,7 +212,7 @@ test('servers get a small environment and their own, and never the key', async (
 describe('what a server asks of the client', () => {
   const wishes = (gateway: Gateway, method: string) => gateway.told(method)
 
-  test('two servers both ask roots/list with id 0: each gets its own answer', async () => {
+  test('two servers both request roots/list with id 0: each gets its own answer', async () => {
     const [one, two] = [logFile(), logFile()]
     const gateway = await start(
       { one: odd({ roots: true, log: one }), two: odd({ roots: true, log: two }) },
@@ -257,7 +257,7 @@ describe('what a server asks of the client', () => {
     ['elicitation/create', { elicitation: { form: {} } }, { mode: 'url' }, -32601],
     ['tasks/list', { tasks: {} }, {}, -32601],
   ])(
-    '%s, which the client %j has not offered, is refused: %j',
+    '%s, which the client %j does not support, is refused: %j',
     async (method, capabilities, params, code) => {
       const log = logFile()
       const gateway = await start({ odd: odd({ tools: ['ask'], log }) }, { capabilities })
@@ -273,7 +273,7 @@ describe('what a server asks of the client', () => {
   test.each<[string, object, object]>([
     ['id 7', { id: 7 }, { id: 7 }],
     ['id "7"', { id: '7' }, { id: '7' }],
-  ])('elicitation names the server; the answer comes back to %s', async (_name, id, back) => {
+  ])('elicitation names the server, and its answer goes back to %s', async (_name, id, back) => {
     const gateway = await start({ odd: odd({ tools: ['ask'] }) }, { capabilities: { elicitation: {} } })
     await gateway.tools()
     const params = { message: 'Your colour?', requestedSchema: { type: 'object', properties: {} } }
@@ -291,7 +291,7 @@ describe('what a server asks of the client', () => {
     })
   })
 
-  test('a question to the model is asked about like a call', async () => {
+  test('a sampling request is asked about like a call', async () => {
     const gateway = await start({ odd: odd({ tools: ['ask'] }) }, { capabilities: { sampling: {} } })
     await gateway.tools()
     const params = { messages: [], maxTokens: 5 }
@@ -311,7 +311,7 @@ describe('what a server asks of the client', () => {
     expect(wishes(gateway, 'sampling/createMessage')).toHaveLength(1)
   })
 
-  test('what it takes back, and what a dead one asked, is taken back from the client', async () => {
+  test('a request that the server cancels, or a dead server made, is cancelled at the client', async () => {
     const gateway = await start(
       { odd: odd({ tools: ['take_back', 'ask', 'crash'] }) },
       { capabilities: { roots: {} } },
@@ -332,14 +332,14 @@ test.each<[string, string, readonly string[]]>([
   ['no JSON', '{', []],
   ['no servers', '{}', []],
   ['an unknown option', '{"mcpServers": {}}', ['--verbose']],
-  ['a name for the gateway that no tool may have', '{"mcpServers": {}}', ['--name', 'a__b']],
+  ['a gateway name that no tool may have', '{"mcpServers": {}}', ['--name', 'a__b']],
 ])('%s: it does not start, and says why', async (_name, config, args) => {
   const gateway = await startGateway({ config, args, bare: true })
   expect(await gateway.ended).toBe(2)
   expect(gateway.stderr).toMatch(/^countersign: .+\n$/)
 })
 
-test('the settings of the hook are taken from its file, and win over the environment', async () => {
+test('the settings file of the hook is used, and wins over the environment', async () => {
   const file = join(temporaryFolder(), 'hook.json')
   writeFileSync(file, JSON.stringify({ api_url: service.url, api_key: 'csk_file' }), { mode: 0o600 })
   const gateway = await start(

@@ -3,7 +3,7 @@ import { endGateways, logFile, noted, odd, startGateway, textOf, type Gateway } 
 import { until } from '../stack/until.ts'
 import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* What the gateway says to its client, line by line. */
+/* The messages of the gateway to its client, line by line. */
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -24,7 +24,7 @@ const questions = () =>
   service.asked.filter(({ path }) => path === '/api/v1/authorize').map(({ body }) => JSON.parse(body))
 
 describe('the greeting', () => {
-  test('server/discover is unknown at once, and nothing is started for it', async () => {
+  test('server/discover is unknown at once, and starts no server', async () => {
     const log = logFile()
     const gateway = await start({ odd: odd({ log }) }, { bare: true })
     await gateway.request('ping', {}, 'warm')
@@ -76,7 +76,7 @@ describe('the greeting', () => {
     )
   })
 
-  test('it does not wait for servers; their tools come when they are there', async () => {
+  test('it does not wait for servers; their tools appear once they are ready', async () => {
     const gateway = await start({ late: odd({ slow: 10 }), quick: odd() })
     expect(gateway.messages).toHaveLength(1)
     const names = async () => (await gateway.tools()).map(({ name }) => name)
@@ -96,7 +96,7 @@ describe('the greeting', () => {
 })
 
 describe('ids', () => {
-  test.each([0, 'x', '0', -3, 1.5])('%j comes back as it was', async (id) => {
+  test.each([0, 'x', '0', -3, 1.5])('id %j comes back unchanged', async (id) => {
     const gateway = await start({}, { bare: true })
     await gateway.request('initialize', { protocolVersion: '2025-11-25', capabilities: {} }, 'greeting')
     expect(await gateway.request('tools/list', {}, id)).toEqual({ jsonrpc: '2.0', id, result: { tools: [] } })
@@ -133,7 +133,7 @@ test.each<[string, string | Buffer, number]>([
   ['an id that is null', '{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600],
   ['an id that is true', '{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600],
   ['JSON-RPC 1.0', '{"id":1,"method":"ping"}', -32600],
-])('%s is answered by an error, and the next message is read', async (_name, line, code) => {
+])('%s is answered with an error, and the next message is read', async (_name, line, code) => {
   const gateway = await start({}, { bare: true })
   gateway.write(line)
   await gateway.request('ping', undefined, 'next')
@@ -141,7 +141,7 @@ test.each<[string, string | Buffer, number]>([
 })
 
 describe('a tool call', () => {
-  test('asks first, in the words of the contract, and reports afterwards', async () => {
+  test('asks first with the documented question, and reports afterwards', async () => {
     const gateway = await start(undefined, { env: { ...env(), SERVICE_ORG_ID: 'org_1' } })
     await gateway.tools()
     const result = await gateway.call(
@@ -170,7 +170,7 @@ describe('a tool call', () => {
     expect(service.asked[0]?.headers['authorization']).toBe('Bearer csk_test')
   })
 
-  test('takes session and call from the client where it names them, else its own', async () => {
+  test('uses the client’s session and call ids if given, else its own', async () => {
     const gateway = await start()
     await gateway.tools()
     await gateway.call('odd__echo', {}, { callId: 'call_1', sessionId: 'codex-session' })
@@ -183,7 +183,7 @@ describe('a tool call', () => {
     expect(third.tool_use_id).not.toBe(second.tool_use_id)
   })
 
-  test('denied: an error of the tool that names the rule, and the server never hears of it', async () => {
+  test('denied: an error of the tool that names the rule, and the server gets no call', async () => {
     const log = logFile()
     service.script = (_asked, socket) => reply(socket, 200, denied)
     const gateway = await start({ odd: odd({ log }) })
@@ -196,7 +196,7 @@ describe('a tool call', () => {
     expect(gateway.stderr).not.toContain('s3cret')
   })
 
-  test('annotations go along as hints', async () => {
+  test('sends annotations as hints', async () => {
     const annotations = { readOnlyHint: true, openWorldHint: true, title: 'x', other: [1] }
     const tool = { name: 'shown', inputSchema: { type: 'object' }, annotations }
     const gateway = await start({ odd: odd({ tools: [tool] }) })
@@ -211,14 +211,14 @@ describe('a tool call', () => {
     ['the server without a tool', { name: 'odd' }],
     ['no name', {}],
     ['arguments that are a list', { name: 'odd__echo', arguments: [1] }],
-  ])('%s: -32602, and nobody is asked', async (_name, params) => {
+  ])('%s: -32602, and the service is not asked', async (_name, params) => {
     const gateway = await start()
     await gateway.tools()
     expect(await gateway.request('tools/call', params)).toMatchObject({ error: { code: -32602 } })
     expect(service.asked).toEqual([])
   })
 
-  test('a result is handed on byte for byte, all 5 MB of it', async () => {
+  test('a result is passed on byte for byte, also 5 MB', async () => {
     const gateway = await start({ odd: odd({ tools: ['big'] }) })
     await gateway.tools()
     await gateway.answer(gateway.ask('tools/call', { name: 'odd__big' }, 'big'))
@@ -244,7 +244,7 @@ describe('a tool call', () => {
     expect(questions()).toHaveLength(1)
   })
 
-  test('an error of the server is handed on as it is', async () => {
+  test('an error of the server is passed on unchanged', async () => {
     const gateway = await start({ odd: odd({ tools: ['refuses', 'fails'] }) })
     await gateway.tools()
     expect(await gateway.request('tools/call', { name: 'odd__refuses' })).toMatchObject({
@@ -273,7 +273,7 @@ describe('resources and prompts', () => {
       (await gateway.request('resources/read', { uri })).result?.contents?.[0]?.text
     expect(await read('b://2')).toBe('two')
     expect(await read('same://x')).toBe('one')
-    // Nobody lists it: each is tried in turn.
+    // No server lists it, so each is tried in turn.
     expect(await read('h://9')).toBe('two')
     const { result: prompts } = await gateway.request('prompts/list')
     expect(prompts.prompts.map(({ name }: { name: string }) => name)).toEqual(['one__greet', 'two__greet'])
@@ -288,7 +288,7 @@ describe('resources and prompts', () => {
     ])
   })
 
-  test('what is not there is not found; what is denied is an error that names the rule', async () => {
+  test('an unknown one is not found; a denied one is an error that names the rule', async () => {
     const log = logFile()
     const gateway = await start({ one: odd({ resources: ['a://1'], prompts: ['greet'], log }) })
     expect(await gateway.request('resources/read', { uri: 'z://' })).toMatchObject({

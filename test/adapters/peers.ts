@@ -3,7 +3,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { installPinned } from '../support/pinned-packages.ts'
 import type { ServerEntry, Wire } from './run-mcp.ts'
 
-/* The MCP servers and the SDK's clients of peers/package.json. */
+/* The MCP servers and SDK clients in peers/package.json. */
 
 const pins = fileURLToPath(new URL('peers', import.meta.url))
 const modules = (): Promise<string> => installPinned(pins, 'mcp-peers')
@@ -18,7 +18,7 @@ export async function realServers(folder: string): Promise<Record<'everything' |
   return { everything: entry('server-everything', 'stdio'), files: entry('server-filesystem', folder) }
 }
 
-/** What the tests use of both of the SDK's clients. */
+/** The part of both SDK clients that the tests use. */
 export interface SdkClient {
   connect(transport: unknown): Promise<void>
   close(): Promise<void>
@@ -37,13 +37,13 @@ export interface SdkClient {
 export interface Sdk {
   readonly Client: new (info: object, options: object) => SdkClient
   readonly Transport: new (options: object) => unknown
-  /** Requests with options: v1 has the result's schema before them. */
+  /** Arguments of a request with options: v1 has the result's schema before them. */
   options(options: object): unknown[]
-  /** What a handler is registered for. */
+  /** The first argument for registering a handler. */
   named(method: 'roots/list' | 'elicitation/create' | 'notifications/tools/list_changed'): unknown
 }
 
-/** The TypeScript SDK's client in its first version. */
+/** The client of the TypeScript SDK, version 1. */
 export async function sdkOne(): Promise<Sdk> {
   const load = async (path: string): Promise<Wire> =>
     import(pathToFileURL(join(await modules(), '@modelcontextprotocol', 'sdk', 'dist', 'esm', path)).href)
@@ -61,7 +61,7 @@ export async function sdkOne(): Promise<Sdk> {
   }
 }
 
-/** The TypeScript SDK's client in its second version. */
+/** The client of the TypeScript SDK, version 2. */
 export async function sdkTwo(): Promise<Sdk> {
   const load = async (path: string): Promise<Wire> =>
     import(pathToFileURL(join(await modules(), '@modelcontextprotocol', 'client', 'dist', path)).href)

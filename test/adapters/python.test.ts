@@ -3,30 +3,30 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
 import { hookFile } from './run-hook.ts'
 
-/* The adapters' own tests, with every Python of this machine that they promise to run on. */
+/* Runs the adapters' own tests with every supported Python on this machine. */
 
 const folder = fileURLToPath(new URL('../../adapters/tests', import.meta.url))
 const names = ['python3', ...Array.from({ length: 8 }, (_, minor) => `python3.${8 + minor}`)]
 
-/** The program behind a name: its launcher may find none of that version. */
+/** The real program behind a name: its launcher may not find that version. */
 function real(name: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
   const script =
     'import os, sys; print(os.path.realpath(sys.executable)); sys.exit(sys.version_info < (3, 8))'
   const { stdout, status } = spawnSync(name, ['-c', script], { env, encoding: 'utf8' })
   return status === 0 ? stdout.trim() : undefined
 }
-/** pyenv's launchers find what they are told to. */
+/** pyenv's launchers find the versions in this variable. */
 const everything =
   spawnSync('pyenv', ['versions', '--bare'], { encoding: 'utf8' }).stdout?.trim().split('\n') ?? []
 const env = { ...process.env, PYENV_VERSION: everything.join(':') }
 const pythons = [...new Set(names.flatMap((name) => [real(name) ?? [], real(name, env) ?? []].flat()))]
 
-test('there is one', () => {
+test('at least one supported Python is installed', () => {
   expect(pythons).not.toEqual([])
 })
 
 describe.each(pythons)('%s', (program) => {
-  test('its tests pass, without a warning', () => {
+  test('its tests pass without a warning', () => {
     const args = ['-B', '-W', 'error', '-m', 'unittest', 'discover', '-q', folder]
     const { status, stderr } = spawnSync(program, args, { encoding: 'utf8' })
     expect({ status, stderr }).toEqual({

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { python } from './interpreter.ts'
 
-/* Starts `adapters/service_hook.py` as a client would: a real process, its event on standard input. */
+/* Starts `adapters/service_hook.py` like a client: a real process with its event on standard input. */
 
 export const hookFile = fileURLToPath(new URL('../../adapters/service_hook.py', import.meta.url))
 export { python }
@@ -19,15 +19,15 @@ export interface Ended {
 export interface HookOptions {
   readonly args?: readonly string[]
   readonly env?: NodeJS.ProcessEnv
-  /** An object is sent as its JSON. */
+  /** An object is sent as JSON. */
   readonly event?: string | Buffer | object
-  /** The folder it starts in. */
+  /** The working folder. */
   readonly cwd?: string
-  /** Instead of `python3 -I -S service_hook.py`. */
+  /** Replaces `python3 -I -S service_hook.py`. */
   readonly command?: readonly string[]
 }
 
-/** Nothing of this process's own environment but where programs are; state in a folder of its own. */
+/** An environment with only PATH, and a separate folder for state. */
 export const emptyHome = (): NodeJS.ProcessEnv => ({ PATH: process.env['PATH'], HOME: temporaryFolder() })
 
 export function startHook({ args = [], env = {}, event = '', cwd, command }: HookOptions): {
@@ -38,7 +38,7 @@ export function startHook({ args = [], env = {}, event = '', cwd, command }: Hoo
   const [program = python, ...rest] = command ?? [python, '-I', '-S', hookFile]
   const child = spawn(program, [...rest, ...args], { cwd, env: { ...emptyHome(), ...env } })
   child.stdin.on('error', () => {
-    // it may answer without reading all
+    // The hook may answer without reading all input.
   })
   child.stdin.end(typeof event === 'string' || Buffer.isBuffer(event) ? event : JSON.stringify(event))
   let [stdout, stderr] = ['', '']

@@ -7,21 +7,21 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { emptyHome } from './run-hook.ts'
 
-/* Starts `adapters/service_mcp.py` as a client would, and speaks with it line by line. */
+/* Starts `adapters/service_mcp.py` like a client, and speaks with it line by line. */
 
 export { gatewayFile, odd, python, type ServerEntry } from './gateway-files.ts'
 
-// Tests read messages as the untyped JSON that a client sees.
+// Tests read messages as untyped JSON, like a client.
 // oxlint-disable-next-line typescript/no-explicit-any
 export type Wire = any
 
 export interface GatewayOptions {
   readonly servers?: Readonly<Record<string, unknown>>
-  /** The file's text, instead of `servers`. */
+  /** The text of the configuration file, instead of `servers`. */
   readonly config?: string
   readonly args?: readonly string[]
   readonly env?: NodeJS.ProcessEnv
-  /** Default: none of them. */
+  /** Default: no capabilities. */
   readonly capabilities?: object
   /** Started by a shell, which is then `child`. */
   readonly shell?: boolean
@@ -31,7 +31,7 @@ export interface GatewayOptions {
 
 export class Gateway {
   readonly child: ChildProcess
-  /** Everything it has written, in order, parsed and as it was. */
+  /** All its output in order, parsed and raw. */
   readonly messages: Wire[] = []
   readonly lines: string[] = []
   readonly ended: Promise<number | string>
@@ -42,12 +42,12 @@ export class Gateway {
     const file = join(temporaryFolder(), 'servers.json')
     writeFileSync(file, options.config ?? JSON.stringify({ mcpServers: options.servers ?? {} }))
     const args = ['-I', '-S', gatewayFile, '--config', file, ...(options.args ?? [])]
-    // The shell gives what it starts in the background no input of its own.
+    // The shell gives background processes no input.
     const inShell = ['-c', 'exec 3<&0; "$@" <&3 & echo "pid $!" >&2; wait', 'sh', python, ...args]
     const [program, words] = options.shell === true ? ['sh', inShell] : [python, args]
     this.child = spawn(program, words, { env: { ...emptyHome(), ...options.env } })
     this.child.stdin?.on('error', () => {
-      // it may have ended
+      // It may have ended.
     })
     if (this.child.stdout === null) throw new Error('no output')
     createInterface({ input: this.child.stdout }).on('line', (line) => {
@@ -70,7 +70,7 @@ export class Gateway {
     this.write(JSON.stringify({ jsonrpc: '2.0', ...message }))
   }
 
-  /** Sends a request; `answer` waits for what comes to it. */
+  /** Sends a request; `answer` waits for its answer. */
   ask(method: string, params?: object, id: number | string = (this.#ids += 1)): number | string {
     this.send({ id, method, ...(params && { params }) })
     return id
@@ -87,7 +87,7 @@ export class Gateway {
     return this.answer(this.ask(method, params, id))
   }
 
-  /** A tool's result. */
+  /** The result of a tool. */
   async call(name: string, args: object = {}, meta?: object): Promise<Wire> {
     return (await this.request('tools/call', { name, arguments: args, ...(meta && { _meta: meta }) })).result
   }
@@ -96,7 +96,7 @@ export class Gateway {
     return (await this.request('tools/list')).result.tools
   }
 
-  /** Notifications and requests of this method so far. */
+  /** Notifications and requests with this method so far. */
   told(method: string): Wire[] {
     return this.messages.filter((each) => each.method === method)
   }
@@ -108,7 +108,7 @@ export class Gateway {
     return answer
   }
 
-  /** Closes its input; how it ended. */
+  /** Closes its input and returns how it ended. */
   async close(): Promise<number | string> {
     this.child.stdin?.end()
     return this.ended
@@ -117,14 +117,14 @@ export class Gateway {
 
 const running = new Set<Gateway>()
 
-/** A gateway that has been greeted. */
+/** A gateway after its greeting. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const gateway = new Gateway(options)
   if (options.bare !== true) await gateway.initialize(options.capabilities)
   return gateway
 }
 
-/** For `afterEach`: ends what a test has left running. */
+/** For `afterEach`: ends all gateways that a test has left running. */
 export async function endGateways(): Promise<void> {
   await Promise.all([...running].map((gateway) => gateway.close()))
 }
@@ -132,7 +132,7 @@ export async function endGateways(): Promise<void> {
 /** The text of a tool's result. */
 export const textOf = (result: Wire): string => result?.content?.[0]?.text ?? ''
 
-/** What the odd server has noted in its file `log`. */
+/** The entries that the odd server wrote to its file `log`. */
 export const noted = (log: string): Wire[] =>
   existsSync(log)
     ? readFileSync(log, 'utf8')

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, accessOf, splitKey, type RouteKey } from '../../src/api/access.ts'
 import { routes } from '../../src/api/routes/index.ts'
-import { hasRole, scopes } from '../../src/governance/scopes.ts'
+import { hasRole, scopes } from '../../src/governance/access/scopes.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 const keys = (Object.keys(access) as RouteKey[]).filter((key) => !accessOf(key).public)
@@ -17,17 +17,17 @@ afterAll(async () => {
 })
 
 describe('the access table', () => {
-  test('names every mounted route, and every route in it is mounted', () => {
+  test('names every mounted route, and all its routes are mounted', () => {
     expect(routes.map((route) => route.key).sort()).toEqual(Object.keys(access).sort())
   })
 
-  test.each(Object.entries(scopes))('%s is of use from %s on, as its routes say', (scope, minimum) => {
+  test.each(Object.entries(scopes))('%s is useful from role %s on, as its routes say', (scope, minimum) => {
     const roles = guarded.filter((entry) => entry.scope === scope).map((entry) => entry.role)
     for (const role of roles) expect(hasRole(role, minimum)).toBe(true)
     if (roles.length > 0) expect(roles).toContain(minimum)
   })
 
-  test('lets an agent’s key ask for decisions and nothing else', async () => {
+  test('lets an agent’s key only ask for decisions', async () => {
     const { agent_key } = server.identities
     for (const key of keys) {
       const scope = (accessOf(key) as { scope: string | null }).scope
@@ -39,7 +39,7 @@ describe('the access table', () => {
     }
   })
 
-  test('is what GET /scopes answers', async () => {
+  test('is the answer of GET /scopes', async () => {
     const answer = await server.call(server.identities.users.viewer.api_key, 'GET', '/scopes')
     expect(answer.body.routes).toHaveLength(Object.keys(access).length)
     expect(answer.body.routes).toContainEqual({

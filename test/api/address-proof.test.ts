@@ -5,7 +5,7 @@ import { Browser, totp } from './browser.ts'
 import { addKey, addOrganization } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* Whoever signs up with somebody else's address must have nothing left once its owner comes. */
+/* Somebody who signs up with another person's address must lose everything when its owner comes. */
 
 let sink: SmtpSink
 let server: TestServer
@@ -22,7 +22,7 @@ beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
 const password = 'correct horse battery'
 const own = 'chosen by the owner'
 let made = 0
-/** An attacker's account with somebody's address, and a browser that is signed in to it. */
+/** An attacker's account with a victim's address, and a browser that is signed in to it. */
 async function hijack() {
   const email = `victim${(made += 1)}@corp.test`
   const at = new Browser(server)
@@ -52,7 +52,7 @@ const proofs = {
 }
 
 describe('before the address is confirmed', () => {
-  test('there are no keys, no second factors and no invitations', async () => {
+  test('keys, second factors and invitations are refused', async () => {
     const { at } = await hijack()
     const key = await at.send('POST', '/api-keys', { name: 'later', scopes: ['runs:read'] })
     expect([key.status, key.body.error.code]).toEqual([409, 'conflict'])
@@ -86,7 +86,7 @@ describe('before the address is confirmed', () => {
 })
 
 describe.each(Object.entries(proofs))('%s confirms it, and', (_, prove) => {
-  test('sessions, half sign-ins, factors, trusted devices and keys made before end, audited', async () => {
+  test('confirming ends earlier sessions, half sign-ins, factors, trusted devices and keys, audited', async () => {
     const { at, email, id } = await hijack()
     const { context } = server
     const other = await addOrganization(context)
@@ -109,7 +109,7 @@ describe.each(Object.entries(proofs))('%s confirms it, and', (_, prove) => {
       [id],
     )
     expect(rows).toEqual([{ factors: 0, waiting: 0, two_factor_enabled: false, email_verified: true }])
-    // The next request that changes an account records what happened.
+    // The next request that changes an account records the events.
     await at.auth('sign-out', {})
     const entries = await context.db
       .selectFrom('audit_events')
@@ -120,7 +120,7 @@ describe.each(Object.entries(proofs))('%s confirms it, and', (_, prove) => {
     expect(entries.map((entry) => JSON.parse(entry.canonical).metadata.key_id)).toEqual([key.id])
   })
 
-  test('it does so once: what is made afterwards stays', async () => {
+  test('it does so once: later sessions and keys stay', async () => {
     const { email, id } = await hijack()
     await prove(email)
     const { context } = server
@@ -147,7 +147,7 @@ test('the browser that follows the link stays signed in', async () => {
   expect((await elsewhere.send('GET', '/me')).status).toBe(401)
 })
 
-test('a sign-in that waits for its second factor ends with a reset', async () => {
+test('a reset ends a sign-in that waits for its second factor', async () => {
   const { at, email } = await hijack()
   await follow(email, at)
   const { key } = await at.enrol(password)

@@ -30,7 +30,7 @@ describe('the application', () => {
     expect(replaced.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
   })
 
-  test('shows nothing of what it is made of', async () => {
+  test('shows no header about its software', async () => {
     const { headers } = await server.call(null, 'GET', '/health')
     expect(headers.get('x-powered-by')).toBeNull()
     expect(headers.get('x-content-type-options')).toBe('nosniff')
@@ -42,14 +42,14 @@ describe('the application', () => {
     ['PUT', '/health'],
     ['OPTIONS', '/me'],
     ['GET', '/ME'],
-  ])('%s %s is not found, in the form of every error', async (method, path) => {
+  ])('%s %s is not found, in the usual form of errors', async (method, path) => {
     const answer = await server.call(null, method, path)
     expect(answer.status).toBe(404)
     expect(answer.body.error.code).toBe('not_found')
     expect(answer.body.meta.request_id).toBe(answer.headers.get('x-request-id'))
   })
 
-  test.each([null, 'csk_live_x', 'nonsense'])('%p is no key: 401 with what to send', async (key) => {
+  test.each([null, 'csk_live_x', 'nonsense'])('%p is not a key: 401 with what to send', async (key) => {
     const answer = await server.call(key, 'GET', '/me')
     expect(answer.status).toBe(401)
     expect(answer.body.error.code).toBe('unauthenticated')

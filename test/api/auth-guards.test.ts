@@ -5,7 +5,7 @@ import { newId } from '../../src/contract/ids.ts'
 import { Browser, totp } from './browser.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* What the sign-in library offers and the service does not. */
+/* Features of the sign-in library that the service does not offer. */
 
 let server: TestServer
 beforeAll(async () => {
@@ -51,7 +51,7 @@ describe('a trusted device', () => {
 })
 
 describe('an authenticator’s code', () => {
-  test('is good once: of sign-ins at once with it one succeeds', async () => {
+  test('works once: of simultaneous sign-ins with it one succeeds', async () => {
     const { email, at } = await person()
     const { key } = await at.enrol(password)
     const halves = await Promise.all(
@@ -68,7 +68,7 @@ describe('an authenticator’s code', () => {
     expect(inside.filter(({ status }) => status === 200)).toHaveLength(1)
   })
 
-  test('that enrolled has been used by that', async () => {
+  test('that enrolled is used up', async () => {
     const { email, at } = await person()
     const enrolled = await at.auth('two-factor/enable', { password })
     const key = new URL(enrolled.body.totpURI).searchParams.get('secret') as string
@@ -82,7 +82,7 @@ describe('an authenticator’s code', () => {
   })
 })
 
-test('a new password ends every other session, asked for or not', async () => {
+test('a new password ends every other session, even without asking for it', async () => {
   for (const more of [{}, { revokeOtherSessions: false }]) {
     const { email, at } = await person()
     const other = new Browser(server)
@@ -112,7 +112,7 @@ describe('switched off', () => {
   })
 })
 
-test('no token of a path is logged', async () => {
+test('tokens in paths are not logged', async () => {
   const lines: unknown[] = []
   const { log } = server.context
   const warn = log.warn.bind(log)
@@ -128,8 +128,8 @@ test('no token of a path is logged', async () => {
   expect(JSON.stringify(lines)).toContain('/api/auth/sign-in/email')
 })
 
-describe('what no browser sends', () => {
-  /** The status of one request, sent as it is written here. */
+describe('requests that no browser sends', () => {
+  /** The status of one request, sent exactly as written here. */
   async function statusOf(line: string): Promise<number> {
     const { port } = new URL(server.base)
     const socket = connect(Number(port), '127.0.0.1')
@@ -150,7 +150,7 @@ describe('what no browser sends', () => {
   })
 })
 
-test('of two requests at once that begin a second factor none fails', async () => {
+test('two simultaneous requests can both begin a second factor', async () => {
   for (let each = 0; each < 5; each += 1) {
     const { at } = await person()
     await server.context.pool.query('delete from auth_rate_limits')

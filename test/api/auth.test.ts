@@ -15,7 +15,7 @@ afterAll(async () => {
   await server.close()
   await sink.close()
 })
-/** Limits are counted per address, and all of these people share one. */
+/** Limits are counted per address, and all these people share one. */
 beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
 
 const browser = () => new Browser(server)
@@ -30,7 +30,7 @@ async function signUp(): Promise<{ email: string; id: string; at: Browser }> {
   return { email, id: body.user.id, at }
 }
 
-/** As the mailed link would, but for what it ends. */
+/** Has the effect of the mailed link, except that nothing ends. */
 const confirm = (id: string) =>
   server.context.pool.query('update users set email_verified = true where id = $1', [id])
 async function confirmed() {
@@ -39,7 +39,7 @@ async function confirmed() {
   return person
 }
 
-/** The last mail to an address, once it has come, its text without soft line breaks. */
+/** The last mail to an address, once it has arrived, without soft line breaks. */
 async function mailTo(email: string, subject: string): Promise<string> {
   const find = () =>
     sink.deliveries.findLast((mail) => mail.recipients.includes(email) && mail.subject === subject)
@@ -59,7 +59,7 @@ async function eventsOf(organizationId: string): Promise<string[]> {
 }
 
 describe('signing up', () => {
-  test('makes a user of ours with a personal organization on plan free, of which they are owner', async () => {
+  test('creates a user with a personal organization on plan free, of which they are owner', async () => {
     const { at, email, id } = await signUp()
     expect(id).toMatch(/^usr_/)
     const { body } = await at.send('GET', '/me')
@@ -72,7 +72,7 @@ describe('signing up', () => {
     expect(await eventsOf(body.organization_id)).toEqual(['organization.created', 'session.started'])
   })
 
-  test('answers alike for an address that has an account, whose owner is told', async () => {
+  test('gives the same answer for an address with an account, whose owner gets a mail', async () => {
     const { email } = await signUp()
     const again = await browser().auth('sign-up/email', { name: 'Eve', email, password: 'another password' })
     const fresh = await browser().auth('sign-up/email', { name: 'Eve', email: `new-${email}`, password })
@@ -81,11 +81,11 @@ describe('signing up', () => {
       Object.keys(fresh.body.user).sort(),
       null,
     ])
-    await mailTo(email, 'You have an account already')
+    await mailTo(email, 'You already have an account')
     expect((await browser().signIn(email, 'another password')).status).toBe(401)
   })
 
-  test('a sign-up that was cut off before the organization was there is completed when they sign in', async () => {
+  test('an interrupted sign-up is completed at sign-in, including the organization', async () => {
     const { email, id } = await signUp()
     const { pool } = server.context
     await pool.query('delete from memberships where user_id = $1', [id])
@@ -105,12 +105,12 @@ describe('signing up', () => {
   test.each([
     ['a short password', { name: 'A', email: 'a@acme.test', password: 'short' }],
     ['no address', { name: 'A', email: 'acme', password }],
-    ['an endless name', { name: 'A'.repeat(201), email: 'a@acme.test', password }],
+    ['a very long name', { name: 'A'.repeat(201), email: 'a@acme.test', password }],
   ])('%s is refused', async (_, body) => {
     expect((await browser().auth('sign-up/email', body)).status).toBe(400)
   })
 
-  test('a body that is no JSON, or too long, is refused before anything reads it', async () => {
+  test('a body that is not JSON, or too long, is refused before the library reads it', async () => {
     const post = (body: string, type: string) =>
       fetch(`${server.base}/api/auth/sign-up/email`, {
         method: 'POST',
@@ -124,7 +124,7 @@ describe('signing up', () => {
 
 describe('signing in', () => {
   test.each(['owner', 'admin', 'approver', 'member', 'viewer'] as const)(
-    'the %s of a first start signs in with the password of bootstrap.json',
+    'the %s of a first start signs in with the password in bootstrap.json',
     async (name) => {
       const at = browser()
       const { email, password: theirs } = server.identities.users[name]
@@ -135,7 +135,7 @@ describe('signing in', () => {
     },
   )
 
-  test('the cookie is for this service’s requests alone', async () => {
+  test('the cookie is only sent to this service', async () => {
     const { email, password: theirs } = server.identities.users.viewer
     const { headers } = await browser().signIn(email, theirs)
     const [cookie = ''] = headers.getSetCookie()
@@ -163,7 +163,7 @@ describe('signing in', () => {
     expect(email).toBeDefined()
   })
 
-  test('a session over its time opens nothing', async () => {
+  test('an expired session gives no access', async () => {
     const { userId } = (await addOrganization(server.context)).owner
     const live = await sessionCookie(server.context, userId)
     const over = await sessionCookie(server.context, userId, new Date(Date.now() - 1_000))
@@ -171,7 +171,7 @@ describe('signing in', () => {
     expect((await browser().send('GET', '/me', undefined, { cookie: over })).status).toBe(401)
   })
 
-  test('a cookie that is made up opens nothing', async () => {
+  test('an invented cookie gives no access', async () => {
     const { at } = await signUp()
     const cookie = at.cookie.replace(
       /(session_token=[^.]+)\.[^;]+/,
@@ -180,7 +180,7 @@ describe('signing in', () => {
     expect((await browser().send('GET', '/me', undefined, { cookie })).status).toBe(401)
   })
 
-  test('of requests at once exactly as many pass as the limit allows, which the database counts', async () => {
+  test('of simultaneous requests exactly as many pass as the limit allows, counted in the database', async () => {
     const ask = () => browser().auth('request-password-reset', { email: 'nobody@acme.test' })
     const attempts = await Promise.all(Array.from({ length: 9 }, ask))
     const refused = attempts.filter((answer) => answer.status === 429)
@@ -190,7 +190,7 @@ describe('signing in', () => {
 })
 
 describe('a session', () => {
-  test('changes something only from pages of this service', async () => {
+  test('can change something only from pages of this service', async () => {
     const { at } = await signUp()
     const post = (headers: Record<string, string>) =>
       fetch(`${server.base}/api/v1/organizations`, {
@@ -207,7 +207,7 @@ describe('a session', () => {
     expect(length).toBe(2)
   })
 
-  test('never makes up for a key that is wrong', async () => {
+  test('is not used if a wrong key is sent', async () => {
     const { at } = await signUp()
     const answer = await at.send('GET', '/me', undefined, { authorization: 'Bearer nonsense' })
     expect(answer.status).toBe(401)
@@ -261,14 +261,14 @@ describe('passwords', () => {
     expect(await eventsOf(organization)).toContain('user.password_changed')
   })
 
-  test('asking for one answers alike whether there is an account', async () => {
+  test('asking for one gives the same answer with or without an account', async () => {
     const { email } = await signUp()
     const known = await browser().auth('request-password-reset', { email })
     const unknown = await browser().auth('request-password-reset', { email: 'nobody@acme.test' })
     expect([unknown.status, unknown.body]).toEqual([known.status, known.body])
   })
 
-  test('and second factors are changed by a signed-in person, never with a key', async () => {
+  test('and second factors can only be changed by a signed-in person, never with a key', async () => {
     const { api_key: key, password: theirs } = server.identities.users.owner
     const bodies = {
       'change-password': { currentPassword: theirs, newPassword: 'a new password' },
@@ -284,7 +284,7 @@ describe('passwords', () => {
 })
 
 describe('a second factor', () => {
-  test('is asked for at every later sign-in, by app or by a backup code that works once', async () => {
+  test('is required at every later sign-in, by app or by a backup code that works once', async () => {
     const { at, email } = await confirmed()
     const organization = (await at.send('GET', '/me')).body.organization_id
     const { key, backupCodes } = await at.enrol(password)
@@ -309,11 +309,11 @@ describe('a second factor', () => {
     const events = await eventsOf(organization)
     expect(events).toContain('mfa.enabled')
     expect(events).toContain('mfa.backup_codes_changed')
-    // Of six, the three that stopped at the password are no sign-ins; enrolling renews the session.
+    // Three of six stopped at the password, which is not a sign-in; enrolling renews the session.
     expect(events.filter((type) => type === 'session.started')).toHaveLength(4)
   })
 
-  test('its key and codes are nowhere in the clear', async () => {
+  test('its secret and codes are stored nowhere in plain text', async () => {
     const { at, id } = await confirmed()
     const { key, backupCodes } = await at.enrol(password)
     const { rows } = await server.context.pool.query('select * from auth_two_factors where user_id = $1', [
@@ -323,7 +323,7 @@ describe('a second factor', () => {
     for (const secret of [key, ...backupCodes]) expect(kept).not.toContain(secret)
   })
 
-  test('where it is required, a member without it gets no further, with key or session, until enrolled', async () => {
+  test('where it is required, a member without it is refused, with key or session, until enrolled', async () => {
     const { at } = await confirmed()
     const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
     const here = { 'x-organization-id': acme.id }
@@ -348,12 +348,12 @@ describe('a second factor', () => {
       const { status, body } = await server.call(key.api_key, 'GET', path)
       expect([path, status, body.error.code]).toEqual([path, 403, 'mfa_required'])
     }
-    // Elsewhere they go on, and they can learn where they are a member.
+    // Other organizations still work, and they can see where they are a member.
     expect((await at.send('GET', '/runs')).status).toBe(200)
     expect((await at.send('GET', '/me')).status).toBe(200)
     await at.enrol(password)
     expect((await at.send('GET', '/runs', undefined, here)).status).toBe(200)
-    // The key was made before there was a factor.
+    // The key was made before the factor was enrolled.
     expect((await server.call(key.api_key, 'GET', '/runs')).status).toBe(403)
     expect((await at.send('POST', `/api-keys/${key.id}/confirm`)).status).toBe(200)
     expect((await server.call(key.api_key, 'GET', '/runs')).status).toBe(200)

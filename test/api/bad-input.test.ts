@@ -20,13 +20,13 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** What an agent asks is answered by a decision, whatever is wrong with it (test/api/agents). */
+/** Agents' questions get a decision, whatever is wrong with them (test/api/agents). */
 const erring = routes.filter((route) => route.ask === undefined)
 const withBody = erring.filter((route) => route.body !== undefined)
 const routeOf = (key: (typeof routes)[number]['key']) => routes.find((each) => each.key === key) as Route
 const guarded = routes.filter((route) => !accessOf(route.key).public)
 
-/** The path of a route with ids of ours; `replace` stands for the last of them. */
+/** The path of a route with valid ids; `replace` stands for the last of them. */
 function pathOf(key: (typeof routes)[number]['key'], replace?: string): string {
   const entry = accessOf(key)
   const subject = entry.public ? 'nothing' : entry.subject
@@ -36,6 +36,7 @@ function pathOf(key: (typeof routes)[number]['key'], replace?: string): string {
     approval: ours.ids.approval,
     api_key: ours.ids.key,
     agent_session: ours.ids.session,
+    connection: ours.ids.connection,
   }
   const names = [...splitKey(key).path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
   return names.reduce((path, name, index) => {
@@ -69,7 +70,10 @@ describe('bad bodies', () => {
       const answer = await server.call(owner, method, pathOf(key), body)
       expectRefused(answer, statuses)
       if (name === 'an unknown field')
-        expect(answer.body.error.details).toContainEqual({ path: 'zzz', message: 'unknown field' })
+        expect(answer.body.error.details).toContainEqual({
+          path: 'zzz',
+          message: expect.stringMatching(/^unknown field: /),
+        })
     })
   }
 
@@ -87,13 +91,13 @@ describe('bad bodies', () => {
     expectRefused(answer, [415])
   })
 
-  /** Bodies near the right ones: real fields with values of every kind. */
+  /** Almost valid bodies: real field names with values of every kind. */
   const near = (shape: readonly string[]) =>
     fc.dictionary(
       fc.constantFrom(...shape, 'zzz'),
       fc.oneof(fc.jsonValue(), fc.constantFrom(-1, 1e300, '', 'x', [])),
     )
-  test.each(withBody.map((route) => [route.key]))('whatever JSON comes, nothing breaks: %s', async (key) => {
+  test.each(withBody.map((route) => [route.key]))('random JSON breaks nothing: %s', async (key) => {
     const route = withBody.find((each) => each.key === key)
     const shape = route?.body instanceof z.ZodObject ? Object.keys(route.body.shape) : []
     const { method } = splitKey(key)
@@ -133,7 +137,7 @@ describe('bad paths and queries', () => {
     'constructor',
   ]
   const withId = guarded.filter((route) => splitKey(route.key).path.includes('{'))
-  test.each(withId.map((route) => [route.key]))('ids that nothing has: %s', async (key) => {
+  test.each(withId.map((route) => [route.key]))('unknown ids: %s', async (key) => {
     const { method } = splitKey(key)
     for (const id of ids) {
       const body = method === 'GET' || method === 'DELETE' ? undefined : {}
@@ -162,7 +166,7 @@ describe('bad paths and queries', () => {
     'limit[]=1',
     'a[b]=c',
   ]
-  test.each(lists.map((route) => [route.key]))('values that mean nothing: %s', async (key) => {
+  test.each(lists.map((route) => [route.key]))('meaningless values: %s', async (key) => {
     const schema = routes.find((route) => route.key === key)?.query
     const shape = schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
     expect(shape).not.toEqual([])
@@ -170,7 +174,9 @@ describe('bad paths and queries', () => {
       const answer = await server.call(owner, 'GET', `${pathOf(key)}?${query}`)
       expect(answer.status).toBeLessThan(500)
       const name = query.split('=')[0] as string
-      if (shape.includes(name)) expect([400, 422]).toContain(answer.status)
+      // The step of the path does not exist, which counts before the query.
+      const refused = key.includes('{step}') ? [400, 404, 422] : [400, 422]
+      if (shape.includes(name)) expect(refused).toContain(answer.status)
     }
   })
 
@@ -182,9 +188,9 @@ describe('bad paths and queries', () => {
     ])
   })
 
-  // A key is refused by a route for sessions with a factor before its parameters are looked at.
+  // A route for sessions with a factor refuses keys before it reads parameters.
   const forKeys = erring.filter(({ key }) => !('factor' in accessOf(key)))
-  test.each(forKeys.map((route) => [route.key]))('parameters that it does not take: %s', async (key) => {
+  test.each(forKeys.map((route) => [route.key]))('unknown parameters: %s', async (key) => {
     const { method } = splitKey(key)
     const known = Object.keys(queryOf(routeOf(key)).shape)
     const body = method === 'GET' || method === 'DELETE' ? undefined : {}
@@ -192,11 +198,14 @@ describe('bad paths and queries', () => {
     expectRefused(answer, [422])
     expect(answer.body.error.code).toBe('validation_error')
     for (const path of ['statsu', `${known[0] ?? 'y'}s`])
-      expect(answer.body.error.details).toContainEqual({ path, message: 'unknown field' })
-    expect(answer.body.error.message).toContain('`statsu`')
+      expect(answer.body.error.details).toContainEqual({
+        path,
+        message: expect.stringMatching(/^unknown field: /),
+      })
+    expect(answer.body.error.message).toMatch(/`statsu`|\(and \d more\)/)
   })
 
-  test('an organization is named in the query where the path names none, and nowhere else', async () => {
+  test('the query may name an organization only where the path names none', async () => {
     const named = `organization_id=${ours.organizationId}`
     const runs = await server.call(owner, 'GET', `/runs?${named}`)
     expect(runs.status).toBe(200)
@@ -211,7 +220,7 @@ describe('bad paths and queries', () => {
   })
 })
 
-/** Some of these are good keys for something: what matters is that nothing breaks. */
+/** Some of these are valid values: it only matters that nothing breaks. */
 function expectRefusedOrFine(answer: Answer): void {
   if (answer.status >= 400) expectRefused(answer, [400, 404, 422])
 }

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { TestServer } from './server.ts'
 
-/** A person at a browser: keeps cookies, and says where its requests come from. */
+/** A person at a browser: keeps cookies, and sends its own origin. */
 export class Browser {
   readonly #server: TestServer
   readonly #cookies = new Map<string, string>()
@@ -14,7 +14,7 @@ export class Browser {
     return [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ')
   }
 
-  /** Sends a request to any path; what the API publishes is checked against its form. */
+  /** Sends a request to any path. Answers of published routes are checked against their schema. */
   async send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
     const mine = { origin: this.#server.base, ...(this.cookie === '' ? {} : { cookie: this.cookie }) }
     const answer = await this.#server.call(null, method, path, body, { ...mine, ...headers })
@@ -35,7 +35,7 @@ export class Browser {
     return this.auth('sign-in/email', { email, password })
   }
 
-  /** Enrols a second factor; answers its key and backup codes. */
+  /** Enrols a second factor; returns its secret and backup codes. */
   async enrol(password: string): Promise<{ key: string; backupCodes: string[] }> {
     const { body } = await this.auth('two-factor/enable', { password })
     const key = new URL(body.totpURI).searchParams.get('secret') as string
@@ -45,7 +45,7 @@ export class Browser {
   }
 }
 
-/** The code that an authenticator app shows for a base32 key (RFC 6238: SHA-1, 30 s, 6 digits). */
+/** The code that an authenticator app shows for a base32 secret (RFC 6238: SHA-1, 30 s, 6 digits). */
 export function totp(key: string, at = Date.now()): string {
   const bits = key
     .replaceAll('=', '')

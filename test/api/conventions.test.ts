@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, acts, type RouteKey } from '../../src/api/access.ts'
 import { idPrefixes, newId } from '../../src/contract/ids.ts'
-import { covers } from '../../src/governance/scopes.ts'
+import { covers } from '../../src/governance/access/scopes.ts'
 import { accessTo, requestOf, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
 import { addPlace, World, type Place } from './access-matrix/world.ts'
 import { addKey, addOrganization, enrolPeople, factorCookie } from './fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from './server.ts'
 
-/* The contract's sections 1 and 2, sentence by sentence, where no test of a route's own holds it to them. */
+/* Conventions of the API and of identity that no route's own test covers. */
 
 let server: TestServer
 let place: Place
@@ -25,7 +25,7 @@ const withKey: Ask = (method, path, body, headers) =>
   server.call(place.owner.key, method, path, body, headers)
 const ask = withKey
 
-/** The owner in a session that a second factor has opened. */
+/** The owner in a session opened with a second factor. */
 async function signedIn(): Promise<Ask> {
   await enrolPeople(server.context, [place.owner.userId])
   const mine = { cookie: await factorCookie(server.context, place.owner.userId), origin: server.base }
@@ -96,7 +96,7 @@ describe('lists are `{data, next_cursor}`, newest first, fifty at a time', () =>
   })
 })
 
-describe('an `Idempotency-Key` is taken by every POST that acts', () => {
+describe('every POST that changes something takes an `Idempotency-Key`', () => {
   test.each((Object.keys(access) as RouteKey[]).filter((key) => acts(key)) as GuardedKey[])(
     '%s',
     async (key) => {
@@ -125,14 +125,14 @@ describe('API keys', () => {
     ['no scopes', { scopes: [] }, 'scopes'],
     ['scopes that are all false', { scopes: { 'runs:read': false } }, 'scopes'],
     ['an end in the past', { expires_at: '2001-01-01T00:00:00Z' }, 'expires_at'],
-  ])('that would open nothing are refused: %s', async (_what, over, path) => {
+  ])('that could do nothing are refused: %s', async (_what, over, path) => {
     const { status, body } = await ask('POST', '/api-keys', { name: 'dead', scopes: ['runs:read'], ...over })
     expect([status, body.error.code, body.error.details[0].path]).toEqual([422, 'validation_error', path])
     const { body: keys } = await ask('GET', '/api-keys?limit=200')
     expect(keys.data.map((key: { name: string }) => key.name)).not.toContain('dead')
   })
 
-  test('are shown once, take scopes as map or list, and answer with a map', async () => {
+  test('are shown once, accept scopes as map or list, and return a map', async () => {
     const forms = [['runs:read', 'secrets:*'], { 'runs:read': true, 'secrets:*': true, 'runs:write': false }]
     for (const scopes of forms) {
       const expires = new Date(Date.now() + 3_600_000).toISOString()
@@ -166,7 +166,7 @@ describe('API keys', () => {
     [['api_keys:*', 'runs:read', 'runs:write'], ['runs:*'], 403],
     [['api_keys:*'], ['runs:read'], 403],
     [['api_keys:*', 'run:*', '*', 'runs:'], ['runs:read'], 403],
-  ])('one with %j makes one with %j: %i', async (own, wanted, status) => {
+  ])('a key with %j makes one with %j: %i', async (own, wanted, status) => {
     const { secret } = await addKey(server.context, place.organizationId, place.owner.userId, own)
     const made = await server.call(secret, 'POST', '/api-keys', { name: 'made', scopes: wanted })
     expect(made.status).toBe(status)
@@ -174,7 +174,7 @@ describe('API keys', () => {
       expect(made.body.error.details.map(({ path }: { path: string }) => path)).toEqual(wanted)
   })
 
-  test('one that a narrower key cannot make, it cannot edit or reactivate either', async () => {
+  test('a key that a narrower key cannot make, it cannot edit or reactivate either', async () => {
     const wide = (await ask('POST', '/api-keys', { name: 'wide', scopes: ['runs:write'] })).body
     const narrow = (await ask('POST', '/api-keys', { name: 'narrow', scopes: ['api_keys:*'] })).body.api_key
     const change = (body: object) => server.call(narrow, 'PATCH', `/api-keys/${wide.id}`, body)
@@ -186,7 +186,7 @@ describe('API keys', () => {
   })
 })
 
-test('the scopes are those of the contract, and `x:*` covers every `x:y`', async () => {
+test('the scopes are the documented ones, and `x:*` covers every `x:y`', async () => {
   const contract =
     'workflows:read|write runs:read|write approvals:read|decide rules:read|write governance:read|write policies:read|write quota:read|write audit:read registry:write tools:read|connect memory:read|write files:write agents:authorize agents:read|revoke secrets:* api_keys:* organizations:*'
   const all = contract.split(' ').flatMap((each) => {
@@ -198,7 +198,7 @@ test('the scopes are those of the contract, and `x:*` covers every `x:y`', async
   for (const scope of all) expect(covers([`${scope.split(':')[0]}:*`], scope)).toBe(true)
 })
 
-test('ids have the prefixes of the contract', () => {
+test('ids have the documented prefixes', () => {
   const named = ['org', 'usr', 'wf', 'run', 'apr', 'dec', 'ses', 'rule', 'lrule', 'key', 'file', 'evt']
   expect(Object.values(idPrefixes)).toEqual(expect.arrayContaining(named))
 })

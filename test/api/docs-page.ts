@@ -1,14 +1,16 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startMailCatcher } from '../../src/stack/mail-catcher.ts'
 import { runBlocks, shellBlocks } from '../support/shell-blocks.ts'
 import { startTestServer } from './server.ts'
 
+const samples = join(import.meta.dirname, '../../samples')
+
 /**
- * Runs a page of docs as its reader would, against a server and bootstrap.json of its own: the shell blocks of `page`
- * after the README's first, which defines what they use, in a home of the reader's own. `before` is the reader's own
- * preparation, `after` what they type then, before what stands below the heading `last`. Answers what each block printed.
+ * Runs the shell blocks of `page` as a reader would, after `. samples/shell.sh`, against a server, a bootstrap.json and a
+ * home folder of its own. `before` runs first. The blocks below the heading `last` run at the end, after `after`. Returns
+ * the output of each block.
  */
 export async function readDocsPage(
   page: string,
@@ -21,8 +23,8 @@ export async function readDocsPage(
   try {
     const boot = { base_url: server.base, ...server.identities }
     writeFileSync(join(folder, '.data', 'bootstrap.json'), JSON.stringify(boot))
-    const [setup = ''] = shellBlocks('README.md', 'A first workflow, with curl')
-    const first = `export HOME="$PWD"\n${before}\n${setup}`
+    symlinkSync(samples, join(folder, 'samples'))
+    const first = `export HOME="$PWD"\n${before}\n. samples/shell.sh`
     const ending = last === undefined ? [] : shellBlocks(page, last)
     const blocks = shellBlocks(page).filter((block) => !ending.includes(block))
     return await runBlocks([first, ...blocks, ...after, ...ending], folder)

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { ApiError, errorBody, retryAfter, statusOf, toApiError } from '../../src/api/errors.ts'
 import { DomainError } from '../../src/governance/errors.ts'
 
-/** Contract section 1, "Errors". */
+/** The published error codes by status. */
 const published = {
   400: ['bad_request'],
   401: ['unauthenticated'],
@@ -35,7 +35,7 @@ describe('errors', () => {
     expect(statusOf).toMatchObject(Object.fromEntries(pairs))
   })
 
-  test('429 and 503 say when to come again', () => {
+  test('429 and 503 say when to try again', () => {
     for (const [code, status] of Object.entries(statusOf))
       if (status === 429 || status === 503)
         expect(retryAfter[code as keyof typeof retryAfter]).toBeGreaterThan(0)
@@ -53,14 +53,14 @@ describe('errors', () => {
   })
 
   test.each([
-    ['an error nobody foresaw', new Error('hunter2'), 'internal'],
-    ['something that is no error', 'hunter2', 'internal'],
+    ['an unexpected error', new Error('hunter2'), 'internal'],
+    ['a value that is not an error', 'hunter2', 'internal'],
     ['a constraint', databaseError('23503'), 'internal'],
     ['a shut-down', databaseError('57P01'), 'unavailable'],
     ['a time-out', databaseError('25P04'), 'unavailable'],
     ['a deadlock', databaseError('40P01'), 'unavailable'],
     ['a refused connection', Object.assign(new Error('hunter2'), { code: 'ECONNREFUSED' }), 'unavailable'],
-  ])('%s shows nothing of the inside', (_, thrown, code) => {
+  ])('%s shows no internal details', (_, thrown, code) => {
     const body = errorBody(toApiError(thrown), 'r1')
     expect(body.error.code).toBe(code)
     expect(JSON.stringify(body)).not.toMatch(/hunter2|secrets/)

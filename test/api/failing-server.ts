@@ -1,12 +1,13 @@
 import { createApp } from '../../src/api/app.ts'
 import { createHttpServer } from '../../src/api/http-server.ts'
-import { createContext, type Context } from '../../src/context.ts'
-import type { Combiner } from '../../src/governance/combiner.ts'
+import { createContext } from '../../src/programs/create-context.ts'
+import type { Context } from '../../src/governance/context.ts'
+import type { Combiner } from '../../src/governance/audit/combiner.ts'
 import { listen, type Answer } from './server.ts'
 
 type Run = Combiner['run']
 
-/** Another API process over the database of `context`, whose commits go through `run`. */
+/** Another API process on the database of `context`, whose commits go through `run`. */
 async function otherServer(
   context: Context,
   wrap: (run: Run, end: () => Promise<void>) => Run,
@@ -35,7 +36,7 @@ async function otherServer(
   }
 }
 
-/** One POST, to such a process. */
+/** One POST to such a process. */
 export async function postTo(
   url: string,
   key: string,
@@ -51,12 +52,12 @@ export async function postTo(
   return { status: response.status, headers: response.headers, text, body: JSON.parse(text) }
 }
 
-/** Sends a request to a process that dies when its first transaction has committed: nothing after that happens. */
+/** Sends a request to a process that dies when its first transaction has committed. Nothing after that happens. */
 export async function sendAndDie(context: Context, send: (base: string) => Promise<unknown>): Promise<void> {
   const dead = Promise.withResolvers<void>()
   const dying = await otherServer(context, (run, end) => async (...operation) => {
     await run(...operation)
-    // Its connections go, so that nothing of it renews a lock or keeps an answer.
+    // Its connections close, so that it can neither renew a lock nor store an answer.
     await end()
     dead.resolve()
     return new Promise(() => {})
@@ -73,7 +74,7 @@ export async function sendAndDie(context: Context, send: (base: string) => Promi
   }
 }
 
-/** Sends a request to a process that stops just before its transaction, does `meanwhile`, and lets it go on. */
+/** Sends a request to a process that stops just before its transaction, runs `meanwhile`, and lets it continue. */
 export async function sendAndStall(
   context: Context,
   send: (base: string) => Promise<Answer>,

@@ -1,16 +1,16 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto'
-import type { Context } from '../../src/context.ts'
+import type { Context } from '../../src/governance/context.ts'
 import { newId } from '../../src/contract/ids.ts'
-import { newApiKey } from '../../src/governance/identity.ts'
-import type { OpenedWith } from '../../src/governance/people/second-factor.ts'
-import { scopes } from '../../src/governance/scopes.ts'
+import { newApiKey } from '../../src/governance/access/identity.ts'
+import type { OpenedWith } from '../../src/governance/access/second-factor.ts'
+import { scopes } from '../../src/governance/access/scopes.ts'
 import type { Role } from '../../src/policy/types.ts'
 
-/** Rows that tests need and that no route makes (yet). */
+/** Rows that tests need and no route creates. */
 
 export const everyScope: readonly string[] = Object.keys(scopes)
 
-/** A key for this user, with these scopes, whatever their role. */
+/** A key for this user with these scopes, whatever their role. */
 export async function addKey(
   context: Context,
   organizationId: string,
@@ -40,20 +40,23 @@ export async function addKey(
   return { id, secret }
 }
 
-/** Lets these people have a second factor, as enrolling would: their sessions end, and their keys are confirmed with it. */
+/**
+ * Gives these people a second factor, with the effects of enrolling: their sessions end, and their keys are
+ * confirmed.
+ */
 export async function enrolPeople({ pool }: Context, userIds: readonly string[]): Promise<void> {
   await pool.query('update users set two_factor_enabled = true where id = any($1)', [userIds])
   await pool.query('update api_keys set factor_confirmed_at = now() where user_id = any($1)', [userIds])
 }
 
-/** Makes an organization require a second factor, whoever asks for it. */
+/** Makes an organization require a second factor. */
 export async function requireFactors({ pool }: Context, organizationId: string): Promise<void> {
   await pool.query(`update organizations set settings = settings || '{"require_mfa": true}' where id = $1`, [
     organizationId,
   ])
 }
 
-/** The cookie of a session of this user, as signing in would set it. */
+/** The cookie of a session of this user, as sign-in would set it. */
 export async function sessionCookie(
   context: Context,
   userId: string,
@@ -69,7 +72,7 @@ export async function sessionCookie(
   return `countersign.session_token=${encodeURIComponent(`${token}.${signature}`)}`
 }
 
-/** The cookie of a session that a second factor has opened. */
+/** The cookie of a session opened with a second factor. */
 export const factorCookie = (context: Context, userId: string): Promise<string> =>
   sessionCookie(context, userId, undefined, 'password+totp')
 
@@ -92,7 +95,7 @@ export async function addPerson(
   return { userId, key, keyId }
 }
 
-/** A test asks more in a minute than people do in a day. */
+/** A test sends more requests in a minute than people do in a day. */
 export const unthrottled = JSON.stringify({ requests_per_minute: 100_000, requests_per_day: 100_000_000 })
 
 /** Another organization with an owner. */
@@ -122,3 +125,28 @@ export const aDefinition = {
 
 export const aRule = { name: 'No mail', verdict: 'deny', tools: ['mail_send'] }
 export const aLabelRule = { name: 'Salaries', tools: ['file_read'], add_labels: ['confidential'] }
+
+/** A personal connection of a person, without a credential. Returns its id. */
+export async function addConnection(
+  { db }: Pick<Context, 'db'>,
+  organizationId: string,
+  userId: string,
+  integration = 'search',
+): Promise<string> {
+  const id = newId('connection')
+  await db
+    .insertInto('connections')
+    .values({
+      id,
+      organization_id: organizationId,
+      owner_id: userId,
+      integration,
+      name: 'c',
+      account: null,
+      backend: 'db',
+      credential_sealed: null,
+      created_by: userId,
+    })
+    .execute()
+  return id
+}

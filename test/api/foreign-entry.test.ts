@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
-import { chainStart, sealEntry, type AuditDraft } from '../../src/governance/audit.ts'
+import { chainStart, sealEntry, type AuditDraft } from '../../src/governance/audit/entry.ts'
 import { addOrganization } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
@@ -21,7 +21,7 @@ const draft: AuditDraft = {
   metadata: {},
 }
 
-/** What somebody with the application's database password can add: an entry that follows from the last one. */
+/** Adds an entry that continues the chain, as somebody with the application's database password could. */
 async function addEntry(): Promise<{ seq: number; id: string }> {
   const { pool } = server.context
   const last = await pool.query('select seq, hash from chain_head where organization_id = $1', [organization])
@@ -34,7 +34,7 @@ async function addEntry(): Promise<{ seq: number; id: string }> {
   return { seq: entry.seq, id: (JSON.parse(entry.canonical) as { id: string }).id }
 }
 
-describe('an entry that was added past the service', () => {
+describe('an entry that was added without the service', () => {
   test('stops the writes of its organization with 503 and one alarm, and is named by verify', async () => {
     const elsewhere = await addOrganization(server.context)
     const error = jest.spyOn(server.context.log, 'error')
@@ -45,7 +45,7 @@ describe('an entry that was added past the service', () => {
       expect(answer.status).toBe(503)
       expect(answer.body.error).toMatchObject({
         code: 'unavailable',
-        message: expect.stringContaining('an operator must verify it'),
+        message: expect.stringContaining('an operator must verify the log'),
       })
     }
     expect(error.mock.calls).toEqual([

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { beat } from '../../src/governance/upkeep/housekeeping.ts'
+import { asAdmin } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 let server: TestServer
@@ -22,7 +24,7 @@ describe('GET /health', () => {
     expect(answer.status).toBe(200)
     expect(answer.body).toEqual({
       status: 'ok',
-      checks: { database: 'ok', temporal: 'ok', worker: 'ok', audit: 'ok' },
+      checks: { database: 'ok', temporal: 'ok', worker: 'ok', disk: 'ok', audit: 'ok' },
     })
   })
 
@@ -31,7 +33,7 @@ describe('GET /health', () => {
     const answer = await server.call(null, 'GET', '/health')
     expect(answer.body).toEqual({
       status: 'degraded',
-      checks: { database: 'ok', temporal: 'ok', worker: 'down', audit: 'ok' },
+      checks: { database: 'ok', temporal: 'ok', worker: 'down', disk: 'ok', audit: 'ok' },
     })
   })
 
@@ -49,10 +51,54 @@ describe('GET /health', () => {
     temporal = check
     const answer = await server.call(null, 'GET', '/health')
     expect(answer.status).toBe(200)
-    expect(answer.body.checks).toEqual({ database: 'ok', temporal: 'down', worker: 'ok', audit: 'ok' })
+    expect(answer.body.checks).toEqual({
+      database: 'ok',
+      temporal: 'down',
+      worker: 'ok',
+      disk: 'ok',
+      audit: 'ok',
+    })
   })
 
-  test('is 503 when the database is away, and everything else says so too', async () => {
+  test.each([
+    ['53100', 'disk_full'],
+    ['25006', 'read_only'],
+  ])('is degraded when the database answers and refuses to write with %s', async (code, reason) => {
+    await seen(1)
+    const { api_key: owner } = server.identities.users.owner
+    const definition = { steps: [{ id: 'a', tool: 'memory_get', params: { key: 'k' } }] }
+    const refuse = (table: string) =>
+      asAdmin(server.adminUrl, (client) =>
+        client.query(`
+          create or replace function no_room() returns trigger language plpgsql as $$
+          begin raise exception 'could not extend file' using errcode = '${code}'; end $$;
+          create trigger no_room before insert or update on ${table} for each row execute function no_room()`),
+      )
+    await refuse('chain_head')
+    const refused = await server.call(owner, 'POST', '/workflows', { name: 'W', definition })
+    expect([refused.status, refused.body.error.code]).toEqual([503, 'unavailable'])
+    const health = await server.call(null, 'GET', '/health')
+    const checks = { database: reason, temporal: 'ok', worker: 'ok', disk: 'ok', audit: 'ok' }
+    expect([health.status, health.body]).toEqual([200, { status: 'degraded', checks }])
+    expect(await server.context.metrics.text()).toContain(
+      `failed_batches_total{reason="${reason}",process="api"} 1`,
+    )
+    // Without a request that writes, the process's own heartbeat finds out.
+    server.context.writeTrouble = null
+    await refuse('process_heartbeats')
+    await expect(beat(server.context, 'api')).rejects.toThrow('could not extend file')
+    expect((await server.call(null, 'GET', '/health')).body.checks.database).toBe(reason)
+  })
+
+  test('is degraded when the disk of the logs is full', async () => {
+    await seen(1)
+    // This file system has no free bytes.
+    Object.assign(server.context, { config: { ...server.context.config, logFolder: '/proc' } })
+    const health = await server.call(null, 'GET', '/health')
+    expect(health.body).toMatchObject({ status: 'degraded', checks: { disk: 'full', database: 'ok' } })
+  })
+
+  test('is 503 when the database cannot be reached, and all other routes say so too', async () => {
     const key = server.identities.users.owner.api_key
     await server.context.pool.end()
     Object.assign(server.context.pool, {
@@ -61,7 +107,7 @@ describe('GET /health', () => {
     })
     const health = await server.call(null, 'GET', '/health')
     expect(health.status).toBe(503)
-    expect(health.body.checks.database).toBe('down')
+    expect(health.body.checks).toMatchObject({ database: 'down', worker: 'unknown' })
     const me = await server.call(key, 'GET', '/me')
     expect([me.status, me.body.error.code]).toEqual([503, 'unavailable'])
     expect(me.headers.get('retry-after')).toBe('1')

@@ -6,7 +6,7 @@ import { createHttpServer } from '../../src/api/http-server.ts'
 import { errorAnswer } from '../../src/api/schemas/common.ts'
 import { listen } from './server.ts'
 
-/** Answers GET; of a POST it sends the head of its answer first and then reads. */
+/** Answers GET. For a POST it sends the head of its answer first and then reads. */
 const app: RequestListener = (request, response) => {
   if (request.method === 'POST') response.writeHead(200).write('begun')
   else response.end('fine')
@@ -24,7 +24,7 @@ afterAll(async () => {
   await new Promise((resolve) => server.close(resolve))
 })
 
-/** Sends these bytes and gives all that comes back until the server closes. */
+/** Sends these bytes and returns everything received until the server closes. */
 async function raw(...parts: string[]): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   let text = ''
@@ -42,15 +42,15 @@ const host = 'Host: localhost\r\n'
 const cases: [string, string, number, string][] = [
   ['headers that are too large', `GET / HTTP/1.1\r\n${host}X-A: ${'a'.repeat(20_000)}\r\n\r\n`, 413, 'too_large'],
   ['an address that is too large', `GET /${'a'.repeat(20_000)} HTTP/1.1\r\n${host}\r\n`, 413, 'too_large'],
-  ['what is no HTTP', 'nonsense\r\n\r\n', 400, 'bad_request'],
+  ['a request that is not HTTP', 'nonsense\r\n\r\n', 400, 'bad_request'],
   ['a header with a NUL', `GET / HTTP/1.1\r\n${host}X-A: a\0b\r\n\r\n`, 400, 'bad_request'],
   ['two lengths', `GET / HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n`, 400, 'bad_request'],
   ['an unknown expectation', `GET / HTTP/1.1\r\n${host}Expect: tea\r\n\r\n`, 400, 'bad_request'],
   ['no host', 'GET / HTTP/1.1\r\n\r\n', 400, 'bad_request'],
 ] // prettier-ignore
 
-describe('what Node refuses before the application sees it', () => {
-  test.each(cases)('%s is answered in the form of every error', async (_, sent, status, code) => {
+describe('requests that Node refuses before the application sees them', () => {
+  test.each(cases)('%s gets an answer in the usual form of errors', async (_, sent, status, code) => {
     const text = await raw(sent)
     const [head = '', body = ''] = text.split('\r\n\r\n')
     expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} [A-Z][A-Za-z ]+\r\n`))
@@ -69,14 +69,11 @@ describe('what Node refuses before the application sees it', () => {
     expect(answer.meta.request_id).toBe(headers.get('x-request-id'))
   })
 
-  test.each([`Expect: tea\r\n${host}`, ''])(
-    'a request id that could be read is kept (%j)',
-    async (headers) => {
-      const text = await raw(`GET / HTTP/1.1\r\nX-Request-Id: mine-1\r\n${headers}\r\n`)
-      expect(text).toContain('X-Request-Id: mine-1\r\n')
-      expect(text).toContain('"request_id":"mine-1"')
-    },
-  )
+  test.each([`Expect: tea\r\n${host}`, ''])('a readable request id is kept (%j)', async (headers) => {
+    const text = await raw(`GET / HTTP/1.1\r\nX-Request-Id: mine-1\r\n${headers}\r\n`)
+    expect(text).toContain('X-Request-Id: mine-1\r\n')
+    expect(text).toContain('"request_id":"mine-1"')
+  })
 
   test('nothing is written into an answer that has begun', async () => {
     const text = await raw(
@@ -87,13 +84,13 @@ describe('what Node refuses before the application sees it', () => {
     expect(text).not.toContain('bad_request')
   })
 
-  test('a second request that cannot be read is answered as a first one', async () => {
+  test('a second unreadable request gets the same answer as a first one', async () => {
     const text = await raw(`GET / HTTP/1.1\r\n${host}\r\n`, 'nonsense\r\n\r\n')
     expect(text).toMatch(/^HTTP\/1.1 200 OK\r\n[^]*fine.*HTTP\/1.1 400 Bad Request\r\n/s)
     expect(text).toContain('"code":"bad_request"')
   })
 
-  test('what is well-formed gets through, HTTP/1.0 without a host and `100-continue` too', async () => {
+  test('well-formed requests pass, including HTTP/1.0 without a host and `100-continue`', async () => {
     const close = 'Connection: close\r\n\r\n'
     expect(await raw(`GET / HTTP/1.1\r\n${host}${close}`)).toContain('fine')
     expect(await raw(`GET / HTTP/1.0\r\n${close}`)).toContain('fine')

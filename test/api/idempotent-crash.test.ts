@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, acts, type ActingKey, type RouteKey } from '../../src/api/access.ts'
-import type { BootstrapName } from '../../src/governance/bootstrap.ts'
-import { finishRun } from '../../src/governance/runs/finish.ts'
+import type { BootstrapName } from '../../src/governance/people/bootstrap.ts'
+import { finishRun } from '../../src/governance/runs/end/finish.ts'
 import { accessTo, requestOf, validRequests, type Request } from './access-matrix/valid-requests.ts'
 import { addPlace, World, type Person, type Place } from './access-matrix/world.ts'
 import { postTo, sendAndDie, sendAndStall } from './failing-server.ts'
 import { startTestServer, type Answer, type TestServer } from './server.ts'
 
 /*
- * "Same key and body → the first answer again" (contract section 1), also when the process ended between the commit and
- * the answer, or was so slow that it was taken for dead. For every route that acts, with its valid request.
+ * The same key and body get the first answer again, even if the process died between the commit and the answer, or
+ * was so slow that its lock expired. Tested for every changing route with its valid request.
  */
 
-/** What else must hold of the answer that comes late. */
+/** More checks of the late answer. */
 type Check = (answer: Answer, sent: Request) => Promise<void>
 
 let server: TestServer
@@ -53,7 +53,7 @@ const checks: Partial<Record<ActingKey, Check>> = {
   async 'POST /workflow-registry/{id}/use'(answer) {
     const { body } = await server.call(keyOf('member'), 'GET', '/workflows?limit=2')
     const made = body.data.map((each: { id: string }) => each.id)
-    // The newest, and made once: the one before it is the template.
+    // The workflow was made once and is the newest; the one before it is the template.
     expect(made).toEqual([answer.body.id, answer.body.template_id])
   },
   async 'POST /workflows/{id}/execute'(answer, { path }) {
@@ -76,7 +76,7 @@ const checks: Partial<Record<ActingKey, Check>> = {
   },
 }
 
-/** Length of all audit chains together: every change appends to one. */
+/** Total length of all audit chains: every change appends to one. */
 async function changes(): Promise<number> {
   const { rows } = await server.context.pool.query<{ seq: number }>(
     'select sum(seq)::int as seq from chain_head',
@@ -87,7 +87,10 @@ async function changes(): Promise<number> {
 const rowOf = async (key: string) =>
   (await server.context.pool.query('select * from idempotency_keys where key = $1', [key])).rows[0]
 
-/** Asks again when the lock of the one before has run out, here at once; a renewal in between only costs another turn. */
+/**
+ * Asks again once the lock of the earlier request has expired, which is forced here. A renewal in between only costs
+ * another try.
+ */
 async function askAgain(send: (base: string) => Promise<Answer>, key: string): Promise<Answer> {
   for (;;) {
     await server.context.pool.query(
@@ -99,7 +102,7 @@ async function askAgain(send: (base: string) => Promise<Answer>, key: string): P
   }
 }
 
-/** The route's valid request, by the lowest role that may send it, about something that no other test knows. */
+/** The route's valid request, sent by the lowest role that may send it, about an object that no other test uses. */
 async function prepare(key: ActingKey): Promise<Request> {
   const world = new World(server, place, personOf(accessTo(key).role))
   return requestOf(key, organizationId, await validRequests[key].prepare(world))
@@ -117,11 +120,11 @@ async function start(route: ActingKey, prepared?: Request) {
   return { request, key, send, before: await changes() }
 }
 
-// Keys cannot send what takes a session with a second factor.
+// Keys cannot call routes that need a session with a second factor.
 const routes = (Object.keys(access) as RouteKey[]).filter(acts).filter((key) => !('factor' in access[key]))
 
 describe('a process that dies between the commit and the answer', () => {
-  test.each(routes)('%s: asked again, it is answered and not done again', async (route) => {
+  test.each(routes)('%s: asked again, it returns the answer and does nothing again', async (route) => {
     const { request, key, send, before } = await start(route)
     await sendAndDie(server.context, send)
     const done = await changes()
@@ -141,7 +144,7 @@ describe('a process that dies between the commit and the answer', () => {
     await checks[route]?.(again, request)
   })
 
-  test('leaves a new API key’s secret readable to nobody', async () => {
+  test('stores a new API key’s secret unreadable', async () => {
     const { key, send } = await start('POST /api-keys')
     await sendAndDie(server.context, send)
     const { made } = await rowOf(key)
@@ -150,9 +153,9 @@ describe('a process that dies between the commit and the answer', () => {
     expect(Buffer.from(made as string, 'base64').toString('latin1')).not.toContain(body.api_key)
   })
 
-  test('has its answer also when the run that it cancelled has ended by then', async () => {
+  test('returns its answer even if the cancelled run has ended by then', async () => {
     const first = await start('POST /runs/{id}/cancel')
-    // The second finds nothing left to do, and that is an answer too.
+    // The second finds nothing left to do, and its answer says so.
     const second = start('POST /runs/{id}/cancel', first.request)
     const both = [first, await second]
     for (const { send } of both) await sendAndDie(server.context, send)
@@ -162,7 +165,7 @@ describe('a process that dies between the commit and the answer', () => {
       expect((await askAgain(send, key)).body).toMatchObject({ id: runId, status: 'cancelled' })
   })
 
-  test('has its answer also when what it made is gone by then', async () => {
+  test('returns its answer even if the object it made is gone by then', async () => {
     const { request, key, send } = await start('POST /organizations/{id}/rules')
     await sendAndDie(server.context, send)
     const { body } = await server.call(keyOf('admin'), 'GET', request.path)
@@ -175,7 +178,7 @@ describe('a process that dies between the commit and the answer', () => {
 })
 
 describe('a run that was accepted', () => {
-  test('is the answer although a rule saved meanwhile would refuse it', async () => {
+  test('is the answer, although a rule saved meanwhile would refuse it', async () => {
     const { key, send } = await start('POST /workflows/{id}/execute')
     await sendAndDie(server.context, send)
     const path = `/organizations/${server.identities.organization_id}/rules`
@@ -190,8 +193,8 @@ describe('a run that was accepted', () => {
   })
 })
 
-describe('a process that was only slow, and taken for dead', () => {
-  test.each(routes)('%s: does not act any more', async (route) => {
+describe('a process that was slow and lost its lock', () => {
+  test.each(routes)('%s: changes nothing any more', async (route) => {
     const { request, key, send } = await start(route)
     let heir!: Answer
     let done = 0
@@ -201,7 +204,7 @@ describe('a process that was only slow, and taken for dead', () => {
     })
     expect(heir.status).toBe(validRequests[route].status)
     expect(await changes()).toBe(done)
-    // A run carries the key: who is slow finds it. Every other is refused.
+    // A run stores the key, so the slow process finds the run. All other routes refuse.
     expect([409, 202]).toContain(slow.status)
     if (slow.status === 202) expect(slow.body.execution_id).toBe(heir.body.execution_id)
     expect((await send(server.base)).text).toBe(heir.text)

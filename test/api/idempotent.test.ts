@@ -21,7 +21,7 @@ const countOf = async (table: string): Promise<number> =>
   (await server.context.pool.query(`select count(*)::int as n from ${table}`)).rows[0].n
 
 describe('Idempotency-Key', () => {
-  test('the same call again is the first answer, byte for byte, and changes nothing', async () => {
+  test('the same call again gets the first answer, byte for byte, and changes nothing', async () => {
     const headers = fresh()
     const first = await post('/workflows', workflow(), headers)
     const count = await countOf('workflows')
@@ -79,7 +79,7 @@ describe('Idempotency-Key', () => {
     expect([answer.status, answer.body.error.code]).toEqual([422, 'idempotency_mismatch'])
   })
 
-  test('of racing calls one acts; the others get its answer or are told to wait', async () => {
+  test('of racing calls one acts; the others get its answer or must wait', async () => {
     const headers = fresh()
     const before = await countOf('workflows')
     const answers = await Promise.all(
@@ -90,7 +90,7 @@ describe('Idempotency-Key', () => {
       if (answer.status !== 201) expect(answer.body.error.code).toBe('idempotency_in_progress')
   })
 
-  test('a refusal of the domain is kept, one of the form is not', async () => {
+  test('a refusal by the domain is kept, a validation error is not', async () => {
     const rules = `/organizations/${server.identities.organization_id}/rules`
     const rule = { name: 'taken', verdict: 'deny', match_all: true, status: 'inactive' }
     const { id } = (await post(rules, rule, {})).body
@@ -111,7 +111,7 @@ describe('Idempotency-Key', () => {
     expect(other.body.id).not.toBe(first.body.id)
   })
 
-  test('replays a new API key’s answer without keeping the key readable', async () => {
+  test('replays a new API key’s answer without storing the key readable', async () => {
     const headers = fresh()
     const first = await post('/api-keys', { name: 'k', scopes: ['runs:read'] }, headers)
     expect((await post('/api-keys', { name: 'k', scopes: ['runs:read'] }, headers)).text).toBe(first.text)
@@ -119,7 +119,7 @@ describe('Idempotency-Key', () => {
     expect(JSON.stringify(rows)).not.toContain(first.body.api_key)
   })
 
-  test('is another one for another API key of the same person: no answer goes to a narrower key', async () => {
+  test('is another one for another API key of the same person, so that no answer goes to a narrower key', async () => {
     const { organization_id: organizationId, users } = server.identities
     const narrow = await addKey(server.context, organizationId, users.owner.user_id, ['api_keys:*'])
     const headers = fresh()
@@ -131,9 +131,9 @@ describe('Idempotency-Key', () => {
     expect((await post('/api-keys', body, headers)).text).toBe(first.text)
   })
 
-  test.each(['', ' ', 'a b', 'x'.repeat(256), 'ü'])('`%s` is no key', async (text) => {
+  test.each(['', ' ', 'a b', 'x'.repeat(256), 'ü'])('`%s` is not a key', async (text) => {
     const answer = await post('/workflows', workflow(), { 'idempotency-key': text })
-    // An empty header is one that was not sent.
+    // An empty header counts as missing.
     expect(answer.status).toBe(text.trim() === '' ? answer.status : 400)
     if (text.trim() !== '') expect(answer.body.error.code).toBe('bad_request')
   })
@@ -154,12 +154,12 @@ describe('Idempotency-Key', () => {
   const pathOf = (route: string, name: string) =>
     splitKey(route as keyof typeof access).path.replaceAll(/\{\w+\}/g, name)
 
-  test.each(named)('%s takes a name in its path as long as a request can have', async (route) => {
+  test.each(named)('%s accepts the longest name that fits into a request’s path', async (route) => {
     const answer = await post(pathOf(route, long), {}, fresh())
     expect([answer.status < 500, answer.text]).toEqual([true, answer.text])
   })
 
-  test('two long paths are two calls, and the same one again is one', async () => {
+  test('two long paths are two calls, and a repeated one is one', async () => {
     const headers = fresh()
     const cancel = (name: string) => post(`/authorize/approvals/${name}/cancel`, {}, headers)
     const replayed = async (name: string) => (await cancel(name)).headers.get('idempotent-replayed')

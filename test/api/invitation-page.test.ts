@@ -8,7 +8,7 @@ import { until } from '../stack/until.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* The page that an invitation's mail leads to: its commands, as somebody types them who has no account yet. */
+/* The page that an invitation mail links to: its commands, typed by a person without an account. */
 
 const email = 'mira@larkspur.example'
 
@@ -26,7 +26,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** What the newest mail to them with this in it says; fails where none comes. */
+/** The text of the newest mail to them that contains this; fails if none arrives. */
 async function mailed(words: string): Promise<string> {
   const found = () =>
     sink.deliveries.findLast((mail) => mail.recipients.includes(email) && mail.subject === words)
@@ -35,7 +35,7 @@ async function mailed(words: string): Promise<string> {
   return (found()?.raw ?? '').replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
 }
 
-test('it brings a person without account in, and has the token of its address', async () => {
+test('its commands let a person without an account join, with the token from the address', async () => {
   const { organization_id: id, users } = server.identities
   const at = `/organizations/${id}/invitations`
   const made = await server.call(users.owner.api_key, 'POST', at, { email, role: 'member' })
@@ -64,7 +64,7 @@ test('it brings a person without account in, and has the token of its address', 
   expect(JSON.parse(await run(accept))).toEqual({ organization_id: id, role: 'member' })
 })
 
-test('a token that is none is not repeated', async () => {
+test('an invalid token is not repeated', async () => {
   const page = await (await fetch(`${server.base}/console/invitation?token=%3Cb%3E`)).text()
   expect(page).toContain('{&quot;token&quot;: &quot;TOKEN&quot;}')
 })

@@ -30,7 +30,7 @@ describe('parseJson', () => {
     )
   })
 
-  test('finds the one key that an object has twice, wherever it is', () => {
+  test('finds a key that an object has twice, wherever it is', () => {
     const key = fc.string().filter((text) => !/^(__proto__|constructor|prototype|0)$|[^ -~]/.test(text))
     const leaf = fc.oneof(
       fc.integer(),
@@ -63,7 +63,7 @@ describe('parseJson', () => {
     )
   })
 
-  test('a whole number is refused exactly where others would read another than we do', () => {
+  test('a whole number is refused exactly where other parsers would read another number', () => {
     const digits = fc.bigInt({ min: -(2n ** 60n), max: 2n ** 60n })
     const near = fc
       .bigInt({ min: -4n, max: 4n })
@@ -92,13 +92,13 @@ describe('parseJson', () => {
     expect(parseJson(bytes(`{"a":"99999999999999999999"}`))).toEqual({ a: '99999999999999999999' })
   })
 
-  test('a megabyte of keys, or of one string, is looked through', () => {
+  test('a megabyte of keys, or of one string, is searched quickly', () => {
     const keys = Array.from({ length: 80_000 }, (_, index) => `"k${index}":1`).join(',')
     expect(flawOf(`{${keys}}`)).toBeNull()
     expect(flawOf(`["${'\\\\'.repeat(400_000)}"]`)).toBeNull()
   })
 
-  test('values are counted before they are read, and what stands in strings is none', () => {
+  test('values are counted before they are parsed, and text in strings does not count', () => {
     const list = (count: number): string =>
       `[${Array.from({ length: count - 1 }, () => '"a,\\",[{"').join()}]`
     expect(parseJson(bytes(list(1_000)), 1_000)).toHaveLength(999)
@@ -121,7 +121,7 @@ describe('parseJson', () => {
     })
     fc.assert(
       fc.property(counted, ({ text, values }) => {
-        // An empty list or object counts as one more, what might be in it.
+        // An empty list or object counts as two, because it could contain a value.
         expect(exceeds(text, values - 1)).toBe(values > 0)
         expect(exceeds(text, 2 * values)).toBe(false)
       }),
@@ -157,7 +157,7 @@ describe('parseJson', () => {
     )
   })
 
-  test('64 levels are read, 65 are not, and 500,000 neither end the process', () => {
+  test('64 levels are read, 65 are refused, and 500,000 do not end the process', () => {
     expect(parseJson(bytes(nested(64)))).toBeDefined()
     for (const depth of [65, 500_000])
       expect(() => parseJson(bytes(nested(depth)))).toThrow(expect.objectContaining({ code: 'bad_request' }))
@@ -171,16 +171,16 @@ describe('parseJson', () => {
     ['a NUL in a string', bytes('{"a":{"b":["x","\\u0000"]}}'), 'a.b.1'],
     ['a NUL in a key', bytes('{"a\\u0000":1}'), ''],
     ['half a surrogate pair', bytes('{"a":"\\ud800"}'), 'a'],
-    ['a number that is none', bytes('{"a":1e999}'), 'a'],
+    ['a number that is not valid', bytes('{"a":1e999}'), 'a'],
     ['__proto__', bytes('{"a":{"__proto__":{"admin":true}}}'), 'a.__proto__'],
     ['constructor', bytes('{"constructor":1}'), 'constructor'],
     ['prototype', bytes('[{"prototype":1}]'), '0.prototype'],
-    ['a key that is there twice', bytes('{"verdict":"deny","verdict":"allow"}'), 'verdict'],
-    ['a key that is there twice, the same value', bytes('{"a":1, "a" :1}'), 'a'],
-    ['a key that is there twice, once escaped', bytes('{"a":1,"\\u0061":2}'), 'a'],
-    ['a key that is there twice, deeper', bytes('{"x":[1,{"b":[]},{"c":{"d":1,"e":[],"d":2}}]}'), 'x.2.c.d'],
-    ['a key with quotes in it twice', bytes('{"q\\"{":1,"y":"\\\\","q\\"{":2}'), 'q"{'],
-    ['an empty key twice', bytes('[{"":1,"":2}]'), '0.'],
+    ['a key given twice', bytes('{"verdict":"deny","verdict":"allow"}'), 'verdict'],
+    ['a key given twice with the same value', bytes('{"a":1, "a" :1}'), 'a'],
+    ['a key given twice, once escaped', bytes('{"a":1,"\\u0061":2}'), 'a'],
+    ['a key given twice, deeper', bytes('{"x":[1,{"b":[]},{"c":{"d":1,"e":[],"d":2}}]}'), 'x.2.c.d'],
+    ['a key with quotes in it, given twice', bytes('{"q\\"{":1,"y":"\\\\","q\\"{":2}'), 'q"{'],
+    ['an empty key given twice', bytes('[{"":1,"":2}]'), '0.'],
     ['2^53', bytes('{"a":[1,{"b":9007199254740992}]}'), 'a.1.b'],
     ['-2^53 - 1, which is read as -2^53', bytes('[1.5e3, -9007199254740993 ]'), '1'],
     ['a number of 400 digits', bytes(`{"a":${'9'.repeat(300)}}`), 'a'],
@@ -241,12 +241,12 @@ describe('readJsonBody', () => {
     expect(await send('{"a":1}', headers)).toEqual({ code: 'unsupported_media_type' })
   })
 
-  test('no body is none, whatever its type says', async () => {
+  test('a missing body counts as none, whatever its type says', async () => {
     expect(await send(undefined, {})).toEqual({})
     expect(await send(undefined, { 'content-type': 'text/plain' })).toEqual({})
   })
 
-  test('a body in chunks is read, in 10,000 of them at the most', async () => {
+  test('a body in chunks is read, up to 10,000 chunks', async () => {
     const sendChunks = (count: number): Promise<unknown> =>
       new Promise((resolve, reject) => {
         const headers = { 'content-type': 'application/json' }

@@ -8,13 +8,13 @@ import { testKey } from '../governance/support.ts'
 import { Agent } from './agents/agent.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* Answers of any size are sent as fast as they are read, and are never whole in memory. */
+/* Answers of any size are sent as fast as the client reads, and are never completely in memory. */
 
 let server: TestServer
-/** A receipt. */
+/** The path of a receipt. */
 let path: string
 let runPath: string
-/** Parsing such answers takes long, and the server ends connections that are idle meanwhile. */
+/** Parsing such answers takes long, and the server closes connections that are idle meanwhile. */
 const read = (of: string) => server.call(key(), 'GET', of, undefined, { connection: 'close' })
 const key = () => server.identities.users.admin.api_key
 const decisions = 3_000
@@ -36,7 +36,7 @@ beforeAll(async () => {
   runPath = `/runs/${await largeRun()}`
 })
 
-/** A run with 120 steps of which each shows 200 KB, and one, `list`, of 120 items with 200 KB each. */
+/** A run with 120 steps that each show 200 KB, and the step `list` with 120 items of 200 KB each. */
 async function largeRun(): Promise<string> {
   const { call, context } = server
   const definition = { steps: [{ id: 'first', tool: 'memory_get', params: { key: 'k' } }] }
@@ -61,7 +61,7 @@ async function largeRun(): Promise<string> {
 afterAll(() => server?.close())
 
 describe('a receipt', () => {
-  test('is whole by default, and byte for byte what one text would be', async () => {
+  test('is whole by default, and equal byte for byte to one text', async () => {
     const { text, body, status } = await read(path)
     expect(status).toBe(200)
     expect(text).toBe(JSON.stringify(body))
@@ -71,7 +71,7 @@ describe('a receipt', () => {
     )
   })
 
-  test('has pages, which together are the whole', async () => {
+  test('has pages that together are the whole', async () => {
     const seen: number[] = []
     let cursor = ''
     do {
@@ -86,14 +86,14 @@ describe('a receipt', () => {
     expect((await read(`${path}?${query}`)).status).toBe(422)
   })
 
-  test('small, still says its length', async () => {
+  test('small, still has a content length', async () => {
     const { headers } = await read(`${path}?limit=2`)
     expect(Number(headers.get('content-length'))).toBeGreaterThan(100)
   })
 })
 
 describe('a run', () => {
-  test('is byte for byte what one text would be, with the outputs of its steps', async () => {
+  test('is equal byte for byte to one text, with the outputs of its steps', async () => {
     const { text, body } = await read(runPath)
     expect(text).toBe(JSON.stringify(body))
     expect(body.steps).toHaveLength(122)
@@ -102,7 +102,7 @@ describe('a run', () => {
     expect(body.outputs.s120).toBe('y'.repeat(200_000))
   })
 
-  test('has outputs of steps that are whole', async () => {
+  test('has complete outputs of steps', async () => {
     const list = await read(`${runPath}/steps/list/output`)
     expect(list.text).toBe(JSON.stringify(list.body))
     expect(list.body.map((each: string) => each.length)).toEqual(Array.from({ length: 120 }, () => 200_000))
@@ -112,7 +112,7 @@ describe('a run', () => {
 })
 
 describe('answers of 24 MB each', () => {
-  test('are sent to many slow clients, and some that go, with a small heap and no connection held', async () => {
+  test('are sent to many slow clients, some of which disconnect, with a small heap and without holding a connection', async () => {
     const paths = [path, runPath, `${runPath}/steps/list/output`]
     const process = await startServing()
     const serve = async (): Promise<void> => {
@@ -120,7 +120,7 @@ describe('answers of 24 MB each', () => {
         Array.from({ length: 30 }, (_, index) => begin(process.base, paths[index % 3] ?? '')),
       )
       for (const socket of slow.slice(0, 9)) socket.destroy()
-      // Nobody keeps a connection of the database while nothing is read.
+      // While nothing is read, no database connection is held.
       const { rows } = await server.context.pool.query(
         "select count(*)::int as count from pg_stat_activity where state = 'idle in transaction' and datname = current_database()",
       )
@@ -138,11 +138,11 @@ describe('answers of 24 MB each', () => {
   })
 })
 
-/** A process whose heap has room for the service and not for two such answers. */
+/** A process whose heap has room for the service, but not for two such answers. */
 async function startServing(): Promise<{
   child: ChildProcess
   base: string
-  /** Rejected when it ends. */
+  /** Rejects when the process ends. */
   ended: Promise<never>
 }> {
   const file = fileURLToPath(new URL('serving-process.ts', import.meta.url))
@@ -159,7 +159,7 @@ async function startServing(): Promise<{
   return { child, base, ended }
 }
 
-/** Asks for an answer and reads its beginning. */
+/** Requests an answer and reads its beginning. */
 async function begin(base: string, path: string): Promise<Socket> {
   const socket = connect(Number(new URL(base).port), '127.0.0.1')
   socket.on('error', () => undefined)

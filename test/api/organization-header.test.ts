@@ -3,7 +3,7 @@ import { Browser } from './browser.ts'
 import { addOrganization, addPerson, sessionCookie } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* `X-Organization-Id` of a session is a wish: it opens nothing, and tells nothing of who exists. */
+/* `X-Organization-Id` of a session is only a wish: it grants nothing, and reveals no organization. */
 
 let server: TestServer
 let userId: string
@@ -33,7 +33,7 @@ const rowsOf = async (table: string): Promise<number> => {
   return rows[0].n
 }
 
-describe('of an organization that is not theirs, and of none, the answer is the same', () => {
+describe('an organization that is not theirs and one that does not exist get the same answer', () => {
   test.each([
     ['GET', '/me', undefined, 200],
     ['POST', '/organizations', { name: 'Mine' }, 201],
@@ -52,7 +52,7 @@ describe('of an organization that is not theirs, and of none, the answer is the 
     expect(await rowsOf('idempotency_keys')).toBe(0)
   })
 
-  test('and agents’ questions leave nothing there', async () => {
+  test('and agents’ questions store nothing there', async () => {
     const question = {
       agent: { name: 'a', kind: 'hook' },
       session_id: 's',
@@ -67,7 +67,7 @@ describe('of an organization that is not theirs, and of none, the answer is the 
   })
 })
 
-test('an idempotency key is the caller’s, whatever organization is named beside it', async () => {
+test('an idempotency key belongs to the caller, whatever organization the request names', async () => {
   const first = await send('POST', '/organizations', home, { name: 'Once' }, 'same')
   const again = await send('POST', '/organizations', foreign, { name: 'Once' }, 'same')
   expect([again.status, again.text]).toEqual([201, first.text])

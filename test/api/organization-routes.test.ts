@@ -35,7 +35,7 @@ describe.each([
   })
 })
 
-test('rule templates are offered and are active nowhere', async () => {
+test('rule templates are offered, and none is active', async () => {
   const { data } = (await call('member', 'GET', '/rule-templates')).body
   expect(data.length).toBeGreaterThanOrEqual(4)
   expect((await call('member', 'GET', `${organization}/rules`)).body.data).toEqual([])
@@ -61,7 +61,7 @@ describe('governance', () => {
 })
 
 describe('audit', () => {
-  test('is listed newest first, whole, by page and filter', async () => {
+  test('is listed newest first: whole, by page and with filters', async () => {
     await call('member', 'PUT', '/memory/a', { value: 1 })
     await call('member', 'PUT', '/memory/b', { value: 2 })
     const all = (await call('admin', 'GET', `${organization}/governance/audit?per_page=200`)).body
@@ -112,7 +112,7 @@ describe('workflows', () => {
     expect((await call('viewer', 'GET', `${one}/versions`)).status).toBe(404)
   })
 
-  test('go where `organization_id` says, if the caller is a member there', async () => {
+  test('belong to the organization in `organization_id`, if the caller is a member there', async () => {
     const other = await addOrganization(server.context)
     const body = { name: 'x', definition: aDefinition, organization_id: other.id }
     expect((await call('owner', 'POST', '/workflows', body)).status).toBe(404)
@@ -123,7 +123,7 @@ describe('workflows', () => {
 })
 
 describe('memory', () => {
-  test('keeps a value with its labels until it is forgotten', async () => {
+  test('keeps a value with its labels until it is deleted', async () => {
     const path = `/memory/${encodeURIComponent('a key/with ünïcode')}`
     const set = await call('member', 'PUT', path, { value: { a: [1] }, labels: ['pii'] })
     expect(set.body).toMatchObject({ key: 'a key/with ünïcode', value: { a: [1] }, labels: ['pii'] })
@@ -133,7 +133,7 @@ describe('memory', () => {
   })
 
   test.each([[{}], [{ value: 1, labels: ['Not A Slug'] }], [{ value: 'x'.repeat(1_000_000) }]])(
-    'a body that cannot be kept is refused',
+    'an invalid body is refused',
     async (body) => {
       expect((await call('member', 'PUT', '/memory/k', body)).status).toBe(422)
     },
@@ -150,7 +150,7 @@ describe('tools', () => {
     expect([...first.data, ...second.data]).toEqual(all.slice(0, 2))
   })
 
-  test('tell their side effect, limits and parameters', async () => {
+  test('show their side effect, limits and parameters', async () => {
     const tool = await call('viewer', 'GET', '/tools/mail_send')
     expect(tool.body).toMatchObject({
       name: 'mail_send',
@@ -174,12 +174,15 @@ describe('API keys', () => {
     const key = made.body.api_key as string
     expect((await server.call(key, 'GET', '/runs')).status).toBe(200)
     const one = `/api-keys/${made.body.id}`
-    expect((await call('member', 'DELETE', one)).status).toBe(204)
+    expect((await call('member', 'PATCH', one, { active: false })).status).toBe(200)
     expect((await server.call(key, 'GET', '/runs')).status).toBe(401)
     const back = await call('member', 'PATCH', one, { active: true, expires_at: '2999-01-01T00:00:00Z' })
     expect(back.body).toMatchObject({ active: true, expires_at: '2999-01-01T00:00:00.000Z' })
     expect((await server.call(key, 'GET', '/runs')).status).toBe(200)
     expect((await call('member', 'GET', '/api-keys')).text).not.toContain(key)
+    expect((await call('member', 'DELETE', one)).status).toBe(204)
+    expect((await server.call(key, 'GET', '/runs')).status).toBe(401)
+    expect((await call('member', 'PATCH', one, { active: true })).body.error.code).toBe('conflict')
   })
 
   test.each([[['runs:everything']], [{ 'no:scope': true }], ['runs:read'], [{ 'runs:read': 'yes' }]])(

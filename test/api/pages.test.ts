@@ -15,13 +15,13 @@ afterAll(async () => {
   await silent.close()
 })
 
-/** As a browser or program sends it, without following anywhere. */
+/** Sends the request like a browser or program that follows no redirect. */
 const get = (path: string, accept = browser, from = server, method = 'GET') =>
   fetch(`${from.base}${path}`, { method, headers: { accept }, redirect: 'manual' })
 
 describe('the base address', () => {
   test.each([[browser], ['text/html'], ['TEXT/HTML;q=0.1, */*']])(
-    'sends what accepts %s to the console',
+    'redirects clients that accept %s to the console',
     async (accept) => {
       for (const method of ['GET', 'HEAD']) {
         const answer = await get('/', accept, server, method)
@@ -32,7 +32,7 @@ describe('the base address', () => {
   )
 
   test.each([['*/*'], ['application/json'], ['text/html;q=0, */*'], ['text/htmlx']])(
-    'points what accepts %s to the API',
+    'points clients that accept %s to the API',
     async (accept) => {
       const answer = await get('/', accept)
       expect(answer.status).toBe(200)
@@ -48,17 +48,17 @@ describe('the base address', () => {
     },
   )
 
-  test('is the root alone, and only to be read', async () => {
+  test('answers only at the root, and only to reading', async () => {
     for (const path of ['/api/v1', '/api/v1/', '/v1/console/', '/console/x', '/console/approvals/'])
       expect((await get(path)).status).toBe(404)
     for (const path of ['/', '/console/']) expect((await get(path, browser, server, 'POST')).status).toBe(404)
   })
 })
 
-describe('the page in the console’s place', () => {
+describe('the page in place of the console', () => {
   test('loads nothing, runs nothing, and says that the console comes later', async () => {
     const id = newId('approval')
-    for (const path of ['/console/', `/console/approvals/${id}`, '/docs']) {
+    for (const path of ['/console/', `/console/approvals/${id}`]) {
       const answer = await get(path)
       expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
       const policy = answer.headers.get('content-security-policy') ?? ''
@@ -71,7 +71,7 @@ describe('the page in the console’s place', () => {
     expect((await get('/console')).headers.get('location')).toBe('/console/')
   })
 
-  test('shows how the approval of a `console_url` is decided', async () => {
+  test('shows how to decide the approval of a `console_url`', async () => {
     const id = newId('approval')
     const text = await (await get(`/console/approvals/${id}`)).text()
     expect(text).toContain(`https://sign.example/api/v1/approvals/${id}/approve`)

@@ -1,14 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { createApp } from '../../src/api/app.ts'
 import { createHttpServer } from '../../src/api/http-server.ts'
-import { createContext, type Context } from '../../src/context.ts'
+import { createContext } from '../../src/programs/create-context.ts'
+import type { Context } from '../../src/governance/context.ts'
 import { forgetEndedSignIns } from '../../src/governance/people/account-events.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 import { until } from '../stack/until.ts'
 import { Browser } from './browser.ts'
 import { listen, startTestServer, type TestServer } from './server.ts'
 
-/* Guesses come from as many addresses as an attacker has: a trusted proxy names one for each. */
+/*
+ * Each guess comes from another address, as an attacker with many addresses would send it: a trusted proxy names a
+ * new one each time.
+ */
 
 let sink: SmtpSink
 let server: TestServer
@@ -57,7 +61,7 @@ async function statuses(count: number, ask: () => Promise<{ status: number }>): 
 const times = (count: number, status: number): number[] => Array.from({ length: count }, () => status)
 
 describe('guessing at the password of an account', () => {
-  test('ends after ten wrong ones, from however many addresses, for the right one too', async () => {
+  test('stops after ten wrong ones, from any number of addresses, even for the right one', async () => {
     expect(await statuses(12, () => guess())).toEqual([...times(10, 401), 429, 429])
     expect((await guess(email.toUpperCase())).status).toBe(429)
     const refused = await guess(email, theirs())
@@ -75,7 +79,7 @@ describe('guessing at the password of an account', () => {
     }
   })
 
-  test('of guesses at once, at two processes, ten are looked at and no more', async () => {
+  test('of simultaneous guesses at two processes, exactly ten are checked', async () => {
     const ask = async (base: string) => {
       const headers = { 'content-type': 'application/json', origin: base, ...elsewhere() }
       const body = JSON.stringify({ email, password })
@@ -84,13 +88,13 @@ describe('guessing at the password of an account', () => {
     const bases = Array.from({ length: 24 }, (_, turn) => (turn % 2 === 0 ? server.base : other.base))
     const found = await Promise.all(bases.map(ask))
     const of = (...statuses: number[]) => found.filter((status) => statuses.includes(status)).length
-    // On a machine that is all too busy a request may find no connection in time, and the guess it took is gone.
+    // On a very busy machine a request may find no connection in time, and its guess is lost.
     expect(of(401)).toBeLessThanOrEqual(10)
     expect(of(401, 503)).toBeGreaterThanOrEqual(10)
     expect(of(401, 429, 503)).toBe(24)
   })
 
-  test('goes on by one every five minutes, and never by more than ten', async () => {
+  test('continues with one guess every five minutes, and never with more than ten', async () => {
     await statuses(10, () => guess())
     await pass(100)
     expect((await guess()).status).toBe(429)
@@ -100,7 +104,7 @@ describe('guessing at the password of an account', () => {
     expect(await statuses(11, () => guess())).toEqual([...times(10, 401), 429])
   })
 
-  test('right passwords, and what is no guess, cost nothing', async () => {
+  test('right passwords, and requests that are not guesses, cost nothing', async () => {
     expect(await statuses(15, () => guess(email, theirs()))).toEqual(times(15, 200))
     const at = new Browser(server)
     expect(await statuses(15, () => at.auth('sign-in/email', { email, password: 7 }, elsewhere()))).toEqual(
@@ -111,20 +115,20 @@ describe('guessing at the password of an account', () => {
     expect((await guess('again@countersign.test')).status).toBe(401)
   })
 
-  test('no address is kept, and what is over is forgotten', async () => {
+  test('no address is stored, and old guesses are deleted', async () => {
     await guess('stranger@elsewhere.test')
     const rows = async () => (await server.context.pool.query('select * from password_guesses')).rows
     expect(JSON.stringify(await rows())).not.toContain('stranger')
-    await forgetEndedSignIns(server.context)
+    await forgetEndedSignIns(server.context.db)
     expect(await rows()).toHaveLength(1)
     await pass(3_001)
-    await forgetEndedSignIns(server.context)
+    await forgetEndedSignIns(server.context.db)
     expect(await rows()).toEqual([])
   })
 })
 
 describe('the person whose account it is', () => {
-  test('signs in where they have signed in before, and is forgiven ten slips of their own', async () => {
+  test('signs in from a known browser, and has ten mistakes of their own there', async () => {
     const home = new Browser(server)
     expect((await guess(email, theirs(), home)).status).toBe(200)
     await home.auth('sign-out', {}, elsewhere())
@@ -133,7 +137,7 @@ describe('the person whose account it is', () => {
     expect(await statuses(11, () => guess(email, password, home))).toEqual([...times(10, 401), 429])
   })
 
-  test('a known browser is known for its own account alone, and cannot be made up', async () => {
+  test('a known browser is known only for its own account, and its cookie cannot be forged', async () => {
     const at = new Browser(server)
     const { email: owner, password: owners } = server.identities.users.owner
     expect((await guess(owner, owners, at)).status).toBe(200)
@@ -159,7 +163,7 @@ describe('the person whose account it is', () => {
       expect([name !== '', (await sent(value)).status]).toEqual([true, 429])
   })
 
-  test('the cookie is for signing in alone and out of scripts’ reach', async () => {
+  test('the cookie is only sent to sign-in and hidden from scripts', async () => {
     const { headers } = await guess(email, theirs())
     const line = headers.getSetCookie().find((each) => each.startsWith('countersign.known_browser='))
     expect(line).toMatch(/; Path=\/api\/auth; HttpOnly; SameSite=Lax$/)
@@ -170,7 +174,7 @@ describe('the person whose account it is', () => {
     expect([signUp.status, signUp.headers.getSetCookie()]).toEqual([200, []])
   })
 
-  test('elsewhere gets in by a password set by mail', async () => {
+  test('gets in from elsewhere with a password set by mail', async () => {
     const { email: viewer } = server.identities.users.viewer
     await statuses(10, () => guess(viewer))
     const at = new Browser(server)
@@ -186,7 +190,7 @@ describe('the person whose account it is', () => {
   })
 })
 
-test('a stolen session guesses at its password no more often', async () => {
+test('a stolen session has no more guesses at its password', async () => {
   const { email: admin, password: right } = server.identities.users.admin
   const at = new Browser(server)
   expect((await guess(admin, right, at)).status).toBe(200)
@@ -200,6 +204,6 @@ test('a stolen session guesses at its password no more often', async () => {
   }
   expect(await statuses(11, ask)).toEqual([...times(10, 400), 429])
   expect((await at.auth('two-factor/enable', { password: right }, elsewhere())).status).toBe(429)
-  // What it says of itself is nothing to the people who sign in.
+  // Guesses in a session do not count against people who sign in.
   expect((await guess(admin, right)).status).toBe(200)
 })

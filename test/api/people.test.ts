@@ -18,13 +18,13 @@ afterAll(async () => {
   await sink.close()
 })
 
-/** A new organization of the owner's, and paths below it. */
+/** A new organization of the owner, and paths below it. */
 async function organization() {
   const { body } = await server.call(owner.key, 'POST', '/organizations', { name: 'Acme' })
   const id: string = body.id
   return { id, at: (path: string) => `/organizations/${id}/${path}` }
 }
-/** A person who is no member of what the test is about. */
+/** A person who is not a member of the tested organization. */
 async function outsider() {
   const { id } = await organization()
   const person = await addPerson(server.context, id, 'viewer')
@@ -44,12 +44,12 @@ async function invited(at: (path: string) => string, email: string, more: object
 const accept = (key: string, token: string) => server.call(key, 'POST', '/invitations/accept', { token })
 
 describe('an invitation', () => {
-  test('comes by mail, is accepted once, by the one it is for, with its role', async () => {
+  test('comes by mail and is accepted once, by the invited person, with its role', async () => {
     const { id, at } = await organization()
     const [one, other] = [await outsider(), await outsider()]
     const { token, link, status } = await invited(at, one.email, { role: 'admin' })
     expect([status, link.endsWith(`/console/invitation?token=${token}`)]).toEqual(['pending', true])
-    // Where its long lines are broken is the mail library's affair.
+    // The mail library decides where long lines are broken.
     const isIn = ({ raw }: { raw: string }) => raw.replaceAll(/=\r?\n/g, '').includes(token)
     await until('the mail', async () => sink.deliveries.some(isIn))
     expect(codeOf(await accept(other.key, token))).toEqual([404, 'not_found'])
@@ -62,7 +62,7 @@ describe('an invitation', () => {
     expect(JSON.stringify(rows)).not.toContain(token)
   })
 
-  test('of two acceptances at once one succeeds', async () => {
+  test('of two simultaneous acceptances one succeeds', async () => {
     const { at } = await organization()
     const { key, email } = await outsider()
     const { token } = await invited(at, email)
@@ -82,7 +82,7 @@ describe('an invitation', () => {
     expect((await accept(key, token)).status).toBe(200)
   })
 
-  test('is over when it is replaced, revoked, past its time, or its inviter is no owner any more', async () => {
+  test('ends when it is replaced, revoked or expired, or when its inviter is no longer an owner', async () => {
     const { id, at } = await organization()
     const { key, email } = await outsider()
     const first = await invited(at, email)
@@ -108,7 +108,7 @@ describe('an invitation', () => {
     ])
   })
 
-  test('is not made for a member, nor into a personal organization', async () => {
+  test('is not possible for a member, nor into a personal organization', async () => {
     const { id, at } = await organization()
     const { userId } = await addPerson(server.context, id, 'viewer')
     const body = { email: `${userId}@elsewhere.test` }
@@ -120,14 +120,14 @@ describe('an invitation', () => {
 })
 
 describe('invitation mails', () => {
-  test('carry no line of the inviter’s own', async () => {
+  test('contain no extra line from the inviter', async () => {
     for (const name of ['A\nYour account is locked', 'A\r', 'A\u2028B', 'A\u0007', 'A\u0085']) {
       const { status, body } = await server.call(owner.key, 'POST', '/organizations', { name })
       expect([name, status, body.error.details[0].path]).toEqual([name, 422, 'name'])
     }
   })
 
-  test('end where they would become a nuisance: then the link is handed over', async () => {
+  test('stop before they become a nuisance; then the link is handed over', async () => {
     const { id } = await organization()
     const { key } = await addPerson(server.context, id, 'owner')
     const invite = (email: string, more: object = {}) =>
@@ -138,7 +138,7 @@ describe('invitation mails', () => {
     expect(refused.body.error.details[0].path).toBe('send_mail')
     expect((await invite('one@acme.test', { send_mail: false })).status).toBe(201)
     expect((await invite('two@acme.test')).status).toBe(201)
-    // In another organization of theirs too.
+    // The count includes another organization of theirs.
     const { body: other } = await server.call(key, 'POST', '/organizations', { name: 'Other' })
     const path = `/organizations/${other.id}/invitations`
     expect((await server.call(key, 'POST', path, { email: 'one@acme.test' })).status).toBe(429)
@@ -155,7 +155,7 @@ describe('invitation mails', () => {
 })
 
 describe('members', () => {
-  test('lose what their role gave from the next call on, keys included, and can neither keep nor take it back', async () => {
+  test('lose the rights of their role with the next call, including keys, and cannot keep or take them back', async () => {
     const { id, at } = await organization()
     const { userId, key } = await addPerson(server.context, id, 'admin')
     expect((await server.call(key, 'GET', at('governance'))).status).toBe(200)
@@ -184,7 +184,7 @@ describe('members', () => {
     expect(ids.sort()).toEqual([owner.userId, one.userId].sort())
   })
 
-  test('are never left without an owner, whoever asks at the same time', async () => {
+  test('always keep an owner, even with simultaneous requests', async () => {
     const { id, at } = await organization()
     const [only, ...rest] = [owner, await addPerson(server.context, id, 'member')]
     const leave = (who: { userId: string; key: string }) =>
@@ -205,7 +205,7 @@ describe('members', () => {
     expect(rows).toEqual([{ n: 1 }])
   })
 
-  test('of two owners who demote each other one stays', async () => {
+  test('of two owners who demote each other one stays owner', async () => {
     const { id, at } = await organization()
     const second = await addPerson(server.context, id, 'owner')
     const demote = (key: string, userId: string) =>

@@ -6,7 +6,7 @@ import { sessionCookie } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 /*
- * A proxy in front of the API: real connections, each from a loopback address of its own. The API listens on IPv6 too,
+ * A proxy in front of the API: real connections, each from another loopback address. The API also listens on IPv6,
  * where IPv4 addresses arrive in IPv6 form.
  */
 
@@ -43,7 +43,7 @@ async function listening(each: Server, host: string): Promise<number> {
   return (each.address() as AddressInfo).port
 }
 
-/** One that appends whom it sees to `X-Forwarded-For`, as proxies do, and says that the client spoke TLS. */
+/** A proxy that appends the client's address to `X-Forwarded-For`, and says that the client used TLS. */
 async function proxy(own: string, next: () => number): Promise<number> {
   const each = createServer((incoming, answer) => {
     const seen = incoming.socket.remoteAddress ?? ''
@@ -100,7 +100,7 @@ function send(
   })
 }
 
-/** How many of `count` requests for a new password are let through; the limit is 5 a minute and address. */
+/** How many of `count` password reset requests pass; the limit is 5 per minute and address. */
 async function letThrough(
   from: string,
   to: number,
@@ -124,7 +124,7 @@ const spoofed = (turn: number) => ({
   'x-real-ip': `198.51.100.${turn}`,
 })
 
-/** What the audit log says of an address after a change that `from` has made by way of `to`. */
+/** The address in the audit log for a change that `from` made through `to`. */
 async function auditedAddress(from: string, to: number, headers: object = {}): Promise<string | null> {
   const { organization_id: id, users } = server.identities
   const { status } = await send(from, to, `/organizations/${id}/governance`, {
@@ -146,18 +146,18 @@ describe('behind a trusted proxy', () => {
     front = await proxy(trusted, () => port)
   })
 
-  test('each client has limits of its own', async () => {
+  test('each client has separate limits', async () => {
     expect(await letThrough(ana, front, 7)).toBe(5)
     expect(await letThrough(ben, front, 7)).toBe(5)
   })
 
-  test('what a client says of itself before the proxy changes nothing', async () => {
+  test('headers that a client adds before the proxy change nothing', async () => {
     expect(await letThrough(ana, front, 7, spoofed)).toBe(5)
     expect(await auditedAddress(ana, front, { 'x-forwarded-for': '198.51.100.9' })).toBe(ana)
     expect(await auditedAddress(ana, front, { 'x-forwarded-for': `198.51.100.9, ${inner}` })).toBe(ana)
   })
 
-  test('the audit log names the client, through two proxies as well', async () => {
+  test('the audit log names the client, also through two proxies', async () => {
     expect(await auditedAddress(ana, front)).toBe(ana)
     const outer = await proxy(inner, () => front)
     expect(await auditedAddress(ben, outer)).toBe(ben)
@@ -165,7 +165,7 @@ describe('behind a trusted proxy', () => {
     expect(await auditedAddress(ben, untrusted)).toBe(stranger)
   })
 
-  test('a session’s page is at https, as the proxy says', async () => {
+  test('a session’s page has an https address, as the proxy says', async () => {
     const cookie = await sessionCookie(server.context, server.identities.users.owner.user_id)
     const make = (to: number, origin: string, headers: object = {}) =>
       send(ana, to, '/organizations', {
@@ -184,8 +184,8 @@ describe('behind a trusted proxy', () => {
   })
 })
 
-describe('from anybody else', () => {
-  test('forwarded headers are not read', async () => {
+describe('from all others', () => {
+  test('forwarded headers are ignored', async () => {
     expect(await letThrough(ana, port, 7, spoofed)).toBe(5)
     expect(await auditedAddress(ana, port, { 'x-forwarded-for': '198.51.100.9' })).toBe(ana)
     expect(await auditedAddress(ana, port, { forwarded: 'for=198.51.100.9' })).toBe(ana)
@@ -196,7 +196,7 @@ describe('from anybody else', () => {
   })
 })
 
-describe('what a trusted proxy may say', () => {
+describe('addresses that a trusted proxy may send', () => {
   const says = (value: string) => ({ 'x-forwarded-for': value })
 
   test.each([
@@ -213,7 +213,7 @@ describe('what a trusted proxy may say', () => {
     expect(await auditedAddress(trusted, port, says(value))).toBe(expected)
   })
 
-  test('IPv6 clients of one network share limits, those of another do not', async () => {
+  test('IPv6 clients of one network share limits, those of another network do not', async () => {
     expect(await letThrough(trusted, port, 7, (turn) => says(`2001:db8:0:1::${turn + 1}`))).toBe(5)
     expect(await letThrough(trusted, port, 2, () => says('2001:db8:0:2::1'))).toBe(2)
   })

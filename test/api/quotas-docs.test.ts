@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
-import { planLimits } from '../../src/governance/quotas/limits.ts'
+import { planLimits } from '../../src/contract/plan-limits.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { createTestDatabase } from '../support/stack.ts'
 import { readDocsPage } from './docs-page.ts'
 
-const page = 'docs/quotas.md'
+const page = 'docs/reference/quotas.md'
 
 test('the page’s commands do what it says', async () => {
   expect(await readDocsPage(page)).toEqual([
     '',
     'free\n60',
-    '2\nat most 6000 on plan `free`, 100 times what it gives\nworkflow_runs_per_hour runs',
+    '2\nat most 6000 on plan `free`, 100 times its limit\nworkflow_runs_per_hour\nruns',
     'workflow_runs_per_hour\n1\nquota_exceeded\nworkflow_runs_per_hour',
     '0',
     '2\n200 1\n200 0\n429 0\nrequests_per_day\n1',
@@ -19,7 +19,7 @@ test('the page’s commands do what it says', async () => {
   ])
 })
 
-test('it names what bounds each table of the database', async () => {
+test('the page names the limit of each table of the database', async () => {
   const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
   const section = text.slice(text.indexOf('### What bounds each table'))
   const said = [...section.matchAll(/^\| `(\w+)` +\| .*\w/gm)].map(([, name]) => name)
@@ -38,7 +38,7 @@ test('it names what bounds each table of the database', async () => {
   }
 })
 
-test('its table is that of the plans', () => {
+test('its table shows the limits of the plans', () => {
   const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
   const rows = [...text.matchAll(/^\| `(\w+)` +\| ([\d,]+) +\| ([\d,]+) +\| ([\d,]+) +\|/gm)]
   const said = rows.map(([, name, ...values]) => [

@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => server?.close())
 
-test('a limit that an owner sets refuses the next request with 429, and its answer tells when to come again', async () => {
+test('a limit that an owner sets refuses the next request with 429, and the answer says when to try again', async () => {
   const { organization_id: id, users } = server.identities
   const call = (key: string | null, path = '/me') => server.call(key, 'GET', path)
   const first = await call(users.member.api_key)
@@ -31,14 +31,14 @@ test('a limit that an owner sets refuses the next request with 429, and its answ
   expect(raised.status).toBe(200)
   expect((await call(users.member.api_key)).status).toBe(200)
   await server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/quota`, quota)
-  // Refused before anything else is said; who is not known is not counted, and nor is what needs no key.
+  // Refused before any other check. Unknown callers and public routes do not count.
   const narrow = await addKey(server.context, id, users.member.user_id, ['rules:read'])
   expect((await call(narrow.secret, '/workflows')).status).toBe(429)
   expect((await call(null)).status).toBe(401)
   expect((await call(null, '/health')).headers.get('x-ratelimit-limit')).toBeNull()
 })
 
-test('what agents send beside their questions has a limit of its own, and is refused with 429', async () => {
+test('agents’ reports have a separate limit, and are refused with 429', async () => {
   const { context } = server
   const { id } = await addOrganization(context)
   const { key } = await addPerson(context, id, 'member')
@@ -49,7 +49,7 @@ test('what agents send beside their questions has a limit of its own, and is ref
     (await server.call(key, 'POST', '/authorize', { agent: { name: 'a', kind: 'b' }, ...call })).body.reason
   expect(await ask()).toBe('no rule matched')
   const told = []
-  // Not twice as many fit when a minute ends in between.
+  // The minute must not end in between, or twice as many would fit.
   for (let nth = 0; nth < 5; nth += 1) told.push(await server.call(key, 'POST', '/authorize/observe', call))
   const refused = told.find(({ status }) => status === 429)
   expect(refused?.body.error).toMatchObject({
@@ -59,7 +59,7 @@ test('what agents send beside their questions has a limit of its own, and is ref
   expect((await server.call(key, 'GET', '/me')).status).toBe(200)
 })
 
-test('who was removed uses up nothing of the organization with a key that was made there', async () => {
+test('a removed person’s key uses up nothing of the organization where it was made', async () => {
   const { context } = server
   const { id, owner } = await addOrganization(context)
   const { id: other } = await addOrganization(context)
@@ -77,7 +77,7 @@ test('who was removed uses up nothing of the organization with a key that was ma
     owner.userId,
   ])
   const before = Number((await server.call(owner.key, 'GET', '/me')).headers.get('x-ratelimit-remaining'))
-  // Of their own organization; of who has none left, their own on the smallest plan.
+  // Their requests count for their own organization; without one, for themselves on the smallest plan.
   for (let nth = 0; nth < 10; nth += 1) {
     await limitOf(elsewhere.key)
     await limitOf(nowhere.key)
@@ -87,7 +87,7 @@ test('who was removed uses up nothing of the organization with a key that was ma
   expect(await limitOf(nowhere.key)).toBe('60')
 })
 
-test('an owner’s changes of the quota are counted apart and refused beyond 30 a minute; anybody else’s are requests', async () => {
+test('an owner’s quota changes are counted separately, up to 30 a minute; anybody else’s count as requests', async () => {
   const { context } = server
   const { id, owner } = await addOrganization(context)
   const admin = await addPerson(context, id, 'admin')
@@ -96,7 +96,7 @@ test('an owner’s changes of the quota are counted apart and refused beyond 30 
     context.pool.query('update organizations set quota_overrides = $1 where id = $2', [overrides, id])
   const patch = (key: string, body: unknown = {}) =>
     server.call(key, 'PATCH', `/organizations/${id}/quota`, body)
-  // Nobody has any request left but to change that.
+  // Only quota changes are left.
   await set({ requests_per_day: 1 })
   await server.call(owner.key, 'GET', '/me')
   for (const key of [admin.key, narrow, owner.key])
@@ -107,7 +107,7 @@ test('an owner’s changes of the quota are counted apart and refused beyond 30 
   }
   const raised = await patch(owner.key, { requests_per_day: 5_000 })
   expect([raised.status, raised.headers.get('x-ratelimit-limit')]).toEqual([200, '30'])
-  // With requests left they hear what they lack, and each is counted like any other.
+  // With requests left they learn the missing right, and each attempt counts as a request.
   const left = async () =>
     Number((await server.call(owner.key, 'GET', '/me')).headers.get('x-ratelimit-remaining'))
   const before = await left()
@@ -115,7 +115,7 @@ test('an owner’s changes of the quota are counted apart and refused beyond 30 
   expect((await patch(narrow)).body.error.code).toBe('missing_scope')
   for (let nth = 0; nth < 5; nth += 1) expect((await patch(owner.key)).status).toBe(200)
   expect(before - (await left())).toBe(3)
-  // Not twice as many fit when a minute ends in between.
+  // The minute must not end in between, or twice as many would fit.
   const answers = []
   for (let nth = 0; nth < 65; nth += 1) answers.push(await patch(owner.key))
   const refused = answers.find(({ status }) => status === 429)

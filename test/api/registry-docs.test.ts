@@ -11,7 +11,7 @@ test('the page’s commands do what it says', async () => {
     '2',
     'active\nQuarterly report',
     'reports/q3-summary.md',
-    'active\ndeprecated\nthe template is deprecated (quarters are history): use `BETTER` instead',
-    'conflict\narchived\nthe template is archived and can no longer be used: use `BETTER` instead\nAnnual report\nAnnual report,Quarterly report',
+    'active\ndeprecated\nthe template is deprecated (the annual report replaces it): use `BETTER` instead',
+    'conflict\narchived\nthe template is archived and can no longer be used: use `BETTER` instead\nAnnual report\nAnnual report\nQuarterly report',
   ])
 })

@@ -1,8 +1,8 @@
 import { newId } from '../../src/contract/ids.ts'
-import { aDefinition, aLabelRule, aRule, addKey, everyScope } from './fixtures.ts'
+import { aDefinition, aLabelRule, aRule, addConnection, addKey, everyScope } from './fixtures.ts'
 import type { TestServer } from './server.ts'
 
-/** One of each thing that a path can name. */
+/** One of each object that a path can name. */
 export interface Resources {
   readonly organizationId: string
   readonly ids: {
@@ -13,10 +13,11 @@ export interface Resources {
     readonly approval: string
     readonly key: string
     readonly session: string
+    readonly connection: string
   }
 }
 
-/** Makes them: through the API where it can, else as rows. */
+/** Creates them: through the API where possible, else as rows. */
 export async function resourcesOf(
   server: TestServer,
   organizationId: string,
@@ -109,5 +110,6 @@ export async function resourcesOf(
       revoke_reason: null,
     })
     .execute()
-  return { organizationId, ids: { workflow, rule, labelRule, run, approval, key, session } }
+  const connection = await addConnection(context, organizationId, userId)
+  return { organizationId, ids: { workflow, rule, labelRule, run, approval, key, session, connection } }
 }

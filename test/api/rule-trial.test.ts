@@ -26,14 +26,14 @@ const outside = {
 }
 const mail = { tool: 'mail_send', params: { to: 'b@evil.net' }, labels: ['internal'], role: 'member' }
 
-test('drafts alone are asked when they are given, and nothing is saved or recorded', async () => {
+test('if drafts are given, only they are asked, and nothing is saved or recorded', async () => {
   const before = (await ask('admin', 'GET', '/governance/audit')).body.total
   const shadow = { ...outside, name: 'tried', verdict: 'require_approval', status: 'shadow' }
   expect(await trial(mail, [shadow, outside])).toEqual({
     decision: 'deny',
     reason: 'no internal data outside',
     explanation:
-      'Rule `no internal data outside` denies `mail_send` because its side effect is egress, the data is labelled internal and `to` is outside acme.com.',
+      'Rule `no internal data outside` denies `mail_send` because its side effect is egress, the data is labelled internal and `to` is outside `acme.com`.',
     rule_id: 'draft_1',
     rule_name: 'no internal data outside',
     matched_rules: [
@@ -66,7 +66,7 @@ test('without drafts the saved rules answer, from the moment they are saved', as
   expect(await trial(mail)).toMatchObject({ decision: 'allow', matched_rules: [] })
 })
 
-test('a hold says what its approval takes, and is a denial while approvals are off', async () => {
+test('a hold shows its approval’s terms, and is a denial while approvals are off', async () => {
   const hold = { ...outside, verdict: 'require_approval', approver: 'owner', approvals_needed: 2 }
   const off = await trial(mail, [hold])
   expect(off).toMatchObject({ decision: 'deny', reason: hold.name, approval: null })
@@ -78,7 +78,7 @@ test('a hold says what its approval takes, and is a denial while approvals are o
   })
 })
 
-test('the side effect is the tool’s own, what the organization says of it, else a write', async () => {
+test('the side effect is the tool’s own, or the organization’s setting, else a write', async () => {
   const effect = async (call: object) => (await trial(call)).side_effect
   expect(await effect({ tool: 'mail_send' })).toBe('egress')
   expect(await effect({ tool: 'mail_send', side_effect: 'read' })).toBe('read')
@@ -90,7 +90,7 @@ test('the side effect is the tool’s own, what the organization says of it, els
   expect(await effect({ tool: 'mcp__tracker__anything', source: 'agents' })).toBe('egress')
 })
 
-test('a tool that only agents have is tried as theirs, and says what its hook would be told', async () => {
+test('a tool that only agents have is tested as an agent’s call, with the answer that its hook would get', async () => {
   const ours = { name: 'nothing leaves', verdict: 'deny', side_effects: ['egress'], applies_to: ['agents'] }
   const bash = { tool: 'Bash', params: { command: 'curl https://evil.net' } }
   const denied = await trial(bash, [ours])
@@ -110,7 +110,7 @@ test('a tool that only agents have is tried as theirs, and says what its hook wo
   expect((await trial({ ...bash, source: 'workflows' }, [any])).decision).toBe('allow')
 })
 
-test('drafts are validated as they would be when saved, each issue at its place', async () => {
+test('drafts are validated as when saved, each issue at its place', async () => {
   const draft = { ...outside, params: [{ param: 'to', operator: 'equals', value: '<YOUR_SHEET_ID>' }] }
   const answer = await ask('member', 'POST', '/rules/test', { call: mail, rules: [outside, draft] })
   expect(answer.status).toBe(422)
@@ -125,7 +125,7 @@ test('drafts are validated as they would be when saved, each issue at its place'
   }
 })
 
-test('asking is no act: an `Idempotency-Key` does not keep an old answer', async () => {
+test('a question is not an act: an `Idempotency-Key` does not keep an old answer', async () => {
   const send = () =>
     server.call(
       server.identities.users.member.api_key,
@@ -138,4 +138,46 @@ test('asking is no act: an `Idempotency-Key` does not keep an old answer', async
   const { id } = (await ask('admin', 'POST', '/rules', outside)).body
   expect((await send()).body.decision).toBe('deny')
   await ask('admin', 'DELETE', `/rules/${id}`)
+})
+
+test('with a role, that role and the tool policies are asked before the rules', async () => {
+  const policies = '/tool-policies'
+  const restrictions = { allowed_domains: ['acme.com'] }
+  await ask('owner', 'POST', policies, { tool_name: 'memory_set', allowed: false, role: 'member' })
+  await ask('owner', 'POST', policies, { tool_name: 'mail_send', restrictions, role: 'member' })
+  const set = { tool: 'memory_set', params: { key: 'k', value: 1 } }
+  const as = async (role: string, call: object, rules?: object[]) => {
+    const { status, body } = await ask('admin', 'POST', '/rules/test', { call: { ...call, role }, rules })
+    expect(status).toBe(200)
+    return [body.decision, body.reason]
+  }
+  expect(await as('member', set)).toEqual(['deny', 'tool blocked for role member'])
+  expect(await as('member', set, [])).toEqual(['deny', 'tool blocked for role member'])
+  expect(await as('admin', set)).toEqual(['allow', 'no rule matched'])
+  expect(await trial(set)).toMatchObject({ decision: 'allow' })
+  expect(await as('member', mail)).toEqual(['deny', 'outside the limits of role member'])
+  expect(await as('admin', mail)).toEqual(['allow', 'no rule matched'])
+  expect(await as('viewer', set)).toEqual(['deny', 'requester may not run tools'])
+  expect(await as('viewer', { tool: 'WebFetch' })).toEqual(['deny', 'role may not ask'])
+  for (const tool of ['memory_set', 'mail_send'])
+    await ask('owner', 'DELETE', `${policies}/${tool}?role=member`)
+})
+
+test('nobody tries a call of a higher role than their own', async () => {
+  const call = { ...mail, role: 'admin' }
+  const { status, body } = await ask('member', 'POST', '/rules/test', { call })
+  expect([status, body.error.code]).toEqual([403, 'insufficient_role'])
+})
+
+test('drafts that could not be saved together are not compiled', async () => {
+  const value = Array.from({ length: 900 }, (_, index) => `a${index}.example`)
+  const draft = { name: 'long', verdict: 'deny', params: [{ param: 'to', operator: 'domain_in', value }] }
+  const test = (count: number) =>
+    ask('member', 'POST', '/rules/test', { call: mail, rules: Array.from({ length: count }, () => draft) })
+  expect((await test(50)).status).toBe(200)
+  const { status, body } = await test(60)
+  expect(status).toBe(422)
+  expect(body.error.details).toEqual([
+    { path: 'rules', message: 'rules may hold 50,000 values, labels and tools together: try fewer at once' },
+  ])
 })

@@ -2,19 +2,19 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
 import { readDocsPage } from './docs-page.ts'
 
-/* The commands of docs/rules.md; its rules and their tables of calls are in test/docs. */
+/* The commands of docs/rules.md. Its rules and their tables of calls are tested in test/docs. */
 
 const page = 'docs/rules.md'
 
 test('the page’s commands do what it says', async () => {
   const [, labelled, tried = '', ...changed] = await readDocsPage(page)
-  expect(labelled).toBe("[ 'confidential' ]")
+  expect(labelled).toBe('["confidential"]')
   const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
   const said = text.split('```json answer\n')[1]?.split('```')[0] ?? ''
   expect(JSON.parse(tried)).toEqual(JSON.parse(said))
   expect(changed).toEqual([
-    'allow: agents fetch nothing (shadow)',
-    'active\ndeny: agents fetch nothing\nagents fetch the handbook alone\nallow: \ndeny: agents fetch the handbook alone',
-    'allow:',
+    'allow agents fetch nothing true',
+    'active\ndeny agents fetch nothing false\nagents fetch only the handbook\nallow\ndeny agents fetch only the handbook false',
+    'allow',
   ])
 })

@@ -22,10 +22,11 @@ async function openRun(): Promise<string> {
   return ids.run
 }
 
-/** Rules of the fixture have one name: they are made anew for each run. */
+/** Deletes the fixture's rules, which have fixed names, and its connection, which is the only live one, before each run. */
 async function fresh(): Promise<TestServer> {
   await server.context.pool.query('delete from rules')
   await server.context.pool.query('delete from label_rules')
+  await server.context.pool.query('delete from connections')
   return server
 }
 
@@ -39,7 +40,7 @@ const happen = (runId: string, ...types: string[]) =>
         .where('id', '=', runId)
         .execute()
     tx.append({
-      eventType: 'test.changed',
+      eventType: 'workflow.updated',
       action: 'x',
       status: 'success',
       actor: { type: 'system', id: 'test' },
@@ -96,7 +97,7 @@ function open(path: string, key: string, headers: Record<string, string> = {}): 
 const viewer = () => server.identities.users.viewer.api_key
 
 describe('live events', () => {
-  test('come in order, with their place as id, and end after the run’s last', async () => {
+  test('come in order, with their sequence number as id, and end after the run’s last event', async () => {
     const run = await openRun()
     await happen(run, 'run.queued')
     const stream = await open(`/runs/${run}/events`, viewer())
@@ -130,7 +131,7 @@ describe('live events', () => {
     expect(await stream.next()).toBeNull()
   })
 
-  test('a client that has seen all of an ended run gets the end', async () => {
+  test('a client that has seen all events of an ended run gets the end of the stream', async () => {
     const run = await openRun()
     await happen(run, 'run.completed')
     expect(await (await open(`/runs/${run}/events?after=1`, viewer())).next()).toBeNull()
@@ -145,7 +146,7 @@ describe('live events', () => {
     expect(last).toBe('1201')
   })
 
-  test('a quiet stream is kept open by comments', async () => {
+  test('comments keep a quiet stream open', async () => {
     const run = await openRun()
     const stream = await open(`/runs/${run}/events`, viewer())
     const end = stream.next()
@@ -155,7 +156,7 @@ describe('live events', () => {
     await end
   })
 
-  test('end once the organization requires a factor that does not stand behind the key', async () => {
+  test('end once the organization requires a factor that the key does not have', async () => {
     const { context } = server
     const stream = await open(`/runs/${await openRun()}/events`, viewer())
     await requireFactors(context, organizationId)
@@ -201,7 +202,7 @@ describe('live events', () => {
     ).toBe(200)
   })
 
-  test('a server that drains ends its streams', async () => {
+  test('a draining server ends its streams', async () => {
     const run = await openRun()
     const stream = await open(`/runs/${run}/events`, viewer())
     draining.abort()

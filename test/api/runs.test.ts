@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { ChainTx } from '../../src/governance/chain-tx.ts'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import type { ChainTx } from '../../src/governance/audit/chain-tx.ts'
 import { addKey, aDefinition } from './fixtures.ts'
 import { resourcesOf } from './resources.ts'
 import { startTestServer, type TestServer } from './server.ts'
@@ -28,13 +28,13 @@ const change = (work: (tx: ChainTx) => Promise<void>) =>
   server.context.combiner.run(organizationId, 'run.finish', async (tx) => {
     await work(tx)
     tx.append({
-      eventType: 'test.changed',
+      eventType: 'workflow.updated',
       action: 'x',
       status: 'success',
       actor: { type: 'system', id: 'test' },
     })
   })
-/** What a worker does at the end of a run. */
+/** The effect of a worker at the end of a run. */
 const finish = (runId: string) =>
   change(async (tx) => {
     await tx.trx
@@ -46,7 +46,7 @@ const finish = (runId: string) =>
   })
 
 describe('executing', () => {
-  test('answers 202 with the present status when it is not over in time', async () => {
+  test('answers 202 with the present status if it has not ended in time', async () => {
     const answer = await execute()
     expect(answer.status).toBe(202)
     expect(answer.body).toMatchObject({ status: 'queued', outputs: {}, nodes_executed: 0, nodes_failed: 0 })
@@ -59,7 +59,7 @@ describe('executing', () => {
     expect((await call('viewer', 'GET', `/executions/${answer.body.execution_id}`)).body).toEqual(run.body)
   })
 
-  test('answers 200 as soon as it is over', async () => {
+  test('answers 200 as soon as it has ended', async () => {
     const newest = async (): Promise<string> => (await call('viewer', 'GET', '/runs?limit=1')).body.data[0].id
     const { execution_id: before } = (await execute()).body
     const waiting = execute(60)
@@ -71,18 +71,43 @@ describe('executing', () => {
     expect(answer.body).toMatchObject({ execution_id: id, status: 'completed' })
   })
 
-  test('under one Idempotency-Key starts one run', async () => {
+  test('takes a place of its organization until the run is accepted, and none while it waits', async () => {
+    const { shares, db } = server.context
+    const runs = async () => (await db.selectFrom('runs').select('id').execute()).map(({ id }) => id)
+    const enter = shares.enter.bind(shares)
+    const before = new Set(await runs())
+    const left = Promise.withResolvers<string[]>()
+    const spy = jest.spyOn(shares, 'enter').mockImplementationOnce(async (organization, size) => {
+      const place = await enter(organization, size)
+      const leave = (): void => {
+        runs().then(left.resolve, left.reject)
+        place.leave()
+      }
+      return { ...place, leave }
+    })
+    try {
+      const answer = execute(60)
+      const made = (await left.promise).filter((id) => !before.has(id))
+      expect(made).toHaveLength(1)
+      await finish(made[0] ?? '')
+      expect((await answer).status).toBe(200)
+    } finally {
+      spy.mockRestore()
+    }
+  })
+
+  test('with one Idempotency-Key starts one run', async () => {
     const headers = { 'idempotency-key': 'run-1' }
     const first = await execute(0, headers)
     const again = await execute(0, headers)
     expect(again.text).toBe(first.text)
-    // The first call's process died before its answer was kept: the run stands, and is found by its key.
+    // The first call's process died before its answer was stored: the run exists, and its key finds it.
     await server.context.pool.query("delete from idempotency_keys where key = 'run-1'")
     const lost = await execute(0, headers)
     expect(lost.body.execution_id).toBe(first.body.execution_id)
   })
 
-  test('under another API key of the same person the same Idempotency-Key starts another run', async () => {
+  test('with the same Idempotency-Key but another API key of the same person starts another run', async () => {
     const headers = { 'idempotency-key': 'run-2' }
     const first = await execute(0, headers)
     const { user_id: userId } = server.identities.users.member
@@ -93,7 +118,7 @@ describe('executing', () => {
     expect(answer.body.execution_id).not.toBe(first.body.execution_id)
   })
 
-  test('refuses inputs that do not fit, by name', async () => {
+  test('refuses invalid inputs, by name', async () => {
     const answer = await call('member', 'POST', `/workflows/${workflow}/execute`, { inputs: { too: 1 } })
     expect(answer.status).toBe(422)
     expect(answer.body.error.details.map((detail: { path: string }) => detail.path).sort()).toEqual([
@@ -102,7 +127,7 @@ describe('executing', () => {
     ])
   })
 
-  test('takes labels for inputs, and an output of an earlier run as one', async () => {
+  test('accepts labels for inputs, and an output of an earlier run as an input', async () => {
     const { body: earlier } = await execute()
     const output = JSON.stringify({ text: 'secret' })
     await server.context.pool.query(
@@ -132,9 +157,9 @@ describe('executing', () => {
   })
 
   test.each<[string, unknown, string]>([
-    ['a label that is no slug', { to: ['Not A Slug'] }, 'input_labels.to.0'],
-    ['labels of no list', { to: 'pii' }, 'input_labels.to'],
-    ['an input that there is not', { other: ['pii'] }, 'input_labels.other'],
+    ['a label that is not a slug', { to: ['Not A Slug'] }, 'input_labels.to.0'],
+    ['labels that are not a list', { to: 'pii' }, 'input_labels.to'],
+    ['an unknown input', { other: ['pii'] }, 'input_labels.other'],
     ['too many', Object.fromEntries([...Array(11).keys()].map((n) => [`i${n}`, Array(100).fill('pii')])), 'input_labels'], // prettier-ignore
   ])('refuses %s as `input_labels`', async (_, labels, path) => {
     const body = { inputs: { to: 'me' }, input_labels: labels }
@@ -149,7 +174,7 @@ describe('executing', () => {
     expect((await send(8 * 1024 * 1024)).status).toBe(413)
   })
 
-  test('what a rule would definitely deny is 403 up front', async () => {
+  test('a run that a rule would definitely deny is 403 up front', async () => {
     const rules = `/organizations/${organizationId}/rules`
     const rule = await call('admin', 'POST', rules, {
       name: 'No mail',
@@ -179,7 +204,7 @@ describe('runs', () => {
     ).toBe(id)
   })
 
-  test('are cancelled by who asked for them or an admin, once', async () => {
+  test('are cancelled by their requester or an admin, once', async () => {
     const { execution_id: id } = (
       await call('admin', 'POST', `/workflows/${workflow}/execute?wait=0`, { inputs: { to: 'me' } })
     ).body

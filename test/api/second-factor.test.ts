@@ -8,7 +8,7 @@ import { Browser, totp } from './browser.ts'
 import { addKey, addOrganization, addPerson, requireFactors, sessionCookie } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* How a session was opened, and what stands behind a key; every route is in access-matrix/second-factor.test.ts. */
+/* How sessions were opened, and how keys were confirmed. access-matrix/second-factor.test.ts tests every route. */
 
 let server: TestServer
 beforeAll(async () => {
@@ -18,7 +18,7 @@ afterAll(() => server.close())
 beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
 
 const password = 'correct horse battery'
-/** A person with a confirmed address, signed in by password in as many browsers as asked for. */
+/** A person with a confirmed address, signed in by password in the requested number of browsers. */
 async function person() {
   const email = `${newId('user').toLowerCase()}@acme.test`
   const { body } = await new Browser(server).auth('sign-up/email', { name: 'Ana', email, password })
@@ -31,7 +31,7 @@ async function person() {
   return { email, id: body.user.id as string, at: await signIn(), signIn }
 }
 
-/** A browser with a session of this person, as an older version of the service has left it. */
+/** A browser with a session of this person that an older version of the service has left. */
 async function oldSession(userId: string) {
   const cookie = await sessionCookie(server.context, userId, undefined, 'unrecorded')
   return {
@@ -77,7 +77,7 @@ describe('a session says how it was opened', () => {
     expect(asked.session.openedWith).toBe('password+totp')
   })
 
-  test('and neither its renewal nor a new password changes that', async () => {
+  test('and neither renewal nor a new password changes that', async () => {
     for (const enrols of [false, true]) {
       const { at, id } = await person()
       if (enrols) await at.enrol(password)
@@ -99,7 +99,7 @@ describe('a session says how it was opened', () => {
     }
   })
 
-  test('and a factor that is given up stands behind none any more', async () => {
+  test('and after the factor is removed, no session has it', async () => {
     const { email, at } = await person()
     const { key } = await at.enrol(password)
     const other = new Browser(server)
@@ -112,7 +112,7 @@ describe('a session says how it was opened', () => {
 })
 
 describe('enrolling', () => {
-  test('ends the person’s other sessions, which the audit log tells', async () => {
+  test('ends the person’s other sessions, which the audit log shows', async () => {
     const { at, signIn } = await person()
     const other = await signIn()
     const home = (await at.send('GET', '/me')).body.organization_id
@@ -121,11 +121,11 @@ describe('enrolling', () => {
     expect((await other.send('GET', '/me')).status).toBe(401)
     expect((await at.send('GET', '/me')).status).toBe(200)
     const ended = (await eventsOf(home)).filter((type) => type === 'session.ended').length
-    // The one that enrolled is followed by another.
+    // The session that enrolled is replaced by a new one.
     expect(ended - before).toBe(2)
   })
 
-  test('ends a session that a password opens at that very moment', async () => {
+  test('ends a session that a password opens at the same moment', async () => {
     const { email, id } = await person()
     const { pool } = server.context
     const enrolling = await pool.connect()
@@ -144,7 +144,7 @@ describe('enrolling', () => {
     }
   })
 
-  test('cannot put another key in the place of a proven one', async () => {
+  test('cannot replace a proven secret with another one', async () => {
     const { at, id } = await person()
     await at.enrol(password)
     const replace = server.context.pool.query(
@@ -155,8 +155,8 @@ describe('enrolling', () => {
   })
 })
 
-describe('a session without the factor that its person has', () => {
-  /** All that the library offers, by its own list. */
+describe('a session without its person’s factor', () => {
+  /** All endpoints of the library, from its own list. */
   const endpoints = () => {
     const { api } = betterAuth(
       authOptions(
@@ -165,7 +165,7 @@ describe('a session without the factor that its person has', () => {
         () => {},
       ),
     )
-    // What only the service itself may call has no path.
+    // Endpoints that only the service itself may call have no path.
     const all: { readonly path?: string; readonly options: { readonly method?: unknown } }[] =
       Object.values(api)
     return all.map(({ path = ':', options }) => ({
@@ -186,7 +186,7 @@ describe('a session without the factor that its person has', () => {
     '/verify-email',
   ])
 
-  test('reaches nothing of the account but what proves the factor', async () => {
+  test('can use only endpoints that prove the factor', async () => {
     const { at, id } = await person()
     await at.enrol(password)
     const old = await oldSession(id)
@@ -217,7 +217,7 @@ describe('a session without the factor that its person has', () => {
     expect((await at.send('GET', '/me')).body.user.name).toBe('Ana')
   })
 
-  test('nor does a session see the key that another is enrolling', async () => {
+  test('and does not see a secret that another session is enrolling', async () => {
     const { at, signIn } = await person()
     const other = await signIn()
     await at.auth('two-factor/enable', { password })
@@ -225,7 +225,7 @@ describe('a session without the factor that its person has', () => {
     expect([answer.status, answer.body.code]).toEqual([403, 'SECOND_FACTOR_REQUIRED'])
   })
 
-  test('is followed by one with it once it sends a code, each code once', async () => {
+  test('is replaced by one with the factor once it sends a code; each code works once', async () => {
     const { at, id } = await person()
     const { key, backupCodes } = await at.enrol(password)
     const code = later(key)
@@ -238,7 +238,7 @@ describe('a session without the factor that its person has', () => {
       const proven = await browser.auth(`two-factor/${path}`, { code: sent }, { cookie })
       expect(proven.status).toBe(200)
       expect(await openedWith(browser)).toEqual([how, true])
-      // Whoever else has the old cookie has nothing.
+      // Somebody else with the old cookie has no access.
       expect((await new Browser(server).send('GET', '/me', undefined, { cookie })).status).toBe(401)
     }
     const { cookie, send } = await oldSession(id)
@@ -264,7 +264,7 @@ describe('a session without the factor that its person has', () => {
 })
 
 describe('a key', () => {
-  /** An organization that requires a factor, its owner, and a session of theirs from before. */
+  /** An organization that requires a factor, its owner, and an older session of theirs. */
   async function required() {
     const { at, id } = await person()
     const { key: appKey } = await at.enrol(password)
@@ -296,7 +296,7 @@ describe('a key', () => {
     )
   }
 
-  test('made without a factor is listed and refused until its person confirms it with one', async () => {
+  test('made without a factor is listed, but refused until its person confirms it with one', async () => {
     const { at, acme, makers, governance, old } = await required()
     expect([...(await keysAt(at, acme.id)).values()]).toEqual([false, false])
     expect((await at.send('PATCH', governance, { require_mfa: true })).status).toBe(200)
@@ -309,7 +309,7 @@ describe('a key', () => {
       expect((await server.call(makers.at.api_key, 'GET', path)).status).toBe(200)
     }
     const confirm = `/api-keys/${makers.old.id}/confirm`
-    // Neither the session without a factor nor a key, whichever it is.
+    // Neither a session without a factor nor any key can confirm.
     expect((await old.send('POST', confirm)).body.error.code).toBe('mfa_required')
     for (const key of [makers.old.api_key, makers.at.api_key])
       expect((await server.call(key, 'POST', confirm)).body.error.code).toBe('mfa_required')
@@ -319,7 +319,7 @@ describe('a key', () => {
     expect(await eventsOf(acme.id)).toContain('api_key.confirmed')
   })
 
-  test('has no more behind it than the key that it was made with', async () => {
+  test('has no more confirmation than the key that made it', async () => {
     const { at, makers, governance, make } = await required()
     const by = (key: string) => (method: string, path: string, body?: unknown) =>
       server.call(key, method, path, body)
@@ -330,12 +330,12 @@ describe('a key', () => {
     await at.send('PATCH', governance, { require_mfa: true })
     const runs = await Promise.all(children.map(({ api_key: key }) => server.call(key, 'GET', '/runs')))
     expect(runs.map(({ status }) => status)).toEqual([403, 200])
-    // Confirming the one it was made with does not confirm it.
+    // Confirming the key that made it does not confirm it.
     await at.send('POST', `/api-keys/${makers.old.id}/confirm`)
     expect((await server.call(children[0]?.api_key ?? '', 'GET', '/runs')).status).toBe(403)
   })
 
-  test('loses its confirmation when something is added to it without a factor', async () => {
+  test('loses its confirmation when it gains rights without a factor', async () => {
     const { at, acme, makers, governance, old } = await required()
     const more = { scopes: ['api_keys:*', 'runs:read', 'runs:write'] }
     for (const [key, less] of [[makers.at, { scopes: ['runs:read', 'api_keys:*'] }]] as const) {
@@ -347,7 +347,7 @@ describe('a key', () => {
     expect((await server.call(makers.at.api_key, 'GET', '/runs')).status).toBe(403)
   })
 
-  test('of somebody else is theirs to confirm', async () => {
+  test('of somebody else can only be confirmed by its person', async () => {
     const { at, acme, governance } = await required()
     await at.send('PATCH', governance, { require_mfa: true })
     const { keyId } = await addPerson(server.context, acme.id, 'member')
@@ -356,7 +356,7 @@ describe('a key', () => {
     expect([status, body.error.code]).toEqual([403, 'insufficient_role'])
   })
 
-  test('of an agent asks on, and the gate of its person’s factor is not its own', async () => {
+  test('of an agent can still ask, since the factor requirement does not apply to agents', async () => {
     const { at, id, acme, governance } = await required()
     const { secret, id: keyId } = await addKey(server.context, acme.id, id, ['agents:authorize'])
     await at.send('PATCH', governance, { require_mfa: true })
@@ -371,7 +371,7 @@ describe('a key', () => {
     expect([status, body.decision]).toEqual([200, 'allow'])
   })
 
-  test('or session without a factor cannot require one: it would shut itself out', async () => {
+  test('or session without a factor cannot require one: it would lock itself out', async () => {
     const { governance, makers, old, acme } = await required()
     const owner = await old.send('PATCH', governance, { require_mfa: true })
     expect([owner.status, owner.body.error.code]).toEqual([409, 'conflict'])
@@ -393,7 +393,7 @@ describe('a key', () => {
   })
 })
 
-test('an answer kept for an idempotency key is not given to a session without a factor', async () => {
+test('a stored idempotent answer is not given to a session without a factor', async () => {
   const { context } = server
   const { id } = await addOrganization(context)
   const { userId } = await addPerson(context, id, 'admin')

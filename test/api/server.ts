@@ -6,21 +6,21 @@ import { routes } from '../../src/api/routes/index.ts'
 import { errorAnswer } from '../../src/api/schemas/common.ts'
 import type { Services } from '../../src/api/route.ts'
 import { splitKey } from '../../src/api/access.ts'
-import type { Context } from '../../src/context.ts'
-import { createMailer } from '../../src/mailer.ts'
-import { bootstrapIdentities, type BootstrapIdentities } from '../../src/governance/bootstrap.ts'
+import type { Context } from '../../src/governance/context.ts'
+import { createMailer } from '../../src/programs/mailer.ts'
+import { bootstrapIdentities, type BootstrapIdentities } from '../../src/governance/people/bootstrap.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { unthrottled } from './fixtures.ts'
 import { testContext } from '../governance/support.ts'
 
-/** A server over a database of its own, with the identities of a first start. */
+/** A server on a new database, with the identities of a first start. */
 export interface TestServer {
   readonly base: string
   readonly context: Context
   readonly identities: BootstrapIdentities
   /** The superuser's URL of the database. */
   readonly adminUrl: string
-  /** Sends one request as the holder of `key`; checks the answer's form against the published one. */
+  /** Sends one request as the holder of `key`. Checks the answer against the published schema. */
   call(
     key: string | null,
     method: string,
@@ -34,7 +34,7 @@ export interface TestServer {
 export interface Answer {
   readonly status: number
   readonly headers: Headers
-  // Tests read answers as the untyped JSON that a caller sees.
+  // Tests read answers as untyped JSON, like a caller.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any
   readonly text: string
@@ -47,7 +47,7 @@ export async function startTestServer(
   const { context } = running
   const identities = (await bootstrapIdentities(context)) as BootstrapIdentities
   await context.db.updateTable('organizations').set({ quota_overrides: unthrottled }).execute()
-  // Of organizations that are made later too, such as those of people who sign up.
+  // Also applies to organizations created later, such as those of people who sign up.
   await asAdmin(running.adminUrl, (client) =>
     client.query(`alter table organizations alter column quota_overrides set default '${unthrottled}'`),
   )
@@ -107,10 +107,10 @@ async function request(
   return answer
 }
 
-/** Every answer must have the form that `openapi.json` publishes: the test fails where it has not. */
+/** Every answer must match the schema in `openapi.json`; otherwise the test fails. */
 function checkForm(method: string, path: string, answer: Answer): void {
   if (!answer.headers.get('x-request-id')) throw new Error(`${method} ${path}: no X-Request-Id`)
-  // The sign-in library answers in its own form.
+  // The sign-in library has its own form.
   if (path.startsWith('/api/auth/')) return
   if (answer.status >= 400 && answer.body?.status === undefined) {
     errorAnswer.parse(answer.body)
@@ -126,7 +126,7 @@ function checkForm(method: string, path: string, answer: Answer): void {
   if (schema === undefined) throw new Error(`${method} ${path}: status ${answer.status} is not described`)
   if (schema === null) {
     if (route.contentType === undefined && answer.text !== '')
-      throw new Error(`${method} ${path}: a body came where none belongs`)
+      throw new Error(`${method} ${path}: the answer must not have a body`)
     return
   }
   const parsed = schema.safeParse(answer.body)

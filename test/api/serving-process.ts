@@ -1,13 +1,13 @@
 import type { AddressInfo } from 'node:net'
 import { createApp } from '../../src/api/app.ts'
 import { createHttpServer } from '../../src/api/http-server.ts'
-import { readConfig } from '../../src/config.ts'
-import { createContext } from '../../src/context.ts'
-import { createMailer } from '../../src/mailer.ts'
+import { readConfig } from '../../src/shared/config.ts'
+import { createContext } from '../../src/programs/create-context.ts'
+import { createMailer } from '../../src/programs/mailer.ts'
 
 /*
- * An API process of its own over the database `URL`, started with a heap that is too small for what must not be whole in
- * memory: `URL KEY`, the key being that of the test's own context. Says where it listens, and ends with its standard input.
+ * An API process on the database `URL`, started with a heap too small for whole large answers: `URL KEY`, where the
+ * key is that of the test's context. Prints its address, and ends with its standard input.
  */
 
 const [url = '', key = ''] = process.argv.slice(2)

@@ -11,14 +11,14 @@ beforeAll(async () => {
 })
 afterAll(() => sink?.close())
 
-/** A server of this mode for the tests of one `describe`. */
+/** A server in this mode for the tests of one `describe`. */
 function serverOf(mode: string, more: NodeJS.ProcessEnv = {}): () => TestServer {
   let server: TestServer | undefined
   beforeAll(async () => {
     server = await startTestServer({ env: { SIGN_UP: mode, SMTP_URL: sink.url, ...more } })
   })
   afterAll(() => server?.close())
-  // Limits are counted per address, and all of these people share one.
+  // Limits are counted per address, and all these people share one.
   beforeEach(() => server?.context.pool.query('delete from auth_rate_limits'))
   return () => server as TestServer
 }
@@ -42,7 +42,7 @@ async function invite(server: TestServer, email: string): Promise<{ id: string; 
 const confirm = ({ context }: TestServer, email: string) =>
   context.pool.query('update users set email_verified = true where email = $1', [email])
 
-/** What an answer tells: everything but ids, times and what the caller has sent. */
+/** An answer without its ids, times and the caller's own data. */
 const told = ({ status, body }: Answer) => ({
   status,
   token: body.token,
@@ -55,7 +55,7 @@ const told = ({ status, body }: Answer) => ({
 describe('who can sign up', () => {
   const modes = ['open', 'invited', 'closed', 'domain:acme.com,bücher.example'] as const
   const servers = Object.fromEntries(modes.map((mode) => [mode, serverOf(mode)]))
-  /** Address → the modes that give it an account. */
+  /** By address: the modes that give it an account. */
   const table: readonly (readonly [string, readonly string[]])[] = [
     ['stranger@elsewhere.test', ['open']],
     ['invited@elsewhere.test', ['open', 'invited']],
@@ -82,13 +82,13 @@ describe('who can sign up', () => {
     }
   })
 
-  test('the refusal of a domain says which it would be', async () => {
+  test('the refusal in domain mode names the accepted domains', async () => {
     const server = (servers[modes[3]] as () => TestServer)()
     const { body } = await signUp(server, 'x@elsewhere.test')
     expect(body.message).toContain('`acme.com`, `xn--bcher-kva.example`')
   })
 
-  test('open: an address need not be confirmed to sign in; elsewhere it must', async () => {
+  test('in open mode an unconfirmed address can sign in; in other modes it cannot', async () => {
     for (const mode of modes) {
       const server = (servers[mode] as () => TestServer)()
       const email = table.find(([, ones]) => ones.includes(mode) && ones.length > 1)?.[0]?.toLowerCase()
@@ -100,10 +100,10 @@ describe('who can sign up', () => {
   })
 })
 
-describe('where only the invited can sign up', () => {
+describe('where only invited people can sign up', () => {
   const at = serverOf('invited')
 
-  test('nobody learns whether an address is invited, or has an account', async () => {
+  test('nobody learns whether an address is invited or has an account', async () => {
     const server = at()
     await invite(server, 'guest@acme.test')
     const emails = ['guest@acme.test', 'nobody@acme.test', server.identities.users.member.email]
@@ -143,12 +143,12 @@ describe('where only the invited can sign up', () => {
   test.each([
     ['revoked', 'update invitations set revoked_at = now() where id = $1'],
     ['accepted', 'update invitations set accepted_at = now() where id = $1'],
-    ['over its time', 'update invitations set expires_at = now() where id = $1'],
+    ['expired', 'update invitations set expires_at = now() where id = $1'],
     [
-      'of who is no owner any more',
+      'from a person who is no longer an owner',
       `update memberships set role = 'admin' where role = 'owner' and exists (select from invitations where id = $1)`,
     ],
-  ])('an invitation that is %s lets nobody in', async (what, sql) => {
+  ])('an invitation that is %s admits nobody', async (what, sql) => {
     const server = at()
     const email = `${what.replaceAll(' ', '-')}@acme.test`
     const { id } = await invite(server, email)
@@ -165,13 +165,13 @@ describe('where only the invited can sign up', () => {
 describe('mails about accounts', () => {
   const at = serverOf('open')
 
-  test('of one kind come to one address ten times at once, whoever causes them', async () => {
+  test('of one kind reach one address at most ten times, whoever causes them', async () => {
     const server = at()
     const email = server.identities.users.member.email
     let before = 0
     const count = (): number =>
       sink.deliveries.filter(
-        (mail) => mail.recipients.includes(email) && mail.subject === 'You have an account already',
+        (mail) => mail.recipients.includes(email) && mail.subject === 'You already have an account',
       ).length - before
     before = count()
     const log = server.context.log
@@ -187,7 +187,7 @@ describe('mails about accounts', () => {
     }
     await until('all were sent or refused', () => count() + warned.count >= 12)
     expect(count()).toBe(10)
-    // Another kind is not used up.
+    // Other kinds are counted separately.
     await new Browser(server).auth('request-password-reset', { email })
     await until('a mail that resets', () =>
       sink.deliveries.some((mail) => mail.recipients.includes(email) && mail.subject === 'A new password'),

@@ -9,7 +9,7 @@ afterEach(async () => {
   await new Promise((resolve) => (server === null ? resolve(null) : server.close(resolve)))
 })
 
-/** A stream whose pings come never, so that only its writes can ask; and all that its reader gets. */
+/** A stream without pings, so that only its writes ask; and everything that its reader gets. */
 async function stream(stillAllowed: StreamOptions['stillAllowed']) {
   const opened = Promise.withResolvers<{ at: Stream; response: ServerResponse }>()
   server = createServer((_, response) => {
@@ -25,7 +25,7 @@ async function stream(stillAllowed: StreamOptions['stillAllowed']) {
 }
 
 describe('a stream', () => {
-  test('writes nothing more to who may read it no longer', async () => {
+  test('writes nothing more to a caller who may no longer read', async () => {
     let allowed = true
     const { at, read } = await stream(() => Promise.resolve(allowed))
     await at.write('data: 1\n\n')
@@ -38,7 +38,7 @@ describe('a stream', () => {
     expect(await read).toBe('data: 1\n\n')
   })
 
-  test('writes nothing while nobody can say whether they may', async () => {
+  test('writes nothing while the check fails', async () => {
     const { at, read } = await stream(() => Promise.reject(new Error('the database is gone')))
     await expect(at.write('data: 1\n\n')).rejects.toThrow('the database is gone')
     at.end()

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, accessOf, splitKey } from '../../src/api/access.ts'
-import { readUsage } from '../../src/governance/quotas/storage-counters.ts'
-import { decideSteps } from '../../src/governance/runs/effect.ts'
-import { recordOutcomes } from '../../src/governance/runs/outcome.ts'
+import { readUsage } from '../../src/governance/limits/storage-counters.ts'
+import { decideSteps } from '../../src/governance/runs/effects/effect.ts'
+import { recordOutcomes } from '../../src/governance/runs/effects/outcome.ts'
 import { opOf, outcomeOf, outputOf, runOf } from '../governance/runs/engine-fixture.ts'
 import { requestOf, validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
 import { addPlace, World, type Place } from './access-matrix/world.ts'
@@ -10,7 +10,7 @@ import { agentWorld, type AgentWorld } from './agents/agent.ts'
 import { addOrganization } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* What happens at the limits of what an organization may keep. */
+/* Behaviour at the storage limits of an organization. */
 
 let server: TestServer
 beforeAll(async () => {
@@ -20,7 +20,7 @@ afterAll(() => server?.close())
 
 const mebibyte = 1024 ** 2
 
-/** As if the organization kept so much more. */
+/** Counts this many bytes more as stored by the organization. */
 const keeps = (organizationId: string, bytes: number) =>
   server.context.pool.query(
     'update chain_head set stored_bytes = stored_bytes + $2 where organization_id = $1',
@@ -34,7 +34,7 @@ describe('over `storage_mb` every route', () => {
     place = await addPlace(server, id, owner)
   })
 
-  // Rules and memory values are replaced by others of the same size here: only larger ones are refused, see below.
+  // Rules and memory values are replaced here by others of the same size. Only larger ones are refused, see below.
   const growing: readonly GuardedKey[] = [
     'POST /organizations/{id}/invitations',
     'POST /api-keys',
@@ -47,7 +47,9 @@ describe('over `storage_mb` every route', () => {
     'POST /organizations/{id}/rules',
     'POST /organizations/{id}/label-rules',
     'POST /organizations/{id}/tool-policies',
-    // Of a session that is not known yet; an agent's question is a denial.
+    'POST /organizations/{id}/role-policy-overrides',
+    'POST /tools/{name}/connect',
+    // Refused for its unknown session. An agent's question gets a denial, not an error.
     'POST /authorize/observe',
   ]
   const keys = (Object.keys(access) as GuardedKey[]).filter(
@@ -76,14 +78,14 @@ describe('over `storage_mb` every route', () => {
   })
 })
 
-describe('an organization with little room', () => {
+describe('an organization with little storage left', () => {
   let world: AgentWorld
   const limit = (limits: object) => world.change('PATCH', '/quota', limits)
   const start = async (): Promise<void> => {
     world = await agentWorld(server)
     await world.change('POST', '/rules', { name: 'hold', verdict: 'require_approval', tools: ['Write'] })
   }
-  const usage = () => readUsage(server.context, world.organizationId)
+  const usage = () => readUsage(server.context.db, world.organizationId)
   const kept = async (): Promise<number> => (await usage()).storage_mb * mebibyte
   const rows = async (table: 'decisions' | 'approvals' | 'audit_events'): Promise<number> => {
     const found = await server.context.db
@@ -95,7 +97,7 @@ describe('an organization with little room', () => {
   }
   afterEach(() => limit({ storage_mb: 100, pending_approvals: null, rules: null }))
 
-  test('keeps no more than its limit of what agents ask, however fast and large', async () => {
+  test('stores no more than its limit of agents’ questions, however fast and large', async () => {
     await start()
     await limit({ storage_mb: 2 })
     const big = { file_path: 'a', content: 'x'.repeat(100 * 1024) }
@@ -114,11 +116,11 @@ describe('an organization with little room', () => {
     expect(answers.filter(({ decision }) => decision === 'require_approval').length).toBeGreaterThan(5)
     expect(denied.length).toBeGreaterThan(30)
     for (const { explanation } of denied) expect(explanation).toContain('`storage_mb`')
-    // Denials are kept as long as there is room for them: the last ones of a batch may go a little over.
+    // Denials are stored while there is room, so the last ones of a batch may slightly exceed the limit.
     expect(await kept()).toBeLessThan(2.1 * mebibyte)
   })
 
-  test('answers a question over its limit by a denial that is not kept; a raised limit holds at once', async () => {
+  test('answers a question over its limit with a denial that is not stored; a raised limit applies at once', async () => {
     await start()
     const agent = world.agent()
     await agent.ask('Read', { file_path: 'a' })
@@ -139,7 +141,7 @@ describe('an organization with little room', () => {
     expect((await agent.ask('Read', { file_path: 'b' })).decision).toBe('allow')
   })
 
-  test('over `storage_mb` a memory value and a rule can be made smaller and not larger', async () => {
+  test('over `storage_mb` a memory value and a rule can be made smaller but not larger', async () => {
     await start()
     const send = (method: string, path: string, body: unknown) =>
       server.call(world.owner.key, method, path, body)
@@ -180,7 +182,45 @@ describe('an organization with little room', () => {
     }
   })
 
-  test('denies a call over `pending_approvals`, exactly, and holds one more once one is decided on', async () => {
+  test('over `storage_mb` settings and tool policies change, but not those that fill the audit log', async () => {
+    await start()
+    const base = `/organizations/${world.organizationId}`
+    const send = async (method: string, path: string, body: unknown) =>
+      (await server.call(world.owner.key, method, base + path, body)).status
+    const many = (letter: string, count: number) => ({
+      external_tools: Object.fromEntries(
+        Array.from({ length: count }, (_, n) => [`mcp__${letter}__tool_${n}`, { side_effect: 'egress' }]),
+      ),
+    })
+    const domains = (letter: string, count: number) => ({
+      restrictions: { allowed_domains: Array.from({ length: count }, (_, n) => `${letter}${n}.example`) },
+    })
+    expect(await send('POST', '/tool-policies', { tool_name: 'mail_send', ...domains('a', 3) })).toBe(201)
+    await keeps(world.organizationId, 2e12)
+    try {
+      expect(await send('PATCH', '/governance', many('a', 900))).toBe(429)
+      expect(await send('PATCH', '/governance', many('a', 100))).toBe(200)
+      expect(await send('PATCH', '/governance', { approval_threshold: 2 })).toBe(200)
+      expect(await send('PATCH', '/tool-policies/mail_send', domains('a', 4))).toBe(429)
+      expect(await send('PATCH', '/tool-policies/mail_send', domains('b', 3))).toBe(200)
+      await keeps(world.organizationId, -2e12)
+      expect(await send('PATCH', '/tool-policies/mail_send', domains('c', 1_000))).toBe(200)
+      await keeps(world.organizationId, 2e12)
+      expect(await send('PATCH', '/tool-policies/mail_send', domains('b', 1_000))).toBe(200)
+      const long = domains('a'.repeat(50), 1_000)
+      await keeps(world.organizationId, -2e12)
+      expect(await send('PATCH', '/tool-policies/mail_send', long)).toBe(200)
+      await keeps(world.organizationId, 2e12)
+      expect(await send('PATCH', '/tool-policies/mail_send', long)).toBe(429)
+      const before = await kept()
+      expect(await send('PATCH', '/tool-policies/mail_send', { allowed: false })).toBe(200)
+      expect((await kept()) - before).toBeLessThan(2_000)
+    } finally {
+      await keeps(world.organizationId, -2e12)
+    }
+  })
+
+  test('denies a call exactly over `pending_approvals`, and holds one more after one is decided', async () => {
     await start()
     await limit({ pending_approvals: 5 })
     const agents = Array.from({ length: 9 }, () => world.agent())
@@ -192,7 +232,7 @@ describe('an organization with little room', () => {
       expect(answer.reason).toBe('approvals limit')
       expect(answer.explanation).toContain('`pending_approvals`')
     }
-    // The same call waits on with its own approval.
+    // The same call keeps waiting with its own approval.
     const asked = agents[answers.indexOf(held[0])]
     expect(await asked?.ask('Write', { file_path: asked.session })).toMatchObject({
       decision: 'require_approval',
@@ -205,7 +245,7 @@ describe('an organization with little room', () => {
     expect((await world.agent().ask('Write', { file_path: 'zz' })).decision).toBe('deny')
   })
 
-  test('keeps no more rules and label rules than `rules`, and still changes and deletes them', async () => {
+  test('stores no more rules and label rules than `rules`, and can still change and delete them', async () => {
     await start()
     await limit({ rules: 2 })
     await world.change('POST', '/label-rules', { name: 'l', tools: ['Read'], add_labels: ['x'] })
@@ -220,7 +260,7 @@ describe('an organization with little room', () => {
     await world.change('POST', '/rules', rule)
   })
 
-  test('shows what it keeps in its quota', async () => {
+  test('shows its usage in its quota', async () => {
     await start()
     await world.agent().ask('Write', { file_path: 'a' })
     const { body } = await world.change('GET', '/quota')
@@ -229,7 +269,7 @@ describe('an organization with little room', () => {
     expect(body.usage.storage_mb).toBeLessThan(0.1)
   })
 
-  test('lets steps wait for room, which uses up none of their attempts, and go on with it', async () => {
+  test('steps wait for storage room without using up attempts, and then continue', async () => {
     await start()
     const { context } = server
     const send = (method: string, path: string, body?: unknown) =>
@@ -247,14 +287,12 @@ describe('an organization with little room', () => {
     const before = await rows('audit_events')
     for (let each = 0; each < 5; each += 1) expect(await decide()).toEqual({ go: false, state: 'no_room' })
     expect(await rows('audit_events')).toBe(before)
-    expect(await isNoted()).toBe(
-      'the run waits for room: the organization is at its limit of 2 MiB (`storage_mb`)',
-    )
+    expect(await isNoted()).toBe('the run waits: the organization is at its limit of 2 MiB (`storage_mb`)')
     expect((await execute()).error).toMatchObject({ code: 'quota_exceeded' })
     await keeps(world.organizationId, -3 * mebibyte)
     expect(await decide()).toMatchObject({ go: true, attempt: 1, failures: 0 })
 
-    // An output that a read brings and that finds no room is read again once it does.
+    // A read's output that finds no room is read again once there is room.
     const call = {
       source: 'workflows',
       tool: 'memory_get',
@@ -272,7 +310,7 @@ describe('an organization with little room', () => {
     expect(await end({ ...outcome, attempt: 2 })).toBe('completed')
   })
 
-  test('lets a step wait that would be held over `pending_approvals`, and cancels it all the same', async () => {
+  test('a step that would be held over `pending_approvals` waits, and can still be cancelled', async () => {
     await start()
     await world.change('POST', '/rules', { name: 'mails', verdict: 'require_approval', tools: ['mail_send'] })
     await world.agent().ask('Write', { file_path: 'a' })

@@ -28,7 +28,7 @@ describe('an API with a certificate', () => {
   })
 
   const protocolUpTo = async (maxVersion: SecureVersion): Promise<string | null> => {
-    // The least that this client would take is lowered too, or it would be the one to refuse.
+    // The client's minimum version is lowered too, so that the server is the one that refuses.
     const socket = connect({ port, host: '127.0.0.1', ca, minVersion: 'TLSv1', maxVersion })
     try {
       await once(socket, 'secureConnect')
@@ -45,7 +45,7 @@ describe('an API with a certificate', () => {
     response.resume()
   })
 
-  test.each(['TLSv1.2', 'TLSv1.1'] as const)('refuses %s, and goes on', async (version) => {
+  test.each(['TLSv1.2', 'TLSv1.1'] as const)('refuses %s, and continues', async (version) => {
     await expect(protocolUpTo(version)).rejects.toMatchObject({
       code: expect.stringMatching(
         /^ERR_SSL_(TLSV1_ALERT_PROTOCOL_VERSION|NO_PROTOCOLS_AVAILABLE|UNSUPPORTED_PROTOCOL)$/,
@@ -54,7 +54,7 @@ describe('an API with a certificate', () => {
     expect(await protocolUpTo('TLSv1.3')).toBe('TLSv1.3')
   })
 
-  test('says nothing to who does not speak TLS', async () => {
+  test('sends nothing to a client that does not use TLS', async () => {
     const socket = connectPlain(port, '127.0.0.1')
     let heard = ''
     socket.setEncoding('latin1').on('data', (text: string) => (heard += text))
@@ -64,7 +64,7 @@ describe('an API with a certificate', () => {
     expect(heard).not.toContain('HTTP')
   })
 
-  test('answers what is no HTTP in the form of every error', async () => {
+  test('answers a request that is not HTTP in the usual form of errors', async () => {
     const socket = connect({ port, host: '127.0.0.1', ca })
     let heard = ''
     socket.setEncoding('utf8').on('data', (text: string) => (heard += text))
@@ -75,7 +75,7 @@ describe('an API with a certificate', () => {
 })
 
 describe('the files of the key pair', () => {
-  test('a file that cannot be read is named with its variable', () => {
+  test('an unreadable file is named with its variable', () => {
     const missing = join(temporaryFolder(), 'missing.pem')
     expect(() => readTlsKeyPair({ ...selfSigned, certFile: missing })).toThrow(
       `TLS_CERT_FILE \`${missing}\` cannot be read (ENOENT)`,
@@ -85,7 +85,7 @@ describe('the files of the key pair', () => {
     )
   })
 
-  test('what is no certificate with its key is refused, both files named', () => {
+  test('a pair that is not a certificate with its key is refused, naming both files', () => {
     const other = join(temporaryFolder(), 'other.pem')
     writeFileSync(other, 'no PEM')
     for (const files of [
@@ -93,7 +93,7 @@ describe('the files of the key pair', () => {
       { ...selfSigned, keyFile: other },
     ])
       expect(() => readTlsKeyPair(files)).toThrow(
-        `TLS_CERT_FILE \`${files.certFile}\` and TLS_KEY_FILE \`${files.keyFile}\` are no certificate with its key`,
+        `TLS_CERT_FILE \`${files.certFile}\` and TLS_KEY_FILE \`${files.keyFile}\` are not a PEM certificate with its key`,
       )
   })
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { aDefinition, addKey, addOrganization } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/** A member of ours who is also one of another organization: what its owner may do must not reach us. */
+/** A member of our organization who is also in another one. The other owner's rights must not affect ours. */
 let server: TestServer
 let elsewhere: Awaited<ReturnType<typeof addOrganization>>
 let ours: string
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 describe('a key of a person in two organizations', () => {
-  test('opens both, with the role they have there', async () => {
+  test('works in both, with the person’s role there', async () => {
     const key = await addKey(server.context, elsewhere.id, userId, ['runs:read', 'rules:write'])
     for (const id of [ours, elsewhere.id]) {
       expect((await server.call(key.secret, 'GET', `/runs?organization_id=${id}`)).status).toBe(200)
@@ -29,7 +29,7 @@ describe('a key of a person in two organizations', () => {
     }
   })
 
-  test('once revoked, cannot be brought back or widened by the other organization’s owner', async () => {
+  test('once revoked, cannot be restored or widened by the other organization’s owner', async () => {
     const key = await addKey(server.context, elsewhere.id, userId, ['runs:read'])
     const one = `/api-keys/${key.id}`
     const reads = async () => (await server.call(key.secret, 'GET', `/runs?organization_id=${ours}`)).status
@@ -59,7 +59,7 @@ describe('a call that names two organizations', () => {
   const workflow = { name: 'W', definition: aDefinition }
   const named = (id: string) => ({ ...workflow, organization_id: id })
 
-  test('is 422 and makes nothing, in either order', async () => {
+  test('is 422 and creates nothing, in either order', async () => {
     const count = async () =>
       (await server.context.pool.query('select count(*)::int as n from workflows')).rows[0].n
     const before = await count()
@@ -77,7 +77,7 @@ describe('a call that names two organizations', () => {
     expect(await count()).toBe(before)
   })
 
-  test('holds for API keys too', async () => {
+  test('applies to API keys too', async () => {
     const scopes = ['runs:read']
     const key = await addKey(server.context, ours, userId, ['api_keys:*', ...scopes])
     const body = { name: 'k', scopes, organization_id: elsewhere.id }
@@ -85,11 +85,11 @@ describe('a call that names two organizations', () => {
     expect([answer.status, answer.body.error.code]).toEqual([422, 'validation_error'])
   })
 
-  test('comes after 404: an organization of others is not told from none', async () => {
+  test('comes after 404: an organization of others looks like a missing one', async () => {
     expect((await made('?organization_id=org_x', named(ours))).status).toBe(404)
   })
 
-  test('what the path names is in the organization that is named, or nothing happens', async () => {
+  test('an object in the path must belong to the named organization, or nothing happens', async () => {
     const by = elsewhere.owner.key
     await server.context.db
       .insertInto('memberships')
@@ -120,7 +120,7 @@ describe('a call that names two organizations', () => {
       .where('organization_id', '=', ours)
       .where('user_id', '=', elsewhere.owner.userId)
       .execute()
-    // Of others' things nothing is told: they are not found, whatever is named.
+    // Objects of others are not found, whatever organization is named.
     const theirs = await server.call(
       server.identities.users.viewer.api_key,
       'GET',
@@ -129,7 +129,7 @@ describe('a call that names two organizations', () => {
     expect(theirs.status).toBe(404)
   })
 
-  test('the same in both is fine, and so is either alone', async () => {
+  test('the same organization in both is accepted, and so is either alone', async () => {
     const query = `?organization_id=${elsewhere.id}`
     for (const answer of [
       await made(query, named(elsewhere.id)),

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { BootstrapName } from '../../src/governance/bootstrap.ts'
+import type { BootstrapName } from '../../src/governance/people/bootstrap.ts'
 import { aDefinition, addOrganization } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
@@ -46,7 +46,7 @@ describe('the registry', () => {
     expect((await call('viewer', 'GET', `/workflows/${id}`)).status).toBe(200)
   })
 
-  test('refuses what is no transition with 409, and a personal workflow with 400', async () => {
+  test('refuses an invalid transition with 409, and a personal workflow with 400', async () => {
     const id = await template()
     for (const [name, body] of [
       ['approve-template', { template_name: 'T' }],
@@ -101,7 +101,7 @@ describe('the registry', () => {
     expect(answer.body.error.details[0].path).toBe(path)
   })
 
-  test('is listed page by page, the one approved last first', async () => {
+  test('is listed page by page, latest approval first', async () => {
     const made = [await template(), await template(), await template()].reverse()
     const first = await call('viewer', 'GET', '/workflow-registry?limit=2')
     const rest = `/workflow-registry?limit=1&cursor=${first.body.next_cursor}`

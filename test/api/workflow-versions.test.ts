@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { BootstrapName } from '../../src/governance/bootstrap.ts'
+import type { BootstrapName } from '../../src/governance/people/bootstrap.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 let server: TestServer
@@ -13,7 +13,7 @@ const call = (who: BootstrapName, method: string, path: string, body?: unknown) 
 const remembering = (...ids: string[]) => ({
   steps: ids.map((id) => ({ id, tool: 'memory_get', params: { key: 'k' } })),
 })
-/** A workflow with step `one` in version 1, `two` in version 2. */
+/** A workflow with step `one` in version 1 and `two` in version 2. */
 const twoVersions = async (): Promise<string> => {
   const { id } = (await call('member', 'POST', '/workflows', { name: 'W', definition: remembering('one') }))
     .body
@@ -21,7 +21,7 @@ const twoVersions = async (): Promise<string> => {
   return id
 }
 const execute = (id: string, body: object) => call('member', 'POST', `/workflows/${id}/execute?wait=0`, body)
-/** Version and steps of the run that was accepted. */
+/** Version and steps of the accepted run. */
 const acceptedAs = async (id: string, body: object) => {
   const { execution_id: runId } = (await execute(id, body)).body
   const run = (await call('viewer', 'GET', `/runs/${runId}`)).body
@@ -29,7 +29,7 @@ const acceptedAs = async (id: string, body: object) => {
 }
 
 describe('a run', () => {
-  test('is of the current version, or of the older one that it names', async () => {
+  test('uses the current version, or the older one that it names', async () => {
     const id = await twoVersions()
     expect(await acceptedAs(id, {})).toEqual([2, ['two']])
     expect(await acceptedAs(id, { version: 1 })).toEqual([1, ['one']])
@@ -38,7 +38,7 @@ describe('a run', () => {
     expect(await acceptedAs(id, { version: 2 })).toEqual([2, ['two']])
   })
 
-  test('keeps to its version while others are deployed', async () => {
+  test('keeps its version while others are deployed', async () => {
     const id = await twoVersions()
     const { execution_id: runId } = (await execute(id, {})).body
     await call('member', 'PUT', `/workflows/${id}`, { definition: remembering('three') })
@@ -69,7 +69,7 @@ describe('a version', () => {
     expect((await call('member', 'GET', `/workflows/${id}/versions/1`)).status).toBe(403)
   })
 
-  test('tells of a rollback what it came from', async () => {
+  test('shows the versions of a rollback', async () => {
     const id = await twoVersions()
     const back = await call('admin', 'POST', `/workflows/${id}/versions/1/rollback`, { message: 'm' })
     expect(back.status).toBe(200)
@@ -82,7 +82,7 @@ describe('a version', () => {
     })
   })
 
-  test.each(['3', '0', 'x', '1%00'])('%s that there is not is 404', async (version) => {
+  test.each(['3', '0', 'x', '1%00'])('%s that does not exist is 404', async (version) => {
     const id = await twoVersions()
     expect((await call('admin', 'GET', `/workflows/${id}/versions/${version}`)).status).toBe(404)
     expect((await call('admin', 'POST', `/workflows/${id}/versions/${version}/rollback`, {})).status).toBe(

@@ -1,7 +1,10 @@
 import { expect, test } from '@jest/globals'
 import { judge, type Sample } from '../../bench/support/soak-verdict.ts'
 
-/** A measurement of everything at each hundredth of the time; `change` says how a quantity moves, from 0 to 1. */
+/**
+ * A measurement of everything at each hundredth of the time. `change` moves quantities by a function of the time from
+ * 0 to 1.
+ */
 function soak(change: Readonly<Record<string, (at: number) => number>> = {}): Sample[] {
   const flat: Sample['values'] = {
     'api heap MiB': 45,
@@ -28,13 +31,13 @@ function soak(change: Readonly<Record<string, (at: number) => number>> = {}): Sa
 const missed = (samples: readonly Sample[]): string[] =>
   judge(samples).flatMap(({ name, holds }) => (holds ? [] : [name]))
 
-test('what stays flat holds, and so does what warms up in the first quarter or is counted in ever greater numbers', () => {
+test('flat quantities pass, and so do quantities that warm up in the first quarter or are pure counters', () => {
   const warm = (at: number) => (at < 0.24 ? 20 : 45)
   expect(missed(soak({ 'api heap MiB': warm, runs: (at) => at * 6_000 }))).toEqual([])
 })
 
 test.each<[string, (at: number) => number]>([
-  // 3,000 runs from the second quarter to the last, with 2 KiB kept of each
+  // 3,000 runs from the second quarter to the last, each leaving 2 KiB
   ['api heap MiB', (at) => 45 + (at * 6_000 * 2) / 1_024],
   ['worker heap MiB', (at) => 47 + (at * 6_000 * 2) / 1_024],
   ['workflows heap MiB', (at) => 24 + (at * 6_000 * 2) / 1_024],
@@ -47,16 +50,16 @@ test.each<[string, (at: number) => number]>([
   ['heartbeats', (at) => (at < 0.9 ? 1 : 2)],
   ['runs past retention', (at) => (at < 0.95 ? 0 : 1)],
   ['events past retention', (at) => (at < 0.95 ? 0 : 1)],
-])('%s that grows is missed, and nothing else', (name, grow) => {
+])('only %s fails if it grows', (name, grow) => {
   expect(missed(soak({ [name]: grow }))).toEqual([name])
 })
 
-test('a heap is judged by the least that it held: what was under way is no leak', () => {
+test('a heap is judged by its minimum: work in progress is not a leak', () => {
   const busy = (at: number) => (at === 0.8 ? 45 : at > 0.75 ? 60 : 45)
   expect(missed(soak({ 'api heap MiB': busy }))).toEqual([])
 })
 
-test('what was never measured has not held', () => {
+test('a missing measurement fails', () => {
   const blind = soak().map(({ at, values }) => {
     const { 'api heap MiB': _, ...rest } = values
     return { at, values: at < 0.5 ? values : rest }

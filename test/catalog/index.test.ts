@@ -2,26 +2,81 @@ import { describe, expect, test } from '@jest/globals'
 import { z } from 'zod'
 import { executors } from '../../src/activities/tools/index.ts'
 import { catalog, getTool } from '../../src/catalog/index.ts'
+import type { ToolDeclaration } from '../../src/catalog/tool.ts'
+import { catalogueNames } from '../../src/policy/tool-names.ts'
 import { toolParams } from '../../src/policy/tool-params.ts'
 
 const tools = Object.entries(catalog)
 
 describe('the catalogue', () => {
-  // contract section 9; the specification's labels
-  const declared: [string, string, string[], string, string, string[]][] = [
-    ['file_read', 'read', ['internal'], 'free', 'medium', []],
-    ['memory_get', 'read', [], 'free', 'medium', []],
-    ['memory_set', 'write', [], 'transactional', 'low', []],
-    ['mail_send', 'egress', [], 'unsafe', 'high', ['external_comm']],
+  // The whole catalogue: side effect, labels, repetition, risk, categories and integration of each tool.
+  const both = ['internal', 'untrusted']
+  const declared: [string, string, string[], string, string, string[], string][] = [
+    ['file_read', 'read', ['internal'], 'free', 'medium', [], 'installation'],
+    ['memory_get', 'read', [], 'free', 'medium', [], 'none'],
+    ['memory_set', 'write', [], 'transactional', 'low', [], 'none'],
+    ['mail_send', 'egress', [], 'unsafe', 'high', ['external_comm'], 'installation'],
+    ['calendar_create_event', 'egress', [], 'unsafe', 'high', ['external_comm'], 'google'],
+    ['slack_send_message', 'egress', [], 'unsafe', 'high', ['external_comm'], 'slack'],
+    ['slack_create_channel', 'write', [], 'unsafe', 'medium', ['permission_changes'], 'slack'],
+    ['github_search_code', 'read', ['internal'], 'free', 'medium', [], 'github'],
+    ['github_get_file', 'read', ['internal'], 'free', 'medium', [], 'github'],
+    ['github_list_issues', 'read', both, 'free', 'medium', [], 'github'],
+    ['github_get_issue', 'read', both, 'free', 'medium', [], 'github'],
+    ['github_list_pull_requests', 'read', both, 'free', 'medium', [], 'github'],
+    ['github_create_issue', 'write', [], 'findable', 'medium', ['public_writes'], 'github'],
+    ['github_comment', 'egress', [], 'findable', 'medium', ['public_writes'], 'github'],
+    ['jira_search', 'read', ['internal'], 'free', 'medium', [], 'jira'],
+    ['jira_get_issue', 'read', ['internal'], 'free', 'medium', [], 'jira'],
+    ['jira_create_issue', 'write', [], 'unsafe', 'medium', [], 'jira'],
+    ['jira_comment', 'egress', [], 'unsafe', 'medium', [], 'jira'],
+    ['trello_list_cards', 'read', ['internal'], 'free', 'medium', [], 'trello'],
+    ['trello_get_card', 'read', ['internal'], 'free', 'medium', [], 'trello'],
+    ['trello_create_card', 'write', [], 'unsafe', 'medium', [], 'trello'],
+    ['trello_comment', 'egress', [], 'unsafe', 'medium', [], 'trello'],
+    ['docs_read', 'read', ['internal'], 'free', 'medium', [], 'google'],
+    ['docs_create', 'write', [], 'unsafe', 'medium', ['public_writes'], 'google'],
+    ['sheets_read', 'read', ['internal'], 'free', 'medium', [], 'google'],
+    ['sheets_append', 'write', [], 'unsafe', 'medium', ['public_writes'], 'google'],
+    ['drive_search', 'read', ['internal'], 'free', 'medium', [], 'google'],
+    ['web_search', 'read', ['untrusted'], 'free', 'low', [], 'search'],
+    ['llm_generate', 'read', [], 'free', 'low', [], 'llm'],
   ]
-  test.each(declared)('%s', (name, sideEffect, outputLabels, repeat, risk, categories) => {
-    expect(getTool(name)).toMatchObject({ name, sideEffect, outputLabels, repeat, risk, categories })
+  test.each(declared)('%s', (name, sideEffect, outputLabels, repeat, risk, categories, connection) => {
+    expect(getTool(name)).toMatchObject({
+      name,
+      sideEffect,
+      outputLabels,
+      repeat,
+      risk,
+      categories,
+      connection,
+    })
   })
 
-  test.each(tools)('%s is declared under its own name and has a body', (name, tool) => {
-    expect(tool.name).toBe(name)
-    expect(Object.keys(executors)).toContain(name)
+  test('has each of them, and no other', () => {
+    expect(Object.keys(catalog).sort()).toEqual(declared.map(([name]) => name).sort())
+    expect(Object.keys(catalog)).toEqual([...catalogueNames])
   })
+
+  test('has an executor exactly where it says so', () => {
+    const declaring = tools.filter(([, { hasExecutor }]) => hasExecutor).map(([name]) => name)
+    expect(declaring.sort()).toEqual(Object.keys(executors).sort())
+  })
+
+  test.each(tools)('%s: each limit reads parameters that the tool has', (_, tool: ToolDeclaration) => {
+    const has = Object.keys(tool.params.shape)
+    for (const params of Object.values(tool.constraints))
+      for (const param of Object.keys(params)) expect(has).toContain(param)
+  })
+
+  test.each(tools)('%s: `read_only` limits what changes something, and sizes limit reads', (_, tool) => {
+    const limits = Object.keys(tool.constraints)
+    expect(limits.includes('read_only')).toBe(tool.sideEffect !== 'read')
+    expect(limits.includes('max_response_size_kb')).toBe(tool.sideEffect === 'read')
+  })
+
+  test.each(tools)('%s is declared under its own name', (name, tool) => expect(tool.name).toBe(name))
 
   test.each(tools)('%s: only reads may be repeated freely', (_, tool) => {
     expect(tool.repeat === 'free').toBe(tool.sideEffect === 'read')
@@ -45,6 +100,12 @@ describe('the catalogue', () => {
     for (const property of Object.values(schema.properties ?? {})) {
       expect(property).not.toEqual({})
     }
+  })
+
+  test.each(tools)('%s publishes the form of its output as JSON Schema', (_, tool) => {
+    const schema = z.toJSONSchema(tool.output)
+    expect(schema).toMatchObject({ type: 'object', additionalProperties: false })
+    expect(schema.required).toEqual(Object.keys(tool.output.shape))
   })
 
   test.each(['nothing', 'constructor', '__proto__', 'toString', ''])('getTool(%j) is undefined', (name) => {

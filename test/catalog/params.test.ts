@@ -1,11 +1,13 @@
 import { describe, expect, test } from '@jest/globals'
 import { catalog, type ToolName } from '../../src/catalog/index.ts'
 import { maxMemoryValueLength } from '../../src/catalog/memory-key.ts'
+import { parseParams } from '../../src/contract/tool-params.ts'
+import type { JsonObject } from '../../src/policy/types.ts'
 
 const mail = { to: 'me', subject: 's', text: 't' }
 const many = (count: number) => Array.from({ length: count }, () => 'a@x.com')
 
-const cases: [ToolName, string, unknown, boolean][] = [
+const cases: [ToolName, string, JsonObject, boolean][] = [
   ['file_read', 'a path', { path: 'a/b.md' }, true],
   ['file_read', 'no path', {}, false],
   ['file_read', 'an empty path', { path: '' }, false],
@@ -44,7 +46,7 @@ const cases: [ToolName, string, unknown, boolean][] = [
 ]
 
 describe('parameters', () => {
-  test.each(cases)('%s takes or refuses %s', (name, _, params, taken) => {
-    expect(catalog[name].params.safeParse(params).success).toBe(taken)
+  test.each(cases)('%s accepts or refuses %s', (name, _, params, taken) => {
+    expect(parseParams(catalog[name], params).ok).toBe(taken)
   })
 })

@@ -15,7 +15,7 @@ interface Request {
 const textOf = (content: Block['content']): string =>
   typeof content === 'string' ? content : (content ?? []).map((block) => block.text ?? '').join('')
 
-/** The Messages API, as Claude Code speaks it. */
+/** The Messages API in the form that Claude Code uses. */
 export const anthropic: Dialect = {
   read(path, body): Conversation | null {
     const { messages, tools = [] } = body as Request

@@ -14,7 +14,7 @@ interface Request {
 const textOf = (content: Message['content']): string =>
   typeof content === 'string' ? content : (content ?? []).map(({ text = '' }) => text).join('')
 
-/** Chat completions, as Copilot CLI speaks them with a model of one's own. */
+/** Chat completions in the form that Copilot CLI uses with a custom model. */
 export const chat: Dialect = {
   read(path, body): Conversation | null {
     const { messages, tools = [] } = body as Request

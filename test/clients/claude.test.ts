@@ -13,7 +13,10 @@ import { installHook } from './product-hook.ts'
 import { runClient, type ClientRun } from './run-client.ts'
 import type { Turn } from './script.ts'
 
-/* What one client shows for all: the page a reader follows, what a session gathers, and a freeze in its middle. */
+/*
+ * Tests that need only one client: the page that a reader follows, the labels of a session, and a freeze during a
+ * session.
+ */
 
 let server: TestServer
 let program: readonly string[]
@@ -23,7 +26,7 @@ beforeAll(async () => {
 }, 600_000)
 afterAll(() => server.close())
 
-/** Claude Code with the hook, asking as a member of this organization. `script` is given a company file. */
+/** Claude Code with the hook, asking as a member of this organization. `script` gets a company file. */
 async function run(world: AgentWorld, script: (file: string) => readonly Turn[]): Promise<ClientRun> {
   const turns: Turn[] = []
   const { secret: key } = await addKey(server.context, world.organizationId, world.member.userId, [
@@ -70,7 +73,7 @@ test('docs/agents.md, word for word: the curl is blocked, and the model reads th
   }
 })
 
-test('a company file and a web page follow the session: then a curl meets the rule on both', async () => {
+test('labels of a company file and a web page join the session: then a curl meets the rule for both', async () => {
   const world = await agentWorld(server)
   const rule = 'nothing leaves with both'
   const labels = { all_of: ['internal', 'untrusted'] }
@@ -91,7 +94,7 @@ test('a company file and a web page follow the session: then a curl meets the ru
   expect(session.decisions).toMatchObject({ allow: 4, deny: 1 })
 })
 
-test('a freeze in the middle of a session denies its next call, and its end lets calls pass again', async () => {
+test('a freeze during a session denies its next call, and after its end calls pass again', async () => {
   const world = await agentWorld(server)
   const touch = (file: string) => [claude.shell(`touch ${file}`)]
   const ended = await run(world, () => [

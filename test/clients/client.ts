@@ -4,13 +4,13 @@ import type { ClientPrograms } from './install.ts'
 /** A command line that a client runs at an event. */
 export interface HookCommand {
   readonly command: string
-  /** In seconds, whatever the client counts in. */
+  /** In seconds, whatever unit the client uses. */
   readonly timeout: number
   /** Claude Code's `onFailure: "block"`. */
   readonly block?: boolean
 }
 
-/** By the event's role; each client has its own name for it. */
+/** By the event's role; each client has its own names. */
 export interface Hooks {
   readonly pre?: HookCommand
   readonly post?: HookCommand
@@ -19,21 +19,21 @@ export interface Hooks {
 
 /** The folders of one run. */
 export interface Place {
-  /** Names the run in every command line. */
+  /** A unique name of the run in every command line. */
   readonly root: string
-  /** HOME: the client's own settings and nothing else. */
+  /** HOME, with only the client's own settings. */
   readonly home: string
-  /** Where the client works; empty at the start. */
+  /** The client's working folder; empty at the start. */
   readonly work: string
 }
 
-/** An agent client: how it is set up and started offline, and its words for what all of them can do. */
+/** An agent client: how to set it up and start it offline, and its names for common tools. */
 export interface AgentClient {
   readonly name: keyof ClientPrograms
   readonly dialect: Dialect
   /**
-   * Writes the client's settings, so that the model is the one at `url`. `trusted`: shell and edits need nobody's
-   * leave; otherwise the client has to ask, and has nobody to ask.
+   * Writes the client's settings, with the model at `url`. `trusted`: shell and edits need no permission. Otherwise
+   * the client must ask its user, and there is none.
    */
   prepare(place: Place, url: string, trusted: boolean): void
   /** Writes hooks into its user settings. */
@@ -41,14 +41,14 @@ export interface AgentClient {
   /** Arguments for one run without a terminal. */
   args(place: Place, prompt: string, trusted: boolean): readonly string[]
   env(url: string): Readonly<Record<string, string>>
-  /** Calls that the client refused, as it tells on standard output; null when it does not tell. */
+  /** Number of calls that the client refused, read from standard output; null if it does not print that. */
   denials(stdout: string): number | null
-  /** The client's id of its session, as it tells on standard output. */
+  /** The client's session id, read from standard output. */
   sessionId(stdout: string): string
   shell(command: string): ToolCall
   write(path: string, text: string): ToolCall
-  /** Whether the calls of a subagent come under a session id of its own, and nothing says whose it is. */
+  /** Whether a subagent's calls have a separate session id that does not name its parent. */
   readonly partsApart?: boolean
-  /** Turns that start a subagent, which follows the script of this name, and wait for it. */
+  /** Turns that start a subagent, which follows the script with this name, and wait for it. */
   delegate(script: string): readonly Turn[]
 }

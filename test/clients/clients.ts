@@ -4,7 +4,7 @@ import { codex } from './codex.ts'
 import { copilot } from './copilot.ts'
 import { gemini } from './gemini.ts'
 
-/** What a model reads of a call that its client asks its own user about, and nobody is there to answer. */
+/** What the model reads when the client must ask its own user about a call, and no user is present. */
 export const asksItsUser =
   /needs approval|Read-only|requires user confirmation|no interactive user response was available/
 

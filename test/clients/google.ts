@@ -10,7 +10,7 @@ interface Request {
   readonly tools?: readonly unknown[]
 }
 
-/** generateContent, as Gemini CLI speaks it. */
+/** generateContent in the form that Gemini CLI uses. */
 export const google: Dialect = {
   read(path, body): Conversation | null {
     const { contents, tools = [] } = body as Request

@@ -9,8 +9,8 @@ import { runClient, startClient } from './run-client.ts'
 import { until } from '../stack/until.ts'
 
 /*
- * That the clients run offline, that their hooks see each call, and that a refusal of a hook holds: with hooks of one
- * line, before ours is blamed or praised for anything.
+ * Checks that the clients run offline, that their hooks see each call, and that a hook's refusal is respected. It
+ * uses one-line hooks, so that a failure cannot be caused by our hook.
  */
 
 const reason = 'blocked by rule `no-touch`'
@@ -22,8 +22,8 @@ const refusal = JSON.stringify({
 })
 
 /**
- * A hook that appends what it is told to a file of the working folder, a line for each event: in one write, as a
- * subagent's may come beside it.
+ * A hook that appends its input to a file in the working folder, one line per event. Each line is one write, because
+ * a subagent's event may come at the same time.
  */
 const note = (file: string): HookCommand => ({
   command: `line=$(tr -d '\\n'); printf '%s\\n' "$line" >> ${file}`,
@@ -33,7 +33,7 @@ interface Noted {
   readonly session_id?: string
   readonly tool_input?: object
 }
-/** In the words of three of the clients; the fourth writes as JavaScript does. */
+/** The tool names of three of the clients; the fourth writes them like JavaScript. */
 const noted = (text = ''): Noted[] =>
   text
     .split('\n')
@@ -43,7 +43,7 @@ const noted = (text = ''): Noted[] =>
       return { session_id: sessionId, tool_input: toolArgs, ...event } as Noted
     })
 
-/** The refusal as a program, so that no shell reads its text. */
+/** The refusal as a program, so that no shell interprets its text. */
 function refuse({ root }: Place): HookCommand {
   const file = join(root, 'refuse')
   writeFileSync(
@@ -68,7 +68,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(run.results[0]?.text).toContain('so it is')
   })
 
-  test('tells hooks of the call, its end and the end of the session', async () => {
+  test('calls hooks before and after the call, and at the end of the session', async () => {
     const run = await runClient(client, {
       script: [[client.shell('echo one > ONE')], [client.shell('echo two > TWO')]],
       setup: (place) => client.hook(place, { pre: note('pre'), post: note('post'), end: note('end') }),
@@ -85,7 +85,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(noted(run.files['end'])).toMatchObject([{ session_id: pre?.session_id }])
   })
 
-  test('refuses what a hook refuses, and the model reads why', async () => {
+  test('refuses a call that a hook refuses, and the model reads the reason', async () => {
     const run = await runClient(client, {
       script: [[client.shell('touch RAN')]],
       setup: (place) => client.hook(place, { pre: refuse(place) }),
@@ -96,7 +96,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(run.denials ?? 1).toBe(1)
   })
 
-  test('still asks its own user after a hook that says nothing', async () => {
+  test('still asks its own user after a hook without an answer', async () => {
     const run = await runClient(client, {
       script: [[client.shell('touch RAN')]],
       setup: (place) => client.hook(place, { pre: note('pre') }),
@@ -112,7 +112,7 @@ describe.each(clients)('%s', (_name, client) => {
     const run = await runClient(client, {
       script: [names.map((name) => client.shell(`echo ${name} > ${name}`))],
       setup: ({ root, work, ...place }) => {
-        // A file for each call: they may run at once.
+        // One file per call, because calls may run at once.
         const command = `f=$(mktemp ${root}/seen-XXXXXX); cat > $f; cp $f ${work}`
         client.hook({ root, work, ...place }, { pre: { command, timeout: 20 } })
       },
@@ -129,7 +129,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(run.results).toHaveLength(3)
   })
 
-  test('asks a hook about the calls of a subagent', async () => {
+  test('asks a hook about a subagent’s calls', async () => {
     const run = await runClient(client, {
       script: { main: client.delegate('part'), part: [[client.shell('echo part > PART')]] },
       setup: (place) => client.hook(place, { pre: note('pre') }),
@@ -143,7 +143,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(run.results.map(({ script }) => script)).toContain('part')
   })
 
-  test('can be ended in the middle of a hook', async () => {
+  test('can be ended during a hook', async () => {
     const started = await startClient(client, {
       script: [[client.shell('touch RAN')]],
       setup: (place) =>

@@ -14,8 +14,8 @@ import { runClient, type ClientRun } from './run-client.ts'
 import type { Turn } from './script.ts'
 
 /*
- * The service is down, hangs or talks nonsense, under the real clients: a call that may not run leaves no file behind.
- * The whole table of faults is test/adapters/hook-faults.test.ts; here is one of each sort.
+ * The service is down, hangs or answers nonsense, with the real clients: a blocked call leaves no file.
+ * test/adapters/hook-faults.test.ts has all faults; this test has one of each kind.
  */
 
 const faults: Readonly<Record<string, { unreachable: boolean; answer: (socket: Socket) => void }>> = {
@@ -41,14 +41,14 @@ const test = sideBySide(6, async () => {
   await ensureClients()
   service = await scriptedService(({ path, body }, socket) => {
     const fault = Object.keys(faults).find((name) => body.includes(`> ${name}`))
-    // Ends and finished calls are of no interest here.
+    // Ends of sessions and finished calls do not matter here.
     if (path !== '/api/v1/authorize' || fault === undefined) reply(socket, 200, { ...allowed, ok: true })
     else faults[fault]?.answer(socket)
   })
 })
 afterAll(() => service.close())
 
-/** Asks for a call at a time, each of which makes a file of its name. */
+/** Makes one call after another; each creates a file with its name. */
 const runAll = (
   client: AgentClient,
   names: readonly string[],
@@ -86,19 +86,19 @@ describe.each(clients)('%s', (_name, client) => {
     }
   })
 
-  test('open mode lets through what found nobody, and blocks after an odd answer', async () => {
+  test('open mode lets calls pass without an answer, and blocks after an odd answer', async () => {
     const run = await runAll(client, names, service.url, 'open')
     expect(made(run)).toEqual(names.filter((name) => faults[name]?.unreachable).sort())
     expect(run.results).toHaveLength(names.length)
   })
 
-  test('where nothing listens, closed mode blocks', async () => {
+  test('if nothing listens, closed mode blocks', async () => {
     const run = await runAll(client, ['RAN'], await nobodyThere(), 'closed')
     expect(made(run)).toEqual([])
     expect(run.results[0]?.text).toContain('unreachable')
   })
 
-  test('a hook that is gone, cannot be read, or has lost its Python blocks', async () => {
+  test('a hook that is missing, unreadable, or without its Python blocks', async () => {
     const script: Turn[] = []
     const run = await runClient(client, {
       script,
@@ -133,7 +133,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(run.results).toHaveLength(4)
   })
 
-  test('where nothing listens, open mode lets through', async () => {
+  test('if nothing listens, open mode lets calls pass', async () => {
     expect(made(await runAll(client, ['RAN'], await nobodyThere(), 'open'))).toEqual(['RAN'])
   })
 })

@@ -5,7 +5,7 @@ import { installPinned } from '../support/pinned-packages.ts'
 
 const pins = fileURLToPath(new URL('pins', import.meta.url))
 
-/** How each client is started: a program and its first arguments. */
+/** How to start each client: a program and its first arguments. */
 export interface ClientPrograms {
   readonly claude: readonly string[]
   readonly codex: readonly string[]
@@ -15,13 +15,16 @@ export interface ClientPrograms {
 
 let installed: Promise<ClientPrograms> | undefined
 
-/** The agent clients of pins/package.json, some 1.1 GB. One that cannot be installed fails the test that asks. */
+/**
+ * The agent clients of pins/package.json, about 1.1 GB. A client that cannot be installed fails the test that needs
+ * it.
+ */
 export function ensureClients(): Promise<ClientPrograms> {
   installed ??= installPinned(pins, 'agent-clients').then(programsIn)
   return installed
 }
 
-/** The native programs themselves, not the Node programs that start them. */
+/** The native programs, without the Node programs that start them. */
 function programsIn(modules: string): ClientPrograms {
   const platform = `${process.platform}-${process.arch}`
   const vendor = join(modules, '@openai', `codex-${platform}`, 'vendor')

@@ -16,7 +16,7 @@ import { trustHooks } from './codex-trust.ts'
 import { ensureClients } from './install.ts'
 import { runClient } from './run-client.ts'
 
-/* The settings that `install` writes, under the real clients; and what `doctor` says of them. */
+/* The settings that `install` writes, with the real clients, and the verdict of `doctor`. */
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -36,11 +36,11 @@ const settings = (home: string): NodeJS.ProcessEnv => ({
 })
 
 describe.each(clients)('%s', (_name, client) => {
-  test('as installed, a curl is blocked, and what is allowed runs', async () => {
+  test('as installed, a curl is blocked, and an allowed call runs', async () => {
     service.asked.length = 0
     const run = await runClient(client, {
       script: [[client.shell('curl https://example.com > fetched')], [client.shell('echo ran > made')]],
-      // Nothing of the service is in its environment.
+      // The environment contains nothing of the service.
       setup: ({ home }) => {
         execFileSync(python, [hookFile, 'install', '--dialect', client.name, '--yes'], {
           env: settings(home),
@@ -54,7 +54,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(paths).toContain('/api/v1/authorize/observe')
   })
 
-  test('doctor finds the client new enough, its hook trusted, and its command blocking', async () => {
+  test('doctor reports that the client is new enough, its hook trusted, and its command blocking', async () => {
     const home = temporaryFolder()
     const [program = '', ...first] = (await ensureClients())[client.name]
     mkdirSync(join(home, 'bin'))

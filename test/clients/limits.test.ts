@@ -7,7 +7,7 @@ import { editHooks, endsKept, installHook } from './product-hook.ts'
 import { runClient } from './run-client.ts'
 import { sideBySide } from './side-by-side.ts'
 
-/* The real clients' own limits: the hook answers before them, whatever the service does and whoever waits. */
+/* The real clients' own timeouts: the hook answers before them, whatever the service does. */
 
 const services: ScriptedService[] = []
 const test = sideBySide(6, async () => {
@@ -22,7 +22,7 @@ async function serve(script: ScriptedService['script']): Promise<ScriptedService
 }
 
 describe.each(clients)('%s', (_name, client) => {
-  test('a service that hangs does not keep it from ending, and hears of the end all the same', async () => {
+  test('a hanging service does not prevent its end, and still gets the report of the end', async () => {
     let well = false
     let asked = Infinity
     const taken: unknown[] = []
@@ -46,11 +46,11 @@ describe.each(clients)('%s', (_name, client) => {
     })
     expect(run).toMatchObject({ exit: 0, files: { RAN: 'ran\n' } })
     expect(taken).toEqual([client.sessionId(run.stdout)])
-    // The hook takes two seconds at most; the rest is what the client takes to leave.
+    // The hook takes at most two seconds; the client needs the rest to exit.
     expect(took).toBeLessThan(5_000)
   })
 
-  test('a call that is held for longer than it waits is blocked before it loses patience', async () => {
+  test('a call that is held for longer than it waits is blocked before its timeout', async () => {
     const service = await serve(({ path }, socket) => {
       if (path === '/api/v1/authorize') reply(socket, 200, held)
       else reply(socket, 200, { approval_id: 'apr_1', status: 'pending', ok: true })
@@ -59,7 +59,7 @@ describe.each(clients)('%s', (_name, client) => {
       script: [[client.shell('echo ran > RAN')]],
       setup: (place) => {
         installHook(client, place, { url: service.url, key: 'csk_test', mode: 'open', wait: 600 })
-        // As installed, but a tenth of the time: the client's limit, and what the hook is told of it.
+        // As installed, but with a tenth of the time: the client's limit, and the limit that the hook knows.
         editHooks(client, place, (text) => {
           const shorter = text.replaceAll(/("timeout(?:Sec)?": )90(000)?\b/g, '$19$2')
           expect(shorter).not.toBe(text)

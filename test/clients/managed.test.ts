@@ -19,8 +19,8 @@ import { runClient, type ClientRun } from './run-client.ts'
 import { sideBySide } from './side-by-side.ts'
 
 /*
- * What `install --managed` writes, where the clients look for it: each run sees an /etc and an /opt of its own, by a mount
- * namespace of Linux. A user who switches hooks off has switched off their own.
+ * The files of `install --managed` in the places where clients look: each run has its own /etc and /opt, in a mount
+ * namespace of Linux. A user can only switch off their own hooks.
  */
 
 let service: ScriptedService
@@ -35,11 +35,13 @@ afterAll(() => service.close())
 
 const below = (place: Place): string => join(place.root, 'machine')
 
-/** Who runs in the namespace is root there, and root's key lies in root's home: that of the accounts, as the hook has it. */
+/**
+ * The process is root in the namespace, and root's key is in root's home: that of the accounts, as the hook reads it.
+ */
 const homeOfRoot = /^root:(?:[^:]*:){4}([^:]+)/m.exec(readFileSync('/etc/passwd', 'utf8'))?.[1] ?? '/'
 const keyFolder = join(homeOfRoot, '.countersign')
 
-/** Lays the files over the machine's, for one process and what it starts. */
+/** Mounts the files over the machine's, for one process and its children. */
 const within = (words: readonly string[], place: Place): readonly string[] => {
   const lay = (folder: string): string =>
     `mount -t overlay overlay -o lowerdir="${below(place)}${folder}:${folder}" ${folder}`
@@ -49,8 +51,8 @@ const within = (words: readonly string[], place: Place): readonly string[] => {
 }
 
 /**
- * Where a process cannot have folders of its own laid over the machine's (not Linux, or not allowed to mount), there is
- * nothing to try: what `install --managed` writes is tested in test/adapters.
+ * Where a process cannot mount its own folders (not Linux, or not allowed), nothing can be tested here. test/adapters
+ * tests the files of `install --managed`.
  */
 const canLay = ((): boolean => {
   const place = { root: temporaryFolder() } as Place
@@ -62,7 +64,7 @@ const canLay = ((): boolean => {
 })()
 const inNamespace = canLay ? test : (name: string): void => jestTest.skip(name, () => {})
 
-/** How a user would switch hooks off, by settings or on the command line. */
+/** How a user would switch hooks off: with settings or on the command line. */
 interface Switch {
   readonly settings?: (place: Place) => void
   readonly words?: readonly string[]
@@ -72,7 +74,7 @@ const change = (file: string, more: object): void => {
   try {
     known = JSON.parse(readFileSync(file, 'utf8')) as object
   } catch {
-    // there is none yet
+    // It does not exist yet.
   }
   writeFileSync(file, JSON.stringify({ ...known, ...more }))
 }
@@ -140,17 +142,17 @@ for (const each of switches) {
     expect(ended.results[0]?.text).toContain('no-egress')
   })
 
-  // Or the test above would show nothing.
+  // Checks that the test above can fail.
   test(`${name}, ${how}: a hook of the user's own does not`, async () => {
     const ended = await run(each, (client, place) => installHook(client, place, hook()))
     expect(Object.keys(ended.files).sort()).toEqual(['CURL', 'FINE'])
   })
 }
 
-/* A managed hook of Claude Code is a program with its arguments, and no line for a shell. */
+/* A managed hook of Claude Code is a program with arguments, not a shell line. */
 
 const claude = clients.find(([each]) => each === 'claude')?.[1] as AgentClient
-/** A script in the namespace, which starts the client by `exec "$@"`. */
+/** A script in the namespace, which starts the client with `exec "$@"`. */
 const beforehand =
   (script: string) =>
   (words: readonly string[], place: Place): readonly string[] =>
@@ -181,8 +183,8 @@ inNamespace('claude: without the Python that the managed settings name, calls ar
 })
 
 /*
- * bash takes SHELLOPTS from its environment, and with `noexec` runs nothing and ends with 0. Claude Code keeps the `env` of a
- * project from managed hooks, but not that of the user's settings.
+ * bash reads SHELLOPTS from its environment. With `noexec` it runs nothing and exits with 0. Claude Code removes a
+ * project's `env` for managed hooks, but not that of the user's settings.
  */
 const withoutShells = async (setup: (place: Place) => void): Promise<ClientRun> =>
   runClient(claude, {
@@ -205,7 +207,7 @@ inNamespace('claude: no variable of a shell keeps a managed hook from being star
   expect(ended.results[0]?.text).toContain('no-egress')
 })
 
-// Or the test above would show nothing.
+// Checks that the test above can fail.
 inNamespace("claude: with a shell in between, as in a user's own installation, one does", async () => {
   const ended = await withoutShells((place) => installHook(claude, place, hook()))
   expect(ended.files['FILE']).toBe('curl')

@@ -15,7 +15,7 @@ import type { Turn } from './script.ts'
 import { sideBySide } from './side-by-side.ts'
 import { agentWorld, forbidden, release, type AgentWorld } from './world.ts'
 
-/* The real clients with the real hook, against a whole stack (specification, "What the caller sees"). */
+/* The real clients with the real hook, on a whole stack. */
 
 let world: AgentWorld
 const test = sideBySide(3, async () => {
@@ -29,7 +29,7 @@ interface Options extends Partial<RunOptions> {
   readonly wait?: number
 }
 
-/** The client as its user installs the hook. */
+/** The client with the hook as its user installs it. */
 const start = (
   client: AgentClient,
   script: RunOptions['script'],
@@ -47,7 +47,7 @@ const run = async (
   options: Options = {},
 ): Promise<ClientRun> => (await start(client, script, options)).ended
 
-/** A shell call that adds a line to `file`; the word makes a rule match, the rest is unlike any other call. */
+/** A shell call that adds a line to `file`. The word makes a rule match; the rest is unique. */
 const call = (client: AgentClient, file: string, word = 'fine'): { turn: Turn; text: string } => {
   const text = `${word}-${randomUUID()}`
   return { turn: [client.shell(`echo ${text} >> ${file}`)], text }
@@ -59,7 +59,7 @@ describe.each(clients)('%s', (_name, client) => {
     const { turn, text } = call(client, 'RAN')
     const ended = await run(client, [turn, turn], {
       afterwards: async (place) => {
-        // Its own, and the one that goes on where the service had no time for its end.
+        // The hook's own process, and the one that continues if the service was too slow for the end of the session.
         await until('its processes have ended', () => processesOf(place).length === 0)
         expect(endsKept(place)).toEqual([])
       },
@@ -76,7 +76,7 @@ describe.each(clients)('%s', (_name, client) => {
     })
   })
 
-  test('an allowed call still meets the questions of the client itself', async () => {
+  test('an allowed call still needs the client’s own permission', async () => {
     const ended = await run(client, [call(client, 'RAN').turn], { trusted: false })
     expect(ended).toMatchObject({ exit: 0, files: {} })
     expect(texts(ended)[0]).toMatch(asksItsUser)
@@ -84,7 +84,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(session.decisions).toMatchObject({ allow: 1 })
   })
 
-  test('a call that fails is settled as one that works is', async () => {
+  test('a failed call is settled like a successful one', async () => {
     const ended = await run(client, [[client.shell('echo no >&2; exit 3')], call(client, 'RAN').turn])
     expect(ended).toMatchObject({ exit: 0, files: { RAN: expect.any(String) } })
     const { session_run_id: id, unapproved_calls } = await world.session(
@@ -98,7 +98,7 @@ describe.each(clients)('%s', (_name, client) => {
         ({ outcome }) => outcome,
       )
     await until('both are settled', async () => !(await outcomes()).includes(null))
-    // Some tell a program's exit code in what it has written, which stays where it is.
+    // Some clients only print a program's exit code in its output, which is not sent.
     const fails = client.name === 'claude' ? 'error' : expect.stringMatching(/^(ok|error)$/)
     expect(await outcomes()).toEqual([fails, 'ok'])
   })
@@ -121,7 +121,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(ended.results).toHaveLength(1)
   })
 
-  test('one that nobody answers is blocked with its approval, and the same call passes once after it', async () => {
+  test('an undecided call is blocked with its approval, and the same call passes once afterwards', async () => {
     const { turn, text } = call(client, 'RAN', release.word)
     let id = ''
     const approved: Turn = async () => {
@@ -139,7 +139,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(third).not.toContain(id)
   })
 
-  test('of parallel calls each has its own answer', async () => {
+  test('each parallel call has its own answer', async () => {
     const allowed = call(client, 'ALLOWED')
     const denied = call(client, 'DENIED', forbidden.word)
     const held = call(client, 'HELD', release.word)
@@ -153,7 +153,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(ended.results).toHaveLength(3)
   })
 
-  test('a subagent’s calls are decided too, in the session of the one that started it where its client tells', async () => {
+  test('a subagent’s calls are decided too, in its parent’s session if the client reports that', async () => {
     const denied = call(client, 'DENIED', forbidden.word)
     const allowed = call(client, 'PART')
     const ended = await run(client, { main: client.delegate('part'), part: [denied.turn, allowed.turn] })
@@ -167,8 +167,8 @@ describe.each(clients)('%s', (_name, client) => {
     expect(decisions.allow).toBeGreaterThanOrEqual(2)
   })
 
-  test('a call of three megabytes is read to its end, and one of five is refused with its size', async () => {
-    // What Copilot CLI calls otherwise is sent under both names.
+  test('a call of three megabytes is read completely, and one of five is refused with its size', async () => {
+    // Calls whose name Copilot CLI changes are sent under both names.
     const names = client.name === 'copilot' ? 2 : 1
     const megabytes = (count: number, end: string): string =>
       `${'x'.repeat((count / names) * 1024 * 1024)}${end}`
@@ -190,7 +190,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(texts(ended)[2]).toMatch(/5,2\d\d,\d\d\d bytes long, over the 4,194,304/)
   })
 
-  test('ended in the middle of a held call, it leaves neither the call waiting nor a process', async () => {
+  test('ended during a held call, it leaves neither a waiting call nor a process', async () => {
     const { turn, text } = call(client, 'RAN', release.word)
     let id = ''
     const started = await start(client, [turn], {
@@ -221,7 +221,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(texts(ended)[1]).toContain('revoked')
   })
 
-  test('a call that ran without being asked about is told, and shows', async () => {
+  test('a call that ran without a question is reported and visible', async () => {
     const ended = await run(client, [call(client, 'RAN').turn], {
       setup: (place) => {
         installHook(client, place, world)
@@ -241,7 +241,7 @@ describe.each(clients)('%s', (_name, client) => {
   })
 })
 
-test('Claude Code asks the service itself, without a process, by an http hook', async () => {
+test('Claude Code asks the service itself, without a process, by an HTTP hook', async () => {
   const held = call(claude, 'HELD', release.word)
   const started = await start(claude, [call(claude, 'DENIED', forbidden.word).turn, held.turn], {
     setup: ({ home }) => {

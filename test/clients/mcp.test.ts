@@ -22,7 +22,7 @@ import { runClient, startClient, type RunOptions } from './run-client.ts'
 import type { Turn } from './script.ts'
 import { sideBySide } from './side-by-side.ts'
 
-/* The real clients through the gateway: what they call, what their models read, and what is left of it. */
+/* The real clients with the gateway: their calls, the texts for their models, and the cleanup. */
 
 let service: ScriptedService
 const test = sideBySide(3, async () => {
@@ -36,7 +36,7 @@ const test = sideBySide(3, async () => {
 })
 afterAll(() => service.close())
 
-/** A held call waits for a second. */
+/** A held call waits one second. */
 const asked = (): ServiceSettings => ({ url: service.url, key: 'csk_test', wait: 1 })
 const nothingLeft = (place: Place): Promise<void> =>
   until('nothing of it runs', () => processesOf(place).length === 0)
@@ -48,7 +48,7 @@ const options = (client: AgentClient, said: object = {}): Pick<RunOptions, 'setu
 })
 
 describe.each(clients)('%s', (_name, client) => {
-  test('allowed, denied and held calls: the model reads the result, the rule, and what to do', async () => {
+  test('allowed, denied and held calls: the model reads the result, the rule, and the next step', async () => {
     const word = `for-${client.name}`
     const run = await runClient(client, {
       script: [
@@ -69,7 +69,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(questions.map(({ body }) => JSON.parse(body).tool_name)).toEqual(Array(3).fill('mcp__odd__echo'))
   })
 
-  test('ended in the middle of a call, nothing is left, though the server ignores it', async () => {
+  test('ended during a call, nothing is left, even if the server ignores it', async () => {
     const started = await startClient(client, {
       script: [[through(client, 'odd__hang')]],
       ...options(client, { tools: ['hang'], stubborn: true }),
@@ -84,7 +84,7 @@ describe.each(clients)('%s', (_name, client) => {
 const claude = clients.filter(([name]) => name === 'claude').map(([, client]) => client)[0] as AgentClient
 
 describe.each(clients.filter(([name]) => name === 'claude' || name === 'codex'))(
-  '%s, which tells a call’s id',
+  '%s, which sends a call’s id',
   (name, client) => {
     test('hook and gateway name the same call', async () => {
       const both = `BOTH-${name}`
@@ -107,7 +107,7 @@ describe.each(clients.filter(([name]) => name === 'claude' || name === 'codex'))
   },
 )
 
-test('claude: without anybody to ask, a server’s question is cancelled', async () => {
+test('claude: a server’s question is cancelled if there is no user to ask', async () => {
   const params = { message: 'Your colour?', requestedSchema: { type: 'object', properties: {} } }
   const run = await runClient(claude, {
     script: [[through(claude, 'odd__ask', { id: 1, method: 'elicitation/create', params })]],
@@ -116,8 +116,8 @@ test('claude: without anybody to ask, a server’s question is cancelled', async
   expect(run.results[0]?.text).toContain('"action": "cancel"')
 })
 
-test('claude: a tool that comes late can be called', async () => {
-  // Claude Code lists the tools again by itself, some time after it was told.
+test('claude: a tool added later can be called', async () => {
+  // Claude Code lists the tools again by itself, some time after the notification.
   const again: Turn = async (read) => {
     await delay(100)
     return read.at(-1)?.text.includes('LATE') === true ? [] : [through(claude, 'odd__grown', { say: 'LATE' })]
@@ -129,13 +129,14 @@ test('claude: a tool that comes late can be called', async () => {
   expect(run.results.at(-1)?.text).toContain('LATE')
 })
 
-test('codex: the gateway answers before the limit that no progress moves', async () => {
+test('codex: the gateway answers before the limit, which progress does not extend', async () => {
   const codex = clients.find(([name]) => name === 'codex')?.[1] as AgentClient
   const text = readFileSync(gatewayFile, 'utf8')
   const longest = Number(/^MAX_WAIT = (\d+)/m.exec(text)?.[1])
-  // Asked before the wait and after it, 20 seconds each, and the last look at the approval up to 10 seconds longer.
+  // One question before and one after the wait, 20 seconds each, and the last poll of the approval up to 10 seconds
+  // longer.
   expect(20 + longest + 10 + 20).toBeLessThan(300)
-  // The same with a fiftieth of both limits: whatever the settings ask for, the gateway's own is what counts.
+  // The same with a fiftieth of both limits: the gateway's own limit wins over any setting.
   const folder = dirname(gatewayFile)
   const program = `import sys; sys.path.insert(0, ${JSON.stringify(folder)}); sys.dont_write_bytecode = True
 import service_mcp; service_mcp.MAX_WAIT = 4.8; sys.exit(service_mcp.main(sys.argv[1:]))`

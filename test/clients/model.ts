@@ -7,11 +7,13 @@ import type { Dialect, Script, ToolResult } from './script.ts'
 export interface PlayedModel {
   /** `http://127.0.0.1:PORT`. */
   readonly url: string
-  /** What the model has read back so far, in the order of the calls; a subagent's are under its script's name. */
+  /**
+   * The results that the model has read so far, in the order of the calls. A subagent's are under its script's name.
+   */
   results(): readonly ToolResult[]
-  /** What was asked of it, for the message of a failed test. */
+  /** The requests it got, for the message of a failed test. */
   readonly requests: readonly string[]
-  /** Fails when a turn of the script has failed. */
+  /** Fails if a turn of the script has failed. */
   close(): Promise<void>
 }
 
@@ -28,7 +30,7 @@ export async function playModel(dialect: Dialect, script: Script): Promise<Playe
       const conversation = body === null ? null : dialect.read(path, body)
       if (conversation === null) {
         requests.push(`${request.method} ${path}`)
-        // Titles, token counts and the like: every client goes on without.
+        // Titles, token counts and similar requests: every client continues without them.
         response
           .writeHead(404, { 'content-type': 'application/json' })
           .end('{"error":{"message":"not played"}}')
@@ -61,7 +63,7 @@ export async function playModel(dialect: Dialect, script: Script): Promise<Playe
   }
 }
 
-/** The body as JSON; null without one. */
+/** The body as JSON; null if there is none. */
 async function bodyOf(request: IncomingMessage): Promise<unknown> {
   const body = await text(request)
   return body === '' ? null : JSON.parse(body)

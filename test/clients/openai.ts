@@ -8,7 +8,7 @@ interface Item {
   readonly output?: unknown
 }
 
-/** The Responses API, as Codex speaks it. A tool `space.name` is `name` in the namespace `space`. */
+/** The Responses API in the form that Codex uses. A tool `space.name` is `name` in the namespace `space`. */
 export const openai: Dialect = {
   read(path, body): Conversation | null {
     if (path !== '/v1/responses') return null

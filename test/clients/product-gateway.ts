@@ -5,19 +5,19 @@ import type { AgentClient, Place } from './client.ts'
 import { serviceEnv, type ServiceSettings } from './product-hook.ts'
 import type { ToolCall } from './script.ts'
 
-/** The odd server's notes: a line for each message that it has read. */
+/** The odd server's log: one line per message that it has read. */
 export const gatewayLog = ({ home }: Place): string => join(home, 'log')
 
 export interface GatewaySettings extends ServiceSettings {
-  /** What the odd server behind it is told to be. */
+  /** The misbehaviour of the odd server behind it. */
   readonly said?: object
-  /** Instead of `service_mcp.py` and the words before it. */
+  /** Replaces `service_mcp.py` and the words before it. */
   readonly program?: readonly string[]
-  /** Codex's limit for one call, in seconds; 300 unless set. */
+  /** Codex's limit for one call, in seconds; default 300. */
   readonly patience?: number
 }
 
-/** Gives the client the gateway under the name `svc`, in front of the odd server. */
+/** Adds the gateway to the client under the name `svc`, in front of the odd server. */
 export function installGateway(client: AgentClient, place: Place, settings: GatewaySettings): void {
   const { said, program = ['-I', '-S', gatewayFile], patience, ...service } = settings
   const { home } = place
@@ -51,7 +51,7 @@ export function installGateway(client: AgentClient, place: Place, settings: Gate
   }
 }
 
-/** A file's text; empty where there is none. */
+/** A file's text; empty if it does not exist. */
 export const readable = (file: string): string => {
   try {
     return readFileSync(file, 'utf8')

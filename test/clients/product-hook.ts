@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { hookFile, python } from '../adapters/run-hook.ts'
 import type { AgentClient, Place } from './client.ts'
 
-/** Where the hook finds the service, and how it behaves; the rest of its settings are its defaults. */
+/** The service's address, and settings of the hook; all others have their defaults. */
 export interface ServiceSettings {
   readonly url: string
   readonly key: string
@@ -13,7 +13,7 @@ export interface ServiceSettings {
   readonly wait?: number
 }
 
-/** `SERVICE_...` for an environment. */
+/** `SERVICE_...` variables for an environment. */
 export const serviceEnv = ({ url, key, mode = 'closed', wait }: ServiceSettings): Record<string, string> => ({
   SERVICE_API_URL: url,
   SERVICE_API_KEY: key,
@@ -21,7 +21,10 @@ export const serviceEnv = ({ url, key, mode = 'closed', wait }: ServiceSettings)
   ...(wait === undefined ? {} : { SERVICE_APPROVAL_WAIT: String(wait) }),
 })
 
-/** `service_hook.py install` for a run: the client gets the settings that its user would, and nothing else of the service. */
+/**
+ * Runs `service_hook.py install` for a run: the client gets the settings that its user would, and nothing else of the
+ * service.
+ */
 export function installHook(
   client: AgentClient,
   { home }: Place,
@@ -41,13 +44,13 @@ export const settingsFiles = {
   copilot: '.copilot/hooks/countersign.json',
 } as const
 
-/** Changes the installed settings, as somebody might by hand. */
+/** Edits the installed settings, as somebody might by hand. */
 export function editHooks(client: AgentClient, { home }: Place, change: (text: string) => string): void {
   const file = join(home, settingsFiles[client.name])
   writeFileSync(file, change(readFileSync(file, 'utf8')))
 }
 
-/** Ends of sessions that the service has not taken yet. */
+/** Ends of sessions that the service has not accepted yet. */
 export function endsKept({ home }: Place): string[] {
   try {
     return readdirSync(join(home, '.countersign', 'ended-sessions'))

@@ -17,12 +17,12 @@ export interface ClientRun {
   readonly stderr: string
   /** The files in its working folder, by name. */
   readonly files: Readonly<Record<string, string>>
-  /** What the model read back, in the order of the calls. */
+  /** The results that the model read, in the order of the calls. */
   readonly results: readonly ToolResult[]
   readonly denials: number | null
-  /** From its start to its end, in milliseconds. */
+  /** Milliseconds from its start to its end. */
   readonly ms: number
-  /** What it asked of the model. */
+  /** Its requests to the model. */
   readonly requests: readonly string[]
 }
 
@@ -42,13 +42,13 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Default true; see AgentClient. */
   readonly trusted?: boolean
-  /** Another command line than the program with its arguments. */
+  /** Replaces the command line of the program with its arguments. */
   readonly command?: (words: readonly string[], place: Place) => readonly string[]
-  /** Waits, once it has ended, for what it or its hooks may have left running. What is still there then is killed. */
+  /** After its end, waits for processes that it or its hooks have left running. The remaining ones are then killed. */
   readonly afterwards?: (place: Place) => Promise<void>
 }
 
-/** A client that does not end by then is ended, and fails its test. */
+/** Milliseconds. A client that runs longer is ended, and its test fails. */
 const longest = 180_000
 
 /** Runs the client from its prompt to its end. */
@@ -57,8 +57,8 @@ export async function runClient(client: AgentClient, options: RunOptions): Promi
 }
 
 /**
- * Starts the client with an empty home, in an empty folder, against a model that plays the script. Everything that it
- * starts is ended with it, and its folders are removed.
+ * Starts the client with an empty home, in an empty folder, with a model that plays the script. All processes it
+ * starts end with it, and its folders are removed.
  */
 export async function startClient(client: AgentClient, options: RunOptions): Promise<StartedClient> {
   const { script, setup, env = {}, trusted = true, afterwards, command = (words) => words } = options
@@ -75,7 +75,7 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
   const began = performance.now()
   const child = spawn(program, args, {
     cwd: place.work,
-    // Nothing of ours: neither the keys of whoever runs the tests nor their settings.
+    // Contains neither keys nor settings of the person who runs the tests.
     env: {
       PATH: process.env['PATH'],
       HOME: place.home,
@@ -103,7 +103,7 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
       const ms = performance.now() - began
       clearTimeout(timer)
       await afterwards?.(place)
-      // What it left behind may hold its output open.
+      // Processes that it left may hold its output open.
       endProcessesOf(place)
       await closed
       if (ms >= longest) throw new Error(`${client.name} did not end:\n${describe(output, model.requests)}`)
@@ -116,7 +116,7 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
     }
   }
   const ended = finish()
-  // A test that has failed before does not wait for it.
+  // A test that failed earlier does not await it.
   ended.catch(() => {})
   return {
     place,

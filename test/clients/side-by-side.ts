@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, test } from '@jest/globals'
 
 /**
- * A `test` for tests that mostly wait, as those of clients do: their bodies run `atATime` side by side, in the order in
- * which they are written, and Jest's own test waits for its body's end. `before` runs first.
+ * A `test` for tests that mostly wait, such as those of clients. Their bodies run `atATime` in parallel, in the order
+ * in which they are written, and Jest's own test waits for its body's end. `before` runs first.
  */
 export function sideBySide(
   atATime: number,
@@ -17,13 +17,13 @@ export function sideBySide(
     await before()
     busy.push(...Array.from({ length: atATime }, lane))
   }, 600_000)
-  // Those that Jest was told to leave out run all the same.
+  // Bodies of tests that Jest skips run too.
   afterAll(async () => {
     await Promise.all(busy)
   })
   return (name, body) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    // It may fail long before its test comes to look.
+    // It may fail long before its test awaits it.
     promise.catch(() => {})
     waiting.push(() => body().then(resolve, reject))
     test(name, () => promise)

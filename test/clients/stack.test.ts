@@ -13,7 +13,7 @@ import { startClient } from './run-client.ts'
 import type { Calls, Turn } from './script.ts'
 import { agentWorld, release, type AgentWorld } from './world.ts'
 
-/* A whole stack that is killed while the real clients wait for an approver; and hook and gateway at once. */
+/* A whole stack that is killed while the real clients wait for an approver; and hook and gateway together. */
 
 let world: AgentWorld
 beforeAll(async () => {
@@ -28,7 +28,7 @@ const approvalsOf = async (text: string): Promise<Approval[]> => {
 }
 const claude = clients[0]?.[1] as AgentClient
 
-/** The calls of tools that the server behind the gateway has seen. */
+/** Number of tool calls that the server behind the gateway has seen. */
 const callsThrough = (place: Place): number =>
   noted(gatewayLog(place)).filter(({ method }) => method === 'tools/call').length
 const linesOf = ({ work }: Place): number => readable(join(work, 'RAN')).split('\n').length - 1
@@ -78,7 +78,7 @@ test('killed while clients wait, by the hook and by the gateway: the same calls 
   }
 })
 
-test('killed after the client has given up: the identical call passes once when it is approved', async () => {
+test('killed after the client has given up: the identical call passes once after its approval', async () => {
   const text = `${release.word}-${randomUUID()}`
   const calls = [claude.shell(`echo ${text} >> RAN`)]
   const crashed: Turn = async () => {
@@ -100,7 +100,7 @@ test('killed after the client has given up: the identical call passes once when 
 })
 
 test.each(clients.filter(([name]) => name === 'claude' || name === 'codex'))(
-  '%s: a call that hook and gateway both see takes one approval of one person, and runs once',
+  '%s: a call that hook and gateway both see needs one approval by one person, and runs once',
   async (_name, client) => {
     const say = `${release.word}-${randomUUID()}`
     const service = { url: world.url, key: world.key, wait: 60 }

@@ -7,22 +7,22 @@ import { stackHome, startStack } from '../support/start-stack.ts'
 
 export type AgentSession = z.infer<typeof agentSession>
 
-/** Words in a call's arguments that a rule looks for, and the rules' names. */
+/** Words in a call's arguments that rules match, and the rules' names. */
 export const forbidden = { word: 'FORBIDDEN', rule: 'nothing forbidden' }
 export const release = { word: 'RELEASE', rule: 'releases wait for a person' }
 
 /** A whole stack whose organization denies and holds by the rules above, and a member's key for agents. */
 export interface AgentWorld {
   readonly url: string
-  /** With the scope `agents:authorize` alone. */
+  /** Has only the scope `agents:authorize`. */
   readonly key: string
   readonly admin: Api
-  /** The approval that waits for a call with this text in its arguments, once it does. */
+  /** Resolves with the approval of a held call with this text in its arguments. */
   held(text: string): Promise<Approval>
   approve(approvalId: string): Promise<void>
-  /** A session by its client's id, once `holds`. */
+  /** A session by its client's id, once `holds` is true. */
   session(sessionId: string, what: string, holds: (session: AgentSession) => boolean): Promise<AgentSession>
-  /** Kills every process of the service at one blow, and starts it anew on the same data and the same port. */
+  /** Kills every process of the service at once, and starts it again with the same data and port. */
   crash(): Promise<void>
   close(): Promise<void>
 }

@@ -2,27 +2,27 @@ import { describe, expect, test } from '@jest/globals'
 import { z } from 'zod'
 import { getTool } from '../../src/catalog/index.ts'
 import { type ToolDeclaration, defineTool } from '../../src/catalog/tool.ts'
-import {
-  type WorkflowDefinition,
-  checkDefinition,
-  checkInputs,
-  dependencies,
-  parseParams,
-  planOf,
-  workflowDefinition,
-} from '../../src/contract/definition.ts'
+import { checkDefinition } from '../../src/contract/definition-check.ts'
+import type { JsonObject } from '../../src/policy/types.ts'
+import { checkInputs } from '../../src/contract/definition-inputs.ts'
+import { dependencies } from '../../src/contract/definition-graph.ts'
+import { planOf } from '../../src/contract/definition-plan.ts'
+import { parseParams } from '../../src/contract/tool-params.ts'
+import { type WorkflowDefinition, workflowDefinition } from '../../src/contract/definition.ts'
 
 const common = {
   description: '',
   categories: [],
-  constraints: [],
+  constraints: {},
   connection: 'none',
+  hasExecutor: true,
   timeoutSeconds: 10,
 } as const
 
 const mail = defineTool({
   ...common,
   name: 'mail',
+  output: z.strictObject({ id: z.string() }),
   sideEffect: 'egress',
   outputLabels: [],
   risk: 'high',
@@ -42,6 +42,7 @@ const read = defineTool({
   risk: 'medium',
   repeat: 'free',
   params: z.strictObject({ path: z.string().optional() }),
+  output: z.looseObject({}),
 })
 const tools: Record<string, ToolDeclaration> = { mail, read }
 const catalog = { get: (name: string) => (Object.hasOwn(tools, name) ? tools[name] : undefined) }
@@ -64,7 +65,7 @@ function refused(steps: unknown, more: object = {}): string[] {
 }
 
 describe('a definition that can be saved', () => {
-  test('may use everything the contract names', () => {
+  test('may use every documented field', () => {
     const issues = check(
       [
         { id: 'a', params: { path: '{{input.path}}/{{today}}' } },
@@ -99,7 +100,7 @@ describe('a definition that can be saved', () => {
     expect(issues).toEqual([])
   })
 
-  test('has params, even if the step gives none', () => {
+  test('gets empty params if the step has none', () => {
     expect(parse([{ id: 'a' }]).steps[0]?.params).toEqual({})
   })
 })
@@ -135,7 +136,7 @@ describe('the shape', () => {
   })
 })
 
-describe('what the shape cannot show', () => {
+describe('errors that the schema cannot find', () => {
   test.each<[string, Step[], string, object?]>([
     ['unknown tool', [{ id: 'a', tool: 'fax' }], 'steps.0.tool: step `a`: there is no tool `fax`'],
     ['unknown tool of a prototype', [{ id: 'a', tool: 'constructor' }], 'there is no tool `constructor`'],
@@ -177,7 +178,11 @@ describe('what the shape cannot show', () => {
     ['unknown input', [{ id: 'a', params: { path: '{{input.x}}' } }], 'the workflow declares no input `x`'],
     ['item outside', [{ id: 'a', params: { path: '{{item}}' } }], '`{{item}}` only has a value'],
     ['item in for_each', [{ id: 'a', for_each: '{{item}}' }], '`{{item}}` only has a value'],
-    ['constant for_each', [{ id: 'a', for_each: 'rows' }], 'steps.0.for_each: step `a`: must be a template'],
+    [
+      'constant for_each',
+      [{ id: 'a', for_each: 'rows' }],
+      'steps.0.for_each: step `a`: `for_each` must be a template',
+    ],
     ['long for_each', [{ id: 'a', for_each: Array(10_001).fill(1) }], 'more than 10,000 items'],
     [
       'unknown step in when',
@@ -187,7 +192,7 @@ describe('what the shape cannot show', () => {
     [
       'when without compare',
       [{ id: 'a', when: { value: 1, operator: 'equals' } }],
-      'needs a value to compare with',
+      'needs a value in `compare`',
     ],
     [
       'when with one for a list',
@@ -218,7 +223,7 @@ describe('what the shape cannot show', () => {
     expect(check(steps, more)).toContainEqual(expect.stringContaining(message))
   })
 
-  test('a misspelt tool is answered with those that may be meant', () => {
+  test('a misspelt tool gets suggestions', () => {
     const definition = parse([{ id: 'a', tool: 'read_file' }])
     const message =
       'step `a`: there is no tool `read_file`: did you mean `file_read`; `GET /tools` lists the tools'
@@ -235,21 +240,21 @@ describe('what the shape cannot show', () => {
     ]
     const [issue, ...others] = check(steps)
     expect(others).toEqual([])
-    expect(issue).toMatch(/^steps: steps wait for each other in a circle: /)
+    expect(issue).toMatch(/^steps: steps wait for each other in a cycle: /)
     expect(issue).not.toMatch(/start|end/)
     for (const id of ['a', 'b', 'c']) expect(issue).toContain(`\`${id}\``)
   })
 
-  test('values with templates are left to run time', () => {
+  test('a value that a template fills in is checked during the run, if it can have any type', () => {
     expect(
       check([
-        { id: 'a', tool: 'mail', params: { to: '{{b}}', copies: '{{b}}', extra: '{{b}}' } },
+        { id: 'a', tool: 'mail', params: { to: '{{b.output.x}}', copies: '{{b.output.x}}', extra: '{{b}}' } },
         { id: 'b' },
       ]),
     ).toEqual([])
   })
 
-  test('what did not come through the schema is checked too', () => {
+  test('a definition that skipped the schema is checked too', () => {
     const raw = JSON.parse(
       '{"steps": [{"id": "a", "tool": "read", "params": {"__proto__": 1}}]}',
     ) as WorkflowDefinition
@@ -262,7 +267,7 @@ describe('what the shape cannot show', () => {
     expect(checkDefinition(many, catalog)).toEqual([expect.objectContaining({ path: 'steps' })])
   })
 
-  test('1,000 steps in a chain with a long cycle are no trap', () => {
+  test('1,000 steps in a chain with a long cycle are checked quickly', () => {
     const chain = Array.from({ length: 1000 }, (_, index) => ({
       id: `s${index}`,
       depends_on: [`s${(index + 1) % 1000}`],
@@ -271,7 +276,7 @@ describe('what the shape cannot show', () => {
   })
 })
 
-test('dependencies are what is named and what is referenced anywhere', () => {
+test('dependencies are named steps and referenced steps', () => {
   const definition = parse([
     { id: 'a' },
     { id: 'b' },
@@ -304,12 +309,18 @@ describe('inputs', () => {
     },
   } as const
 
-  test('come back with their defaults, and without what was not given', () => {
-    expect(checkInputs(definition, { who: 'Ann' })).toEqual({ inputs: { who: 'Ann', copies: 2, on: false } })
-    expect(checkInputs(definition, { who: 'Ann', tags: null, copies: null })).toEqual({
-      inputs: { who: 'Ann', copies: 2, on: false },
-    })
-    expect(checkInputs({}, {})).toEqual({ inputs: {} })
+  test('are returned with defaults, and without inputs that were not given', () => {
+    const whole = { inputs: { who: 'Ann', copies: 2, on: false }, areComplete: true }
+    expect(checkInputs(definition, { who: 'Ann' })).toEqual(whole)
+    expect(checkInputs(definition, { who: 'Ann', tags: null, copies: null })).toEqual(whole)
+    expect(checkInputs({}, {})).toEqual({ inputs: {}, areComplete: true })
+  })
+
+  test('may lack a required one for a preview; then no default is filled in', () => {
+    const partly = (inputs: JsonObject) => checkInputs(definition, inputs, { mayLack: true })
+    expect(partly({ tags: ['a'] })).toEqual({ inputs: { tags: ['a'] }, areComplete: false })
+    expect(partly({ who: 'Ann' })).toMatchObject({ inputs: { copies: 2 }, areComplete: true })
+    expect(partly({ tags: 'a' })).toEqual([expect.objectContaining({ path: 'inputs.tags' })])
   })
 
   test.each([
@@ -326,12 +337,12 @@ describe('inputs', () => {
   })
 })
 
-describe('parameters at run time', () => {
+describe('parameters during a run', () => {
   test('are validated, with defaults filled in', () => {
     expect(parseParams(mail, { to: 'a' })).toEqual({ ok: true, params: { to: 'a', copies: 1 } })
   })
 
-  test('null for what can be left out counts as left out', () => {
+  test('null for an optional parameter counts as left out', () => {
     expect(parseParams(mail, { to: 'a', subject: null, copies: null })).toEqual({
       ok: true,
       params: { to: 'a', copies: 1 },

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import { cheaperAppends } from '../../src/db/migrations/0017-cheaper-appends.ts'
-import { appendEntries, createOrganization, query, verify } from '../governance/chain-fixture.ts'
+import { appendEntries, createOrganization, query, verify } from '../governance/audit/chain-fixture.ts'
 import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
 
 let database: TestDatabase
@@ -10,7 +10,7 @@ beforeEach(async () => {
 })
 afterEach(() => database.drop())
 
-/** The tables as they were before. */
+/** Restores the tables of the earlier version. */
 const asBefore = `
 alter table audit_events
   drop constraint audit_events_hash_check,
@@ -27,7 +27,7 @@ const stored = (): Promise<unknown[]> =>
     async (client) => (await client.query('select * from audit_events order by seq')).rows,
   )
 
-test('a chain that is there stays as it is and goes on', async () => {
+test('an existing chain stays valid and can be continued', async () => {
   await query(database.ownerUrl, (client) => client.query(asBefore))
   await appendEntries(database.appUrl, 5)
   const before = await stored()

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals'
 import { createPool } from '../../src/db/connect.ts'
 import { createTestDatabase } from '../support/stack.ts'
 
-test('what a role has set for itself does not make commits less durable, or reading and writing other than they are', async () => {
+test('a role’s own settings do not make commits less durable, nor change reading and writing', async () => {
   const database = await createTestDatabase()
   const first = createPool({ url: database.appUrl, max: 1 })
   const role = `countersign_app in database ${new URL(database.appUrl).pathname.slice(1)}`

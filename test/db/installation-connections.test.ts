@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import { installationConnections } from '../../src/db/migrations/0018-installation-connections.ts'
-import { createOrganization as makeOrganization } from '../../src/governance/organizations.ts'
+import { createOrganization as makeOrganization } from '../../src/governance/people/organizations.ts'
 import { testContext, withPeople, type TestContext } from '../governance/support.ts'
 import { addOrganization } from '../api/fixtures.ts'
-import { query } from '../governance/chain-fixture.ts'
+import { query } from '../governance/audit/chain-fixture.ts'
 
 let running: TestContext
 beforeEach(async () => {
@@ -11,14 +11,14 @@ beforeEach(async () => {
 })
 afterEach(() => running.close())
 
-/** The tables as they were before. */
+/** Restores the tables of the earlier version. */
 const asBefore = `
 drop table installation_connections;
 drop index invitations_open;
 alter table organizations drop column created_by;
 `
 
-test('of organizations that are there, those of an operator are connected and nobody else’s', async () => {
+test('existing organizations of an operator get connections, and no others', async () => {
   const { context, adminUrl } = running
   const { identities, caller } = await withPeople(context)
   const mine = await makeOrganization(context, caller('member'), 'Mine')

@@ -11,7 +11,7 @@ let pipeline: Pipeline
 
 beforeEach(async () => {
   database = await createTestDatabase()
-  // One connection, so that each transaction finds what the one before it left there.
+  // One connection, so that each transaction would find leftovers of the previous one.
   pool = createPool({ url: database.adminUrl, appRole: 'countersign_owner', max: 1 })
   pipeline = createPipeline(pool)
   await pool.query('create table t (n int primary key)')
@@ -25,7 +25,7 @@ const insert = (n: number) => sql`insert into t values (${n})`
 const stored = async (): Promise<number[]> =>
   (await pool.query<{ n: number }>('select n from t order by n')).rows.map((row) => row.n)
 
-test('what is sent together is worked off in order and commits together', async () => {
+test('statements sent together run in order and commit together', async () => {
   const transaction = await pipeline.open()
   const before = transaction.send(sql<{ n: number }>`select n from t`)
   void transaction.send(insert(1))
@@ -38,7 +38,7 @@ test('what is sent together is worked off in order and commits together', async 
   expect(await stored()).toEqual([1, 2])
 })
 
-test('a write that fails undoes all of it, and the commit says why', async () => {
+test('a failed write undoes all of them, and the commit throws the reason', async () => {
   const transaction = await pipeline.open()
   void transaction.send(insert(1))
   void transaction.send(insert(1))
@@ -50,7 +50,7 @@ test('a write that fails undoes all of it, and the commit says why', async () =>
   expect(await stored()).toEqual([])
 })
 
-test('what is given back without a commit is undone, and the connection is of use again', async () => {
+test('a connection returned without a commit is rolled back and can be used again', async () => {
   const transaction = await pipeline.open()
   await transaction.send(insert(1))
   await transaction.db
@@ -66,7 +66,7 @@ test('what is given back without a commit is undone, and the connection is of us
   expect(await stored()).toEqual([3])
 })
 
-test('a builder sees what was sent before it, also when nobody waited for that', async () => {
+test('a builder sees statements sent before it, even without waiting for them', async () => {
   const transaction = await pipeline.open()
   void transaction.send(insert(1))
   expect(
@@ -78,7 +78,7 @@ test('a builder sees what was sent before it, also when nobody waited for that',
   await transaction.end('rollback')
 })
 
-test('a lost connection is not given back', async () => {
+test('a lost connection is not returned to the pool', async () => {
   const transaction = await pipeline.open()
   await expect(transaction.send(sql`select pg_terminate_backend(pg_backend_pid())`)).rejects.toThrow()
   await transaction.end('rollback')

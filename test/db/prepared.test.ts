@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { sql, type Kysely } from 'kysely'
+import { sql } from 'kysely'
 import type pg from 'pg'
 import { createDatabase, createPool } from '../../src/db/connect.ts'
-import type { Database } from '../../src/db/schema/index.ts'
+import type { Db } from '../../src/db/schema/index.ts'
 import { createTestDatabase, type TestDatabase } from '../support/stack.ts'
 
 let database: TestDatabase
 let pool: pg.Pool
-let db: Kysely<Database>
+let db: Db
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -19,7 +19,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** Sends a statement with a list of so many values five times; answers whether its connection keeps it prepared. */
+/** Sends a statement with this many values five times; returns whether the connection has it prepared. */
 async function isPrepared(mark: string, values: number): Promise<boolean> {
   const list = Array.from({ length: values }, (_, index) => sql`${String(index)}`)
   for (let times = 0; times < 5; times += 1)
@@ -30,7 +30,7 @@ async function isPrepared(mark: string, values: number): Promise<boolean> {
   return rows[0]?.n === 1
 }
 
-test('a statement that comes again and again is prepared, one that is a long list is not remembered', async () => {
+test('a repeated statement is prepared; a long list is not remembered', async () => {
   expect(await isPrepared('short', 10)).toBe(true)
   expect(await isPrepared('long', 5_000)).toBe(false)
 })

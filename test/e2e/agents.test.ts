@@ -5,8 +5,8 @@ import { ApiAt, startProgramOn, type Program } from '../support/chaos-programs.t
 import type { Api } from '../support/client.ts'
 
 /*
- * Agents at a whole stack with a second API process: what one process decides, revokes or freezes holds at the other's next
- * decision, and held calls outlive every process.
+ * Agents on a whole stack with a second API process: a decision, revocation or freeze in one process applies to the
+ * other's next decision, and held calls outlive every process.
  */
 
 let home: CrashHome
@@ -24,7 +24,7 @@ afterAll(async () => {
   await home.close()
 })
 
-/** A second API on the database that runs now: its port changes when Postgres is started anew. */
+/** A second API on the present database, whose port changes when PostgreSQL restarts. */
 async function useSecond(): Promise<void> {
   second = await startProgramOn(home, 'api-server')
   const at = (person: Api['person']) => new ApiAt(home, person, second.url)
@@ -60,7 +60,7 @@ const sessionId = async (by: Api, session: string): Promise<string> => {
 }
 
 describe('two API processes', () => {
-  test('labels that a read at one brought are there at the other’s next decision', async () => {
+  test('labels of a read in one process apply to the other’s next decision', async () => {
     const session = randomUUID()
     await Promise.all([home, there].map(({ member }) => ask(member, session, 'Grep')))
     await ask(home.member, session, 'Read')
@@ -69,7 +69,7 @@ describe('two API processes', () => {
     expect((await ask(home.member, session, 'Edit')).labels).toEqual(['internal', 'untrusted'])
   })
 
-  test('a session revoked at one is denied at the other, and who waits there is told', async () => {
+  test('a session revoked in one process is denied in the other, and its waiting calls end', async () => {
     const session = randomUUID()
     const { approval_id } = await ask(there.member, session, 'Write')
     const waiting = there.member.good('GET', `/authorize/approvals/${approval_id}?wait=15`)
@@ -78,7 +78,7 @@ describe('two API processes', () => {
     expect(await ask(there.member, session, 'Read')).toMatchObject({ reason: 'session revoked' })
   })
 
-  test('of identical calls that race at both for one approval exactly one passes', async () => {
+  test('of identical calls that race in both for one approval exactly one passes', async () => {
     for (let round = 0; round < 5; round += 1) {
       const [session, input] = [randomUUID(), { round }]
       const { approval_id } = await ask(home.member, session, 'Write', input)
@@ -90,7 +90,7 @@ describe('two API processes', () => {
     }
   })
 
-  test('a freeze at one denies at the other from the next decision on, until it is lifted', async () => {
+  test('a freeze in one process denies in the other from the next decision on, until it is lifted', async () => {
     const { organization_id } = home.owner.bootstrap
     const session = randomUUID()
     for (const [one, other] of [

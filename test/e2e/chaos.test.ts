@@ -6,18 +6,18 @@ import { seededRandom, startPeople } from '../support/chaos-people.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 
 /*
- * "With 40 runs in flight, some held, kill -9 of worker, API, Temporal and Postgres in turn and all at once, at random
- * moments" (issue, "Nothing lost, nothing twice", b). One wave: 40 runs are started; every part is killed once and then
- * everything at one blow, twice over, while an approver decides and resolves; then every run must have come to its right end.
+ * With 40 runs in flight, some of them held, worker, API, Temporal and PostgreSQL are killed with kill -9, in turn
+ * and all at once, at random moments. One wave starts 40 runs, then kills every part once and all of them together,
+ * twice, while an approver decides and resolves. Then every run must have reached its right end.
  *
- *   npm test -- test/e2e/chaos                      one wave, some two minutes
+ *   npm test -- test/e2e/chaos                      one wave, about two minutes
  *   CHAOS_MINUTES=60 npm test -- test/e2e/chaos     waves for an hour
  *   CHAOS_SEED=12345 npm test -- test/e2e/chaos     the kills of an earlier run, in its order and at its intervals
  */
 
 const minutes = Number(process.env['CHAOS_MINUTES'] ?? 0)
 const seed = Number(process.env['CHAOS_SEED'] ?? randomInt(2 ** 31))
-/** Kills and people draw from their own numbers, so that neither changes the other's. */
+/** Kills and people use separate random numbers, so that they do not affect each other. */
 const random = seededRandom(seed)
 const randomOfPeople = seededRandom(seed + 1)
 const runsOfWave = 40
@@ -38,7 +38,7 @@ afterAll(async () => {
 })
 
 test(
-  `every run reaches its right end and every mail goes out once (CHAOS_SEED=${seed})`,
+  `every run reaches its right end and every mail is sent once (CHAOS_SEED=${seed})`,
   async () => {
     const until = Date.now() + minutes * 60_000
     let wave = 0
@@ -73,20 +73,20 @@ async function oneWave(wave: number): Promise<void> {
   await expectQuiet(home)
 }
 
-/** At a moment of its own while parts are being killed. */
+/** Starts a run at a random moment while parts are being killed. */
 async function startRun(subject: string): Promise<string> {
   await delay(random() * 30_000)
   return home.member.execute(workflowId, { subject, keys: [subject] }, { key: subject.replaceAll(' ', '-') })
 }
 
-/** Each part once, in an order and at intervals of the seed, then everything at once and a new start. */
+/** Each part once, in the order and at the intervals of the seed, then everything at once and a new start. */
 async function killThemAll(): Promise<void> {
   const parts = (['worker', 'api', 'temporal', 'postgres', 'worker'] as const)
     .map((part) => ({ part, place: random() }))
     .sort((a, b) => a.place - b.place)
   for (const { part } of parts) {
     await delay(500 + random() * 4_000)
-    // It may just be down because of the one before.
+    // It may still be down because of the previous kill.
     await home.stack.kill9(part).catch(() => undefined)
   }
   await delay(1_000 + random() * 4_000)

@@ -1,22 +1,22 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { randomUUID } from 'node:crypto'
-import { commitPoints, type CommitPoint } from '../../src/governance/commit-points.ts'
+import { commitPoints, type CommitPoint } from '../../src/governance/audit/commit-points.ts'
 import { crashHome, govern, type CrashHome, type Fault } from '../support/chaos.ts'
 import type { Answer } from '../support/client.ts'
 import type { Approval, Run } from '../support/client-types.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 
 /*
- * "The process is killed at each named commit point, one by one, and the run reaches its right end" (issue, "Nothing
- * lost, nothing twice", a). One stack for all of them: whoever reaches the armed point kills itself, the supervisor
- * starts it again. Recoveries overlap, except while a mail is under way: there each kill has the stack to itself, so
- * that `unknown_outcome` can be asked for exactly where bytes may have left.
+ * The process is killed at each named commit point, one after another, and the run must reach its right end. All
+ * tests share one stack: the process that reaches the armed point kills itself, and the supervisor starts it again.
+ * Recoveries overlap, except while a mail is being sent: there each kill has the stack to itself, so that
+ * `unknown_outcome` is expected exactly where bytes may have left.
  */
 
 const both = (...points: CommitPoint[]): Fault[] =>
   points.flatMap((point) => [`${point}:before`, `${point}:after`] as const)
 
-/** Reached by accepting a run, by its approval, by its work up to the held mail, and by the approved mail. */
+/** Points reached by accepting a run, by its approval, by its work up to the held mail, and by the approved mail. */
 const onAccept = both('run.accept', 'outbox.deliver')
 const onStart = both(
   'approval.vote',
@@ -27,7 +27,7 @@ const onStart = both(
   'step.finish',
 )
 const onMail = both('effect.decide', 'effect.sent', 'effect.outcome', 'run.finish')
-/** Where bytes of the mail may have left and nobody has written down that they did. */
+/** Points at which bytes of the mail may have left without a record. */
 const unknowable: readonly Fault[] = ['effect.sent:after', 'effect.outcome:before']
 
 let home: CrashHome
@@ -46,7 +46,7 @@ interface Started {
   readonly runId: Promise<string>
 }
 
-/** Starts a run; the client asks again with the same key until it is answered. */
+/** Starts a run; the client repeats the request with the same key until it gets an answer. */
 function start(subject: string): Started {
   const inputs = { subject, keys: [`${subject}/1`, `${subject}/2`] }
   const runId = home.member.execute(workflowId, inputs, { key: randomUUID() })
@@ -54,7 +54,7 @@ function start(subject: string): Started {
   return { subject, runId }
 }
 
-/** A careful approver: asks again with the same key, and in the end looks whether the vote stands. */
+/** A careful approver: repeats the request with the same key, and finally checks whether the vote was counted. */
 async function approve(approvalId: string): Promise<void> {
   const answer: Answer<Approval> = await home.approver.decide(approvalId, 'approve', { key: randomUUID() })
   const { votes } = await home.approver.approval(approvalId)
@@ -100,7 +100,7 @@ describe('a process killed at a commit point', () => {
     held.push(started)
   })
 
-  test('all of them come to their held mail, with finished steps run once', async () => {
+  test('all of them reach their held mail, and finished steps ran once', async () => {
     await Promise.all(waiting)
     for (const started of held) {
       await heldMail(started)
@@ -108,25 +108,29 @@ describe('a process killed at a commit point', () => {
     }
   })
 
-  test.each(onMail)('%s: the mail goes out once, unknown only where bytes may have left', async (fault) => {
-    const started = held.pop() as Started
-    const runId = await started.runId
-    const approvalId = await heldMail(started)
-    await home.faults.at(fault, () => waiting.push(approve(approvalId)))
-    const settled = await home.member.untilRun(runId, 'past its mail', (run) =>
-      ['completed', 'failed', 'unknown_outcome'].includes(mailOf(run).status),
-    )
-    expect(mailOf(settled).status).toBe(unknowable.includes(fault) ? 'unknown_outcome' : 'completed')
-    const dots = home.sink.connections().filter((each) => each.subject === started.subject && each.dot)
-    expect(dots).toHaveLength(fault === 'effect.sent:after' ? 0 : 1)
-    if (mailOf(settled).status === 'unknown_outcome') {
-      expect(settled.status).toBe('paused')
-      const outcome = home.sink.count(started.subject) === 0 ? 'retry' : 'done'
-      expect((await home.approver.resolve(runId, 'send', outcome)).status).toBe(200)
-    }
-    // Before the next point is armed: a mail that is sent again would die at it in the next one's place.
-    await expectFinished(home, runId, started.subject)
-  })
+  test.each(onMail)(
+    '%s: the mail is sent once, and unknown only where bytes may have left',
+    async (fault) => {
+      const started = held.pop() as Started
+      const runId = await started.runId
+      const approvalId = await heldMail(started)
+      await home.faults.at(fault, () => waiting.push(approve(approvalId)))
+      const settled = await home.member.untilRun(runId, 'past its mail', (run) =>
+        mailOf(run).status === 'unknown_outcome'
+          ? run.status === 'paused'
+          : ['completed', 'failed'].includes(mailOf(run).status),
+      )
+      expect(mailOf(settled).status).toBe(unknowable.includes(fault) ? 'unknown_outcome' : 'completed')
+      const dots = home.sink.connections().filter((each) => each.subject === started.subject && each.dot)
+      expect(dots).toHaveLength(fault === 'effect.sent:after' ? 0 : 1)
+      if (mailOf(settled).status === 'unknown_outcome') {
+        const outcome = home.sink.count(started.subject) === 0 ? 'retry' : 'done'
+        expect((await home.approver.resolve(runId, 'send', outcome)).status).toBe(200)
+      }
+      // Before the next point is armed: a mail that is sent again would trigger the next one.
+      await expectFinished(home, runId, started.subject)
+    },
+  )
 
   test.each(both('run.cancel'))('%s: cancelled once, nothing is sent', async (fault) => {
     const started = held.pop() as Started
@@ -150,7 +154,7 @@ describe('a process killed at a commit point', () => {
     const started = held.pop() as Started
     const runId = await started.runId
     const approvalId = await heldMail(started)
-    // The clock moves for the database alone: the run's own timer would be as early as the sweeper.
+    // Only the database's clock moves: the run's own timer would be as early as the sweeper.
     await home.faults.at(fault, () => {
       void home.query('update approvals set expires_at = clock_timestamp() where id = $1', [approvalId])
     })
@@ -209,32 +213,35 @@ describe('a process killed at a commit point', () => {
     expect(receipt.decisions.map((each) => each.decision_id)).toEqual([body.decision_id])
   })
 
-  test.each(both('agent.session'))('%s: a session is revoked once, with what waits in it', async (fault) => {
-    await home.admin.createRule({ name: fault, verdict: 'require_approval', tools: ['Write'] })
-    const held = await home.member.good<{ approval_id: string }>(
-      'POST',
-      '/authorize',
-      question(fault, 'Write'),
-    )
-    const { data } = await home.admin.good<{ data: { id: string }[] }>(
-      'GET',
-      `/agent-sessions?session_id=${encodeURIComponent(fault)}`,
-    )
-    const id = data[0]?.id ?? ''
-    let answer!: Promise<Answer<{ status: string }>>
-    await home.faults.at(fault, () => {
-      answer = home.admin.call('POST', `/agent-sessions/${id}/revoke`, {})
-    })
-    expect((await answer).body.status).toBe('revoked')
-    expect(await home.approver.approval(held.approval_id)).toMatchObject({ status: 'cancelled' })
-    const audited = await home.query(
-      "select 1 from audit_events where event_type = 'agent_session.revoked' and canonical like $1",
-      [`%${id}%`],
-    )
-    expect(audited).toHaveLength(1)
-  })
+  test.each(both('agent.session'))(
+    '%s: a session is revoked once, with its pending approvals',
+    async (fault) => {
+      await home.admin.createRule({ name: fault, verdict: 'require_approval', tools: ['Write'] })
+      const held = await home.member.good<{ approval_id: string }>(
+        'POST',
+        '/authorize',
+        question(fault, 'Write'),
+      )
+      const { data } = await home.admin.good<{ data: { id: string }[] }>(
+        'GET',
+        `/agent-sessions?session_id=${encodeURIComponent(fault)}`,
+      )
+      const id = data[0]?.id ?? ''
+      let answer!: Promise<Answer<{ status: string }>>
+      await home.faults.at(fault, () => {
+        answer = home.admin.call('POST', `/agent-sessions/${id}/revoke`, {})
+      })
+      expect((await answer).body.status).toBe('revoked')
+      expect(await home.approver.approval(held.approval_id)).toMatchObject({ status: 'cancelled' })
+      const audited = await home.query(
+        "select 1 from audit_events where event_type = 'agent_session.revoked' and canonical like $1",
+        [`%${id}%`],
+      )
+      expect(audited).toHaveLength(1)
+    },
+  )
 
-  test('every run that was left over ends as it should', async () => {
+  test('every remaining run ends correctly', async () => {
     for (const started of held.splice(0)) {
       await approve(await heldMail(started))
       waiting.push(started.runId.then((runId) => expectFinished(home, runId, started.subject)))

@@ -7,7 +7,7 @@ import { crashHome, type CrashHome } from '../support/chaos.ts'
 import type { Execution, Run } from '../support/client-types.ts'
 import { programEnv } from '../support/program-env.ts'
 
-/* Somebody makes an organization of their own, without rules, to read the installation's files and send its mails. */
+/* A person makes their own organization without rules, to read the installation's files and send its mails. */
 
 const leak = (subject: string) => ({
   steps: [
@@ -49,7 +49,7 @@ const steps = (run: Run) =>
   Object.fromEntries(run.steps.map((step) => [step.id, step.error?.code ?? step.status]))
 
 function operate(...args: string[]): Promise<{ stdout: string; stderr: string }> {
-  const program = fileURLToPath(new URL('../../src/connect-installation.ts', import.meta.url))
+  const program = fileURLToPath(new URL('../../src/programs/connect-installation.ts', import.meta.url))
   const env = {
     ...programEnv(),
     DATA_DIR: home.stack.dataDir,
@@ -59,8 +59,8 @@ function operate(...args: string[]): Promise<{ stdout: string; stderr: string }>
   return promisify(execFile)(process.execPath, [program, ...args], { env })
 }
 
-describe('where organizations are connected by name', () => {
-  test('a member whose run was refused gets nothing out of an organization of their own, until it is connected', async () => {
+describe('with organizations connected by name', () => {
+  test('a member whose run was refused gets nothing through their own organization, until it is connected', async () => {
     await home.admin.createRule({
       name: 'Nothing internal leaves',
       verdict: 'deny',
@@ -133,7 +133,7 @@ describe('where organizations are connected by name', () => {
     expect(home.sink.count(subject)).toBe(0)
   })
 
-  test('the organization of the first start has both, without a command', async () => {
+  test('the organization of the first start has both tools without a command', async () => {
     await home.query(`delete from rules`)
     await home.owner.settings({ approvals_enabled: true })
     const subject = `Report ${randomUUID()}`

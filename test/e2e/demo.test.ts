@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { readFileSync, readdirSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { programEnv } from '../support/program-env.ts'
 
 const demo = fileURLToPath(new URL('../../src/demo/main.ts', import.meta.url))
 
-/** `npm run demo` with standard input closed: it may not ask anything. */
+/** Runs `npm run demo` with closed standard input, because it must not ask anything. */
 function runDemo(env: Record<string, string>): Promise<{ code: number | null; output: string }> {
   const child = spawn(process.execPath, [demo], {
     env: { ...programEnv(), ...env },
@@ -30,18 +30,22 @@ test('without a stack it starts one, shows everything, and leaves nothing behind
   const { code, output } = await runDemo({
     TMPDIR: folder,
     DATA_DIR: join(folder, 'none'),
-    // Of servers that it must not touch.
+    // Addresses of servers that it must not use.
     DATABASE_URL: 'postgresql://nobody@127.0.0.1:1/none',
     TEMPORAL_ADDRESS: '127.0.0.1:1',
     SMTP_URL: 'smtp://127.0.0.1:1',
   })
   expect(output).toMatch(/\nevery check passed\n/)
-  expect(output).toMatch(/\n9\. The audit log proves itself\n/)
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+  const [, shown = ''] = /shortened:\n\n```\n(.*?)\n```/s.exec(readme) ?? []
+  for (const line of shown.split('\n').filter((each) => each !== ''))
+    for (const part of line.split('...')) expect(output).toContain(part)
+  expect(output).toMatch(/\n10\. The audit log proves itself\n/)
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])
 })
 
-describe('against a stack that runs', () => {
+describe('with a running stack', () => {
   let home: StackHome
   let stack: StartedStack
   let client: Client
@@ -69,7 +73,7 @@ describe('against a stack that runs', () => {
   let before: unknown
   afterEach(async () => expect(await governed()).toEqual(before))
 
-  test('it holds under stricter settings of the user’s too, and leaves them as they were', async () => {
+  test('it also passes under stricter settings of the user, and restores them', async () => {
     await client.get('owner', 'PATCH', `${organization}/governance`, {
       approval_threshold: 2,
       approval_required_from: 'high',
@@ -84,7 +88,7 @@ describe('against a stack that runs', () => {
     expect(caughtMail(join(home.dataDir, 'mail'))).toHaveLength(1)
   })
 
-  test('it fails, and says at what, when something does not hold', async () => {
+  test('it fails and names the failed check', async () => {
     await client.get('admin', 'POST', `${organization}/rules`, {
       name: 'no mail at all',
       verdict: 'deny',

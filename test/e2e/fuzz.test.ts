@@ -1,20 +1,20 @@
 import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import type { Bootstrap } from '../../src/demo/client.ts'
-import { planLimits } from '../../src/governance/quotas/limits.ts'
+import { planLimits } from '../../src/contract/plan-limits.ts'
 import { ensureSchemathesis } from '../fuzz/install.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
 /*
- * schemathesis makes requests from the published openapi.json: valid ones, and ones that are wrong in each way that the
- * schema knows. No answer may be a 500, have a status that is not documented, or not fit its schema. Bounded here;
- * FUZZ_EXAMPLES=400 npm test -- test/e2e/fuzz runs more than 50,000 cases. A failure prints its curl line.
+ * schemathesis makes requests from the published openapi.json: valid ones, and invalid ones of each kind that the
+ * schema allows. No answer may be a 500, have an undocumented status, or break its schema. The number is limited
+ * here; FUZZ_EXAMPLES=400 npm test -- test/e2e/fuzz runs more than 50,000 cases. A failure prints its curl line.
  */
 
 const examples = Number(process.env['FUZZ_EXAMPLES'] ?? 4)
 const seed = Number(process.env['FUZZ_SEED'] ?? 1)
-/** The owner reaches everything, so the systematic phase is run once; each other role meets its refusals, sooner. */
+/** The owner reaches every route, so the systematic phase runs once for the owner. Other roles are refused earlier. */
 const runs = [
   { role: 'owner', phases: 'coverage,fuzzing', share: 1 },
   { role: 'admin', phases: 'fuzzing', share: 0.5 },
@@ -39,7 +39,7 @@ afterAll(async () => {
 
 const theirTime = Math.max(240, examples * 15) * 1_000
 
-test.each(runs)('requests of a key of role $role', fuzzWith, theirTime)
+test.each(runs)('requests with a key of role $role', fuzzWith, theirTime)
 
 async function fuzzWith({ role, phases, share }: (typeof runs)[number]): Promise<void> {
   const key = stack.bootstrap<Bootstrap>().users[role].api_key
@@ -54,20 +54,20 @@ async function fuzzWith({ role, phases, share }: (typeof runs)[number]): Promise
     ],
     ...['--warnings', 'off', '--generation-database', 'none', '--header', `Authorization: Bearer ${key}`],
     ...['--checks', checks.join(',')],
-    // A stream has no end, and so no answer to look at.
+    // A stream does not end, so it has no answer to check.
     ...['--exclude-path-regex', 'events$'],
   ])
   if (code !== 0) throw new Error(output.slice(-20_000))
   const cases = Number(/(\d[\d,]*) generated/.exec(output)?.[1]?.replaceAll(',', ''))
   if (process.env['FUZZ_EXAMPLES'] !== undefined) process.stderr.write(`fuzz: ${role}: ${cases} cases\n`)
-  // A run that tested nothing would pass as well.
+  // A run without tests would pass as well.
   expect(cases).toBeGreaterThan(100)
   expect((await fetch(`${stack.baseUrl}/health`)).status).toBe(200)
 }
 
 /**
- * Whatever quota fuzzing sets, what is kept are the highest limits that there can be: a refusal for want of requests or
- * runs would say nothing of what comes after it. `/quota` itself answers as it would without.
+ * Whatever quota the fuzzer sets, the highest limits are stored: a refusal because of limits would hide all later
+ * checks. `/quota` itself answers normally.
  */
 async function keepQuotasOpen(adminUrl: string): Promise<void> {
   const highest = Object.entries(planLimits.enterprise).map(([name, given]) => [name, 100 * given])

@@ -8,8 +8,8 @@ import { Api } from '../support/client.ts'
 import type { Execution } from '../support/client-types.ts'
 
 /*
- * Two API and two worker processes on one Postgres and one Temporal: what is saved at one holds at the others' next
- * decision, and neither the work nor its order knows how many there are.
+ * Two API and two worker processes on one PostgreSQL and one Temporal: a change saved by one applies to the others'
+ * next decision, and the number of processes affects neither work nor order.
  */
 
 let home: CrashHome
@@ -44,8 +44,8 @@ const execute = (api: Api, subject: string) =>
     inputs: { subject, keys: [subject] },
   })
 
-describe('what is saved at one API holds at the next decision', () => {
-  test('a rule at the other API: the plan is refused as soon as it is there, and not once it is gone', async () => {
+describe('a change saved by one API applies to the next decision', () => {
+  test('a rule, for the other API: the plan is refused as soon as the rule exists, and no longer once it is deleted', async () => {
     for (const { saver, asker } of [...sides(), ...sides(), ...sides()]) {
       const name = `no memory ${randomUUID()}`
       const { id } = await saver.admin.createRule({ name, verdict: 'deny', tools: ['memory_set'] })
@@ -59,7 +59,7 @@ describe('what is saved at one API holds at the next decision', () => {
     }
   })
 
-  test('a rule at both workers: every held mail that is approved afterwards is denied', async () => {
+  test('a rule, for both workers: every held mail that is approved afterwards is denied', async () => {
     const held = await Promise.all(Array.from({ length: 8 }, () => heldRun(home, workflowId)))
     const name = `no mail ${randomUUID()}`
     const { id } = await there.admin.createRule({ name, verdict: 'deny', tools: ['mail_send'] })
@@ -77,7 +77,7 @@ describe('what is saved at one API holds at the next decision', () => {
     await home.admin.deleteRule(id)
   })
 
-  test('a setting at the other API: without approvals a held step is a denied one', async () => {
+  test('a setting, for the other API: without approvals a held step is a denied one', async () => {
     for (const { saver, asker } of sides()) {
       await saver.owner.settings({ approvals_enabled: false })
       expect(await execute(asker.member, 'refused')).toMatchObject({ status: 403, code: 'run_denied' })
@@ -88,7 +88,7 @@ describe('what is saved at one API holds at the next decision', () => {
     }
   })
 
-  test('a revoked key at the other API: its next request is unauthenticated', async () => {
+  test('a revoked key, for the other API: its next request is unauthenticated', async () => {
     for (const { saver, asker } of [...sides(), ...sides()]) {
       const made = await saver.owner.good<{ id: string; api_key: string }>('POST', '/api-keys', {
         name: `short-lived ${randomUUID()}`,
@@ -96,7 +96,7 @@ describe('what is saved at one API holds at the next decision', () => {
       })
       const url = asker.member.bootstrap.base_url
       const ask = () => fetch(`${url}/api/v1/runs`, { headers: { authorization: `Bearer ${made.api_key}` } })
-      // Known there before it is revoked: whatever that process keeps of it must not outlive the revocation.
+      // Used there before it is revoked, so that a cached key would be noticed.
       expect((await ask()).status).toBe(200)
       await saver.owner.good('DELETE', `/api-keys/${made.id}`)
       expect((await ask()).status).toBe(401)
@@ -104,8 +104,8 @@ describe('what is saved at one API holds at the next decision', () => {
   })
 })
 
-describe('work that is shared', () => {
-  test('an event stream goes on at the other API where a reader left off', async () => {
+describe('shared work', () => {
+  test('an event stream continues in the other API where a reader stopped', async () => {
     const held = await heldRun(home, workflowId)
     const first = await readEvents(home.member, held.runId, { until: 'step.held' })
     const rest = readEvents(there.member, held.runId, { after: first.at(-1)?.id as number })
@@ -117,7 +117,7 @@ describe('work that is shared', () => {
     expect(await readEvents(home.member, held.runId, {})).toEqual(all)
   })
 
-  test('votes race at two APIs, and the death of one API and one worker loses nothing', async () => {
+  test('votes race in two APIs, and the death of one API and one worker loses nothing', async () => {
     const subjects = Array.from({ length: 12 }, () => `Report ${randomUUID()}`)
     const runs = await Promise.all(
       subjects.map((subject, i) =>
@@ -126,7 +126,7 @@ describe('work that is shared', () => {
     )
     await programs[1]?.end('SIGKILL')
     const held = await Promise.all(runs.map((runId) => home.approver.untilHeld(runId, 'step')))
-    // Both are told by the same person at the same time: one vote.
+    // The same person votes in both at the same time: one vote counts.
     const votes = await Promise.all(
       held.map((id) => Promise.all([home, there].map((at) => at.approver.decide(id, 'approve')))),
     )
@@ -140,7 +140,7 @@ describe('work that is shared', () => {
     await expectQuiet(home)
   })
 
-  test('started alone they end by themselves when told to', async () => {
+  test('processes started alone end on request', async () => {
     const programs = await Promise.all([startProgramOn(home, 'api-server'), startProgramOn(home, 'worker')])
     expect(await Promise.all(programs.map((program) => program.end()))).toEqual([0, 0])
   })

@@ -19,13 +19,13 @@ import { testTemporal } from '../support/stack.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
 /*
- * README.md, "Your own Temporal and PostgreSQL", step by step: its SQL on a server that knows nothing of us, the
- * migration as the owner, the first owner, the programs that `npm run build` makes, and a run.
+ * docs/operations.md, "Your own Temporal and PostgreSQL", step by step: its SQL on an unprepared server, the migration as the
+ * owner, the first owner, the programs that `npm run build` makes, and a run.
  */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const readme = readFileSync(join(root, 'README.md'), 'utf8')
-const [, readmeSql = ''] = /## Your own Temporal and PostgreSQL\n.*?^```sql\n(.*?)^```$/ms.exec(readme) ?? []
+const page = readFileSync(join(root, 'docs/operations.md'), 'utf8')
+const [, pageSql = ''] = /## Your own Temporal and PostgreSQL\n.*?^```sql\n(.*?)^```$/ms.exec(page) ?? []
 
 let folder: ReturnType<typeof guardedFolder>
 let server: PostgresServer
@@ -66,7 +66,7 @@ interface Ended {
   readonly stderr: string
 }
 
-/** What a command printed and how it ended. */
+/** A command's output and how it ended. */
 function run(program: string, ...args: string[]): Promise<Ended> {
   const options = { cwd: root, env: { ...programEnv(), ...env } }
   return promisify(execFile)(program, args, options).then(
@@ -76,12 +76,12 @@ function run(program: string, ...args: string[]): Promise<Ended> {
 }
 const npm = (script: string, ...args: string[]) => run('npm', 'run', '--silent', script, '--', ...args)
 
-describe('a PostgreSQL of one’s own', () => {
+describe('your own PostgreSQL', () => {
   let key: string
 
   test('is prepared with the SQL of the README, as its superuser', async () => {
     const passwords = ['countersign_owner', 'countersign_app']
-    const sql = readmeSql.replaceAll('…', () => passwords.shift() ?? '')
+    const sql = pageSql.replaceAll('…', () => passwords.shift() ?? '')
     expect(passwords).toEqual([])
     await asAdmin(server.adminUrl, async (client) => {
       for (const statement of sql.split(';').filter((each) => each.trim() !== ''))
@@ -89,7 +89,7 @@ describe('a PostgreSQL of one’s own', () => {
     })
   })
 
-  test('is migrated by the owner’s login, which is no superuser; once', async () => {
+  test('is migrated with the owner’s login, which is not a superuser; once', async () => {
     expect(await npm('migrate')).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/\n\d+ migrations applied\n$/),
@@ -97,7 +97,7 @@ describe('a PostgreSQL of one’s own', () => {
     expect(await npm('migrate')).toMatchObject({ code: 0, stdout: 'the database is up to date\n' })
   })
 
-  test('has its first owner from the command line, once, with what signs in printed as JSON', async () => {
+  test('gets its first owner from the command line, once, with credentials printed as JSON', async () => {
     const usage = await npm('create-owner', 'no address')
     expect(usage).toMatchObject({
       code: 2,
@@ -112,22 +112,22 @@ describe('a PostgreSQL of one’s own', () => {
     expect(await npm('create-owner', 'me@example.com')).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: 'error: there is an organization with members already: its owners add others\n',
+      stderr: 'error: an organization with members already exists: ask one of its owners to invite you\n',
     })
   })
 
-  test('carries a run of the built programs, which know it as the application alone', async () => {
+  test('executes a run of the built programs, which only use the application’s login', async () => {
     const built = await buildIn(join(folder.dataDir, 'built'))
-    expect(await run(process.execPath, join(built, 'migrate.js'))).toMatchObject({
+    expect(await run(process.execPath, join(built, 'programs', 'migrate.js'))).toMatchObject({
       code: 0,
       stdout: 'the database is up to date\n',
     })
-    // Only migrations are told of the owner.
+    // Only migrations get the owner's URL.
     const { DATABASE_OWNER_URL: _, ...theirs } = env
     const programs: Program[] = []
     try {
       for (const name of ['api-server', 'worker'])
-        programs.push(await startProgram(join(built, `${name}.js`), theirs))
+        programs.push(await startProgram(join(built, 'programs', `${name}.js`), theirs))
       const url = programs[0]?.url ?? ''
       const ask = async (method: string, path: string, body?: unknown) => {
         const response = await fetch(`${url}${path}`, {
@@ -165,7 +165,7 @@ const definition = {
   ],
 }
 
-/** `npm run build` into an installation of its own; answers its `dist`. */
+/** Runs `npm run build` in a separate installation; returns its `dist`. */
 async function buildIn(installation: string): Promise<string> {
   mkdirSync(installation)
   cpSync(join(root, 'package.json'), join(installation, 'package.json'))
@@ -176,7 +176,7 @@ async function buildIn(installation: string): Promise<string> {
   return dist
 }
 
-describe('`npm start` beside a Temporal of one’s own, with a certificate', () => {
+describe('`npm start` with your own Temporal, with a certificate', () => {
   let home: StackHome
   let stack: StartedStack | undefined
   beforeAll(() => {
@@ -187,7 +187,7 @@ describe('`npm start` beside a Temporal of one’s own, with a certificate', () 
     await home.remove()
   })
 
-  test('answers over TLS, and says so in all that it tells', async () => {
+  test('answers over TLS, and uses https in all links', async () => {
     const { certFile, keyFile } = selfSigned
     stack = await startStack({
       dataDir: home.dataDir,
@@ -212,7 +212,7 @@ describe('`npm start` beside a Temporal of one’s own, with a certificate', () 
     response.resume()
   })
 
-  test('does not start with half a pair', async () => {
+  test('does not start with a certificate but no key', async () => {
     const { dataDir, remove } = stackHome()
     try {
       const env = { TLS_CERT_FILE: selfSigned.certFile, TEMPORAL_ADDRESS: '127.0.0.1:1' }

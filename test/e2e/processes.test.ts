@@ -5,7 +5,10 @@ import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { readEvents } from '../support/chaos-events.ts'
 import type { Run } from '../support/client-types.ts'
 
-/* Parts that come and go: restarts with runs in flight, several API and worker processes, and who knows of a sent mail. */
+/*
+ * Processes that stop and restart: restarts with runs in flight, several API and worker processes, and mails whose
+ * outcome is unknown.
+ */
 
 let home: CrashHome
 let workflowId: string
@@ -22,17 +25,20 @@ const mailOf = (run: Run) => run.steps.find((step) => step.id === 'send')
 const untilMail = (runId: string, status: string) =>
   home.member.untilRun(runId, `one whose mail is ${status}`, (run) => mailOf(run)?.status === status)
 
-describe('a mail under way', () => {
-  test('is unknown once its dot has left and its worker is killed, and not sent again unasked', async () => {
+describe('a mail that is being sent', () => {
+  test('has an unknown outcome if its worker is killed after the final dot, and is not sent again unless a person asks', async () => {
     const held = await heldRun(home, workflowId)
     await home.sink.behave({ kind: 'hold' })
     await home.approver.decide(held.approvalId, 'approve')
     await home.member.untilRun(held.runId, 'sent', () => home.sink.count(held.subject) === 1)
     await home.stack.kill9('worker')
     await home.sink.behave({ kind: 'accept' })
-    const run = await untilMail(held.runId, 'unknown_outcome')
+    const run = await home.member.untilRun(
+      held.runId,
+      'paused by the unknown outcome of its mail',
+      (each) => each.status === 'paused' && mailOf(each)?.status === 'unknown_outcome',
+    )
     expect(run).toMatchObject({
-      status: 'paused',
       status_reason: expect.stringContaining('an approver must resolve it'),
     })
     expect(home.sink.connections().filter((each) => each.subject === held.subject)).toEqual([
@@ -51,7 +57,7 @@ describe('a mail under way', () => {
     })
   })
 
-  test('is sent again once for one `retry`, also when the answer to it was lost', async () => {
+  test('is sent again once for one `retry`, even if the answer to the retry was lost', async () => {
     const held = await heldRun(home, workflowId)
     await home.sink.behave({ kind: 'drop', taken: false })
     await home.approver.decide(held.approvalId, 'approve')
@@ -66,7 +72,7 @@ describe('a mail under way', () => {
       'unknown again',
       (run) => dots() === 2 && mailOf(run)?.status === 'unknown_outcome',
     )
-    // As it stands when the API died between the act and its answer, and its lock has run out.
+    // The state after the API died between the act and its answer, and its lock has expired.
     await home.query(
       `update idempotency_keys set response_status = null, locked_until = clock_timestamp() - interval '1 s' where key = $1`,
       [key],
@@ -89,7 +95,7 @@ describe('a mail under way', () => {
 })
 
 describe('the events of a run', () => {
-  test('come live, and again from where a reader left off', async () => {
+  test('arrive live, and resume where a reader left off', async () => {
     const held = await heldRun(home, workflowId)
     const first = await readEvents(home.member, held.runId, { until: 'step.held' })
     expect(first.map((each) => each.id)).toEqual(first.map((_, index) => index + 1))
@@ -107,7 +113,7 @@ describe('the events of a run', () => {
 })
 
 describe('a restart on the same data', () => {
-  test.each(['SIGTERM', 'SIGKILL'] as const)('carries runs on that were in flight (%s)', async (how) => {
+  test.each(['SIGTERM', 'SIGKILL'] as const)('continues runs that were in flight (%s)', async (how) => {
     const held = await heldRun(home, workflowId)
     const approved = await heldRun(home, workflowId)
     await home.sink.behave({ kind: 'accept' })
@@ -134,5 +140,5 @@ describe('a restart on the same data', () => {
     await expectFinished(home, approved.runId, approved.subject)
   })
 
-  test('and leaves nothing undone', () => expectQuiet(home))
+  test('and leaves nothing unfinished', () => expectQuiet(home))
 })

@@ -7,7 +7,7 @@ import { expect, test } from '@jest/globals'
 import { until } from '../stack/until.ts'
 import { programEnv } from '../support/program-env.ts'
 
-/* `npm test` itself: its last line, its exit code, and that it leaves nothing behind, however it ends. */
+/* `npm test` itself: its last line, its exit code, and that it leaves nothing behind however it ends. */
 
 const runner = fileURLToPath(new URL('../support/run.ts', import.meta.url))
 
@@ -15,7 +15,7 @@ interface Started {
   readonly child: ChildProcess
   readonly folder: string
   readonly ended: Promise<{ code: number | null; lastLine: string | undefined }>
-  /** Everything that it has printed so far. */
+  /** Everything it has printed so far. */
   output(): string
 }
 
@@ -34,7 +34,7 @@ function start(...args: string[]): Started {
   return { child, folder, ended, output: () => output }
 }
 
-test('it counts what passed, says nothing else, and leaves nothing behind', async () => {
+test('counts the passed tests, prints nothing else, and leaves nothing behind', async () => {
   const { folder, ended, output } = start('test/support/counts')
   expect(await ended).toEqual({ code: 0, lastLine: '7 passed, 0 failed' })
   expect(output()).toMatch(/^PASS test\/support\/counts/)
@@ -42,14 +42,14 @@ test('it counts what passed, says nothing else, and leaves nothing behind', asyn
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('it fails when no test ran', async () => {
+test('fails when no test ran', async () => {
   const { folder, ended } = start('no-such-test')
   expect(await ended).toEqual({ code: 1, lastLine: '0 passed, 0 failed' })
   expect(readdirSync(folder)).toEqual([])
 })
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
-  'ended by %s while a test runs a stack, it leaves nothing behind',
+  'leaves nothing behind when ended by %s while a test runs a stack',
   async (signal) => {
     const { child, folder, ended } = start('test/stack/run.test')
     await until(

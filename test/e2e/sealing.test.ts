@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { createContext } from '../../src/context.ts'
+import { createContext } from '../../src/programs/create-context.ts'
 import { sealedColumns, type Row } from '../../src/governance/sealing/columns.ts'
 import { keyIdOf } from '../../src/governance/sealing/format.ts'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
@@ -14,8 +14,8 @@ import { columnsHolding } from '../support/scan.ts'
 import { testConfig } from '../governance/support.ts'
 
 /*
- * A whole stack, with API and worker as processes of their own: what it keeps tells a reader of the database nothing of
- * the values that went through it, and its data key is changed while runs go on and the change is killed again and again.
+ * A whole stack, with separate API and worker processes: its database shows none of the values that passed through
+ * it, and the data key is replaced while runs continue and the replacement is killed repeatedly.
  */
 
 let home: CrashHome
@@ -40,7 +40,7 @@ const definition = {
     },
     { id: 'recall', tool: 'memory_get', depends_on: ['keep'], params: { key: '{{input.key}}' } },
     { id: 'each', tool: 'memory_get', for_each: ['{{input.secret}}', 'x'], params: { key: 'k' }, when: { value: '{{item}}', operator: 'equals', compare: 'x' } }, // prettier-ignore
-    // Fails, and its error names what is wrong.
+    // Fails with an error that names the problem.
     { id: 'lost', tool: 'file_read', on_error: 'continue', params: { path: '{{input.secret}}.md' } },
     { id: 'odd', tool: 'memory_get', on_error: 'continue', params: { key: '{{input.secret}}\n' } },
     { id: 'none', tool: 'file_read', on_error: 'continue', params: { path: '{{recall.output.value.none}}' } },
@@ -75,8 +75,8 @@ const ask = (tool: string, input: object) =>
     tool_use_id: randomUUID(),
   })
 
-describe('what the database holds', () => {
-  test('is nothing of inputs, parameters, outputs, results, memory values, agents’ inputs and kept answers', async () => {
+describe('the content of the database', () => {
+  test('shows nothing of inputs, parameters, outputs, results, memory values, agents’ inputs and stored answers', async () => {
     const { member, approver } = home
     const memory = `/memory/${randomUUID()}`
     await member.good('PUT', memory, { value: { deep: [planted['memory']] } })
@@ -89,7 +89,7 @@ describe('what the database holds', () => {
       'odd',
       'none',
     ])
-    // Held, approved and sent; and held for good.
+    // One mail is held, approved and sent; one stays held.
     const mails = await member.createWorkflow('Mails', heldMail)
     const [sent] = await Promise.all(
       [0, 1].map(() => member.execute(mails, { secret: planted['broken'] }, { key: randomUUID() })),
@@ -102,7 +102,7 @@ describe('what the database holds', () => {
       decision: 'require_approval',
     })
     expect(await ask('Read', { file_path: planted['allowed'] })).toMatchObject({ decision: 'allow' })
-    // An answer with a run's whole outputs, and one with a new key, are kept for their Idempotency-Key.
+    // Two answers are stored for their Idempotency-Key: one with a run's complete outputs, and one with a new key.
     const answer = await home.owner.call<{ api_key: string }>('POST', '/api-keys', { name: 'k', scopes: ['runs:read'] }, { key: 'k1' }) // prettier-ignore
     const body = { inputs: { secret: planted['input'], key: 'again' } }
     await member.good('POST', `/workflows/${workflowId}/execute?wait=30`, body, { key: 'k2' })
@@ -111,7 +111,7 @@ describe('what the database holds', () => {
     expect(answer.body.api_key.length).toBeGreaterThan(20)
     await asAdmin(home.member.bootstrap.database_admin_url, async (client) => {
       expect(await columnsHolding(client, texts)).toEqual([])
-      // The scan finds what is there: a name that is not sealed, and what an older version kept.
+      // The scan itself works: it finds a name, which is not sealed, and values stored by an older version.
       expect(await columnsHolding(client, ['Secrets'])).toContain('workflows.name')
       await client.query('begin')
       await client.query(`update memory set value = $1, value_sealed = null`, [JSON.stringify(texts[0])])
@@ -124,7 +124,7 @@ describe('what the database holds', () => {
 })
 
 describe('npm run rotate-key', () => {
-  const program = fileURLToPath(new URL('../../src/rotate-key.ts', import.meta.url))
+  const program = fileURLToPath(new URL('../../src/programs/rotate-key.ts', import.meta.url))
   function rotate(): {
     child: ChildProcess
     ended: Promise<{ code: number | null; output: string; error: string }>
@@ -142,7 +142,7 @@ describe('npm run rotate-key', () => {
     }
   }
 
-  test('killed at random while runs go on, ends with every value under one key; nothing is lost', async () => {
+  test('killed at random while runs continue, ends with every value under one key, and nothing is lost', async () => {
     const [{ id: old }] = (await home.query('select id from data_keys')) as [{ id: string }]
     let isOver = false
     const runs: string[] = []
@@ -183,7 +183,7 @@ describe('npm run rotate-key', () => {
     expect(await home.owner.verify()).toMatchObject({ valid: true })
   })
 
-  /** Opens every sealed value, as a process with the installation's key. */
+  /** Opens every sealed value, like a process that has the installation's key. */
   async function openAll(key: string): Promise<{ opened: number; named: Set<string | null> }> {
     const { database_url: url } = home.member.bootstrap
     const context = createContext(testConfig(url, { DATA_ENCRYPTION_KEY: key }), 'tool')

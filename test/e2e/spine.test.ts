@@ -8,7 +8,7 @@ import { strangers } from '../support/chaos-strangers.ts'
 import type { Api } from '../support/client.ts'
 import type { Rule } from '../support/client-types.ts'
 
-/* "One use, one call" (issue, "It must hold"), over HTTP against the whole stack. */
+/* One approval permits one call: tested over HTTP with the whole stack. */
 
 const { namespace } = readTemporalConfig()
 
@@ -28,7 +28,7 @@ afterAll(async () => {
   await home.close()
 })
 
-/** The run still waits, and nobody has seen the mail. */
+/** The run still waits, and no mail was delivered. */
 async function expectStillHeld({ runId, subject, approvalId }: Held): Promise<void> {
   const run = await home.member.run(runId)
   expect({ status: run.status, waits: run.waiting_for.map((each) => each.approval_id) }).toEqual({
@@ -44,7 +44,7 @@ async function expectStillHeld({ runId, subject, approvalId }: Held): Promise<vo
 }
 
 describe('an approval', () => {
-  test('lets its one call through, once', async () => {
+  test('permits its one call, once', async () => {
     const held = await heldRun(home, workflowId)
     expect((await home.approver.decide(held.approvalId, 'approve')).status).toBe(200)
     expect(await home.admin.decide(held.approvalId, 'approve')).toMatchObject({
@@ -59,7 +59,7 @@ describe('an approval', () => {
     expect(home.sink.count(held.subject)).toBe(1)
   })
 
-  test('given by several at once counts once', async () => {
+  test('given by several people at once counts once', async () => {
     const held = await heldRun(home, workflowId)
     const answers = await Promise.all(
       [home.approver, home.admin, home.owner, home.approver].map((person) =>
@@ -73,7 +73,7 @@ describe('an approval', () => {
     await expectFinished(home, held.runId, held.subject)
   })
 
-  test('is refused to a viewer, a member, the requester and a stranger, each with its own code', async () => {
+  test('is refused to a viewer, a member, the requester and a stranger, each with a different code', async () => {
     const held = await heldRun(home, workflowId, home.admin)
     const decide = (person: Api) => person.decide(held.approvalId, 'approve')
     expect(await decide(home.viewer)).toMatchObject({ status: 403, code: 'missing_scope' })
@@ -95,7 +95,7 @@ describe('an approval', () => {
     await expectStillHeld(held)
   })
 
-  test('comes too late after its expiry', async () => {
+  test('is too late after the expiry', async () => {
     const held = await heldRun(home, workflowId)
     await home.query(`update approvals set expires_at = clock_timestamp() where id = $1`, [held.approvalId])
     expect(await home.approver.decide(held.approvalId, 'approve')).toMatchObject({
@@ -111,7 +111,7 @@ describe('an approval', () => {
     })
   })
 
-  test('covers its own parameters alone: another subject is held anew', async () => {
+  test('covers only its own parameters: another subject is held again', async () => {
     const first = await heldRun(home, workflowId)
     await home.approver.decide(first.approvalId, 'approve')
     await expectFinished(home, first.runId, first.subject)
@@ -122,7 +122,7 @@ describe('an approval', () => {
     await expectStillHeld(second)
   })
 
-  test('loses to a deny that was saved while it waited', async () => {
+  test('loses to a deny rule that was saved while it waited', async () => {
     const held = await heldRun(home, workflowId)
     const rule: Rule = await home.admin.createRule({
       name: 'No mail today',
@@ -149,7 +149,7 @@ describe('an approval', () => {
   })
 })
 
-describe('whoever reaches Temporal past the API', () => {
+describe('somebody who reaches Temporal without the API', () => {
   test('executes nothing with forged signals', async () => {
     const held = await heldRun(home, workflowId)
     const handle = temporal.workflow.getHandle(held.runId)
@@ -161,7 +161,7 @@ describe('whoever reaches Temporal past the API', () => {
       undefined,
     ])
       await handle.signal('wake', message)
-    // The workflow has looked again at its call, and found it waiting.
+    // The workflow has asked again about its call, and the call still waits.
     let length = before
     for (let i = 0; length < before + 10 && i < 200; i += 1)
       ({ historyLength: length } = await handle.describe())
@@ -171,7 +171,7 @@ describe('whoever reaches Temporal past the API', () => {
     await expectFinished(home, held.runId, held.subject)
   })
 
-  test('executes nothing twice with a reset, of a finished run or of a held one', async () => {
+  test('executes nothing twice with a reset, whether the run has finished or is held', async () => {
     const held = await heldRun(home, workflowId)
     await resetToStart(held.runId)
     await expectStillHeld(held)
@@ -187,7 +187,7 @@ describe('whoever reaches Temporal past the API', () => {
   })
 })
 
-/** What "Reset" in the Temporal UI does: everything from the first task is run again. */
+/** The effect of "Reset" in the Temporal UI: everything from the first task is run again. */
 async function resetToStart(runId: string): Promise<void> {
   const handle = temporal.workflow.getHandle(runId)
   const { runId: execution } = await handle.describe()
@@ -202,7 +202,7 @@ async function resetToStart(runId: string): Promise<void> {
   })
 }
 
-test('nothing is left behind but what waits for a person', async () => {
+test('nothing is left except calls that wait for a person', async () => {
   const { data } = await home.approver.good<{ data: { id: string; run_id: string }[] }>(
     'GET',
     '/approvals?status=pending',

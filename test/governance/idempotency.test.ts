@@ -27,7 +27,7 @@ async function claim(use: KeyUse): Promise<Claim> {
   return opening.claim
 }
 
-/** Moves the row's times into the past. */
+/** Moves the row’s times into the past. */
 const age = (use: KeyUse, column: 'locked_until' | 'created_at', interval: string) =>
   running.context.pool.query(
     `update idempotency_keys set ${column} = ${column} - interval '${interval}' where key = $1`,
@@ -35,7 +35,7 @@ const age = (use: KeyUse, column: 'locked_until' | 'created_at', interval: strin
   )
 
 describe('an idempotency key', () => {
-  // A holder renews its lock by an interval: here it does when a test says so, and never between two of its steps.
+  // A holder renews its lock by an interval. Here it does so only when a test says so.
   beforeEach(() => {
     jest.useFakeTimers({ doNotFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'clearImmediate', 'nextTick', 'queueMicrotask', 'Date', 'performance', 'hrtime'] }) // prettier-ignore
   })
@@ -43,7 +43,7 @@ describe('an idempotency key', () => {
     jest.useRealTimers()
   })
 
-  test('gives the first answer again, and keeps it sealed', async () => {
+  test('gives the first answer again, and stores it sealed', async () => {
     const use = newUse()
     await (await claim(use)).keep({ status: 201, body: '{"id":"secret"}' })
     expect(await openKey(running.context, use)).toEqual({ replay: { status: 201, body: '{"id":"secret"}' } })
@@ -61,7 +61,7 @@ describe('an idempotency key', () => {
     expect(await openKey(running.context, use)).toEqual({ replay: { status: 204, body: null } })
   })
 
-  test('of racing calls one acts', async () => {
+  test('of concurrent calls only one acts', async () => {
     const use = newUse()
     const openings = await Promise.allSettled(
       Array.from({ length: 8 }, () => openKey(running.another(), use)),
@@ -73,7 +73,7 @@ describe('an idempotency key', () => {
     if (winner !== undefined && 'claim' in winner.value) await winner.value.claim.release()
   })
 
-  test('with another body is refused, while the first is under way and after', async () => {
+  test('with another body is refused, during the first call and after it', async () => {
     const use = newUse()
     const first = await claim(use)
     await expect(openKey(running.context, { ...use, bodyHash: 'b' })).rejects.toMatchObject({
@@ -85,7 +85,7 @@ describe('an idempotency key', () => {
     })
   })
 
-  test('is another key for another person, API key or route', async () => {
+  test('is another use for another person, API key or route', async () => {
     const use = newUse()
     await (await claim(use)).keep({ status: 200, body: '{}' })
     for (const other of [
@@ -96,7 +96,7 @@ describe('an idempotency key', () => {
       await (await claim(other)).release()
   })
 
-  test('of a process that died is free again when its lock has run out, for the same body only', async () => {
+  test('of a dead process is free again when its lock has expired, for the same body only', async () => {
     const use = newUse()
     const dead = await claim(use)
     await expect(openKey(running.context, use)).rejects.toMatchObject({ code: 'idempotency_in_progress' })
@@ -105,7 +105,7 @@ describe('an idempotency key', () => {
       code: 'idempotency_mismatch',
     })
     const heir = await claim(use)
-    // The one that was thought dead must not overwrite or release what is no longer its own.
+    // The process that was thought dead must not overwrite or release the taken-over key.
     await dead.keep({ status: 500, body: 'late' })
     await dead.release()
     await expect(openKey(running.context, use)).rejects.toMatchObject({ code: 'idempotency_in_progress' })
@@ -113,7 +113,7 @@ describe('an idempotency key', () => {
     expect(await openKey(running.context, use)).toEqual({ replay: { status: 200, body: '{}' } })
   })
 
-  test('tells who takes it over that the act was done, and lets the one before do it no more', async () => {
+  test('shows a later holder that the act was done, and keeps the earlier holder from acting', async () => {
     const use = newUse()
     const { db } = running.context
     const dead = await claim(use)
@@ -137,7 +137,7 @@ describe('an idempotency key', () => {
     expect((await claim(use)).acted).toBe(true)
   })
 
-  test('keeps what the act made for who takes it over, sealed, until there is an answer', async () => {
+  test('stores the result of the act, sealed, for a later holder until an answer exists', async () => {
     const use = newUse()
     const { db, pool } = running.context
     const dead = await claim(use)
@@ -154,7 +154,7 @@ describe('an idempotency key', () => {
     expect((await row()).rows[0].made).toBeNull()
   })
 
-  test('that was acted under is a new one after 24 hours', async () => {
+  test('can be used for another act after 24 hours', async () => {
     const use = newUse()
     const dead = await claim(use)
     await running.context.db.transaction().execute((trx) => dead.markActed(trx, { secret: 'hidden' }))
@@ -166,7 +166,7 @@ describe('an idempotency key', () => {
     await next.release()
   })
 
-  test('is locked for seconds, and anew while its holder lives', async () => {
+  test('is locked for seconds, and renewed while its holder lives', async () => {
     const use = newUse()
     const left = async (): Promise<number> => {
       const found = await running.context.pool.query(
@@ -184,13 +184,13 @@ describe('an idempotency key', () => {
     expect(jest.getTimerCount()).toBe(0)
   })
 
-  test('released, it may be used with another body', async () => {
+  test('may be used with another body after its release', async () => {
     const use = newUse()
     await (await claim(use)).release()
     await (await claim({ ...use, bodyHash: 'b' })).release()
   })
 
-  test('is forgotten after 24 hours, and not before', async () => {
+  test('is deleted after 24 hours, not earlier', async () => {
     const [old, young] = [newUse(), newUse()]
     for (const use of [old, young]) await (await claim(use)).keep({ status: 200, body: '{}' })
     await age(old, 'created_at', '24 hours 1 second')
@@ -198,7 +198,7 @@ describe('an idempotency key', () => {
     const again = await claim({ ...old, bodyHash: 'b' })
     await again.keep({ status: 201, body: '{}' })
     await age(old, 'created_at', '25 hours')
-    await forgetOldKeys(running.context)
+    await forgetOldKeys(running.context.db)
     const { rows } = await running.context.pool.query(
       'select key from idempotency_keys where key = any($1)',
       [[old.key, young.key]],

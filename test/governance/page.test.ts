@@ -4,7 +4,7 @@ import { pageOf, readCursor } from '../../src/governance/page.ts'
 
 const same = (text: string): string => text
 
-test('walking the pages by their cursors gives every row once, in order', () => {
+test('walking the pages by their cursors returns every row once, in order', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 1, max: 10 }), (count, limit) => {
       const rows = Array.from({ length: count }, (_, index) => `id_${String(index).padStart(3, '0')}`)
@@ -23,7 +23,7 @@ test('walking the pages by their cursors gives every row once, in order', () => 
   )
 })
 
-test('what is no cursor is refused and never reaches the database', () => {
+test('an invalid cursor is refused before the database is asked', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.base64String()), (text) => {
       try {

@@ -1,19 +1,21 @@
 import { randomBytes } from 'node:crypto'
-import { readConfig, type Config } from '../../src/config.ts'
-import { createContext, type Context } from '../../src/context.ts'
+import { auditEvents, type AuditEventType } from '../../src/contract/audit-events.ts'
+import { readConfig, type Config } from '../../src/shared/config.ts'
+import { createContext } from '../../src/programs/create-context.ts'
+import type { Context } from '../../src/governance/context.ts'
 import {
   bootstrapIdentities,
   bootstrapRoles,
   type BootstrapIdentities,
   type BootstrapName,
-} from '../../src/governance/bootstrap.ts'
-import type { Caller } from '../../src/governance/identity.ts'
-import { scopesOfRole } from '../../src/governance/scopes.ts'
+} from '../../src/governance/people/bootstrap.ts'
+import type { Caller } from '../../src/governance/access/identity.ts'
+import { scopesOfRole } from '../../src/governance/access/scopes.ts'
 import { createTestDatabase } from '../support/stack.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { until } from '../stack/until.ts'
 
-/** Seals what tests make by hand as the service would. */
+/** Seals hand-made test data as the service would. */
 export const testKey = randomBytes(32)
 
 export function testConfig(databaseUrl: string, overrides: NodeJS.ProcessEnv = {}): Config {
@@ -36,7 +38,7 @@ export interface TestContext {
   close(): Promise<void>
 }
 
-/** A context over a database of its own. */
+/** A context with its own database. */
 export async function testContext(overrides: NodeJS.ProcessEnv = {}): Promise<TestContext> {
   const database = await createTestDatabase()
   const contexts: Context[] = []
@@ -50,14 +52,41 @@ export async function testContext(overrides: NodeJS.ProcessEnv = {}): Promise<Te
     another,
     adminUrl: database.adminUrl,
     async close() {
+      const wrong = await undeclaredMetadata(database.adminUrl)
       await Promise.all(contexts.map((context) => context.close()))
-      // A server that has ended took its databases with it.
+      // The server has ended, and its databases with it.
       await database.drop().catch(() => {})
+      if (wrong.length > 0) throw new Error(`declare in src/contract/audit-events.ts: ${wrong.join(', ')}`)
     },
   }
 }
 
-/** The identities of a first start, and each of them as a caller. */
+/**
+ * Metadata fields of the entries that the tests wrote, as `event: field`, that no event declares. On a connection of its own,
+ * because a test may have replaced the pool.
+ */
+async function undeclaredMetadata(adminUrl: string): Promise<string[]> {
+  const found: { type: string; field: string }[] = []
+  // The test has ended its database, or broken an entry.
+  const nothing = (): void => {}
+  await asAdmin(adminUrl, async (client) => {
+    const { rows } = await client.query<{ type: string; field: string }>(
+      `select distinct canonical::jsonb->>'event_type' as type, jsonb_object_keys(canonical::jsonb->'metadata') as field
+       from audit_events`,
+    )
+    found.push(...rows)
+  }).catch(nothing)
+  return found
+    .filter(({ type }) => type in auditEvents)
+    .filter(({ type, field }) => !everyEvent.has(field) && !fieldsOf(type).includes(field))
+    .map(({ type, field }) => `${type}: ${field}`)
+}
+
+const everyEvent = new Set(['policy_version', 'api_key_id'])
+
+const fieldsOf = (type: string): readonly string[] => auditEvents[type as AuditEventType].metadata
+
+/** The identities of a first start, each also as a caller. */
 export async function withPeople(context: Context): Promise<{
   identities: BootstrapIdentities
   caller: (name: BootstrapName) => Caller
@@ -82,7 +111,7 @@ export async function withPeople(context: Context): Promise<{
   return { identities, caller }
 }
 
-/** The newest audit entries, oldest of them first. */
+/** The newest audit entries, in order of time. */
 export async function auditOf(context: Context, organizationId: string, count: number) {
   const rows = await context.db
     .selectFrom('audit_events')
@@ -94,7 +123,7 @@ export async function auditOf(context: Context, organizationId: string, count: n
   return rows.reverse()
 }
 
-/** Resolves once a session of the database waits for a lock, as the database itself says. */
+/** Resolves once a session of the database waits for a lock, as the database reports. */
 export const waitsForLock = (adminUrl: string): Promise<void> =>
   asAdmin(adminUrl, (client) =>
     until('a session waits for a lock', async () => {

@@ -1,20 +1,20 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 
-/** What becomes of the next COMMIT. */
+/** The ways to cut the connection at the next COMMIT. */
 export type Cut =
   /** It never reaches the server. */
   | 'before'
-  /** The server commits and answers, the answer is lost. */
+  /** The server commits and answers, but the answer is lost. */
   | 'after'
-  /** It reaches the server, and nobody waits for what becomes of it. */
+  /** It reaches the server, but the proxy does not wait for the result. */
   | 'meanwhile'
 
-/** Stands between a pool and Postgres and can lose the connection at the moment of a commit. */
+/** A proxy between a pool and PostgreSQL that can cut the connection during a commit. */
 export class CommitProxy {
-  /** Cuts still to be made, first the next one. */
+  /** The cuts to make, in order. */
   readonly cuts: Cut[] = []
-  /** Refuses every connection from the first cut on. */
+  /** Whether every connection from the first cut on is refused. */
   staysDown = false
   readonly #upstream: { readonly host: string; readonly port: number }
   readonly #url: URL
@@ -89,7 +89,7 @@ export class CommitProxy {
 /** A simple query message: `Q`, length, text, NUL. */
 const commit = Buffer.from('Q\0\0\0\u000bcommit\0', 'latin1')
 
-/** The client sends COMMIT behind the writes and nothing behind it. */
+/** The client sends COMMIT after the writes, and nothing after it. */
 function endsWithCommit(data: Buffer): boolean {
   return data.subarray(-commit.length).equals(commit)
 }

@@ -5,16 +5,16 @@ import type { StoredRule } from '../../src/policy/rule.ts'
 import type { Verdict } from '../../src/policy/types.ts'
 import { aCase, type Case, operators } from './cases.ts'
 
-/** What somebody else makes of the same rules and call; rules by their place. */
+/** The answer of another engine to the same rules and call. Rules are given by their index. */
 export interface Answer {
-  /** Rules that match, shadow rules too, in saved order. */
+  /** Matching rules, shadow rules included, in saved order. */
   readonly matched: readonly number[]
   /** The rule that decides. */
   readonly deciding: number | null
   readonly effect: Verdict
 }
 
-/** Prepared for the rules of one case, then asked for each of its calls. */
+/** An oracle is prepared for the rules of one case, and then asked about each of its calls. */
 export type Oracle = (one: Case) => (call: Call) => Answer
 
 export interface Disagreement {
@@ -24,7 +24,7 @@ export interface Disagreement {
   readonly call: Call
 }
 
-/** How often each verdict was reached, and each operator's rules matched or not, by who asks of it. */
+/** How often each verdict was reached, and how often each operator's rules matched or not, by origin of the call. */
 export interface Mix {
   pairs: number
   readonly verdicts: Record<string, number>
@@ -33,19 +33,22 @@ export interface Mix {
   several: number
 }
 
-/** The same pairs every time; `ORACLE_SEED=any` takes others, `ORACLE_SEED=123` those of that number. */
+/**
+ * The seed of the generated pairs: fixed by default, random with `ORACLE_SEED=any`, the given number with
+ * `ORACLE_SEED=123`.
+ */
 export function seedFrom(environment: string | undefined): number {
   if (environment === undefined) return 20_260_601
   return environment === 'any' ? Math.floor(Math.random() * 2 ** 31) : Number(environment)
 }
 
-/** A case with what somebody answers to each of its calls. */
+/** A case with an oracle's answer to each of its calls. */
 export interface Answered {
   readonly one: Case
   readonly answers: readonly Answer[]
 }
 
-/** Asks an oracle about so many sets of rules with their calls. */
+/** Asks an oracle about this many sets of rules with their calls. */
 export function ask(oracle: Oracle, seed: number, sets: number): Answered[] {
   return fc.sample(aCase, { seed, numRuns: sets }).map((one) => {
     const answer = oracle(one)
@@ -53,7 +56,7 @@ export function ask(oracle: Oracle, seed: number, sets: number): Answered[] {
   })
 }
 
-/** Where we, or somebody in our place, say otherwise. */
+/** The calls for which our engine, or the one given in its place, answers differently. */
 export function disagreements(answered: readonly Answered[], ours: Oracle = decideByIndex): Disagreement[] {
   return answered.flatMap(({ one, answers }) => {
     const mine = ours(one)

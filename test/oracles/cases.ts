@@ -6,7 +6,7 @@ import { paramIssue } from '../../src/policy/tool-params.ts'
 import type { Json, JsonObject, SideEffect, Verdict } from '../../src/policy/types.ts'
 import { allTexts, joined, linkTexts, recipientTexts, ruleDomains } from './texts.ts'
 
-/** Several calls asked of the same rules: each is one pair. */
+/** Several calls for the same rules: each call is one pair. */
 export interface Case {
   readonly rules: readonly StoredRule[]
   readonly approvalsEnabled: boolean
@@ -37,7 +37,7 @@ const from = <T>(values: readonly T[]) => fc.constantFrom(...values)
 const label = from(['internal', 'confidential', 'untrusted', 'pii'])
 const someLabels = fc.uniqueArray(label, { minLength: 1, maxLength: 2 })
 
-/** Met often in rules and calls alike, so that they meet. */
+/** Values that occur often in both rules and calls, so that rules match. */
 const frequent = from(['a@acme.com', 'b@evil.net', 'FILE1', 'hello', 'x', 'X'])
 
 const recipient = fc.oneof(
@@ -106,7 +106,7 @@ const builtFrom = from(['to', 'to.email', 'body.text', 'list.0', 'list.1', 'list
 
 const compared = fc.oneof(
   { weight: 9, arbitrary: frequent },
-  // A rule that asks for `me` is refused.
+  // The schema refuses a rule that compares with `me`.
   { weight: 4, arbitrary: text.filter((each) => each !== 'me') },
   { weight: 1, arbitrary: from([1, 2.5, true]) },
 )
@@ -147,7 +147,7 @@ const shared = {
   ),
   params: sometimes(fc.array(condition, { minLength: 1, maxLength: 2 }), 9),
 }
-/** A rule for a tool alone whose condition is on a parameter that it does not have is refused. */
+/** The schema refuses a rule for a single tool with a condition on a parameter that the tool does not have. */
 const isTaken = ({
   tools,
   params = [],
@@ -189,7 +189,7 @@ const call: fc.Arbitrary<Call> = fc.record({
   ),
 })
 
-/** Rules in the form in which they are saved: what the schema refuses is no case. */
+/** Rules in the form in which they are saved. Rules that the schema refuses are left out. */
 export const aCase: fc.Arbitrary<Case> = fc
   .record({
     bodies: fc.array(rule, { minLength: 1, maxLength: 6 }),
@@ -207,7 +207,7 @@ export const aCase: fc.Arbitrary<Case> = fc
     })),
   }))
 
-/** As `aCase`, for label rules. */
+/** Like `aCase`, for label rules. */
 export const aLabelCase: fc.Arbitrary<LabelCase> = fc
   .record({
     bodies: fc.array(labelRule, { minLength: 1, maxLength: 5 }),

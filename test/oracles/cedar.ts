@@ -8,9 +8,9 @@ import type { LabelOracle } from './label-suite.ts'
 import { idOf, ruleDomains, suffixes, writtenAddress } from './texts.ts'
 
 /**
- * Cedar: every rule becomes a policy. A rule that denies forbids the call, one that holds forbids it only unattended;
- * Cedar combines them and says which policies determined its answer. Rules that allow, and shadow rules, are permits of
- * actions of their own, so that Cedar says of them too whether they match.
+ * Cedar: every rule becomes a policy. A rule that denies forbids the call. A rule that holds forbids it only when
+ * unattended. Cedar combines them and says which policies determined its answer. Rules that allow, and shadow rules,
+ * become permits of separate actions, so that Cedar also says whether they match.
  */
 export const cedarOracle: Oracle = (one) => {
   const asked = Map.groupBy(
@@ -33,7 +33,7 @@ export const cedarOracle: Oracle = (one) => {
     const ask = (action: string) => authorize(action, context as unknown as Context)
     const unattended = ask('unattended')
     const noted = hasPermits ? ask('note') : unattended
-    // What nobody forbids unattended, nobody forbids.
+    // A call that nobody forbids when unattended is not forbidden at all.
     const whole = unattended.isAllowed ? unattended : ask('call')
     const matched = [...new Set([...whole.rules, ...unattended.rules, ...noted.rules])].sort((a, b) => a - b)
     const verdict = !whole.isAllowed ? 'deny' : !unattended.isAllowed ? 'require_approval' : 'allow'
@@ -45,7 +45,7 @@ export const cedarOracle: Oracle = (one) => {
   }
 }
 
-/** A label rule permits the actions of adding its labels; whatever nobody permits, Cedar denies. */
+/** A label rule permits the actions of adding its labels; Cedar denies every action that no policy permits. */
 export const cedarLabelOracle: LabelOracle = (one) => {
   const asked = Map.groupBy(
     one.rules.flatMap(({ params = [] }) => params),
@@ -88,7 +88,7 @@ function authorize(action: string, context: Context): { isAllowed: boolean; rule
 
 type CallContext = ReturnType<typeof contextOf>
 
-/** By path, the conditions on it. */
+/** The conditions on each path. */
 type Asked = ReadonlyMap<string, readonly ParamCondition[]>
 
 function contextOf(call: Call, asked: Asked) {
@@ -108,8 +108,8 @@ function contextOf(call: Call, asked: Asked) {
 }
 
 /**
- * Elements of a set Cedar cannot go through: leaves, hosts and sources stand in numbered places, each only where an
- * operator asks for it.
+ * Cedar cannot iterate over the elements of a set, so leaves, hosts and sources get numbered fields, and only where
+ * an operator needs them.
  */
 function pathContext(
   call: Call,
@@ -144,7 +144,7 @@ function pathContext(
 }
 
 type Place = 'leaf' | 'host' | 'source' | 'address'
-/** For each path, how many places of each kind some call fills. */
+/** For each path, the largest number of fields of each kind that a call fills. */
 type Most = (path: string, name: Place) => number
 
 function placesIn(contexts: readonly CallContext[]): Most {
@@ -159,7 +159,7 @@ function numbered(name: Place, values: readonly unknown[]): Record<string, unkno
   return Object.fromEntries(values.map((value, index) => [`${name}${index}`, value]))
 }
 
-/** Every domain a host is below (`wide`), and those whose registrant is also the host's (`narrow`). */
+/** Every domain that contains the host (`wide`), and those of the same registrant (`narrow`). */
 function domainsAbove(host: string | null): { wide: string[]; narrow: string[] } {
   const labels = host?.split('.') ?? []
   const wide = labels.map((_, index) => labels.slice(index).join('.'))
@@ -220,7 +220,7 @@ function scopeOf({ status, verdict }: StoredRule): string {
 }
 
 function toolMatches(glob: string): string {
-  // `?` is one character, which Cedar's `like` cannot say: the tools that there are, one by one.
+  // `?` is exactly one character, which Cedar's `like` cannot express, so the existing tools are listed.
   if (glob === 'file_rea?') return 'context.tool == "file_read"'
   return `context.tool like ${pattern(glob.split('*'))}`
 }
@@ -280,7 +280,10 @@ function conditionOf({ param, operator, value }: ParamCondition, isStrict: boole
   }
 }
 
-/** Of a rule that restricts one element suffices, of one that allows all must, and there must be one. */
+/**
+ * For a rule that restricts, one matching element is enough. For a rule that allows, all must match, and there must
+ * be at least one.
+ */
 function each(
   at: string,
   places: readonly string[],
@@ -313,7 +316,10 @@ function begins(leaf: string, value: string): string {
 const wholes = (list: readonly unknown[]) =>
   list.flatMap((each) => (typeof each === 'string' ? (writtenAddress(each).whole ?? []) : []))
 
-/** Whether some address begins so, or has it anywhere; as an element of a list it must be it. */
+/**
+ * Whether an address starts with the value, or contains it if `isAnywhere`. For an element of a list, the address
+ * must equal it.
+ */
 function ofAddresses(at: string, places: readonly string[], value: unknown, isAnywhere: boolean): string {
   if (typeof value !== 'string' || (isAnywhere && !value.includes('@'))) return 'false'
   const like = (address: string) =>
@@ -330,7 +336,7 @@ function ofAddresses(at: string, places: readonly string[], value: unknown, isAn
 const domains = (list: readonly unknown[]) => set(list.map((each) => ruleDomains.get(String(each)) as string))
 const set = (values: readonly unknown[]) => `[${values.map((value) => text(String(value))).join(', ')}]`
 
-/** A Cedar string; of its escapes only those that the texts need. */
+/** A Cedar string. Only the escapes that the texts need. */
 function text(value: string): string {
   return `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`
 }

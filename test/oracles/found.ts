@@ -1,7 +1,10 @@
 import type { Json, JsonObject } from '../../src/policy/types.ts'
 import { readingOf } from './texts.ts'
 
-/** Everything a rule could ask of the values at one path, laid out flat: Cedar has no paths, lists or readers of its own. */
+/**
+ * Everything that a rule could ask about the values at one path, as a flat record, since Cedar has no paths, lists or
+ * readers.
+ */
 export interface Found {
   readonly leaves: readonly FoundLeaf[]
   /** In some branch the parameters end before the path does. */
@@ -12,7 +15,7 @@ export interface Found {
 export interface FoundLeaf {
   readonly value: string | number | boolean
   readonly inList: boolean
-  /** Hosts it may lead to; undefined if it stands beside an address and does not look like one. */
+  /** Hosts to which it may lead; undefined if it stands beside an address and does not look like a host. */
   readonly hosts: readonly (string | null)[] | undefined
   readonly addresses: readonly string[]
 }
@@ -23,7 +26,7 @@ export function isList(value: Json): value is readonly Json[] {
 
 type Branch = { readonly at: Json } | { readonly dead: true }
 
-/** Written for the test alone, level by level, and never more than is needed there. */
+/** Written only for this test: level by level, and only as much as the test needs. */
 export function foundAt(params: JsonObject, path: string): Found {
   let branches: Branch[] = [{ at: params }]
   for (const part of path.split('.'))

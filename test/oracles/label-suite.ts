@@ -7,7 +7,7 @@ import type { Label } from '../../src/policy/types.ts'
 import { seedFrom } from './agree.ts'
 import { aLabelCase, type LabelCase } from './cases.ts'
 
-/** Which labels somebody has these label rules add to what a call returns; sorted. */
+/** The labels that, according to an oracle, these label rules add to the result of a call; sorted. */
 export type LabelOracle = (one: LabelCase) => (call: Call) => readonly Label[]
 
 const sets = 2000
@@ -33,7 +33,7 @@ function disagreements(answered: readonly Answered[], oracle: LabelOracle = ours
   })
 }
 
-/** What every oracle is held to where labels are added. */
+/** The tests for every oracle of label rules. */
 export function labelSuite(load: () => Promise<LabelOracle>): void {
   let answered: Answered[]
   beforeAll(async () => {
@@ -49,17 +49,17 @@ export function labelSuite(load: () => Promise<LabelOracle>): void {
     expect(found.slice(0, 3)).toEqual([])
     const counts = answered.flatMap(({ answers }) => answers.map((labels) => labels.length))
     expect(counts).toHaveLength(sets * 10)
-    // None, one and several labels, each often.
+    // No label, one label and several labels must each occur often.
     for (const some of [(n: number) => n === 0, (n: number) => n === 1, (n: number) => n > 1])
       expect(counts.filter(some).length).toBeGreaterThan(2000)
   })
 
-  test.each(Object.entries(planted))('sees it when %s', (_, change) => {
+  test.each(Object.entries(planted))('notices when %s', (_, change) => {
     const mistaken: LabelOracle = (one) => ours({ ...one, rules: one.rules.map(change) })
     expect(disagreements(answered.slice(0, 1000), mistaken).length).toBeGreaterThan(0)
   })
 
-  test('sees it when only the first recipient of a text counts', () => {
+  test('notices when only the first recipient of a text counts', () => {
     const mistaken: LabelOracle = (one) => {
       const answer = ours(one)
       return (call) => answer({ ...call, params: { ...call.params, to: firstOf(call.params['to']) } })

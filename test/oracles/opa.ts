@@ -8,14 +8,14 @@ import type { Answer, Oracle } from './agree.ts'
 import type { LabelOracle } from './label-suite.ts'
 import { idOf, type Reading, readingOf, ruleDomains, suffixes, writtenAddress } from './texts.ts'
 
-/** What is known of texts and domains, for rules and calls that are not of texts.ts. */
+/** The known readings of texts and domains, for rules and calls that are not in texts.ts. */
 export interface Known {
   readonly readingOf: (text: string) => Reading
-  /** In normal form, by how rules write them. */
+  /** The normal form of each domain, by its spelling in rules. */
   readonly domains: Readonly<Record<string, string>>
 }
 
-/** OPA, interpreting the rules as data (policy.rego). */
+/** OPA, which interprets the rules as data (policy.rego). */
 export async function opaOracle(
   known: Known = { readingOf, domains: Object.fromEntries(ruleDomains) },
 ): Promise<Oracle> {
@@ -29,7 +29,7 @@ export async function opaOracle(
   }
 }
 
-/** The same on label rules. */
+/** The same for label rules. */
 export async function opaLabelOracle(): Promise<LabelOracle> {
   const policy = await load()
   const known = { readingOf, domains: Object.fromEntries(ruleDomains) }
@@ -45,7 +45,7 @@ type Policy = Awaited<ReturnType<typeof loadPolicy>>
 
 const load = () => loadPolicy(readFileSync(new URL('policy.wasm', import.meta.url)))
 
-/** What people have read in the texts of rules. */
+/** The readings by people of the texts in rules. */
 function knownOf(rules: readonly (StoredRule | StoredLabelRule)[], { domains }: Known) {
   const texts = rules.flatMap(({ params = [] }) => params.flatMap(({ value }) => textsIn(value)))
   const ids = Object.fromEntries(texts.map((text) => [text, idOf(text)]))

@@ -6,7 +6,7 @@ import type { Case } from './cases.ts'
 import { isList } from './found.ts'
 import { idOf } from './texts.ts'
 
-/** Mistakes that an engine could make, each made by ours on purpose: an oracle that agrees with one sees nothing. */
+/** Deliberate mistakes in our engine. An oracle that agrees with one of them would be useless. */
 export const planted: Readonly<Record<string, (one: Case) => ReturnType<typeof decideByIndex>>> = {
   'only the first element of a list counts': onCalls((call) => ({
     ...call,

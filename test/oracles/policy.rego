@@ -1,10 +1,10 @@
-# The rules of contract section 5, interpreted by OPA: an oracle for src/policy, which it shares no code with.
+# Interprets the rules with OPA: an oracle for src/policy, with which it shares no code.
 # Rebuild policy.wasm (opa 1.22.2) after a change, from this folder:
 #   opa build --target wasm --entrypoint countersign/decision --output bundle.tar.gz policy.rego &&
 #     tar -xzf bundle.tar.gz /policy.wasm && rm bundle.tar.gz
 #
-# data.policy: rules and label_rules (as saved, in order), approvals_enabled, and what people have read in texts (texts.ts): ids
-# {text of a rule: in the form in which it is compared}, written {text of a rule: {whole, parts}, where addresses are
+# data.policy: rules and label_rules (as saved, in order), approvals_enabled, and how people read texts (texts.ts): ids {text of
+# a rule: the form in which it is compared}, written {text of a rule: {whole, parts}, where addresses are
 # compared}, domains {as written: normal form}, suffixes {host: public suffix}.
 # input: call {source, tool, side_effect, params, labels, origins: null or [{path, labels}]}, readings {text of the call:
 # {id, hosts, addresses}}.
@@ -48,7 +48,7 @@ matches(rule) if {
 	}
 }
 
-# --- label rules: what they add restricts, so one element suffices
+# --- label rules: added labels restrict, so one element suffices
 
 added := {label |
 	some rule in object.get(data.policy, "label_rules", [])
@@ -80,7 +80,7 @@ any_labelled(wanted) if not wanted.any_of
 
 any_labelled(wanted) if count({label | some label in wanted.any_of} & call_labels) > 0
 
-# --- one condition; `strict`: its rule denies or holds, so one element suffices; to allow it takes every one
+# --- one condition; `strict`: its rule denies or holds, so one element suffices; to allow, every element must match
 
 negative := {"not_in", "domain_not_in"}
 
@@ -159,7 +159,7 @@ is_carrier(condition, labels) if {
 	carries(condition, labels)
 } else := false
 
-# One path lies on the way of the other; list positions may be left out of the rule's.
+# One path contains the other; the rule's path may leave out list positions.
 concerns(rule, built) if agree(rule, built)
 
 concerns(rule, built) if {
@@ -294,7 +294,8 @@ inside(condition, strict, host) if {
 	belongs(host, data.policy.domains[written], strict != (condition.operator in negative))
 } else := false
 
-# Widely: below the domain. Narrowly: and of its registrant, where anybody can register below it.
+# true: the host is below the domain. false: it also has the domain's registrant, since anybody can register below a public
+# suffix.
 belongs(host, domain, true) if below(host, domain)
 
 belongs(host, domain, false) if {
@@ -306,7 +307,7 @@ below(host, domain) if host == domain
 
 below(host, domain) if endswith(host, concat("", [".", domain]))
 
-# --- paths; lists on the way are entered in all elements
+# --- paths; they continue into all elements of a list
 
 split_path(param) := split(param, ".")
 

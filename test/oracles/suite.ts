@@ -6,7 +6,7 @@ import { planted } from './planted.ts'
 const sets = 2000
 const seed = seedFrom(process.env['ORACLE_SEED'])
 
-/** What every oracle is held to. */
+/** The tests for every oracle. */
 export function oracleSuite(load: () => Promise<Oracle>): void {
   let answered: Answered[]
   beforeAll(async () => {
@@ -19,14 +19,14 @@ export function oracleSuite(load: () => Promise<Oracle>): void {
     expect(found).toHaveLength(0)
   })
 
-  test('was asked about everything that there is', () => expectVariety(mixOf(answered)))
+  test('was asked about every operator and verdict', () => expectVariety(mixOf(answered)))
 
-  test.each(Object.entries(planted))('sees it when %s', (_, ours) => {
+  test.each(Object.entries(planted))('notices when %s', (_, ours) => {
     expect(disagreements(answered.slice(0, 1000), ours).length).toBeGreaterThan(0)
   })
 }
 
-/** To agree on nothing but `no rule matched` would be no agreement. */
+/** Agreement would mean little if almost every answer were `no rule matched`. */
 function expectVariety({ pairs, verdicts, operators, shadows, several }: Mix): void {
   expect(pairs).toBe(sets * 10)
   for (const verdict of ['allow', 'require_approval', 'deny'])

@@ -1,19 +1,19 @@
 /**
- * Texts with what a careful person reads in them: the hosts that they may lead to (null: something that is no domain
- * and so is outside of all) and the Google file that they link to. Read by hand, not by our code: the oracles compare
+ * Texts and how a careful person reads them: the hosts to which they may lead (null: not a domain, and so outside
+ * every domain), and the Google file to which they link. They were read by hand, not by our code: the oracles compare
  * with these readings.
  */
 export interface Reading {
   readonly hosts: readonly (string | null)[]
-  /** The bare id, for a link to a Google file; else the text itself. */
+  /** The bare id, for a link to a Google file; otherwise the text itself. */
   readonly id: string
-  /** Addresses that mail could go to, as a mailbox is told from another: lower case, host in normal form. */
+  /** Addresses to which mail could go, in the form in which mailboxes are compared: lower case, host in normal form. */
   readonly addresses: readonly string[]
 }
 
 type Row = readonly [text: string, ...hosts: (string | null)[]]
 
-/** Single recipients: a list of them has the hosts of all. */
+/** Single recipients; a list of them has the hosts of all. */
 const recipients: readonly Row[] = [
   ['a@acme.com', 'acme.com'],
   ['A.B@ACME.COM', 'acme.com'],
@@ -71,7 +71,7 @@ const others: readonly Row[] = [
   ['ht\ttp://evil.net/a@acme.com', 'evil.net', 'acme.com'],
 ]
 
-/** Links to a Google file, by its id. */
+/** Links to a Google file, with the file's id. */
 const links: readonly (readonly [text: string, id: string, host: string])[] = [
   ['https://docs.google.com/document/d/FILE1/edit', 'FILE1', 'docs.google.com'],
   ['https://docs.google.com/spreadsheets/u/0/d/FILE1/edit#gid=0', 'FILE1', 'docs.google.com'],
@@ -91,7 +91,7 @@ const bareIds: readonly Row[] = [
   ['see FILE1 there', null],
 ]
 
-/** The addresses in each text that has one. */
+/** The addresses in each text that contains one. */
 const addresses: Readonly<Record<string, readonly string[]>> = {
   'a@acme.com': ['a@acme.com'],
   'A.B@ACME.COM': ['a.b@acme.com'],
@@ -131,7 +131,10 @@ const readings = new Map<string, Reading>([
   ),
 ])
 
-/** What a rule's text means where addresses are compared: the address it is, and how an address may begin or go on. */
+/**
+ * The meaning of a rule's text where addresses are compared: the whole address, and the beginning or end of an
+ * address.
+ */
 export function writtenAddress(text: string): {
   readonly whole: string | null
   readonly parts: readonly string[]
@@ -142,19 +145,19 @@ export function writtenAddress(text: string): {
   return { whole, parts: isPlain ? [text.toLowerCase(), ...(whole === null ? [] : [whole])] : [] }
 }
 
-/** What was read in a text of a call. */
+/** The reading of a text in a call. */
 export function readingOf(text: string): Reading {
   const known = readings.get(text)
   if (known !== undefined) return known
-  throw new Error(`nobody has read \`${text}\``)
+  throw new Error(`no reading was written for \`${text}\``)
 }
 
-/** A rule's text in the form in which it is compared; only links have another than their own. */
+/** A rule's text in the form in which it is compared; this differs from the text only for links. */
 export function idOf(text: string): string {
   return readings.get(text)?.id ?? text
 }
 
-/** A list of recipients, as people write it; read as the union of its parts. */
+/** A list of recipients, as people write it; its reading is the union of its parts. */
 export function joined(parts: readonly string[], separator: string): string {
   const text = parts.join(separator)
   if (!readings.has(text)) {
@@ -171,7 +174,7 @@ export const recipientTexts = recipients.map(([text]) => text)
 export const linkTexts = links.map(([text]) => text)
 export const allTexts = [...readings.keys()]
 
-/** Domains as rules write them, in the form in which hosts are compared. */
+/** Domains as rules write them, with the form in which hosts are compared. */
 export const ruleDomains: ReadonlyMap<string, string> = new Map([
   ['acme.com', 'acme.com'],
   ['ACME.com.', 'acme.com'],
@@ -182,5 +185,5 @@ export const ruleDomains: ReadonlyMap<string, string> = new Map([
   ['google.com', 'google.com'],
 ])
 
-/** Hosts of which anybody can have one: the public suffix, where it is more than the last label. */
+/** Hosts below a public suffix of several labels, where anybody can register. */
 export const suffixes: Readonly<Record<string, string>> = { 'evil.s3.amazonaws.com': 's3.amazonaws.com' }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { agentTool, withAnnotations } from '../../src/policy/agent-tools.ts'
 
-describe('the classification table of the specification', () => {
+describe('the documented classification table', () => {
   test.each([
     ...['Read', 'Grep', 'Glob', 'LS', 'NotebookRead'].map((name) => [name, 'read', ['internal']] as const),
     ...['WebFetch', 'WebSearch'].map((name) => [name, 'read', ['untrusted']] as const),
@@ -10,7 +10,7 @@ describe('the classification table of the specification', () => {
     expect(agentTool(name)).toMatchObject({ sideEffect, outputLabels })
   })
 
-  test('newer names: what runs commands is read as such, and nothing unknown is a read', () => {
+  test('newer names: tools that run commands are classified as such, and unknown tools never as reads', () => {
     for (const name of ['Bash', 'Monitor', 'run_shell_command', 'exec_command', 'bash', 'Shell'])
       expect(agentTool(name)?.code).toBe('bash')
     expect(agentTool('PowerShell')?.code).toBe('powershell')

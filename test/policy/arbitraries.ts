@@ -86,7 +86,7 @@ export const source: fc.Arbitrary<PolicySource> = fc
     approvalsEnabled,
   }))
 
-/** Templates over two earlier steps, two inputs and an item; filled in below by whatever the run brings. */
+/** Templates over two earlier steps, two inputs and an item. Below they are filled in with the values of the run. */
 export const template: fc.Arbitrary<Json> = fc.oneof(
   value,
   fc.constantFrom<Json>(
@@ -105,5 +105,9 @@ export const template: fc.Arbitrary<Json> = fc.oneof(
     '{{item}}',
     'me{{s1}}',
     'me, {{input.a}}',
+    "{{''}}{{input.a}}",
+    'https://{{"evil.net"}}/{{s0}}',
+    '{{"b@evil.net"}}',
+    '{{"{{input.a}}"}}{{s1}}',
   ),
 )

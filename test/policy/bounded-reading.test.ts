@@ -9,8 +9,8 @@ const make = () => ({
   changed: z.array(z.string().transform((text) => text.length)).min(1),
 })
 
-describe('a schema that reads no more than it must', () => {
-  test('accepts what it accepted, refuses what it refused, and says the same of the first mistakes', () => {
+describe('a schema with bounded reading', () => {
+  test('accepts and refuses the same values as before, with the same first mistakes', () => {
     const [bounded, plain] = [make(), make()]
     const entry = fc.oneof(fc.integer({ min: -3, max: 300 }), fc.string({ maxLength: 5 }), fc.constant(null))
     const value = fc.oneof(
@@ -37,7 +37,7 @@ describe('a schema that reads no more than it must', () => {
     )
   })
 
-  test('ends a list at its hundredth mistake, the first time and every other time', () => {
+  test('stops reading a list at its hundredth mistake, every time', () => {
     let looks = 0
     const entry = z.string().refine(() => ((looks += 1), false), 'is wrong')
     const lists = z.strictObject({ lists: z.array(z.array(entry)) })
@@ -49,13 +49,13 @@ describe('a schema that reads no more than it must', () => {
     }
   })
 
-  test('more mistakes than fit on the stack are an answer', () => {
+  test('reports more mistakes than the stack could hold', () => {
     const lists = z.array(z.array(z.string().min(1, 'is empty')))
     const given = Array.from({ length: 4_000 }, () => Array.from({ length: 90 }, () => ''))
     expect(readAs(lists, given)).toMatchObject({ ok: false, issues: { length: 100 } })
   })
 
-  test('asks nothing else of a text that is too long', () => {
+  test('checks nothing else about a text that is too long', () => {
     const text = z
       .string()
       .max(3)
@@ -69,7 +69,7 @@ describe('a schema that reads no more than it must', () => {
     })
   })
 
-  test('cuts long names, paths and messages', () => {
+  test('shortens long names, paths and messages', () => {
     const name = 'k'.repeat(3_000)
     const schema = z.record(
       z.string(),

@@ -1,4 +1,4 @@
-/** Milliseconds of this process's CPU that `work` takes: a machine that is busy with other things changes little of it. */
+/** Milliseconds of this process's CPU that `work` takes. Other load on the machine hardly changes this number. */
 export function cpuMilliseconds(work: () => void): number {
   const before = process.cpuUsage()
   work()

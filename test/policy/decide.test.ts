@@ -33,7 +33,7 @@ describe('the verdict', () => {
     expect(decided.matchedRules).toEqual([])
   })
 
-  test('the most restrictive rule wins and all matches are reported in saved order', () => {
+  test('the most restrictive rule wins, and all matches are reported in saved order', () => {
     const decided = decide(
       policy([rule('a', 'allow'), rule('h', 'require_approval'), rule('d', 'deny')]),
       call,
@@ -42,11 +42,11 @@ describe('the verdict', () => {
     expect(decided.matchedRules.map((each) => each.name)).toEqual(['a', 'h', 'd'])
   })
 
-  test('among equals the one saved first gives the reason', () => {
+  test('among equally strict rules the one saved first gives the reason', () => {
     expect(decide(policy([rule('first', 'deny'), rule('second', 'deny')]), call).reason).toBe('first')
   })
 
-  test('shadow rules are reported and never enforced, inactive ones neither', () => {
+  test('shadow rules are reported and never enforced; inactive rules are neither', () => {
     const rules = [rule('s', 'deny', { status: 'shadow' }), rule('i', 'deny', { status: 'inactive' })]
     const decided = decide(policy(rules), call)
     expect(decided).toMatchObject({ verdict: 'allow', reason: 'no rule matched' })
@@ -102,7 +102,7 @@ describe('the verdict', () => {
     })
   })
 
-  test('long text is paid for by its length', () => {
+  test('long text costs comparisons according to its length', () => {
     const params = { text: 'x'.repeat(4_000_000) }
     const rules = Array.from({ length: 100 }, (_, index) =>
       rule(`r${index}`, 'allow', { params: [{ param: 'text', operator: 'contains', value: `y${index}` }] }),
@@ -111,7 +111,7 @@ describe('the verdict', () => {
     expect(decide(policy(rules.slice(0, 10)), { ...call, params }).verdict).toBe('allow')
   })
 
-  test('a list of recipients is paid for by its entries, and read once for all rules', () => {
+  test('a list of recipients costs comparisons for each entry, and is read once for all rules', () => {
     const far = (name: string) =>
       rule(name, 'allow', { params: [{ param: 'to', operator: 'domain_in', value: ['acme.com'] }] })
     const rules = Array.from({ length: 30 }, (_, index) => far(`r${index}`))
@@ -125,7 +125,7 @@ describe('the verdict', () => {
     })
   })
 
-  test('the explanation is one sentence naming rule, tool and conditions', () => {
+  test('the explanation is one sentence that names rule, tool and conditions', () => {
     const rules = [
       rule('no leaks', 'deny', {
         side_effects: ['egress'],
@@ -135,7 +135,7 @@ describe('the verdict', () => {
       }),
     ]
     expect(decide(policy(rules), call).explanation).toBe(
-      'Rule `no leaks` denies `mail_send` because its side effect is egress, the tool matches `mail_*`, the data is labelled confidential or pii and `to` is outside acme.com.',
+      'Rule `no leaks` denies `mail_send` because its side effect is egress, the tool matches `mail_*`, the data is labelled confidential or pii and `to` is outside `acme.com`.',
     )
   })
 })
@@ -172,7 +172,7 @@ describe('conditions', () => {
     expect(decided.verdict === 'deny').toBe(expected)
   })
 
-  test('the index keeps calls apart that differ in source or side effect alone', () => {
+  test('the index distinguishes calls that differ only in source or side effect', () => {
     const compiled = policy([rule('r', 'deny', { side_effects: ['egress'], applies_to: ['agents'] })])
     expect(decide(compiled, call).verdict).toBe('allow')
     expect(decide(compiled, { ...call, source: 'agents' }).verdict).toBe('deny')
@@ -199,7 +199,7 @@ describe('terms of an approval', () => {
     })
   })
 
-  test('never expiring is only that when no rule names a time', () => {
+  test('it never expires only if no rule names a time', () => {
     expect(decide(policy([hold('a', {})]), call).expiresAfterSeconds).toBeNull()
     expect(decide(policy([hold('a', { expires_after_seconds: 0 })]), call).expiresAfterSeconds).toBe(0)
     expect(decide(policy([hold('a', {})]), call)).toMatchObject({ approver: 'admin', approvalsNeeded: 1 })
@@ -230,12 +230,12 @@ describe('label rules', () => {
     expect(added([named], { ...sheets, tool: 'docs_read' })).toEqual([])
   })
 
-  test('only active rules add, sorted and once', () => {
+  test('only active rules add labels, sorted and once each', () => {
     const rules = [add('z'), add('a', { add_labels: ['z', 'a'] }), add('s', { status: 'shadow' })]
     expect(added([...rules, add('i', { status: 'inactive' })])).toEqual(['a', 'z'])
   })
 
-  test('a rule that cannot be compared to its end adds its labels, and so do those after it', () => {
+  test('a rule that could not be compared completely adds its labels, and so do the rules after it', () => {
     const is = (value: string) => ({ params: [{ param: '*', operator: 'equals' as const, value }] })
     const rules = [add('first', is('none')), add('second', is('nothing'))]
     const params = { list: Array.from({ length: 90_000 }, () => 'x') }
@@ -254,7 +254,7 @@ describe('label rules', () => {
 })
 
 describe('laws', () => {
-  test('one more rule never makes a verdict less strict, whatever it says', () => {
+  test('an additional rule never makes a verdict less strict, whatever it says', () => {
     fc.assert(
       fc.property(source, source, (one, other) => {
         const verdict = (rules: readonly StoredRule[]) =>

@@ -31,7 +31,7 @@ describe('settings that hold whole runs', () => {
     ['a tool’s category', { external_comm: true }, workflow([], ['mail', ['external_comm']]), ['`mail` is of category `external_comm` (`category_flags`)']], // prettier-ignore
     ['another category', { financial: true }, workflow(['pii'], ['mail', ['external_comm']]), []],
     ['false', { financial: false, external_comm: false }, workflow(['financial'], ['mail', ['external_comm']]), []], // prettier-ignore
-    ['a name that objects have anyway', {}, workflow(['constructor', 'tostring']), []],
+    ['a name that every object has', {}, workflow(['constructor', 'tostring']), []],
   ])('a category flag and %s', (_, category_flags, about, reasons) => {
     expect(gateReasons({ ...off, category_flags }, about)).toEqual(reasons)
   })

@@ -36,7 +36,7 @@ describe('globsMeet', () => {
     expect(globsMeet(b, a)).toBe(expected)
   })
 
-  test('is true exactly when some name is matched by both', () => {
+  test('is true exactly when some name matches both', () => {
     const letters = ['x', 'y']
     const longer = (names: string[]) => names.flatMap((name) => letters.map((letter) => name + letter))
     let [all, last] = [[''], ['']]

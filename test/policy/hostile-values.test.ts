@@ -3,8 +3,8 @@ import type { Json } from '../../src/policy/types.ts'
 import { expectOutside, matches } from './hostile.ts'
 
 /*
- * Values made to pass for acme.com, each with an honest twin of the same form. A rule against outsiders must stop the
- * first and let the second pass; a rule that allows insiders must do the reverse.
+ * Values that look like acme.com and are not, each with an honest value of the same form. A rule against outsiders
+ * must stop the first and let the second pass; a rule that allows insiders must do the reverse.
  */
 
 const pairs: readonly (readonly [hostile: Json, honest: Json])[] = [
@@ -107,7 +107,7 @@ const pairs: readonly (readonly [hostile: Json, honest: Json])[] = [
   [7, 'a@acme.com'],
 ]
 
-describe('hostile values and their honest twins', () => {
+describe('hostile values and their honest counterparts', () => {
   test.each(pairs)('%j is outside, %j is not', expectOutside)
 
   const seen = pairs.flatMap(([hostile]) => (JSON.stringify(hostile).includes('b@evil.net') ? [hostile] : []))

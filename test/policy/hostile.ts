@@ -3,7 +3,10 @@ import { compilePolicy, decide } from '../../src/policy/decide.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import type { Json, Verdict } from '../../src/policy/types.ts'
 
-/** A value made to pass for acme.com, an honest one of the same form, and why somebody would be taken in by the first. */
+/**
+ * A value that looks like acme.com and is not, an honest value of the same form, and the reason why somebody might be
+ * deceived by the first.
+ */
 export type Pair = readonly [hostile: Json, honest: Json, why: string]
 
 type Domains = 'domain_in' | 'domain_not_in'
@@ -17,7 +20,10 @@ export function matches(verdict: Verdict, operator: Domains, to: Json, domain = 
   return decide(policy, { ...call, params: { to } }).ruleId !== null
 }
 
-/** A rule against outsiders stops the hostile and lets the honest pass; one that allows insiders does the reverse. */
+/**
+ * A rule against outsiders stops the hostile value and lets the honest one pass; a rule that allows insiders does the
+ * reverse.
+ */
 export function expectOutside(hostile: Json, honest: Json): void {
   for (const verdict of ['deny', 'require_approval'] as const) {
     expect(matches(verdict, 'domain_not_in', hostile)).toBe(true)
@@ -28,8 +34,8 @@ export function expectOutside(hostile: Json, honest: Json): void {
 }
 
 /**
- * @param seen rows whose hostile value some reader takes to evil.net: a rule that names it must see it
- * @param unread rows whose host no reader can make out: they are outside of every domain, and that is all
+ * @param seen rows whose hostile value leads some reader to evil.net, so a rule that names evil.net must match
+ * @param unread rows whose host no reader can determine, so they are only outside every domain
  */
 export function hostileSuite(name: string, seen: readonly Pair[], unread: readonly Pair[]): void {
   describe(name, () => {

@@ -17,13 +17,17 @@ describe('readAs', () => {
     expect(issuesOf(schema, { b: [{ c: 1.5, d: 1 }], e: 1, f: 2 })).toEqual([
       { path: 'a', message: 'is missing' },
       { path: 'b.0.c', message: 'must be a whole number, not `1.5`' },
-      { path: 'b.0.d', message: 'unknown field' },
-      { path: 'e', message: 'unknown field' },
-      { path: 'f', message: 'unknown field' },
+      { path: 'b.0.d', message: 'unknown field: write `c`' },
+      { path: 'e', message: 'unknown field: write `a` or `b`' },
+      { path: 'f', message: 'unknown field: write `a` or `b`' },
     ])
   })
 
-  test('of a union it tells what is wrong in the branch that was meant', () => {
+  test('says so if an object has no fields', () => {
+    expect(linesOf(z.strictObject({}), { a: 1 })).toEqual(['a unknown field: there are no fields here'])
+  })
+
+  test('of a union, shows the mistakes in the branch that was meant', () => {
     const schema = z.union([z.string(), z.array(z.int()).min(1), z.strictObject({ a: z.int() })])
     expect(linesOf(schema, { a: 'x' })).toEqual(['a must be a number, not text'])
     expect(linesOf(schema, [])).toEqual([' must have at least 1 entry'])
@@ -31,11 +35,11 @@ describe('readAs', () => {
     expect(linesOf(schema, undefined)).toEqual([' is missing'])
   })
 
-  test('does not go on without end', () => {
+  test('is bounded', () => {
     expect(issuesOf(z.array(z.string()), Array(1000).fill(1))).toHaveLength(100)
   })
 
-  test('shows no value where it may not', () => {
+  test('shows no value where it must not', () => {
     const schema = z.strictObject({ a: z.array(z.string()), b: z.enum(['x']), c: z.int(), d: z.literal('y') })
     const secret = { a: 'secret', b: 'secret', c: 41.7, d: 12_345 }
     expect(JSON.stringify(issuesOf(schema, secret))).toContain('secret')
@@ -51,18 +55,22 @@ const condition = (operator: string, value: unknown) => ({
 const step = { id: 's', tool: 'file_read' }
 
 test.each<[z.ZodType, unknown, string]>([
-  [ruleInput, { ...rule, side_effects: 'egress' }, 'side_effects must be a list, e.g. `["egress"]`'],
+  [
+    ruleInput,
+    { ...rule, side_effects: 'egress' },
+    'side_effects must be a list: write `[` before it and `]` after it',
+  ],
   [
     ruleInput,
     { ...rule, side_effects: ['send'] },
     'side_effects.0 must be `read`, `write` or `egress`, not `send`',
   ],
-  [ruleInput, { ...rule, tools: 'mail_send' }, 'tools must be a list, e.g. `["mail_send"]`'],
+  [ruleInput, { ...rule, tools: 'mail_send' }, 'tools must be a list: write `[` before it and `]` after it'],
   [ruleInput, { ...rule, labels: ['pii'] }, 'labels must be an object, not a list'],
   [ruleInput, { ...rule, labels: null }, 'labels must be an object, not null'],
   [ruleInput, { ...rule, tools: 'x'.repeat(41) }, 'tools must be a list, not text'],
   [ruleInput, condition('is', 'x'), 'params.0.operator must be `equals`, `in`, '],
-  [ruleInput, condition('in', 'x'), 'params.0.value must be a list, e.g. `["x"]`'],
+  [ruleInput, condition('in', 'x'), 'params.0.value must be a list: write `[` before it and `]` after it'],
   [ruleInput, condition('exists', 'yes'), 'params.0.value must be `true` or `false`, not text'],
   [
     ruleInput,
@@ -85,7 +93,7 @@ test.each<[z.ZodType, unknown, string]>([
   [
     workflowDefinition,
     { steps: [{ ...step, depends_on: 'a' }] },
-    'steps.0.depends_on must be a list, e.g. `["a"]`',
+    'steps.0.depends_on must be a list: write `[` before it and `]` after it',
   ],
   [
     workflowDefinition,
@@ -109,10 +117,10 @@ test('a headline names the first field and counts the others', () => {
   expect(headlineWithField('no', [{ path: 'a', message: 'is missing' }])).toBe('no: `a` is missing')
   expect(
     headlineWithField('no', [
-      { path: 'a', message: 'unknown field' },
+      { path: 'a', message: 'unknown field: write `b`' },
       { path: 'b', message: 'x' },
     ]),
-  ).toBe('no: `a` is an unknown field (and 1 more)')
+  ).toBe('no: `a` is an unknown field: write `b` (and 1 more)')
   expect(headlineWithField('no', [{ path: 'a', message: 'give one' }])).toBe('no: `a`: give one')
   expect(headlineWithField('no', [{ path: '', message: 'give one' }])).toBe('no: give one')
 })

@@ -2,9 +2,9 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { Budget } from '../../src/policy/budget.ts'
 import { type Call, compilePolicy, decide } from '../../src/policy/decide.ts'
-import { comparable } from '../../src/policy/google-links.ts'
-import { normalHost, ruleDomain } from '../../src/policy/hosts.ts'
-import { hostsIn } from '../../src/policy/recipients.ts'
+import { comparable } from '../../src/policy/readers/google-links.ts'
+import { normalHost, ruleDomain } from '../../src/policy/readers/hosts.ts'
+import { hostsIn } from '../../src/policy/readers/recipients.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import { type Json, rank } from '../../src/policy/types.ts'
 import { aCase } from '../oracles/cases.ts'
@@ -13,7 +13,7 @@ import { allTexts } from '../oracles/texts.ts'
 const ask = (rules: readonly StoredRule[], call: Call, approvalsEnabled = true) =>
   decide(compilePolicy({ rules, labelRules: [], approvalsEnabled }), call)
 
-/** Rules and one call of them; the last rule is the one that a law is about. */
+/** Rules and one call; the law is about the last rule. */
 const law = (holds: (rules: readonly StoredRule[], call: Call, last: StoredRule) => void) =>
   fc.assert(
     fc.property(aCase, ({ rules, calls }) => {
@@ -26,7 +26,7 @@ const law = (holds: (rules: readonly StoredRule[], call: Call, last: StoredRule)
 const ofEach = (text: string) => expect.arrayContaining([expect.objectContaining({ name: text })])
 
 describe('laws of deciding', () => {
-  test('the order of rules changes which of equals gives the reason, and nothing else', () => {
+  test('the order of rules changes only which of equally strict rules gives the reason', () => {
     law((rules, call) => {
       const [there, back] = [ask(rules, call), ask([...rules].reverse(), call)]
       expect(back.verdict).toBe(there.verdict)
@@ -38,7 +38,7 @@ describe('laws of deciding', () => {
     })
   })
 
-  test('one more rule that restricts never loosens', () => {
+  test('an additional rule that restricts never loosens the verdict', () => {
     law((rules, call, last) => {
       const more = [
         ...rules,
@@ -48,7 +48,7 @@ describe('laws of deciding', () => {
     })
   })
 
-  test('one more rule that allows changes no verdict', () => {
+  test('an additional rule that allows changes no verdict', () => {
     law((rules, call, last) => {
       const more = [
         ...rules,
@@ -58,7 +58,7 @@ describe('laws of deciding', () => {
     })
   })
 
-  test('a shadow rule changes nothing but what is recorded, and is recorded as it would match', () => {
+  test('a shadow rule changes only the record, which shows whether it would match', () => {
     law((rules, call, last) => {
       const shadow = { ...last, id: 'rule_more', name: 'shadow', status: 'shadow' as const }
       const [without, withIt] = [ask(rules, call), ask([shadow, ...rules], call)]
@@ -93,12 +93,12 @@ describe('the quantifier law', () => {
     maxLength: 4,
   })
 
-  test('a list matches to restrict as soon as one of its elements does, to allow only if all do', () => {
+  test('a list matches a restrictive rule if any element does, and an allowing rule only if all do', () => {
     fc.assert(
       fc.property(aCase, elements, ({ rules }, list) => {
         for (const rule of rules) {
           const [condition] = rule.params ?? []
-          // `contains` means another thing in a list; presence and origin are not of elements.
+          // `contains` has another meaning for a list; `exists` and `from_label` do not apply to elements.
           if (condition === undefined || ['contains', 'exists', 'from_label'].includes(condition.operator))
             continue
           const matches = (to: Json) => {
@@ -128,7 +128,7 @@ describe('the quantifier law', () => {
 })
 
 describe('normal forms', () => {
-  test('are their own normal form', () => {
+  test('do not change when normalized again', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.constantFrom(...allTexts), fc.string(), fc.webUrl(), fc.emailAddress(), fc.domain()),

@@ -38,7 +38,7 @@ describe('`me` becomes the address of the person who runs', () => {
   })
 })
 
-describe('what is not known yet', () => {
+describe('values that are not known yet', () => {
   const cases: [string, string][] = [
     ['', ''],
     ['m', ''],
@@ -53,15 +53,16 @@ describe('what is not known yet', () => {
     expect(filled(new Hole(prefix))).toEqual(new Hole(known)),
   )
 
-  test('any value at all may still be `me`', () => expect(filled(new Hole(null))).toEqual(new Hole(null)))
+  test('a completely unknown value may still be `me`', () =>
+    expect(filled(new Hole(null))).toEqual(new Hole(null)))
 
-  test('whose address is not known hides what follows it', () => {
-    expect(filled('b@x.com, me, c@x.com', null)).toEqual(new Hole('b@x.com, '))
-    expect(filled(new Hole('me, b@x.com'), null)).toEqual(new Hole(''))
+  test('if the requester’s address is unknown, the text after it is unknown too', () => {
+    expect(filled('b@x.com, me, c@x.com', null)).toEqual(new Hole('b@x.com, ', 'me'))
+    expect(filled(new Hole('me, b@x.com'), null)).toEqual(new Hole('', 'me'))
     expect(filled('b@x.com', null)).toBe('b@x.com')
   })
 
-  test('every completion of a prefix starts with what is known of it', () => {
+  test('every completion of a prefix starts with its known part', () => {
     const text = fc
       .array(fc.constantFrom('me', 'm', 'e', ',', ';', ' ', '"', '\\', 'x@y.z'), { maxLength: 8 })
       .map((parts) => parts.join(''))

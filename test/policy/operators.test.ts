@@ -117,7 +117,7 @@ describe('paths', () => {
     ['constructor', {}, false],
     ['a.length', { a: ['x'] }, false],
     ['a', JSON.parse('{"__proto__": {"a": "x"}}') as JsonObject, false],
-    // A name like any other: what is inherited is no parameter, what was sent is one.
+    // `__proto__` is a name like any other: an inherited property is not a parameter, a sent one is.
     ['__proto__', {}, false],
     ['__proto__.constructor', { a: 'x' }, false],
     ['a.__proto__', { a: { b: 'x' } }, false],
@@ -128,7 +128,7 @@ describe('paths', () => {
     expect(matches('deny', is(param), params)).toBe(expected)
   })
 
-  test('a list’s element that lacks the path restricts and never allows', () => {
+  test('a list element that lacks the path restricts and never allows', () => {
     const params = { guests: [{ email: 'a@acme.com' }, { phone: '1' }] }
     expect(matches('deny', outside('guests.email'), params)).toBe(true)
     expect(
@@ -140,7 +140,7 @@ describe('paths', () => {
     expect(matches('allow', { param: 'guests.email', operator: 'exists', value: false }, params)).toBe(false)
   })
 
-  test('what is nested too deeply to read restricts and never allows', () => {
+  test('a value nested too deeply to read restricts and never allows', () => {
     let deep: JsonObject = { p: 'y' }
     for (let level = 0; level < 100; level++) deep = { p: deep }
     expect(matches('deny', is('*'), deep)).toBe(true)
@@ -176,13 +176,13 @@ describe('from_label', () => {
     expect(matches('deny', from('body.text'), { body: [{ text: 'y' }] }, { paramLabels: nested })).toBe(true)
   })
 
-  test('a list position that the rule names is that one alone', () => {
+  test('a list position that the rule names means only that position', () => {
     const second = new Map([['body.1', ['secret']]])
     expect(matches('deny', from('body.1'), { body: ['x', 'y'] }, { paramLabels: second })).toBe(true)
     expect(matches('deny', from('body.0'), { body: ['x', 'y'] }, { paramLabels: second })).toBe(false)
   })
 
-  test('allow wants every source to carry a label', () => {
+  test('allow needs the label on every source', () => {
     expect(matches('allow', from('body'), params, { paramLabels })).toBe(false)
     expect(matches('allow', from('body.text'), params, { paramLabels })).toBe(true)
   })

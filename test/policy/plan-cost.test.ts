@@ -1,7 +1,10 @@
 import { describe, expect, test } from '@jest/globals'
+import { getTool } from '../../src/catalog/index.ts'
 import { addedLabels, compilePolicy, decide, type Call } from '../../src/policy/decide.ts'
-import { type PlanStep, analyzePlan } from '../../src/policy/plan.ts'
+import type { PlanStep } from '../../src/policy/plan-types.ts'
+import { analyzePlan } from '../../src/policy/plan.ts'
 import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
+import { compileLimits } from '../../src/policy/tool-limits.ts'
 import { cpuMilliseconds } from './cpu-time.ts'
 
 const names = (prefix: string, count: number) =>
@@ -42,16 +45,16 @@ const fewest = (work: () => void) => Math.min(...[1, 2, 3].map(() => cpuMillisec
 const onLabels = { labels: { none_of: names('a', 100), any_of: names('b', 100) } }
 const noItem = { param: 'key', operator: 'equals', value: 'another' } as const
 
-describe('what the analysis of a plan costs', () => {
-  test('rules on labels are asked once for a step, not for each item', () => {
+describe('the cost of analysing a plan', () => {
+  test('rules on labels are evaluated once for a step, not for each item', () => {
     const policy = policyOf(rules(300, onLabels))
     let verdict = ''
-    // 300 rules for each of 30,000 calls took 11 seconds
+    // 300 rules for each of 30,000 calls took 11 seconds.
     expect(fewest(() => (verdict = analyze(policy, overItems(300)).verdict))).toBeLessThan(1_500)
     expect(verdict).toBe('allow')
   })
 
-  test('rules on parameters are asked until the budget is used up, and then only may match', () => {
+  test('rules on parameters are evaluated until the budget is used up; after that they only may match', () => {
     const policy = policyOf(rules(300, { params: [noItem] }))
     const { steps } = analyze(policy, overItems(300))
     expect(fewest(() => analyze(policy, overItems(300)))).toBeLessThan(3_000)
@@ -60,7 +63,7 @@ describe('what the analysis of a plan costs', () => {
     expect(steps[299]?.rules).toHaveLength(300)
   })
 
-  test('label rules are paid for too, and once the budget is used up any label is possible', () => {
+  test('label rules use the budget too, and once it is used up any label is possible', () => {
     const policy = policyOf(
       rules(1, { tools: ['mail_send'], labels: { any_of: ['secret'] } }),
       labelRules(300, { params: [noItem] }),
@@ -73,7 +76,7 @@ describe('what the analysis of a plan costs', () => {
     expect(sent).toMatchObject({ verdict: 'deny', certainty: 'possible' })
   })
 
-  test('labels that many rules add are not copied along a chain of steps without end', () => {
+  test('labels that many rules add are not copied along a long chain of steps', () => {
     const policy = policyOf([], labelRules(500))
     const chain = names('step', 300).map((id, index) => ({
       ...(overItems(1)[0] as PlanStep),
@@ -83,7 +86,29 @@ describe('what the analysis of a plan costs', () => {
     expect(fewest(() => analyze(policy, chain))).toBeLessThan(3_000)
   })
 
-  test('100 steps under 1,000 rules are analysed to the end', () => {
+  test.each([
+    ['searches', 'github_search_code', 'query', 'repo:acme/app '.repeat(18)],
+    ['searches of unclosed quotes', 'github_search_code', 'query', '"\\'.repeat(2_000)],
+    ['paths', 'github_get_file', 'path', '%2525/'.repeat(680)],
+    ['links', 'github_get_file', 'repo', `https://github.com/acme/app/${'%2525/'.repeat(160)}`],
+  ])('limits read %s until the budget is used up', (_, tool, param, text) => {
+    const limits = compileLimits(getTool(tool)?.constraints ?? {}, { allowed_repos: ['acme/app'] })
+    const steps = overItems(100, { tool, params: { [param]: '{{item}}' } })
+    // Different texts, so that none was read before. Such a plan kept the API for minutes.
+    const list = names(text, 100)
+    const work = () =>
+      analyzePlan(
+        policyOf([]),
+        { steps, inputs: { list }, areInputsComplete: true },
+        ({ params }, budget) => {
+          const excess = limits(params, budget)
+          return excess === null ? null : { reason: '', explanation: '', isCertain: excess.isCertain }
+        },
+      )
+    expect(fewest(work)).toBeLessThan(4_000)
+  })
+
+  test('100 steps under 1,000 rules are analysed completely', () => {
     const policy = policyOf(rules(1_000, { params: [noItem], labels: { any_of: ['internal'] } }))
     const steps = overItems(100, { forEach: undefined, params: { key: 'k' }, outputLabels: ['internal'] })
     const after = steps.map((step, index) => ({
@@ -94,7 +119,7 @@ describe('what the analysis of a plan costs', () => {
   })
 })
 
-describe('what one call costs', () => {
+describe('the cost of one call', () => {
   const call: Call = {
     source: 'agents',
     tool: 'Bash',
@@ -103,16 +128,16 @@ describe('what one call costs', () => {
     labels: names('c', 300),
   }
 
-  test('labels are compared within the budget: with more of them the call is denied', () => {
+  test('labels are compared within the budget: a call with more of them is denied', () => {
     const few = policyOf(rules(600, onLabels))
     const many = policyOf(rules(2_000, onLabels))
     expect(decide(few, call).verdict).toBe('allow')
     expect(decide(many, call)).toMatchObject({ verdict: 'deny', reason: 'call too large to evaluate' })
-    // A call without labels has nothing to compare.
+    // A call without labels needs no comparison.
     expect(decide(many, { ...call, labels: [] }).verdict).toBe('allow')
   })
 
-  test('label rules that can no longer be asked add their labels', () => {
+  test('label rules that can no longer be evaluated add their labels', () => {
     const policy = policyOf([], labelRules(2_000, { ...onLabels, add_labels: ['added'] }))
     expect(addedLabels(policy, call)).toEqual(['added'])
     expect(addedLabels(policy, { ...call, labels: [] })).toEqual([])

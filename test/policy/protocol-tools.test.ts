@@ -44,7 +44,7 @@ describe('protocol tools by their names', () => {
     expect(protocolToolKind('mcp__web__get_page')).toBe('read')
   })
 
-  test('where the name can be divided in two ways, the strictest counts', () => {
+  test('if the name can be split in two ways, the strictest counts', () => {
     expect(protocolToolKind('mcp__my__get_server__delete')).toBe('write')
     expect(protocolToolKind('mcp__my__send__get')).toBe('egress')
     expect(protocolToolKind(`mcp__a${'__get'.repeat(50)}`)).toBe('write')
@@ -62,7 +62,7 @@ describe('protocol tools by their names', () => {
     expect(protocolToolSideEffect('mcp__s__set')).toEqual({ sideEffect: 'write', label: null })
   })
 
-  test('an egress word anywhere wins', () => {
+  test('an egress word anywhere in the name wins', () => {
     const word = fc.constantFrom('get', 'list', 'web', 'crawl', 'issue', 'x', '9', 'read')
     const egress = fc.constantFrom('send', 'post', 'create', 'comment', 'share', 'upload')
     const joined = fc.constantFrom('_', '-', '__')

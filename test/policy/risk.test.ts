@@ -26,7 +26,7 @@ describe('risk', () => {
     expect(risk.reasons.length > 0).toBe(level !== 'low')
   })
 
-  test('the gravest reason comes first and none twice', () => {
+  test('the most serious reason comes first, and none twice', () => {
     const risk = assessRisk([read, mail, { ...mail, labels: ['pii'] }, read])
     expect(risk.reasons).toEqual([
       '`mail_send` sends pii data out',

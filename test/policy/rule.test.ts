@@ -1,6 +1,10 @@
 import { describe, expect, test } from '@jest/globals'
 import type { z } from 'zod'
-import { applyPatch, labelRuleInput, labelRulePatch, ruleInput, rulePatch } from '../../src/policy/rule.ts'
+import { ruleBodies } from '../../src/api/schemas/rules.ts'
+import { applyPatch, labelRuleInput, ruleInput } from '../../src/policy/rule.ts'
+
+const rulePatch = ruleBodies.rule.changes
+const labelRulePatch = ruleBodies.label_rule.changes
 
 const base = { name: 'no outside mail', verdict: 'deny', side_effects: ['egress'] }
 
@@ -16,7 +20,7 @@ const withCondition = (operator: string, value: unknown) => ({
 })
 
 describe('a rule', () => {
-  test('is active unless it says otherwise, and keeps every field as given', () => {
+  test('is active by default, and keeps every field as given', () => {
     const full = {
       ...base,
       verdict: 'require_approval',
@@ -69,12 +73,12 @@ describe('a rule', () => {
       'a path that no call has',
       { ...base, params: [{ param: 'a.__proto__.b', operator: 'equals', value: 1 }] },
     ],
-    ['a path with a hole', { ...base, params: [{ param: 'a..b', operator: 'equals', value: 1 }] }],
+    ['a path with an empty part', { ...base, params: [{ param: 'a..b', operator: 'equals', value: 1 }] }],
     [
       'too many conditions',
       { ...base, params: Array.from({ length: 101 }, () => ({ param: 'a', operator: 'equals', value: 1 })) },
     ],
-    ['nobody to approve', { ...base, approvals_needed: 0 }],
+    ['no approvers', { ...base, approvals_needed: 0 }],
     ['a negative time', { ...base, expires_after_seconds: -1 }],
     ['half a second', { ...base, expires_after_seconds: 0.5 }],
     ['another approver', { ...base, approver: 'member' }],
@@ -84,7 +88,7 @@ describe('a rule', () => {
   })
 })
 
-describe('a rule that could never be met as it is meant', () => {
+describe('a rule that could never match as meant', () => {
   const on = (tools: string[] | undefined, param: string, over: object = {}) => ({
     ...base,
     ...(tools === undefined ? {} : { tools }),
@@ -99,8 +103,8 @@ describe('a rule that could never be met as it is meant', () => {
       'recipients.email',
       '`file_read` or `memory_set` has no parameter `recipients`',
     ],
-    [['memory_get'], 'value', '`memory_get` has no parameter `value`: there is `key`'],
-    [['mail_send'], 'toString', 'there is `to`, `subject`'],
+    [['memory_get'], 'value', '`memory_get` has no parameter `value`: its parameters are `key`'],
+    [['mail_send'], 'toString', 'its parameters are `to`, `subject`'],
   ])('is refused: for %j a condition on `%s`', (tools, param, hint) => {
     for (const operator of ['contains', 'startswith'])
       expect(issues(on(tools, param, { params: [{ param, operator, value: 'x' }] }))).toEqual([
@@ -116,21 +120,21 @@ describe('a rule that could never be met as it is meant', () => {
   })
 
   test.each([
-    ['a parameter that it has', ['mail_send'], 'cc'],
-    ['a path into one', ['mail_send'], 'to.email.0'],
-    ['one that some of them have', ['memory_get', 'memory_set'], 'value'],
+    ['a parameter of the tool', ['mail_send'], 'cc'],
+    ['a path into a parameter', ['mail_send'], 'to.email.0'],
+    ['a parameter of some of the tools', ['memory_get', 'memory_set'], 'value'],
     ['any', ['mail_send'], '*'],
     ['any, inside', ['mail_send'], '*.email'],
     ['a glob', ['mail_*'], 'body'],
     ['an agent’s tool beside it', ['mail_send', 'Bash'], 'command'],
     ['a protocol tool', ['mcp__crm__send'], 'body'],
-    ['a tool whose parameters nobody has declared yet', ['slack_send_message'], 'body'],
+    ['another tool that has it', ['slack_send_message', 'github_comment'], 'body'],
     ['no tool', undefined, 'body'],
   ])('is taken: %s', (_what, tools, param) => {
     expect(issues(on(tools, param))).toEqual([])
   })
 
-  test('is taken for agents alone: their tools have any name and parameter', () => {
+  test('is accepted for agents alone, whose tools have any name and parameter', () => {
     expect(issues(on(['mail_send'], 'body', { applies_to: ['agents'] }))).toEqual([])
     expect(issues(on(['mail_send'], 'body', { applies_to: ['agents', 'workflows'] }))).toHaveLength(1)
   })
@@ -142,7 +146,7 @@ describe('a rule that could never be met as it is meant', () => {
   ])('is refused with `%s` where nothing is held', (field, value) => {
     for (const verdict of ['allow', 'deny'])
       expect(issues({ ...base, verdict, [field]: value })).toEqual([
-        expect.stringMatching(`^${field}: only a rule`),
+        expect.stringMatching(`^${field}: \`${field}\` is only for rules`),
       ])
     expect(issues({ ...base, verdict: 'require_approval', [field]: value })).toEqual([])
   })
@@ -196,7 +200,7 @@ describe('values by operator', () => {
   })
 
   test.each(['<YOUR_SHEET_ID>', ' <SHEET_ID> ', '<your-domain>', '<org_id>', '<ID>', '<your sheet>'])(
-    'the placeholder %s is to be replaced',
+    'the placeholder %s must be replaced',
     (value) => {
       for (const body of [withCondition('equals', value), withCondition('in', ['x', value])]) {
         expect(issues(body)).toEqual([
@@ -209,9 +213,12 @@ describe('values by operator', () => {
     },
   )
 
-  test.each(['see <YOUR_SHEET_ID>', '<b>', 'a < b > c', '<a@acme.com>'])('%s is no placeholder', (value) => {
-    expect(issues(withCondition('equals', value))).toEqual([])
-  })
+  test.each(['see <YOUR_SHEET_ID>', '<b>', 'a < b > c', '<a@acme.com>'])(
+    '%s is not a placeholder',
+    (value) => {
+      expect(issues(withCondition('equals', value))).toEqual([])
+    },
+  )
 })
 
 describe('the word `me`, which rules see as an address', () => {
@@ -229,7 +236,7 @@ describe('the word `me`, which rules see as an address', () => {
     [{ operator: 'not_in', value: ['me'] }, {}],
     [{}, { tools: ['mail_*'] }],
     [{}, { applies_to: ['workflows', 'agents'] }],
-  ])('%j %j is refused with what to write instead', (condition, more) => {
+  ])('%j %j is refused with the alternative', (condition, more) => {
     expect(issues(asking(condition, more))).toEqual([
       expect.stringMatching(
         /^params\.0\.value: in `(to|cc\.0)` of `mail_send` .*write that address, or its domain/,
@@ -248,7 +255,7 @@ describe('the word `me`, which rules see as an address', () => {
   ])('%j %j can match', (condition, more) => {
     expect(issues(asking(condition, more))).toEqual([])
   })
-  test('label rules are held to it too', () => {
+  test('applies to label rules too', () => {
     const body = { name: 'x', add_labels: ['own'], params: asking({}).params }
     expect(issues(body, labelRuleInput as never)).toEqual([expect.stringContaining('never the word')])
   })
@@ -266,7 +273,7 @@ describe('a label rule', () => {
 })
 
 describe('a patch', () => {
-  test('may name any field, adds no defaults and takes optional ones away with null', () => {
+  test('may name any field, adds no defaults, and removes optional fields with null', () => {
     expect(rulePatch.parse({ status: 'inactive' })).toEqual({ status: 'inactive' })
     expect(rulePatch.parse({})).toEqual({})
     expect(labelRulePatch.parse({ tools: null })).toEqual({ tools: null })

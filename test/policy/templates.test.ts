@@ -58,7 +58,17 @@ describe('resolving', () => {
       'on {{today}}, after {{yesterday}} ({{now}})',
       'on 2026-03-01, after 2026-02-28 (2026-03-01T00:00:00.000Z)',
     ],
-    ['n={{input.n}} l={{input.list}} x={{input.absent}} s={{skipped}}.', 'n=7 l=["a"] x= s=.'],
+    [
+      'n={{input.n}} l={{input.list}} s={{skipped}} f={{input.uploaded_files[0].name}}.',
+      'n=7 l=["a"] s= f=a.pdf.',
+    ],
+    ['{{"{{"}}', '{{'],
+    ["{{ '}}' }}", '}}'],
+    ['{{""}}', ''],
+    ["{{''}}{{input.n}}", '7'],
+    ['{{"{{"}}{{input.n}}{{"}}"}}', '{{7}}'],
+    ['say {{"{{input.n}}"}} for {{input.n}}', 'say {{input.n}} for 7'],
+    [`{{"it's"}} {{'"'}}`, `it's "`],
     [
       { a: ['{{input.n}}', { b: 'x{{text}}' }], '{{key}}': 1 },
       { a: [7, { b: 'xhello' }], '{{key}}': 1 },
@@ -71,7 +81,7 @@ describe('resolving', () => {
     expect(resolve(template, within).value).toEqual(expected)
   })
 
-  test('what is filled in is never a template again', () => {
+  test('a filled-in value is never read as a template again', () => {
     expect(resolve('{{evil}} {{evil}}', scope).value).toBe(`${outputs['evil']} ${outputs['evil']}`)
     expect(
       resolve('{{input.open}}{{input.close}}', { ...scope, inputs: { open: '{{text', close: '}}' } }).value,
@@ -94,23 +104,35 @@ describe('resolving', () => {
     ['{{item}}', 'for_each'],
     ['{{index}}', 'for_each'],
     ['{{a b}}', 'not a reference'],
-  ])('%s is an error naming it', (template, message) => {
+    ['{{"a"b}}', 'not a reference'],
+  ])('%s is an error that names it', (template, message) => {
     expect(() => resolve(template, scope)).toThrow(TemplateError)
     expect(() => resolve(template, scope)).toThrow(template)
     expect(() => resolve(template, scope)).toThrow(message)
   })
 
-  test('names of prototypes are no inputs', () => {
-    expect(resolve('{{input.constructor}} {{input.__proto__}}', scope).value).toBe(' ')
+  test.each([
+    'x {{input.absent}}',
+    '{{input.absent}}{{input.n}}',
+    "{{''}}{{input.absent.deeper}}",
+    'x{{input.empty}}',
+  ])('an input that was not given is an error inside text: %s', (text) => {
+    const given = { ...scope, inputs: { ...scope.inputs, empty: null } }
+    expect(() => resolve({ a: [text] }, given)).toThrow(TemplateError)
+    expect(() => resolve({ a: [text] }, given)).toThrow(/without the input `(absent|empty)`/)
   })
 
-  test('a `__proto__` key stays a plain key', () => {
+  test('names of prototypes are not inputs', () => {
+    expect(resolve(['{{input.constructor}}', '{{input.__proto__}}'], scope).value).toEqual([null, null])
+  })
+
+  test('a `__proto__` key stays an ordinary key', () => {
     const value = resolve(JSON.parse('{"__proto__": {"a": "{{text}}"}}') as Json, scope).value as JsonObject
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
     expect(JSON.stringify(value)).toBe('{"__proto__":{"a":"hello"}}')
   })
 
-  test('sources name the steps each part was built from, items included', () => {
+  test('sources name the steps of which each part was built, items included', () => {
     const params = {
       to: '{{text}}',
       body: { parts: ['x', '{{read.output.rows}} {{text}}'] },
@@ -127,7 +149,7 @@ describe('resolving', () => {
     expect(resolve('{{text}}', scope).sources).toEqual(new Map([['', ['text']]]))
   })
 
-  test('text without references comes back as it was, and one whole reference keeps any value', () => {
+  test('text without references stays unchanged, and a text that is one reference keeps the type of its value', () => {
     fc.assert(
       fc.property(fc.string(), fc.jsonValue(), (text, value) => {
         fc.pre(!text.includes('{{'))
@@ -171,9 +193,28 @@ describe('references', () => {
     '{{today.x}}',
     '{{{{a}}',
     '{{unclosed',
-  ])('%s is none that templates have', (text) => {
+    '{{"unclosed}}',
+    '{{"a" "b"}}',
+    `{{"a'}}`,
+    '{{"a".b}}',
+  ])('%s is not a built-in value', (text) => {
     expect(references(text)).toEqual([{ kind: 'unknown', text }])
   })
+})
+
+test('any text can be written, quoted where it has braces', () => {
+  const mark = fc.constantFrom('{', '{{', '}}', '}', 'a', ' ', "'", 'input.n')
+  fc.assert(
+    fc.property(
+      fc.array(mark).map((marks) => marks.join('')),
+      (text) => {
+        const written = text.replaceAll(/\{+/g, '{{"$&"}}')
+        expect(references(written)).toEqual([])
+        expect(resolve(written, scope).value).toBe(text)
+        expect(resolve(`${written}{{''}}{{input.n}}`, scope).value).toBe(`${text}7`)
+      },
+    ),
+  )
 })
 
 describe('built-in values', () => {
@@ -200,12 +241,12 @@ describe('built-in values', () => {
     expect(new Date(now).toISOString()).toBe(instant)
   })
 
-  test('a zone that does not exist is an error', () => {
+  test('an unknown time zone is an error', () => {
     expect(() => builtins(new Date(0), 'Mars/Olympus')).toThrow(RangeError)
   })
 })
 
-describe('how much templates may come to', () => {
+describe('the size limit of filled-in templates', () => {
   const t = 'x'.repeat(1024 * 1024)
   const big: Scope = { ...scope, inputs: { t, list: [t], keys: { [t]: 1 } } }
   const tooLong = new TemplateError('resolves to more than 32 MiB')
@@ -230,7 +271,7 @@ describe('how much templates may come to', () => {
     expect(() => resolve({ value: Array(11).fill('{{input.t}}'.repeat(60)) }, big)).toThrow(tooLong)
   })
 
-  test('one whole reference is handed on at any size', () => {
+  test('a text that is one reference may have any size', () => {
     const inputs = { many: Array<string>(40).fill(t) }
     expect(resolve('{{input.many}}', { ...scope, inputs }).value).toBe(inputs.many)
   })

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals'
 import { labelRuleInput, ruleInput } from '../../src/policy/rule.ts'
 import { catalogueNames, toolNameIssue, wholeNameIssue } from '../../src/policy/tool-names.ts'
 
-// contract section 9, "Catalogue"
 test('the catalogue has 29 names', () => {
   expect(new Set(catalogueNames).size).toBe(29)
 })
@@ -10,9 +9,9 @@ test('the catalogue has 29 names', () => {
 describe('a rule may name', () => {
   test.each([
     ...catalogueNames,
-    // the specification's classification table
+    // tools of Claude Code
     ...'Read Grep Glob LS NotebookRead WebFetch WebSearch Edit MultiEdit Write NotebookEdit Bash'.split(' '),
-    // one of each other client
+    // one tool of each other client
     ...['Agent', 'apply_patch', 'run_shell_command', 'write_agent', 'Shell', 'replace_string_in_file'],
     ...['mcp__files__read_file', 'mcp__a__b', 'mcp__plugin_x_y__resources_read'],
     ...[

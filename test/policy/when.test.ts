@@ -33,6 +33,6 @@ test.each<[Json, WhenOperator, Json | undefined, boolean]>([
   expect(holds(operator, value, compare)).toBe(expected)
 })
 
-test('a comparison that makes no sense is an error, not a no', () => {
+test('a comparison of unsuitable types is an error, not false', () => {
   expect(() => holds('domain_in', 'a@acme.com', ['com'])).toThrow('public suffix')
 })

@@ -7,8 +7,8 @@ let stack: Stack
 let reads: FakeReads
 useTestStack((...both) => ([stack, reads] = both), { suggestAfterEvents: '40' })
 
-describe('a run that goes on in new histories', () => {
-  test.each(Object.entries(continued))('%s ends as it should, and each of them replays', async (name, scenario) => {
+describe('a run that continues in new histories', () => {
+  test.each(Object.entries(continued))('%s ends as expected, and each of its histories replays', async (name, scenario) => {
     expect(await record(stack, reads, name, scenario)).toBeGreaterThan(2)
   })
 })

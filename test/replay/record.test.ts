@@ -9,7 +9,7 @@ useTestStack((...both) => ([stack, reads] = both))
 beforeEach(() => stack.settings({ approval_required_from: null }))
 
 describe('a run of every kind', () => {
-  test.each(Object.entries(scenarios))('%s ends as it should and replays', async (name, scenario) => {
+  test.each(Object.entries(scenarios))('%s ends as expected and replays', async (name, scenario) => {
     expect(await record(stack, reads, name, scenario)).toBe(1)
   })
 })

@@ -4,22 +4,22 @@ import { expect } from '@jest/globals'
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js'
 import type { temporal } from '@temporalio/proto'
 import { Worker } from '@temporalio/worker'
-import { workflowBundlePath } from '../../src/workflow-bundle.ts'
-import { historiesOf } from '../workflows/histories.ts'
+import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
+import { closed, historiesOf } from '../workflows/histories.ts'
 import type { FakeReads, Stack } from '../workflows/worker-fixture.ts'
 import type { Scenario } from './scenarios.ts'
 
 type History = temporal.api.history.v1.IHistory
 
 /**
- * A scenario for real; its fresh histories replay. With RECORD_HISTORIES=1 they become the recorded ones (`name.json`,
- * or `name-1.json` and so on where the run went on in new ones): only for scenarios and interpreter versions that are
- * new, the others are what released versions have written. Answers how many there are.
+ * Runs a scenario and replays its new histories. With RECORD_HISTORIES=1 it also stores them (`name.json`, or
+ * `name-1.json` and so on if the run continued in new histories). Do this only for new scenarios and new interpreter
+ * versions: the other files were written by released versions. Returns the number of histories.
  */
 export async function record(stack: Stack, reads: FakeReads, name: string, scenario: Scenario): Promise<number> {
   const { runId, ends } = await scenario(stack, reads)
   expect((await stack.ended(runId))['run']).toBe(ends)
-  await stack.client.workflow.getHandle(runId).result()
+  await closed(stack, runId)
   const histories = await historiesOf(stack, runId)
   for (const [index, history] of histories.entries()) {
     await Worker.runReplayHistory({ workflowBundle: { codePath: await workflowBundlePath() } }, history, runId)
@@ -30,7 +30,10 @@ export async function record(stack: Stack, reads: FakeReads, name: string, scena
   return histories.length
 }
 
-/** Without what tells of the machine that recorded it; the flags in `sdkMetadata` say how its events are to be read. */
+/**
+ * Leaves out everything about the machine that recorded it. The flags in `sdkMetadata` stay, because replay needs
+ * them.
+ */
 function textOf(history: History): string {
   const machine = new Set(['stackTrace', 'identity', 'workerVersion', 'requestId', 'binaryChecksum'])
   const plain = JSON.parse(historyToJSON(history)) as object

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js'
 import { bundleWorkflowCode, DefaultLogger, Worker, type ReplayWorkerOptions } from '@temporalio/worker'
-import { workflowBundlePath } from '../../src/workflow-bundle.ts'
+import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import { continued, scenarios } from './scenarios.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -20,7 +20,7 @@ async function replay(workflowBundle: ReplayWorkerOptions['workflowBundle'] & ob
 }
 
 describe('recorded histories', () => {
-  test('there is one of every kind of run', () => {
+  test('exist for every kind of run', () => {
     const kinds = new Set(recorded.map((file) => file.replace(/(-\d+)?\.json$/, '')))
     expect([...kinds].sort()).toEqual(Object.keys({ ...scenarios, ...continued }).sort())
   })
@@ -31,21 +31,21 @@ describe('recorded histories', () => {
     expect(results.size).toBe(recorded.length)
   })
 
-  test('do not replay with an interpreter that waits where it did not', async () => {
+  test('do not replay with an interpreter that waits at another place', async () => {
     const bundle = await changedBundle('call.ts', [
       ['  try {\n', '  await sleep(1)\n  try {\n'],
       ['  proxyActivities,', '  proxyActivities,\n  sleep,'],
     ])
-    // All but the run that was rejected before its first call.
+    // All except the run that was rejected before its first call.
     expect(await caughtBy(bundle)).toEqual(recorded.filter((file) => file !== 'gated-rejected.json').sort())
   })
 
-  test('do not replay with an interpreter that gives items another number of places', async () => {
+  test('do not replay with an interpreter that runs another number of items at once', async () => {
     const bundle = await changedBundle('items.ts', [['windowSize = 50', 'windowSize = 49']])
     expect(await caughtBy(bundle)).toEqual(expect.arrayContaining(['continued-held-1.json', 'for-each.json']))
   })
 
-  test('do not replay with an interpreter that stays where it went on', async () => {
+  test('do not replay with an interpreter that never continues in a new history', async () => {
     const bundle = await changedBundle('history.ts', [['if (!continueAsNewSuggested &&', 'if (continueAsNewSuggested ||']])
     const left = recorded.filter((file) => lastEventOf(file) === 'EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW')
     expect(left.length).toBeGreaterThan(5)
@@ -58,7 +58,7 @@ const lastEventOf = (file: string) => {
   return events.at(-1)?.eventType
 }
 
-/** Recorded histories that an interpreter cannot have written. */
+/** The recorded histories that do not replay with this interpreter. */
 async function caughtBy(bundle: ReplayWorkerOptions['workflowBundle'] & object): Promise<string[]> {
   const results = await replay(bundle)
   return [...results].flatMap(([file, error]) => (error?.name === 'DeterminismViolationError' ? [file] : [])).sort()

@@ -1,16 +1,17 @@
 import type { FakeReads, Stack } from '../workflows/worker-fixture.ts'
 import { mail, read } from '../workflows/worker-fixture.ts'
-import { changeQuota } from '../../src/governance/quotas/quota.ts'
-import { cancelRun } from '../../src/governance/runs/cancel.ts'
-import { resolveStep } from '../../src/governance/runs/resolve.ts'
+import { changeQuota } from '../../src/governance/limits/quota.ts'
+import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
+import { resolveStep } from '../../src/governance/runs/effects/resolve.ts'
 import { holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 
 export type Scenario = (stack: Stack, reads: FakeReads) => Promise<{ runId: string; ends: string }>
 
 /**
- * One run of every kind, each answering its id once it is under way to the end that its name tells. Their recorded
- * histories (`*.json` beside this file) must replay for ever: an interpreter that old runs need never changes.
+ * One run of every kind. Each function returns the run's id, and the run then reaches the end that its name says. The
+ * recorded histories (`*.json` beside this file) must replay for ever, because an interpreter that old runs need
+ * never changes.
  */
 export const scenarios: Readonly<Record<string, Scenario>> = {
   plain: async (stack) => ({
@@ -148,12 +149,12 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     const runId = await stack.run({ steps: [mail('m'), read('a', 'a', { depends_on: ['m'] })] })
     await until('unknown', async () => (await stepOf(stack.context, runId, 'm')).status === 'unknown_outcome')
     const caller = stack.caller('admin')
-    await resolveStep(stack.context, { caller, runId, stepId: 'm', itemIndex: null, outcome: 'done' })
+    await resolveStep(stack.context, { caller, runId, stepId: 'm', items: null, outcome: 'done' })
     return { runId, ends: 'completed' }
   },
 }
 
-/** The same for runs that go on in new histories, where the server suggests it after 40 events. */
+/** The same for runs that continue in new histories, which the server suggests after 40 events. */
 export const continued: Readonly<Record<string, Scenario>> = {
   'continued-chain': async (stack) => ({ runId: await stack.run({ steps: chain(20) }), ends: 'completed' }),
   'continued-held': async (stack, reads) => {

@@ -17,9 +17,10 @@ import type { ShellKind } from '../../src/shell/types.ts'
 import { weight } from './rows.ts'
 
 /*
- * What bash really runs. Each snippet runs in an empty folder, with an empty environment and a PATH of stubs that only
- * note their names; of the machine's programs there are the shell and a few wrappers. A stub stands for a class: `curl`
- * sends, `python3` runs code, `tool`, which nobody knows, and `stat` do neither. What bash ran, the reader must have seen.
+ * Compares the reader with the real bash. Each snippet runs in an empty folder, with an empty environment and a PATH
+ * of stubs that only record their names; of the real programs it has only the shell and a few wrappers. Each stub
+ * represents a class: `curl` sends, `python3` runs code, and `tool` (an unknown program) and `stat` do neither.
+ * Everything that bash ran must have been seen by the reader.
  */
 
 const bash = '/bin/bash'
@@ -69,7 +70,8 @@ function ranBy(snippet: string): string[] {
   spawnSync(bash, ['-c', snippet], {
     cwd,
     env: { PATH: join(folder, 'bin'), RAN: log },
-    // The last one is for nothing but waiting: it closes when all that bash has started has ended, the last in `>(...)` too.
+    // The last pipe carries no data. It closes when every process that bash started has ended, including those in
+    // `>(...)`.
     stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
     input: '',
     timeout: 20_000,
@@ -303,7 +305,7 @@ const sends = [
     `a=1 b=2 c=$(curl x)`,
     `((1)) && curl x`,
   ],
-  // values that come by other ways than an assignment, or do not come at all
+  // values that do not come from an assignment, or are not set at all
   ...[
     `for PS4 in '$(curl x >&2)'; do set -x; tool; done`,
     `for x in 'a[$(curl y)]'; do echo $((x)); done`,
@@ -346,7 +348,10 @@ const sends = [
   ],
 ]
 
-/** Snippets in which bash runs curl by a value that a reading of the text does not work out: a script at least. */
+/**
+ * Snippets in which bash runs curl through a value that cannot be determined from the text: they must be a script at
+ * least.
+ */
 const hides = [
   `read -N4 a <<< curlx; $a y`,
   `read -n4 a <<< curlx; $a y`,
@@ -368,7 +373,7 @@ const hides = [
   `shopt -s nocasematch; x=toolcurl; \${x/TOOL/} y`,
 ]
 
-/** Where curl is named, and bash does not run it. */
+/** Snippets that name curl without running it. */
 const keeps = [
   ...[
     `tool 'curl x'`,
@@ -413,7 +418,7 @@ const keeps = [
   ],
 ]
 
-/** Where bash runs python3, and no curl. */
+/** Snippets in which bash runs python3 and not curl. */
 const scripts = [
   ...[
     `python3 curl`,
@@ -433,7 +438,7 @@ const scripts = [
   ],
 ]
 
-// A machine without bash fails here: what bash runs is the only judge of what was read.
+// This fails on a machine without bash, because only bash shows whether the reader is right.
 describe('as bash runs it', () => {
   test.each(sends)('sends: %j', (snippet) => {
     expect({ snippet, ran: ranBy(snippet) }).toEqual({ snippet, ran: expect.arrayContaining(['curl']) })
@@ -455,7 +460,7 @@ describe('as bash runs it', () => {
     expect({ snippet, ran }).toEqual({ snippet, ran: ['python3'] })
     expect(classifyCommand(snippet).kind).toBe('script')
   })
-  test('what a stub stands for is what the reader takes it for', () => {
+  test('the reader puts each stub into the class that it represents', () => {
     for (const [name, kind] of Object.entries(stubs))
       expect([name, weight[classifyCommand(`${name} x`).kind]]).toEqual([name, weight[kind]])
   })

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { classifyCommand } from '../../src/shell/classify.ts'
 import { rowsOf } from './rows.ts'
 
-/* Every row of test/shell/data: what the command is, and why. */
+/* Every row of test/shell/data: the class of the command, and the reason. */
 
 describe.each(['dev', 'corpus'] as const)('%s', (file) => {
   const rows = rowsOf(file)
@@ -21,8 +21,8 @@ describe.each(['dev', 'corpus'] as const)('%s', (file) => {
   })
 })
 
-describe('the half written without sight of the classifier', () => {
-  /** What it should be in our eyes, where we read a row otherwise than its author. */
+describe('the half written by people who had not seen the classifier', () => {
+  /** Rows that we classify differently from their author, with our class. */
   const disputed = new Map([['run() { "$@"; }; run ls', 'write']])
   const rows = rowsOf('held-out')
 
@@ -44,7 +44,7 @@ describe('files that a command writes', () => {
   test('are data, however many backticks they have', () => {
     expect(classifyCommand(`cat > notes.md <<'EOF'\n${page}EOF\ngit add notes.md`).kind).toBe('write')
   })
-  test('are not searched for senders, when only they make it too long', () => {
+  test('are not searched for senders if the command is too long only because of them', () => {
     expect(classifyCommand(`cat > notes.md <<'EOF'\n${page.repeat(6)}EOF\ngit add notes.md`).kind).toBe(
       'script',
     )
@@ -64,7 +64,7 @@ test('a command may have more than a thousand words', () => {
   expect(classifyCommand(`ls ${'a '.repeat(1_400)}`).kind).toBe('write')
 })
 
-describe('what it says', () => {
+describe('the reason', () => {
   test.each([
     ['curl https://example.com', '`curl` sends data out'],
     ['git push', '`git push` sends data out'],

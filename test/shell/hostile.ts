@@ -1,4 +1,4 @@
-/** Texts made to take long: deep, wide, repetitive, and each at the length up to which commands are read. */
+/** Texts that could take long to read: deep, wide or repetitive, each as long as the longest command that is read. */
 const length = 10_000
 const filled = (piece: string, much = length): string =>
   piece.repeat(Math.ceil(much / piece.length)).slice(0, much)

@@ -4,7 +4,7 @@ import { classifyCommand } from '../../src/shell/classify.ts'
 import { mutated, quoted, short } from './mutations.ts'
 import { rowsOf, weight } from './rows.ts'
 
-/** `SHELL_FUZZ=1000000` for a night's worth. */
+/** `SHELL_FUZZ=1000000` runs for a whole night. */
 const runs = Number(process.env['SHELL_FUZZ'] ?? 20_000)
 const of = (command: string): number => weight[classifyCommand(command).kind]
 
@@ -20,8 +20,9 @@ describe('laws of reading shell commands', () => {
     )
   })
 
-  test('a further command never makes it less', () => {
-    // Behind a backslash what follows is a part of the last word, behind a heredoc's beginning it is its text.
+  test('an additional command never lowers the class', () => {
+    // After a backslash the added text is a part of the last word, and after the beginning of a heredoc it is the
+    // heredoc's text.
     const whole = mutated.filter((command) => !command.endsWith('\\') && !command.includes('<<'))
     fc.assert(
       fc.property(whole, (command) => {
@@ -33,7 +34,7 @@ describe('laws of reading shell commands', () => {
     )
   })
 
-  test('a wrapper that only runs it never makes it less', () => {
+  test('a wrapper that only runs the command never lowers the class', () => {
     fc.assert(
       fc.property(fc.constantFrom(...short), (command) => {
         const kind = of(command)
@@ -75,7 +76,7 @@ describe('laws of reading shell commands', () => {
     }
   })
 
-  test('wrappers around a plain command never make it less', () => {
+  test('wrappers around a plain command never lower the class', () => {
     const wrappers =
       `env|env A=1|sudo|sudo -u bob|timeout 5|nohup|nice -n 5|setsid|stdbuf -oL|command|exec|time -p|xargs|flock /l|
       strace -f|ionice -c 3|unshare -r|chrt -f 1|doas|find . -exec`.split('|')
@@ -87,7 +88,7 @@ describe('laws of reading shell commands', () => {
     }
   })
 
-  test('what is said of it repeats nothing of it but the name of a program', () => {
+  test('the reason repeats nothing of the command except the name of a program', () => {
     const secret = 'zq9secret'
     for (const { command } of [...rowsOf('dev'), ...rowsOf('corpus')]) {
       const told = command.replaceAll(/(?<=[ '"=/@:-])[a-z]{1,3}(?=$|[ '"/.])/g, secret)

@@ -15,7 +15,7 @@ const sign = fc.constantFrom(...signs)
 const command = fc.constantFrom(...short)
 const place = fc.nat(400)
 
-/** Commands as people and agents write them, bent out of shape: joined, nested, cut, with signs put in. */
+/** Commands of people and agents, mutated: joined, nested, cut, with syntax inserted. */
 export const mutated: fc.Arbitrary<string> = fc.oneof(
   { weight: 3, arbitrary: fc.tuple(command, place, sign).map(([text, at, put]) => inserted(text, at, put)) },
   { weight: 2, arbitrary: fc.tuple(command, place, place).map(([text, a, b]) => cut(text, a, b)) },

@@ -25,6 +25,7 @@ const addresses = (port: number) => ({
   base_url: `http://127.0.0.1:${port}`,
   console_url: `http://127.0.0.1:${port}/console/`,
   temporal_ui_url: null,
+  worker_metrics_url: 'http://127.0.0.1:2/metrics',
   metrics_url: 'http://127.0.0.1:9/metrics',
   database_url: 'postgresql://app',
   database_admin_url: 'postgresql://admin',
@@ -34,7 +35,7 @@ const addresses = (port: number) => ({
 const quiet = (): void => undefined
 
 describe('bootstrap.json', () => {
-  test('later starts refresh the addresses and keep the identities (contract section 9)', () => {
+  test('later starts refresh the addresses and keep the identities', () => {
     const dataDir = temporaryFolder()
     const path = join(dataDir, 'bootstrap.json')
     expect(writeBootstrap(dataDir, addresses(1), identities, quiet)).toBe(true)
@@ -47,7 +48,7 @@ describe('bootstrap.json', () => {
   test.each([
     ['gone', null],
     ['torn', '{"organization_id": "org'],
-  ])('a file that is %s gets addresses, and the loss is said', (_, content) => {
+  ])('a file that is %s gets new addresses, and the loss is reported', (_, content) => {
     const dataDir = temporaryFolder()
     if (content !== null) writeFileSync(join(dataDir, 'bootstrap.json'), content)
     const lines: string[] = []

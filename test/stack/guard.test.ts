@@ -19,7 +19,7 @@ import { until } from './until.ts'
 
 const started: ChildProcess[] = []
 
-/** A process that runs until it is told to end, with these words in its command line. */
+/** A process that runs until it is ended, with these words in its command line. */
 function idle(...words: string[]): ChildProcess & { pid: number } {
   const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1e6)', ...words], {
     stdio: 'ignore',
@@ -32,9 +32,9 @@ afterEach(() => {
   for (const child of started.splice(0)) child.kill('SIGKILL')
 })
 
-describe('ending what an earlier life left behind', () => {
+describe('ending processes that an earlier start left behind', () => {
   test.each<Role>(['api', 'worker', 'temporal', 'postgres'])(
-    'ends a recorded %s and forgets it',
+    'ends a recorded %s and removes its record',
     async (role) => {
       const dataDir = temporaryFolder()
       const child = idle(dataDir)
@@ -43,7 +43,7 @@ describe('ending what an earlier life left behind', () => {
       await endOrphans(dataDir, { log: (line) => lines.push(line) })
       expect(identify(child.pid)).toBeNull()
       expect(recordedProcesses(dataDir)).toEqual([])
-      expect(lines).toEqual([`ending ${role} (process ${child.pid}), left behind by an earlier start`])
+      expect(lines).toEqual([`ending ${role} (process ${child.pid}), left by an earlier start`])
     },
   )
 
@@ -53,10 +53,10 @@ describe('ending what an earlier life left behind', () => {
     const namesake = idle(dataDir)
     // The right pid and start time, but a command line that does not name the data folder.
     recordProcess(dataDir, 'postgres', stranger.pid)
-    // A command line that names the folder, but another start time: the pid has gone to another process since.
+    // A command line that names the folder, but another start time: the pid belongs to another process now.
     const record = { ...recordProcess(dataDir, 'temporal', namesake.pid), startedAt: '1' }
     writeFileSync(join(runFolder(dataDir), 'temporal.json'), JSON.stringify(record))
-    // And what no pid can be read from.
+    // Records without a usable pid.
     writeFileSync(join(runFolder(dataDir), 'api.json'), '{"pid": -1')
     writeFileSync(join(runFolder(dataDir), 'worker.json'), '{"pid": -1, "startedAt": "1", "boot": ""}')
     await endOrphans(dataDir)
@@ -65,7 +65,7 @@ describe('ending what an earlier life left behind', () => {
     expect(recordedProcesses(dataDir)).toEqual([])
   })
 
-  test('a folder whose name only begins like ours is not ours', () => {
+  test('a folder whose name only starts like ours is not ours', () => {
     const dataDir = temporaryFolder()
     const neighbour = idle(`${dataDir}-2/postgres`)
     const record = recordProcess(dataDir, 'postgres', neighbour.pid)
@@ -92,7 +92,7 @@ describe('the guard process', () => {
     await until('the folder is removed', () => !existsSync(dataDir))
   })
 
-  test('is replaced when it dies, and gone after close', async () => {
+  test('is replaced when it dies, and has ended after close', async () => {
     const dataDir = temporaryFolder()
     const guard = startGuard(dataDir)
     const path = join(runFolder(dataDir), 'guard.json')
@@ -101,21 +101,21 @@ describe('the guard process', () => {
     process.kill(first, 'SIGKILL')
     await until('another guard is on record', () => existsSync(path) && pid() !== first)
     const [second] = recordedProcesses(dataDir)
-    if (second === undefined) throw new Error('no guard on record')
+    if (second === undefined) throw new Error('no guard is recorded')
     await guard.close()
     expect(isRunning(second)).toBe(false)
     expect(recordedProcesses(dataDir)).toEqual([])
   })
 })
 
-describe('a guarded folder that is to be removed', () => {
-  test('stays until what is recorded in a folder below it has ended', async () => {
+describe('a guarded folder that must be removed', () => {
+  test('stays until the processes recorded in a folder below it have ended', async () => {
     const outer = temporaryFolder()
     const inner = join(outer, 'countersign-1', 'data')
     mkdirSync(inner, { recursive: true })
     recordProcess(inner, 'temporal', idle(inner).pid)
     const removed = removeWhenUnused(outer)
-    // What removes it at once has done so by now.
+    // A guard that removed it at once would have done so by now.
     expect(recordedProcesses(inner)).toHaveLength(1)
     // As the guard of the folder below does.
     await endOrphans(inner)

@@ -6,7 +6,7 @@ import { portLike, rememberPorts } from '../../src/stack/last-ports.ts'
 import { freePort } from '../../src/stack/ports.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
-test('a port is that of the last start, unless somebody else has it by now', async () => {
+test('a port is the one of the last start, unless another program uses it by now', async () => {
   const dataDir = temporaryFolder()
   const port = await freePort()
   rememberPorts(dataDir, { temporal_ui: port })
@@ -23,7 +23,7 @@ test('a port is that of the last start, unless somebody else has it by now', asy
 })
 
 test.each(['', '{"postgres": "x"}', '[]', '{"postgres": 99999999}'])(
-  'a file with %j is none',
+  'a file with %j gives none',
   async (text) => {
     const dataDir = temporaryFolder()
     writeFileSync(join(dataDir, 'ports.json'), text)

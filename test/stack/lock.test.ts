@@ -7,7 +7,7 @@ import { temporaryFolder } from './temporary-folder.ts'
 const module = new URL('../../src/stack/lock.ts', import.meta.url).href
 
 describe('the data folder lock', () => {
-  test('a second process is refused with the first one named, until the first is killed', async () => {
+  test('a second process is refused with the name of the first, until the first is killed', async () => {
     const dataDir = temporaryFolder()
     const program = `const { lockDataFolder } = await import(${JSON.stringify(module)})
       globalThis.held = lockDataFolder(${JSON.stringify(dataDir)})

@@ -21,7 +21,7 @@ const params = { to: 'a@x.com', bcc: 'hidden@x.com', subject: 'Hello', text: 'Li
 const send = (smtpUrl: string, idempotencyKey = 'key') =>
   sendMail(toolCall(params, { idempotencyKey }), toolContext({ smtpUrl }))
 
-/** Speaks to a mail server as far as `lines` go, waiting for an answer to each, then cuts the connection. */
+/** Sends these lines to a mail server, waiting for an answer to each, then cuts the connection. */
 async function speakAndLeave(port: number, lines: string[]): Promise<void> {
   const socket = connect(port, '127.0.0.1')
   await once(socket, 'data')
@@ -42,7 +42,7 @@ describe('the mail catcher', () => {
   })
   afterEach(() => catcher.close())
 
-  test('keeps each mail in a file of its own before it answers', async () => {
+  test('stores each mail in its own file before it answers', async () => {
     expect(catcher.url).toBe(`smtp://127.0.0.1:${catcher.port}`)
     await send(catcher.url)
     await send(catcher.url)
@@ -59,18 +59,18 @@ describe('the mail catcher', () => {
     expect(mail).toContain('Line\r\n.\r\nEnd')
   })
 
-  test('a mail that cannot be kept is not taken', async () => {
+  test('a mail that cannot be stored is not accepted', async () => {
     await rm(dir, { recursive: true })
     await expect(send(catcher.url)).rejects.toMatchObject({ code: 'mail_refused', retryable: true })
   })
 
-  test('a mail without its final dot is none', async () => {
+  test('a mail without its final dot is not stored', async () => {
     await speakAndLeave(catcher.port, ['EHLO x', 'MAIL FROM:<a@x.com>', 'RCPT TO:<b@x.com>', 'DATA'])
     await send(catcher.url)
     expect(await readdir(dir)).toHaveLength(1)
   })
 
-  // other systems answer on 127.0.0.1 alone, whatever a server binds to
+  // Other systems answer only on 127.0.0.1, whatever address a server binds to.
   if (process.platform === 'linux') {
     test('listens on one loopback address and no other', async () => {
       const socket = connect(catcher.port, '127.0.0.2')
@@ -91,7 +91,7 @@ describe('the mail catcher', () => {
 })
 
 describe('the sink for tests', () => {
-  test('a held mail is taken and answered only when released', async () => {
+  test('a held mail is accepted and answered only when released', async () => {
     const sink = await startSmtpSink()
     try {
       sink.behaviour = { kind: 'hold' }
@@ -108,7 +108,7 @@ describe('the sink for tests', () => {
     }
   })
 
-  test('as a process of its own it logs a delivery before it answers', async () => {
+  test('as a separate process it logs a delivery before it answers', async () => {
     const sink = await startMailSinkProcess(join(folder, 'deliveries.jsonl'))
     try {
       for (const key of ['first', 'second']) {

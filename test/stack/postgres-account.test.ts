@@ -11,12 +11,12 @@ function system(change: Partial<System>): System {
 }
 
 describe('the account that PostgreSQL runs as', () => {
-  test('is one’s own, unless one is root', () => {
+  test('is the user’s own, except for root', () => {
     expect(accountFor('/nowhere', system({ uid: 1000 }))).toEqual({ wrap: [] })
     expect(accountFor('/nowhere', system({ uid: undefined }))).toEqual({ wrap: [] })
   })
 
-  test('for root is a user namespace, of an account that exists', () => {
+  test('for root is an existing account in a user namespace', () => {
     const wrap = ['unshare', '--user', '--map-user=65534', '--map-group=65533', '--']
     const asked: string[] = []
     const works = (command: readonly string[]): boolean => asked.push(command.join(' ')) > 0
@@ -24,7 +24,7 @@ describe('the account that PostgreSQL runs as', () => {
     expect(asked).toEqual([[...wrap, 'true'].join(' ')])
   })
 
-  test('is `postgres` before `nobody`', () => {
+  test('prefers `postgres` over `nobody`', () => {
     const accounts = (): string => `${passwd}postgres:x:70:71:p:/:/bin/sh\n`
     expect(accountFor('/nowhere', system({ accounts, works: () => false }))).toEqual({
       wrap: [],
@@ -42,7 +42,7 @@ describe('the account that PostgreSQL runs as', () => {
     expect(() => accountFor('/nowhere', system({ accounts: () => '' }))).toThrow(/start as another user, or set DATABASE_URL/) // prettier-ignore
   })
 
-  test('a cluster is handed over whole, and the way to it opened no further than needed', () => {
+  test('a cluster is handed over completely, and the folders above it are opened no further than needed', () => {
     const dataDir = temporaryFolder()
     chmodSync(dataDir, 0o700)
     const cluster = join(dataDir, 'postgres')

@@ -38,7 +38,7 @@ async function ask(url: string, sql: string): Promise<Record<string, unknown>[]>
 }
 
 describe('the embedded PostgreSQL', () => {
-  test('is durable, on loopback alone, and wants the passwords of secrets.json', async () => {
+  test('is durable, listens only on loopback, and needs the passwords of secrets.json', async () => {
     const dataDir = folder()
     const server = await start({ dataDir })
     const settings = await ask(
@@ -70,7 +70,7 @@ describe('the embedded PostgreSQL', () => {
     ])
   })
 
-  test('the application role owns nothing and may create nothing; the owner may', async () => {
+  test('the application role owns nothing and may create nothing; the owner role may', async () => {
     const server = await start({ dataDir: folder(), durable: false })
     await expect(ask(server.appUrl, 'create table mine (a int)')).rejects.toThrow('permission denied')
     await ask(server.ownerUrl, 'create table ours (a int)')
@@ -78,11 +78,11 @@ describe('the embedded PostgreSQL', () => {
     expect(roles).toEqual([{ rolname: 'postgres' }])
   })
 
-  test('what was committed outlives kill -9, backends of the dead server and its stale pid file', async () => {
+  test('committed data survives kill -9, backends of the dead server and its stale pid file', async () => {
     const dataDir = folder()
     const first = await start({ dataDir })
     await ask(first.ownerUrl, 'create table kept as select 42 as answer')
-    // A backend that stands still has not noticed that its server is gone, and still holds the shared memory.
+    // A stopped backend has not noticed that its server has ended, and still holds the shared memory.
     const session = new Client({ connectionString: first.adminUrl })
     session.on('error', () => undefined)
     await session.connect()
@@ -105,7 +105,7 @@ describe('the embedded PostgreSQL', () => {
     }
   })
 
-  test('a pid file that names a stranger’s process stops neither the start nor the stranger', async () => {
+  test('a pid file that names an unrelated process neither prevents the start nor harms that process', async () => {
     const dataDir = folder()
     const first = await start({ dataDir, durable: false })
     process.kill(first.pid, 'SIGKILL')
@@ -124,7 +124,7 @@ describe('the embedded PostgreSQL', () => {
     }
   })
 
-  test('a running server of the folder is not disowned', async () => {
+  test('a running server of the folder is left alone', async () => {
     const dataDir = folder()
     const server = await start({ dataDir, durable: false })
     const path = join(dataDir, 'postgres', 'postmaster.pid')
@@ -134,7 +134,7 @@ describe('the embedded PostgreSQL', () => {
     expect(server.gone()).toBe(false)
   })
 
-  test('a start that cannot work says why, from the log', async () => {
+  test('an impossible start reports the reason from the log', async () => {
     const dataDir = folder()
     const first = await start({ dataDir, durable: false })
     await first.stop()

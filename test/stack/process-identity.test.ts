@@ -10,7 +10,7 @@ describe('process identity', () => {
     expect(identify(process.pid)).toEqual(me)
   })
 
-  test('a process that has ended is nobody', async () => {
+  test('a process that has ended has none', async () => {
     const child = spawn(process.execPath, ['-e', 'process.stdin.resume()'], {
       stdio: ['pipe', 'ignore', 'ignore'],
     })

@@ -6,7 +6,7 @@ afterEach(() => {
 })
 
 describe('progress', () => {
-  test('a slow step is announced after a second, reminded of, and closed with its time', async () => {
+  test('a slow step is announced after a second, repeated later, and closed with its duration', async () => {
     jest.useFakeTimers()
     const lines: string[] = []
     const work = Promise.withResolvers<string>()
@@ -24,7 +24,7 @@ describe('progress', () => {
     expect(lines).toHaveLength(3)
   })
 
-  test('a step that fails is not called done', async () => {
+  test('a failed step is not called done', async () => {
     const lines: string[] = []
     const step = createSteps((line) => lines.push(line))
     await expect(step('PostgreSQL', () => Promise.reject(new Error('no')))).rejects.toThrow('no')

@@ -63,7 +63,7 @@ async function remembered(stack: StartedStack): Promise<boolean> {
 }
 
 describe('npm start', () => {
-  test('prints progress and then ready; tells its addresses; a clean stop leaves no process', async () => {
+  test('prints progress and then ready; shows its addresses; a clean stop leaves no process', async () => {
     const dataDir = newHome()
     const stack = await start(dataDir)
     expect(stack.output().trimEnd().split('\n').at(-1)).toBe(`ready ${stack.baseUrl}`)
@@ -89,17 +89,19 @@ describe('npm start', () => {
     expect(await stack.stop('SIGINT')).toBe(0)
     expect(records.filter(isRunning)).toEqual([])
     expect(recordedProcesses(dataDir)).toEqual([])
-    // A fast shutdown, with its checkpoint: the next start has nothing to recover.
-    expect(readFileSync(join(dataDir, 'postgres.log'), 'utf8')).toMatch(/database system is shut down\s*$/)
+    // A fast shutdown with a checkpoint: the next start has nothing to recover.
+    expect(readFileSync(join(dataDir, 'logs', 'postgres.log'), 'utf8')).toMatch(
+      /database system is shut down\s*$/,
+    )
   })
 
-  test('a part killed with -9 is started again on the same port, with a line that says so', async () => {
+  test('a part killed with -9 is restarted on the same port, and a line says so', async () => {
     const stack = await start(newHome())
     await remember(stack)
     for (const role of ['api', 'worker', 'temporal', 'postgres'] as const) {
       await stack.kill9(role)
       await until(`${role} is up again`, () => stack.output().includes(`${role} is up again`))
-      expect(stack.output()).toContain(`${role} ended unasked (signal SIGKILL)`)
+      expect(stack.output()).toContain(`${role} ended unexpectedly (signal SIGKILL)`)
     }
     await until('the API answers', async () => (await fetch(`${stack.baseUrl}/health`).catch(() => null))?.status === 200) // prettier-ignore
     expect(await remembered(stack)).toBe(true)
@@ -107,7 +109,7 @@ describe('npm start', () => {
     expect(await stack.stop()).toBe(0)
   })
 
-  test('a killed supervisor leaves nothing behind, and the data goes on', async () => {
+  test('a killed supervisor leaves nothing behind, and the data stays usable', async () => {
     const dataDir = newHome()
     const first = await start(dataDir)
     await remember(first)
@@ -129,7 +131,7 @@ describe('npm start', () => {
     const second = await start(dataDir)
     const bootstrap = second.bootstrap<Bootstrap>()
     expect(bootstrap.organization_id).toBe('org_fixture')
-    // Bookmarks and connection strings stay good.
+    // Bookmarks and connection strings stay valid.
     expect(new URL(bootstrap.database_url).port).toBe(String(ports.postgres))
     expect(bootstrap.temporal_address).toBe(`127.0.0.1:${ports.temporal}`)
     expect(bootstrap.base_url).toBe(`http://127.0.0.1:${ports.api}`)
@@ -138,7 +140,7 @@ describe('npm start', () => {
     expect(await second.stop()).toBe(0)
   })
 
-  test('a start right after kill -9 of everything, or of supervisor and guard alone, works', async () => {
+  test('a start right after kill -9 of everything, or of only the supervisor and the guard, works', async () => {
     const dataDir = newHome()
     const first = await start(dataDir)
     await remember(first)
@@ -156,12 +158,12 @@ describe('npm start', () => {
     const third = await start(dataDir)
     expect(orphans).toHaveLength(2)
     expect(orphans.filter(isRunning)).toEqual([])
-    expect(third.output()).toContain('left behind by an earlier start')
+    expect(third.output()).toContain('left by an earlier start')
     expect(await remembered(third)).toBe(true)
     expect(await third.stop()).toBe(0)
   })
 
-  test('a port in use is said before anything is made', async () => {
+  test('a port in use is reported before anything is made', async () => {
     const other = createServer()
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
     const { port } = other.address() as AddressInfo
@@ -186,7 +188,7 @@ describe('npm start', () => {
     expect(await first.stop()).toBe(0)
   })
 
-  test('a part that cannot be kept running ends the whole with exit 1 and the reason', async () => {
+  test('a part that cannot be kept running ends the whole stack with exit 1 and the reason', async () => {
     const dataDir = newHome()
     const stack = await start(dataDir, { FIXTURE_WORKER: 'fails' })
     expect(await stack.exited).toBe(1)
@@ -196,14 +198,14 @@ describe('npm start', () => {
     expect(recordedProcesses(dataDir)).toEqual([])
   })
 
-  test('a second signal ends what does not drain, PostgreSQL still in a way that loses nothing', async () => {
+  test('a second signal ends parts that do not drain, and PostgreSQL in a way that loses nothing', async () => {
     const dataDir = newHome()
     const first = await start(dataDir, { FIXTURE_API: 'stuck' })
     await remember(first)
     let exit: number | string | undefined
     void first.exited.then((code) => (exit = code))
     await until('it has ended', () => {
-      // Not by `process.kill`: its number is free before we are told that it has ended.
+      // Not with `process.kill`: the pid may be reused before we learn that the process has ended.
       void first.stop('SIGTERM')
       return exit !== undefined
     })

@@ -5,7 +5,7 @@ import { loadSecrets } from '../../src/stack/secrets.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
 describe('secrets.json', () => {
-  test('is made once, for its owner alone, with a key of 32 bytes', () => {
+  test('is made once, readable only by its owner, with a key of 32 bytes', () => {
     const dataDir = temporaryFolder()
     const made = loadSecrets(dataDir)
     expect(statSync(join(dataDir, 'secrets.json')).mode & 0o777).toBe(0o600)
@@ -16,7 +16,7 @@ describe('secrets.json', () => {
     expect(loadSecrets(temporaryFolder())).not.toEqual(made)
   })
 
-  test('keeps what is there and adds what is missing', () => {
+  test('keeps existing values and adds missing ones', () => {
     const dataDir = temporaryFolder()
     const path = join(dataDir, 'secrets.json')
     writeFileSync(path, '{"data_encryption_key": "kept"}', { mode: 0o644 })

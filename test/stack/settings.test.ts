@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { readStackSettings } from '../../src/stack/settings.ts'
 
 describe('settings of npm start', () => {
-  test('defaults (contract section 9)', () => {
+  test('defaults', () => {
     expect(readStackSettings({})).toMatchObject({
       production: false,
       port: 8080,
@@ -13,21 +13,25 @@ describe('settings of npm start', () => {
     })
   })
 
-  test('an empty variable is an unset one', () => {
+  test('an empty variable counts as unset', () => {
     expect(readStackSettings({ DATABASE_URL: '', PORT: '', TEMPORAL_ADDRESS: '' })).toEqual(
       readStackSettings({}),
     )
   })
 
   test('a database of your own migrates as the same role unless another is named', () => {
-    const DATA_ENCRYPTION_KEY = 'k'
-    expect(readStackSettings({ DATABASE_URL: 'a', DATA_ENCRYPTION_KEY }).database).toEqual({
-      url: 'a',
-      ownerUrl: 'a',
+    const DATA_ENCRYPTION_KEY = Buffer.alloc(32).toString('base64')
+    expect(readStackSettings({ DATABASE_URL: 'postgres://a', DATA_ENCRYPTION_KEY }).database).toEqual({
+      url: 'postgres://a',
+      ownerUrl: 'postgres://a',
     })
     expect(
-      readStackSettings({ DATABASE_URL: 'a', DATABASE_OWNER_URL: 'b', DATA_ENCRYPTION_KEY }).database,
-    ).toEqual({ url: 'a', ownerUrl: 'b' })
+      readStackSettings({
+        DATABASE_URL: 'postgres://a',
+        DATABASE_OWNER_URL: 'postgres://b',
+        DATA_ENCRYPTION_KEY,
+      }).database,
+    ).toEqual({ url: 'postgres://a', ownerUrl: 'postgres://b' })
   })
 
   test.each([

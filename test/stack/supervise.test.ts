@@ -4,7 +4,7 @@ import type { Running } from '../../src/stack/child.ts'
 import { createSupervisor, type Service } from '../../src/stack/supervise.ts'
 import { until } from './until.ts'
 
-/** A service whose ends and failures the test decides. */
+/** A service whose ends and failures the test controls. */
 function fake(name: string, needs: string[] = []) {
   const state = {
     starts: 0,
@@ -46,7 +46,7 @@ function fake(name: string, needs: string[] = []) {
 const quick = { pause: 1, longestPause: 4 }
 
 describe('the supervisor', () => {
-  test('starts again what ends unasked, and says so', async () => {
+  test('restarts a service that ends unasked, and reports it', async () => {
     const lines: string[] = []
     const supervisor = createSupervisor({ log: (line) => lines.push(line), ...quick })
     const { service, state } = fake('worker')
@@ -54,7 +54,7 @@ describe('the supervisor', () => {
     state.end('signal SIGKILL')
     await until('it is started again', () => lines.length === 2)
     expect(state.starts).toBe(2)
-    expect(lines[0]).toBe('worker ended unasked (signal SIGKILL): starting it again in 0.0 s')
+    expect(lines[0]).toBe('worker ended unexpectedly (signal SIGKILL): starting it again in 0.0 s')
     expect(lines[1]).toMatch(/^worker is up again/)
     await supervisor.stop(['worker'])
     expect(state.starts).toBe(2)
@@ -71,7 +71,7 @@ describe('the supervisor', () => {
     await supervisor.stop(['worker'])
   })
 
-  test('one that has run for a while starts with a clean record', async () => {
+  test('a service that has run for a while starts with a clean record', async () => {
     const supervisor = createSupervisor({ log: () => undefined, ...quick, limit: 2, settled: 0 })
     const { service, state } = fake('worker')
     await supervisor.add(service)
@@ -84,7 +84,7 @@ describe('the supervisor', () => {
     await supervisor.stop(['worker'])
   })
 
-  test('waits for what it needs before it starts again', async () => {
+  test('waits for its dependencies before it restarts', async () => {
     const lines: string[] = []
     const supervisor = createSupervisor({ log: (line) => lines.push(line), ...quick })
     const database = fake('postgres')
@@ -103,7 +103,7 @@ describe('the supervisor', () => {
     await supervisor.stop(['worker', 'postgres'])
   })
 
-  test('a first start that fails is the caller’s', async () => {
+  test('a failed first start is passed on to the caller', async () => {
     const supervisor = createSupervisor({ log: () => undefined, ...quick })
     const { service, state } = fake('api')
     state.fail = true
@@ -111,7 +111,7 @@ describe('the supervisor', () => {
     expect(state.starts).toBe(1)
   })
 
-  test('stop ends a pause before a new start, and what is being started', async () => {
+  test('stop ends the pause before a restart, and a service that is just starting', async () => {
     const supervisor = createSupervisor({ log: () => undefined, pause: 1e6 })
     const { service, state } = fake('api')
     await supervisor.add(service)

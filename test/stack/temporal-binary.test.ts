@@ -6,7 +6,7 @@ import { findOnPath, firstSource, isNewEnough, type Source } from '../../src/sta
 import { temporalCli } from '../../src/stack/temporal-pins.ts'
 import { temporaryFolder } from './temporary-folder.ts'
 
-/** A folder with a `temporal` that only tells its version. */
+/** A folder with a `temporal` that only prints its version. */
 function folderWithTemporal(version: string): string {
   const folder = temporaryFolder()
   writeFileSync(join(folder, 'temporal'), `#!/bin/sh\necho "${version}"\n`)
@@ -27,18 +27,18 @@ describe('the order of the places', () => {
     [[lacks('path'), has('pip'), has('sdk')], '/pip/temporal'],
     [[fails('path'), lacks('folder'), has('pip')], '/pip/temporal'],
     [[lacks('path'), lacks('folder'), fails('pip'), has('sdk')], '/sdk/temporal'],
-  ])('case %#: the first that has it', async (sources, path) => {
+  ])('case %#: uses the first place that has it', async (sources, path) => {
     await expect(firstSource(sources)).resolves.toBe(path)
   })
 
-  test('a later place is not asked once one has it', async () => {
+  test('later places are not checked once one has it', async () => {
     const never: Source = { name: 'never', find: () => Promise.reject(new Error('asked')) }
     const lines: string[] = []
     await firstSource([has('path'), never], { log: (line) => lines.push(line) })
     expect(lines).toEqual([])
   })
 
-  test('none: every place is named with what it said, and what to do', async () => {
+  test('if none has it, every place is named with its answer, and what to do', async () => {
     const error = await firstSource([lacks('PATH'), lacks('folder'), fails('pip'), fails('SDK')]).catch(
       String,
     )
@@ -54,7 +54,7 @@ describe('the order of the places', () => {
       expect(error).toContain(part)
   })
 
-  test('a start that is no longer wanted does not go on to the next place', async () => {
+  test('a start that is no longer wanted checks no further place', async () => {
     const ending = new AbortController()
     const stopped: Source = {
       name: 'pip',
@@ -81,7 +81,7 @@ describe('temporal on PATH', () => {
     expect(isNewEnough(version)).toBe(answer)
   })
 
-  test('one that is new enough is taken, and its path and version are said', async () => {
+  test('a new enough one is used, and its path and version are shown', async () => {
     const version = 'temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)'
     const folder = folderWithTemporal(version)
     const path = [temporaryFolder(), folder].join(delimiter)
@@ -101,7 +101,7 @@ describe('temporal on PATH', () => {
 })
 
 describe('an installed program', () => {
-  test('is found in the first folder that has it whole, under its version', () => {
+  test('is found in the first folder that has it completely, under its version', () => {
     const [one, two] = [temporaryFolder(), temporaryFolder()]
     expect(findInstalled(temporalCli, [one, two])).toBeNull()
     const path = programPath(two, temporalCli)

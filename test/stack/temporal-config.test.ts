@@ -34,11 +34,15 @@ describe('temporal-dev.yml', () => {
       'history.transferProcessorMaxPollRPS=2000',
       'history.timerProcessorMaxPollRPS=2000',
       'history.visibilityProcessorMaxPollRPS=2000',
+      'matching.enableFairness=true',
+      'matching.numTaskqueueReadPartitions=1',
+      'matching.numTaskqueueWritePartitions=1',
     ])
     expect(valuesOf(args, '--sqlite-pragma')).toEqual(['journal_mode=wal', 'synchronous=normal'])
     expect(valuesOf(args, '--search-attribute')).toEqual([
       'CountersignOrganization=Keyword',
       'CountersignWorkflow=Keyword',
+      'CountersignWorkflowName=Keyword',
       'CountersignVersion=Int',
       'CountersignState=Keyword',
       'CountersignWaitingOn=KeywordList',
@@ -50,7 +54,7 @@ describe('temporal-dev.yml', () => {
     const args = temporalArguments(config, { port: 71, uiPort: 72, database: null, ui: false })
     expect(args).toContain('--headless')
     for (const flag of ['--db-filename', '--sqlite-pragma', '--ui-port']) expect(args).not.toContain(flag)
-    expect(valuesOf(args, '--dynamic-config-value')).toHaveLength(3)
+    expect(valuesOf(args, '--dynamic-config-value')).toHaveLength(6)
   })
 
   test('dynamic text values are quoted as JSON', () => {

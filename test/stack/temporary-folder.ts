@@ -5,7 +5,7 @@ import { afterEach } from '@jest/globals'
 
 const made: string[] = []
 
-/** An empty folder that is gone after the test. */
+/** An empty folder that is removed after the test. */
 export function temporaryFolder(): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'countersign-test-')))
   made.push(folder)

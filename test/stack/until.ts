@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** In milliseconds: only what hangs takes so long, on a machine several times slower than a free one too. */
+/** Milliseconds. Only something that hangs takes this long, even on a machine several times slower than usual. */
 export const patience = 90_000
 
-/** Looks again until `holds` does; fails with `what` after `patience`. */
+/** Waits until `holds` returns true; fails with `what` after `patience`. */
 export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = Date.now() + patience
   while (!(await holds())) {
-    if (Date.now() > deadline) throw new Error(`never came about: ${what}`)
+    if (Date.now() > deadline) throw new Error(`did not happen in time: ${what}`)
     await delay(10)
   }
 }

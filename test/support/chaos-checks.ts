@@ -4,7 +4,7 @@ import type { CrashHome } from './chaos.ts'
 import type { Run } from './client-types.ts'
 import { patience } from '../stack/until.ts'
 
-/* What must hold of a run, and of everything, however often processes were killed. */
+/* Conditions that must hold for a run, and for the whole service, however often processes were killed. */
 
 interface EffectRow {
   step_id: string
@@ -14,8 +14,8 @@ interface EffectRow {
 }
 
 /**
- * The run completed, its mail was delivered exactly once by the sink's count, every finished call was recorded once in
- * the audit log, and the receipt says the same.
+ * The run completed, its mail was delivered exactly once by the sink's count, every finished call was recorded once
+ * in the audit log, and the receipt agrees.
  */
 export async function expectFinished(home: CrashHome, runId: string, subject: string): Promise<void> {
   const run = await home.member.untilRun(runId, 'over', (each) => each.finished_at !== null)
@@ -30,7 +30,7 @@ export async function expectFinished(home: CrashHome, runId: string, subject: st
   await expectReceipt(home, run)
 }
 
-/** Every call of the run with how often the audit log says that it completed. */
+/** Every call of the run, with the number of completions in the audit log. */
 export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
   return home.query<EffectRow>(
     `select e.step_id, e.item_index, e.state,
@@ -43,13 +43,17 @@ export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
   )
 }
 
-/** For every call exactly one decision carries its outcome; a mail's is one that a person approved. */
+/**
+ * Every call has exactly one decision with its outcome, and earlier attempts may have others; for a mail it is the one
+ * that a person approved.
+ */
 async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
   const { decisions } = await home.member.receipt(run.id)
-  expect(decisions.map((each) => each.seq)).toEqual(decisions.map((_, index) => index + 1))
-  const outcomes = decisions.filter((each) => each.outcome !== null)
-  const places = outcomes.map((each) => `${each.step_id}#${each.item_index}`)
-  expect([...new Set(places)]).toEqual(places)
+  const places = decisions.map((each) => each.seq)
+  expect([...new Set(places)].sort((a, b) => a - b)).toEqual(places)
+  const outcomes = decisions.filter((each) => each.executed_at !== null)
+  const calls = outcomes.map((each) => `${each.step_id}#${each.item_index}`)
+  expect([...new Set(calls)]).toEqual(calls)
   expect(outcomes.map((each) => each.outcome)).toEqual(outcomes.map(() => 'completed'))
   const mails = outcomes.filter((each) => each.tool === 'mail_send')
   const held = run.steps.some((step) => step.approval_ids.length > 0)
@@ -63,7 +67,7 @@ async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
   expect(used).toEqual([{ n: held ? 1 : 0 }])
 }
 
-/** Nothing is left to deliver, no run is open, the chain proves itself. */
+/** Nothing is left to deliver, no run is open, and the chain verifies. */
 export async function expectQuiet(home: CrashHome): Promise<void> {
   const open = await home.query('select id, status, status_reason from runs where finished_at is null')
   expect(open).toEqual([])

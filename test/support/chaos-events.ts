@@ -7,7 +7,10 @@ export interface SeenEvent {
   readonly type: string
 }
 
-/** The run's event stream from `after` on, to its end, or to the first event of type `until`, where the reader leaves. */
+/**
+ * Reads the run's event stream after event `after`, to its end or to the first event of type `until`, where the
+ * reader disconnects.
+ */
 export async function readEvents(
   api: Api,
   runId: string,

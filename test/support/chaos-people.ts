@@ -21,8 +21,9 @@ export interface People {
 }
 
 /**
- * An approver at work: approves what waits, one in ten at each look, and resolves what nobody knows the end of by looking into the mailbox
- * (the sink): `done` when the mail is there, else `retry`. Answers that a careful client cannot explain are `surprises`.
+ * A simulated approver: approves pending approvals with a chance of one in ten at each poll, and resolves steps of
+ * unknown outcome by looking into the mailbox (the sink): `done` if the mail is there, else `retry`. `surprises`
+ * collects the answers that a careful client cannot explain.
  */
 export function startPeople(home: CrashHome, random: () => number): People {
   const surprises: string[] = []
@@ -36,7 +37,7 @@ export function startPeople(home: CrashHome, random: () => number): People {
     for (const { id } of waiting) {
       if (!hurried && random() > 0.1) continue
       const { status, code } = await home.approver.decide(id, 'approve')
-      // Asked again after a crash it may find its own vote, or that its run has ended.
+      // A repeated request after a crash may find this approver's own vote, or that the run has ended.
       if (status !== 200 && code !== 'approval_already_decided')
         surprises.push(`approve ${id}: ${status} ${code}`)
     }
@@ -49,7 +50,7 @@ export function startPeople(home: CrashHome, random: () => number): People {
     if (unknown === undefined) return
     const outcome = home.sink.count(run.inputs['subject'] as string) > 0 ? 'done' : 'retry'
     const { status, code } = await home.approver.resolve(runId, unknown.id, outcome)
-    // Its own late outcome, or the same answer of ours that a crash cut off, came first.
+    // The step's own late outcome, or our own answer that a crash interrupted, came first.
     if (status !== 200 && code !== 'bad_transition') surprises.push(`resolve ${runId}: ${status} ${code}`)
   }
   const working = (async () => {

@@ -7,7 +7,7 @@ import { Api, type Bootstrap } from './client.ts'
 import type { CrashHome } from './chaos.ts'
 import { programEnv } from './program-env.ts'
 
-/** A program of its own on the Postgres and Temporal of a running stack; it ends with the test process. */
+/** A separate program on the Postgres and Temporal of a running stack; it ends with the test process. */
 export interface Program {
   readonly child: ChildProcess
   readonly url: string
@@ -15,14 +15,14 @@ export interface Program {
   end(signal?: NodeJS.Signals): Promise<number | string | null>
 }
 
-/** Starts `src/api-server.ts` or `src/worker.ts` alone, as operators do; resolves once it is ready. */
+/** Starts only the API (`src/programs/api-server.ts`) or only the worker, as operators do; resolves once it is ready. */
 export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'worker'): Promise<Program> {
   const { database_url: database, temporal_address: temporal }: Bootstrap = home.member.bootstrap
   const secrets = JSON.parse(readFileSync(join(home.stack.dataDir, 'secrets.json'), 'utf8')) as Record<
     string,
     string
   >
-  return startProgram(fileURLToPath(new URL(`../../src/${kind}.ts`, import.meta.url)), {
+  return startProgram(fileURLToPath(new URL(`../../src/programs/${kind}.ts`, import.meta.url)), {
     ...home.environment,
     DATABASE_URL: database,
     TEMPORAL_ADDRESS: temporal,
@@ -32,14 +32,14 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
   })
 }
 
-/** Starts a program of ours from its file, on a free port if it listens; resolves once it is ready. */
+/** Starts one of our programs from its file, on a free port if it listens; resolves once it is ready. */
 export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promise<Program> {
   const child = fork(file, [], { env: { ...programEnv(), ...env, PORT: '0' }, execArgv: [] })
   const exited = new Promise<number | string | null>((resolve) =>
     child.once('exit', (code, signal) => resolve(signal ?? code)),
   )
   const ready = await Promise.race([
-    // A worker answers nowhere and names no port.
+    // A worker listens on no port and names none.
     new Promise<{ port?: number }>((resolve) =>
       child.once('message', (message) => resolve(message as { port?: number })),
     ),

@@ -1,11 +1,11 @@
 import pg from 'pg'
 import { newId } from '../../src/contract/ids.ts'
-import { newApiKey } from '../../src/governance/key-format.ts'
-import { scopesOfRole } from '../../src/governance/scopes.ts'
+import { newApiKey } from '../../src/governance/access/key-format.ts'
+import { scopesOfRole } from '../../src/governance/access/scopes.ts'
 import type { CrashHome } from './chaos.ts'
 import { Api } from './client.ts'
 
-/** The owner of another organization, made as the application's role makes one; with every scope there is. */
+/** The owner of another organization, with a key that has every scope; created with the application's database role. */
 export async function strangers(home: CrashHome): Promise<Api> {
   const [organization, user] = [newId('organization'), newId('user')]
   const { secret, hash, last4 } = newApiKey()

@@ -3,15 +3,18 @@ import { writeFileSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
-import type { CommitPoint } from '../../src/governance/commit-points.ts'
+import type { CommitPoint } from '../../src/governance/audit/commit-points.ts'
 import { patience } from '../stack/until.ts'
 import { Api } from './client.ts'
 import { startMailSinkProcess, type MailSinkProcess } from './mail-sink-process.ts'
 import { stackHome, startStack, type StartedStack } from './start-stack.ts'
 
-/* What the crash tests share: the governed workflow, a stack with its sink and fault switch, and what must hold after. */
+/*
+ * Shared by the crash tests: the governed workflow, a stack with its sink and fault switch, and the checks
+ * afterwards.
+ */
 
-/** Reads a document, keeps it under every key, mails it. With the rule below the mail is held. */
+/** Reads a document, stores it under every key, and mails it. With the rule below the mail is held. */
 const governedWorkflow = {
   inputs: { subject: { type: 'string', required: true }, keys: { type: 'array', required: true } },
   steps: [
@@ -38,8 +41,8 @@ const holdMail = {
 }
 
 /**
- * What is quick enough for tests and slow enough for two busy cores: the mail of a live worker that is taken for dead would
- * be an `unknown_outcome` where none may be.
+ * Short enough for tests and long enough for two busy cores: if a live worker were considered dead, its mail would
+ * become an `unknown_outcome` where the tests expect none.
  */
 export const quickEnvironment = {
   HEARTBEAT_TIMEOUT_SECONDS: '5',
@@ -50,7 +53,7 @@ export const quickEnvironment = {
 export interface CrashHome {
   readonly sink: MailSinkProcess
   readonly faults: Faults
-  /** Of the API and the worker. */
+  /** Environment of the API and the worker. */
   readonly environment: Readonly<Record<string, string>>
   readonly member: Api
   readonly admin: Api
@@ -61,12 +64,12 @@ export interface CrashHome {
   readonly stack: StartedStack
   /** Starts on the same data; the one before must have ended. */
   start(): Promise<void>
-  /** As superuser, tried again while the database is away. */
+  /** A query as superuser, repeated while the database cannot be reached. */
   query<T extends pg.QueryResultRow>(sql: string, values?: readonly unknown[]): Promise<T[]>
   close(): Promise<void>
 }
 
-/** A stack on data of its own, and an SMTP sink that outlives it. */
+/** A stack on new data, and an SMTP sink that outlives it. */
 export async function crashHome(
   options: { mailLatency?: number; env?: Readonly<Record<string, string>> } = {},
 ): Promise<CrashHome> {
@@ -119,7 +122,8 @@ export async function crashHome(
 }
 
 /**
- * Approvals on, mail held by a rule, and the governed workflow, whose id is answered; `settings` and `rule` replace parts.
+ * Turns approvals on, holds mail with a rule, and creates the governed workflow. `settings` and `rule` replace parts.
+ * Returns the workflow's id.
  */
 export async function govern(
   home: CrashHome,
@@ -136,7 +140,7 @@ export interface Held {
   readonly approvalId: string
 }
 
-/** A run of the governed workflow whose mail is held; `by` asks for it. */
+/** A run of the governed workflow whose mail is held; `by` requests it. */
 export async function heldRun(home: CrashHome, workflowId: string, by: Api = home.member): Promise<Held> {
   const subject = `Report ${randomUUID()}`
   const runId = await by.execute(workflowId, { subject, keys: [subject] })
@@ -167,7 +171,7 @@ async function query<T extends pg.QueryResultRow>(
 
 export type Fault = `${CommitPoint}:${'before' | 'after'}`
 
-/** The fault switch of commit-points.ts: one point armed at a time, until a process has died at it. */
+/** The fault switch of commit-points.ts: one point is armed at a time, until a process has died there. */
 export class Faults {
   readonly path: string
   readonly fired: Fault[] = []
@@ -178,7 +182,7 @@ export class Faults {
     this.#output = output
   }
 
-  /** Resolves once a process has died at the point; fails if none comes by. */
+  /** Resolves once a process has died at the point; fails if no process reaches it. */
   async at(fault: Fault, provoke: () => void): Promise<void> {
     if (this.fired.length % 3 === 2) await this.#settle()
     rmSync(`${this.path}.fired`, { force: true })
@@ -188,19 +192,19 @@ export class Faults {
     while (!existsSync(`${this.path}.fired`)) {
       if (Date.now() > deadline) {
         rmSync(this.path, { force: true })
-        throw new Error(`nothing came by ${fault}`)
+        throw new Error(`no process reached ${fault}`)
       }
       await delay(20)
     }
     this.fired.push(fault)
   }
 
-  /** The supervisor gives up on a part that ends again and again within two seconds of being up. */
+  /** The supervisor gives up on a part that repeatedly ends within two seconds of its start. */
   async #settle(): Promise<void> {
     const lines = (pattern: RegExp) => this.#output().match(pattern)?.length ?? 0
     let upSince = Infinity
     while (Date.now() - upSince < 2_500 || upSince === Infinity) {
-      const isUp = lines(/ ended unasked /g) === lines(/ is up again /g)
+      const isUp = lines(/ ended unexpectedly /g) === lines(/ is up again /g)
       upSince = isUp ? Math.min(upSince, Date.now()) : Infinity
       await delay(50)
     }

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
-import type { approval, execution, receipt, run } from '../../src/api/schemas/runs.ts'
+import type { approval } from '../../src/api/schemas/approvals.ts'
+import type { execution, receipt, run } from '../../src/api/schemas/runs.ts'
 
 /** Bodies as openapi.json describes them. */
 export type Run = z.infer<typeof run>

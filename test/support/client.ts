@@ -7,9 +7,10 @@ import { patience } from '../stack/until.ts'
 import type { Approval, Execution, Receipt, Rule, Run, Verified } from './client-types.ts'
 
 /*
- * A small HTTP client for end-to-end tests: the people of bootstrap.json, whose addresses are read anew after every
- * failure (a restarted stack may listen elsewhere). It behaves as a careful client would: what a crash cut off is asked
- * again with the same `Idempotency-Key`, every other answer is the caller's to judge.
+ * A small HTTP client for end-to-end tests. It acts as the people of bootstrap.json, and reads their addresses again
+ * after every failure, since a restarted stack may listen elsewhere. It behaves as a careful client would: requests
+ * that a crash interrupted are repeated with the same `Idempotency-Key`; every other answer is for the caller to
+ * judge.
  */
 
 export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
@@ -26,18 +27,18 @@ export interface Bootstrap {
 export interface Answer<T = unknown> {
   readonly status: number
   readonly body: T
-  /** Code of an error in the contract's form; null for a success. */
+  /** Code of an error; null for a success. */
   readonly code: string | null
   readonly headers: Headers
 }
 
 export interface CallOptions {
-  /** `Idempotency-Key`; default for POST: a fresh one, so that asking again is safe. */
+  /** `Idempotency-Key`; the default for POST is a fresh one, so that repeating is safe. */
   readonly key?: string
   readonly signal?: AbortSignal
 }
 
-/** Between two looks, in milliseconds. */
+/** Milliseconds between two polls. */
 const pause = 100
 
 export class Api {
@@ -45,7 +46,7 @@ export class Api {
   readonly #apiKey: string | null
   readonly person: Person
 
-  /** `apiKey` replaces the person's own, for organizations that bootstrap.json does not know. */
+  /** `apiKey` replaces the person's own key, for organizations that are not in bootstrap.json. */
   constructor(dataDir: string, person: Person, apiKey: string | null = null) {
     this.#dataDir = dataDir
     this.#apiKey = apiKey
@@ -56,7 +57,7 @@ export class Api {
     return JSON.parse(readFileSync(join(this.#dataDir, 'bootstrap.json'), 'utf8')) as Bootstrap
   }
 
-  /** One request, once. Throws when no answer came. */
+  /** Sends one request once. Throws when no answer came. */
   async once<T>(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<Answer<T>> {
     const { base_url: base, users } = this.bootstrap
     const response = await fetch(`${base}/api/v1${path}`, {
@@ -79,7 +80,7 @@ export class Api {
     }
   }
 
-  /** Asked again, with the same key, while the service is away or still busy with the call that was cut off. */
+  /** Repeats the request with the same key while the service is away or still busy with the interrupted one. */
   async call<T>(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<Answer<T>> {
     const key = options.key ?? (method === 'POST' ? randomUUID() : undefined)
     const deadline = Date.now() + patience
@@ -162,24 +163,24 @@ export class Api {
     return this.good('GET', `${this.#organization}/audit-events/verify`)
   }
 
-  /** The run once `holds`; fails with its last state. */
+  /** Waits until `holds` returns true for the run; fails with the run's last state. */
   async untilRun(id: string, what: string, holds: (run: Run) => boolean): Promise<Run> {
     const deadline = Date.now() + patience
     for (;;) {
       const run = await this.run(id)
       if (holds(run)) return run
       if (Date.now() > deadline)
-        throw new Error(`the run never came to be ${what}: ${JSON.stringify(run, null, 1)}`)
+        throw new Error(`the run never became ${what}: ${JSON.stringify(run, null, 1)}`)
       await delay(pause)
     }
   }
   untilStatus(id: string, ...statuses: RunStatus[]): Promise<Run> {
     return this.untilRun(id, statuses.join(' or '), (run) => statuses.includes(run.status))
   }
-  /** The approval that the run waits for, once it does. */
+  /** Waits until the run waits for an approval; returns the approval's id. */
   async untilHeld(runId: string, kind: 'run' | 'step'): Promise<string> {
     const held = (run: Run) => run.waiting_for.find((each) => (each.step_id === null) === (kind === 'run'))
     const run = await this.untilRun(runId, `held (${kind})`, (each) => held(each) !== undefined)
-    return (held(run) as Run['waiting_for'][number]).approval_id
+    return (held(run) as Run['waiting_for'][number]).approval_id ?? ''
   }
 }

@@ -10,8 +10,8 @@ interface JestResults {
 }
 
 /**
- * Reads Jest's JSON results: a file that could not run counts as one failed test. So do results that are missing, and
- * an exit code that says failure when the results do not.
+ * Reads Jest's JSON results. A file that could not run counts as one failed test; so do missing results, and an exit
+ * code of failure without a failed test.
  */
 export function countResults(json: string | null, exitCode: number): Counts {
   let results: JestResults

@@ -1,2 +1,2 @@
-/** What a value says that ends a worker which reads it (dying-worker.ts). */
+/** A value with this text ends every worker that reads it (dying-worker.ts). */
 export const deadlyText = 'a value that ends every worker'

@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { startSmtpSink, type SinkBehaviour } from './smtp-sink.ts'
 
 /*
- * The SMTP sink as a process of its own, for tests that kill everything else. What it has taken is in its log, on disk
- * before the sender gets its 250. A relay in front of it, which knows no SMTP library, notes for every connection
- * whether the final dot came through: the one place where bytes of an effect can be seen to leave. It ends with the
- * process that started it.
+ * The SMTP sink as a separate process, for tests that kill everything else. Every accepted mail is in its log, on
+ * disk, before the sender gets its 250. A relay in front of it, which uses no SMTP library, records for every
+ * connection whether the final dot came through: only there can a test see the bytes of an effect leave. It ends with
+ * the process that started it.
  */
 
 export interface LoggedDelivery {
@@ -19,10 +19,10 @@ export interface LoggedDelivery {
   readonly subject: string
   readonly raw: string
 }
-/** Written when it closes. */
+/** Written when the connection closes. */
 export interface LoggedConnection {
   readonly kind: 'connection'
-  /** Of the message that it began to send; empty if none. */
+  /** Subject of the message that the sender began to send; empty if none. */
   readonly subject: string
   readonly dot: boolean
 }
@@ -32,9 +32,9 @@ export interface MailSinkProcess {
   readonly pid: number
   deliveries(): LoggedDelivery[]
   connections(): LoggedConnection[]
-  /** Deliveries with this subject. */
+  /** Number of deliveries with this subject. */
   count(subject: string): number
-  /** Resolves once it holds. `release` answers every held mail. */
+  /** Resolves once the new behaviour applies. `release` answers every held mail. */
   behave(behaviour: SinkBehaviour | { kind: 'release' }): Promise<void>
   stop(): Promise<void>
 }
@@ -42,8 +42,8 @@ export interface MailSinkProcess {
 const self = fileURLToPath(import.meta.url)
 
 /**
- * `log` is a path of the caller's; the lines of an earlier sink stay in it. `latency` holds every answer back, in
- * milliseconds, so that a mail is long enough under way to be hit.
+ * `log` is a path of the caller; the lines of an earlier sink stay in it. `latency` delays every answer, in
+ * milliseconds, so that a mail takes long enough to be interrupted.
  */
 export async function startMailSinkProcess(log: string, latency = 0): Promise<MailSinkProcess> {
   const child = fork(self, [log, String(latency)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
@@ -103,7 +103,7 @@ async function main(path: string, latency: number): Promise<void> {
   process.once('SIGTERM', () => process.exit())
 }
 
-/** Passes bytes on both ways; tells of the final dot when the connection has closed. */
+/** Passes bytes in both directions; reports the final dot when the connection has closed. */
 function relay(
   client: Socket,
   port: number,

@@ -9,9 +9,9 @@ import { sharedCache } from '../../src/stack/pinned-program.ts'
 const run = promisify(execFile)
 
 /**
- * The packages of a package.json with its package-lock.json, installed below `name` into the checkout's cache when they
- * are not there; answers their `node_modules`. npm checks them against the lock file's hashes and runs none of their
- * scripts. Fails when they cannot be installed.
+ * Installs the packages of a package.json with its package-lock.json below `name` into the checkout's cache, unless
+ * they are there; returns their `node_modules`. npm checks them against the lock file's hashes and runs none of their
+ * scripts. Throws when they cannot be installed.
  */
 export async function installPinned(pins: string, name: string): Promise<string> {
   const lock = readFileSync(join(pins, 'package-lock.json'))
@@ -21,7 +21,10 @@ export async function installPinned(pins: string, name: string): Promise<string>
   return join(folder, 'node_modules')
 }
 
-/** One installation at a time, whatever process asks: some are large. The lock is SQLite's, so none is left by a crash. */
+/**
+ * One installation at a time, in whatever process, since some are large. The lock is SQLite's, so a crash leaves none
+ * behind.
+ */
 async function alone(name: string, work: () => Promise<void>): Promise<void> {
   mkdirSync(sharedCache(), { recursive: true })
   const lock = new DatabaseSync(join(sharedCache(), `${name}.lock`), { timeout: 300_000 })
@@ -34,7 +37,7 @@ async function alone(name: string, work: () => Promise<void>): Promise<void> {
 }
 
 async function fill(pins: string, folder: string): Promise<void> {
-  // Another process may have been faster while this one waited.
+  // Another process may have installed it while this one waited.
   if (existsSync(folder)) return
   const draft = mkdtempSync(join(sharedCache(), '.pinned-'))
   try {

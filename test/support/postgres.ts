@@ -6,7 +6,7 @@ import { migrate } from '../../src/db/migrate.ts'
 import { startGuard, type Guard } from '../../src/stack/guarded.ts'
 import { startPostgres } from '../../src/stack/postgres.ts'
 
-/* What the test runner and the test files share: nothing here needs Jest. */
+/* Shared by the test runner and the test files; nothing here needs Jest. */
 
 /** A PostgreSQL without fsync, with a migrated template database that tests clone. */
 export interface TestPostgres {
@@ -15,23 +15,25 @@ export interface TestPostgres {
   stop(): Promise<void>
 }
 
-/** Roles of test servers log in with their own names: nothing but loopback and nothing but tests reaches them. */
+/**
+ * The passwords of the roles of test servers are their names: only tests reach these servers, and only over loopback.
+ */
 const passwords = { countersign_owner: 'countersign_owner', countersign_app: 'countersign_app' }
 export const template = 'countersign_template'
 
-/** A new folder in `parent`, with a guard that removes it, and ends what is recorded in it. */
+/** A new folder in `parent`, with a guard that removes it and ends the processes recorded in it. */
 export function guardedFolder(parent: string = tmpdir()): { dataDir: string; guard: Guard } {
   const dataDir = realpathSync(mkdtempSync(join(parent, 'countersign-')))
   return { dataDir, guard: startGuard(dataDir, { remove: true }) }
 }
 
-/** What has to be free before databases are kept in memory; a whole test run takes a third of it. */
+/** Free memory needed to keep databases in memory; a whole test run uses a third of it. */
 const plenty = 6 * 1024 ** 3
 
 /**
- * Where the databases of tests are: in memory where there is plenty, else in the system's temporary folder. Each has
- * hundreds of files, and making them anew on a disk from which as many were just removed takes up to ten times as long.
- * No test switches the machine off, so none can tell.
+ * The folder for the databases of tests: in memory if enough is free, else the system's temporary folder. Each
+ * database has hundreds of files, and on a disk that has just removed as many, creating them takes up to ten times as
+ * long. No test switches the machine off, so memory is as good as a disk.
  */
 export function databaseFolder(): string {
   const given = process.env['TEST_DATABASE_FOLDER']
@@ -40,7 +42,7 @@ export function databaseFolder(): string {
     const { bavail, bsize } = statfsSync('/dev/shm')
     if (bavail * bsize > plenty && freemem() > plenty) return '/dev/shm'
   } catch {
-    // no such folder on this system
+    // This system has no such folder.
   }
   return tmpdir()
 }
@@ -86,7 +88,7 @@ export async function asAdmin(adminUrl: string, work: (client: Client) => Promis
   }
 }
 
-/** The same server, another database, as the superuser or as a role of ours. */
+/** The URL of another database of the same server, as the superuser or as one of our roles. */
 export function urlOf(adminUrl: string, database: string, role?: keyof typeof passwords): string {
   const url = new URL(adminUrl)
   url.pathname = `/${database}`

@@ -1,6 +1,6 @@
 /**
- * What our programs need that are to have nothing else of the environment of whoever runs the tests. With compiled code
- * kept where the test run says (run.ts), a Node program starts in half the time.
+ * The environment for our programs in tests, without other variables of the person who runs them. With the test run's
+ * cache of compiled code (run.ts), a Node program starts in half the time.
  */
 export function programEnv(): NodeJS.ProcessEnv {
   const { PATH, HOME, NODE_COMPILE_CACHE } = process.env

@@ -8,14 +8,17 @@ import { countResults, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
- * `npm test [-- Jest's arguments]`: one PostgreSQL for all test files, then Jest: first unit and database tests, two
- * files at a time, and beside them test/adapters, which mostly wait; then test/e2e one file at a time, since those start
- * whole stacks and kill parts of them, and beside it what mostly waits too: test/e2e/commit-points for dead processes
- * to be missed, test/clients for its programs. Ends with the line `N passed, N failed`, and with 1 unless something passed
- * and nothing failed.
+ * `npm test [-- Jest's arguments]`: starts one PostgreSQL for all test files, then Jest in two rounds.
  *
- * Every folder that a test makes lies in one run folder, because TMPDIR points there, or is a database's (postgres.ts). However this process ends, the
- * folder's guard then ends Jest and removes it; each server that a test starts has a guard of its own.
+ * 1. Unit and database tests, two files at a time; beside them test/adapters, which mostly waits.
+ * 2. test/e2e, one file at a time, since these start whole stacks and kill parts of them; beside it two others that
+ *    mostly wait: test/e2e/commit-points until dead processes are noticed, and test/clients for its programs.
+ *
+ * Ends with the line `N passed, N failed`, and with exit code 0 only if something passed and nothing failed.
+ *
+ * Every folder that a test makes is in one run folder, because TMPDIR points there, or belongs to a database
+ * (postgres.ts). However this process ends, the guard of the run folder then ends Jest and removes the folder. Each
+ * server that a test starts has a separate guard.
  */
 
 interface Phase {
@@ -28,7 +31,7 @@ const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
 
 const endWithParent = new URL('end-with-parent.ts', import.meta.url).href
 
-/** One after the other; the phases of one entry run side by side. */
+/** Entries run one after the other; the phases of one entry run side by side. */
 const phases: readonly (readonly Phase[])[] = [
   [
     { name: 'unit', args: ['--testPathIgnorePatterns=/test/(e2e|clients|adapters)/', '--maxWorkers=2'] },
@@ -42,13 +45,14 @@ const phases: readonly (readonly Phase[])[] = [
 ]
 
 const { dataDir: runDir, guard } = guardedFolder()
-// Where PostgreSQL runs as another account than root's, that account has to pass through.
+// If PostgreSQL runs as another account because this is root, that account must be able to enter the folder.
 chmodSync(runDir, 0o711)
 process.env['TMPDIR'] = runDir
-// Every Node program that a test starts would compile the same modules anew. Not in TMPDIR, so that the next run has it.
+// Otherwise every Node program that a test starts would compile the same modules again. Not in TMPDIR, so that the
+// next run has it too.
 process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules', '.cache', 'compiled')
 
-/** A test that never ends fails the run instead of holding it up for ever. */
+/** A test that never ends fails the run instead of blocking it for ever. */
 const longest = 60 * 60_000
 
 const running = new Set<number>()
@@ -60,19 +64,19 @@ function interrupt(by: string): void {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt)
 setTimeout(() => interrupt(`its time limit of ${longest / 60_000} minutes`), longest).unref()
 
-/** Jest leads a process group of its own, so that its workers go with it. */
+/** Jest leads a process group, so that its workers end with it. */
 function endGroup(leader: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-leader, signal)
   } catch {
-    // nobody is left in it
+    // The group is empty.
   }
 }
 
-/** What Jest says of our own file of results, and of the phase to which the caller's patterns do not belong. */
+/** Jest's messages about our results file, and about a phase that none of the caller's patterns match. */
 const ofNoUse = /^Test results written to: |^No tests found, exiting with code 0$/
 
-/** Jest writes to a pipe, and could not tell that a terminal is behind it. */
+/** Jest writes to a pipe, and cannot know that a terminal is behind it. */
 const colours = process.stderr.isTTY ? { FORCE_COLOR: '1' } : {}
 
 async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<Counts> {
@@ -89,7 +93,7 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
       // The caller's patterns must not follow an option that takes a list, or they would be read as part of it.
       ...[...args, `--outputFile=${results}`, '--passWithNoTests', '--json', ...process.argv.slice(2)],
     ],
-    // With --json its report goes to standard error.
+    // With --json Jest's report goes to standard error.
     { cwd: root, env: { ...colours, ...env }, detached: true, stdio: ['ignore', 'inherit', 'pipe'] },
   )
   createInterface({ input: child.stderr }).on('line', (line) => {
@@ -98,7 +102,7 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   const { pid } = child
   if (pid === undefined) return countResults(null, 1)
   running.add(pid)
-  // One process can be recorded. Those beside it end by themselves with this one (end-with-parent.ts).
+  // Only one process can be recorded. The others end by themselves with this one (end-with-parent.ts).
   if (name !== 'clients') recordProcess(runDir, 'stack', pid)
   const code = await new Promise<number>((resolve) => {
     child.once('error', () => resolve(1))

@@ -1,6 +1,9 @@
 import type pg from 'pg'
 
-/** How a text can stand in a database: as it is, as bytes in hex, and within base64 at each of its three alignments. */
+/**
+ * The forms in which a database can contain a text: as it is, as bytes in hex, and in base64 at each of its three
+ * alignments.
+ */
 function formsOf(text: string): string[] {
   const base64 = ['', 'x', 'xx'].map((before) => {
     const encoded = Buffer.from(before + text).toString('base64')
@@ -11,8 +14,9 @@ function formsOf(text: string): string[] {
 }
 
 /**
- * Every column of every table of the database, as `table.column`, that holds one of these texts in some form. The columns
- * come from the database itself, so that one that is added later is looked at too. For a superuser's connection.
+ * Every column of every table of the database, as `table.column`, that contains one of these texts in some form. The
+ * list of columns comes from the database, so that columns added later are checked too. Needs a superuser's
+ * connection.
  */
 export async function columnsHolding(client: pg.Client, texts: readonly string[]): Promise<string[]> {
   const patterns = texts.flatMap(formsOf).map((form) => `%${form.replace(/[\\%_]/g, '\\$&')}%`)

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/* Shell blocks of the documentation, word for word and in one shell, as a reader types them. */
+/* Runs shell blocks of the documentation word for word in one shell, as a reader types them. */
 
-/** The `sh` blocks of a page of the repository, all or those below one heading of the second level. */
+/** The `sh` blocks of a page of the repository: all, or those below one heading of the second level. */
 export function shellBlocks(page: string, heading?: string): string[] {
   const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
   const section = heading === undefined ? text : (text.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]
@@ -14,8 +14,8 @@ export function shellBlocks(page: string, heading?: string): string[] {
 }
 
 /**
- * What each block writes, trimmed; `dataDir` is the reader's `DATA_DIR`, if they have one. Fails as the reader's shell would,
- * and if one writes an error.
+ * The output of each block, trimmed. `dataDir` is the reader's `DATA_DIR`, if set. Throws if a command fails or
+ * writes to standard error.
  */
 export async function runBlocks(blocks: readonly string[], folder: string, dataDir = ''): Promise<string[]> {
   const cut = '=== next block ==='
@@ -23,7 +23,8 @@ export async function runBlocks(blocks: readonly string[], folder: string, dataD
   try {
     const { stdout, stderr } = await promisify(execFile)(
       'bash',
-      // Fed from a socket, as Node does it, bash would otherwise take itself for a remote shell and read /etc/bash.bashrc.
+      // If its standard input is a socket, as Node makes it, bash takes itself for a remote shell and reads
+      // /etc/bash.bashrc.
       ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
       { cwd: folder, timeout: 180_000, env: { ...process.env, DATA_DIR: dataDir, TMPDIR: temporary } },
     )

@@ -1,19 +1,19 @@
 import type { SMTPServerSession } from 'smtp-server'
 import { listenForMail, type LocalMailServer, type ReceivedMail } from '../../src/stack/mail-catcher.ts'
 
-/** What the sink does with a mail; assign `sink.behaviour` at any time. */
+/** How the sink treats a mail; assign `sink.behaviour` at any time. */
 export type SinkBehaviour =
   | { kind: 'accept' }
-  /** Takes the mail and answers the dot only after `release()`. */
+  /** Accepts the mail and answers the dot only after `release()`. */
   | { kind: 'hold' }
-  /** Answers a recipient only after `release()`: the mail is under way, and its dot has not left. */
+  /** Answers a recipient only after `release()`: the mail is being sent, and its dot has not left. */
   | { kind: 'pause' }
-  /** Takes the mail (or loses it) and cuts the connection instead of answering the dot. */
+  /** Accepts the mail (or loses it) and cuts the connection instead of answering the dot. */
   | { kind: 'drop'; taken: boolean }
   /** Refuses; at `rcpt` only the recipients named by `only`, if given. `data` answers 500 whatever the code. */
   | { kind: 'refuse'; at: 'connect' | 'mail' | 'rcpt' | 'data' | 'dot'; code: number; only?: string }
 
-/** A mail the sink has taken: what a mailbox would hold, whether or not the sender came to know. */
+/** A mail the sink has accepted, as a mailbox would contain it, whether or not the sender got the answer. */
 export interface Delivery {
   readonly message_id: string
   readonly subject: string
@@ -24,13 +24,13 @@ export interface Delivery {
 
 export interface SmtpSink extends LocalMailServer {
   behaviour: SinkBehaviour
-  /** In the order they were taken. */
+  /** In the order in which they were accepted. */
   readonly deliveries: readonly Delivery[]
-  /** Final dots that have arrived, taken or not. */
+  /** Number of final dots that have arrived, accepted or not. */
   readonly dots: number
-  /** Deliveries with this Message-ID, subject or text in it. */
+  /** Number of deliveries with this Message-ID, subject or text. */
   count(needle: string): number
-  /** Recipients and dots that wait for `release()`. */
+  /** Number of recipients and dots that wait for `release()`. */
   readonly waiting: number
   /** Answers every held mail and every paused recipient. */
   release(): void

@@ -14,7 +14,7 @@ async function ask(url: string, sql: string): Promise<unknown[]> {
 }
 
 describe('servers for tests', () => {
-  test('a database is migrated, apart from the next one, and gone after drop', async () => {
+  test('a database is migrated, separate from the next one, and gone after drop', async () => {
     const one = await createTestDatabase()
     const two = await createTestDatabase()
     try {
@@ -31,7 +31,7 @@ describe('servers for tests', () => {
     await expect(ask(one.appUrl, 'select 1')).rejects.toThrow('does not exist')
   })
 
-  test('Temporal answers for the namespace of temporal-dev.yml with our search attributes', async () => {
+  test('Temporal serves the namespace of temporal-dev.yml with our search attributes', async () => {
     const server = await testTemporal()
     const connection = await Connection.connect({ address: server.address })
     try {

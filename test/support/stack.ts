@@ -4,9 +4,9 @@ import { startTemporal, type TemporalOptions, type TemporalServer } from '../../
 import { asAdmin, guardedFolder, startTestPostgres, template, urlOf, type TestPostgres } from './postgres.ts'
 
 /*
- * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts) and all files
- * share that server; a file run by hand starts one of its own. Every server has a guard, so that nothing is left behind
- * when a test process is killed.
+ * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts), and all
+ * files share that server; a file that is run alone starts a new one. Every server has a guard, so that nothing
+ * remains when a test process is killed.
  */
 
 export interface TestDatabase {
@@ -14,7 +14,7 @@ export interface TestDatabase {
   readonly adminUrl: string
   readonly ownerUrl: string
   readonly appUrl: string
-  /** Ends what is still connected and removes the database. */
+  /** Ends open connections and removes the database. */
   drop(): Promise<void>
 }
 
@@ -30,7 +30,7 @@ export function testPostgres(): Promise<TestPostgres> {
   return shared
 }
 
-/** A migrated database of its own for one test, cloned from the template in some 50 ms. */
+/** A migrated database for one test, cloned from the template in about 50 ms. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const { adminUrl } = await testPostgres()
   const name = `test_${randomBytes(8).toString('hex')}`
@@ -50,7 +50,10 @@ let temporal: Promise<{ server: TemporalServer; stop(): Promise<void> }> | undef
 
 type DynamicConfig = NonNullable<TemporalOptions['dynamicConfig']>
 
-/** This test file's Temporal development server, in memory, with the settings of temporal-dev.yml and the first caller's. */
+/**
+ * This test file's Temporal development server, in memory, with the settings of temporal-dev.yml and of the first
+ * caller.
+ */
 export async function testTemporal(dynamicConfig: DynamicConfig = {}): Promise<TemporalServer> {
   temporal ??= startTestTemporal(dynamicConfig)
   return (await temporal).server
@@ -61,7 +64,7 @@ afterAll(async () => {
   shared = undefined
   temporal = undefined
   for (const server of started) {
-    // A server that did not start has failed its test already.
+    // A server that did not start has already failed its test.
     const running = await server?.catch(() => undefined)
     await running?.stop()
   }

@@ -18,11 +18,11 @@ import { programEnv } from './program-env.ts'
 
 export interface StackHome {
   readonly dataDir: string
-  /** Ends whatever still runs there and removes it. */
+  /** Ends the processes that still run there and removes the folder. */
   remove(): Promise<void>
 }
 
-/** A data folder for `startStack`, guarded: a killed test process leaves neither the stack nor the folder behind. */
+/** A guarded data folder for `startStack`: a killed test process leaves neither the stack nor the folder behind. */
 export function stackHome(): StackHome {
   const { dataDir: outer, guard } = guardedFolder(databaseFolder())
   const dataDir = join(outer, 'data')
@@ -30,7 +30,7 @@ export function stackHome(): StackHome {
   return {
     dataDir,
     remove: async () => {
-      // A whole stack that still runs is asked to stop first; then what it, killed, may have left.
+      // First a whole running stack is asked to stop; then the processes that a killed stack may have left are ended.
       await endOrphans(outer, { except: ['guard'] })
       await endOrphans(dataDir)
       await guard.close()
@@ -42,7 +42,7 @@ export interface StartedStack {
   readonly dataDir: string
   readonly pid: number
   readonly baseUrl: string
-  /** Everything that it has printed so far. */
+  /** Everything it has printed so far. */
   output(): string
   /** The present content of bootstrap.json. */
   bootstrap<T>(): T
@@ -52,7 +52,7 @@ export interface StartedStack {
   readonly exited: Promise<number | string>
   /** SIGTERM (or another signal); resolves with the exit code once it is gone. */
   stop(signal?: NodeJS.Signals): Promise<number | string>
-  /** SIGKILL; resolves once the process is gone. `all` is the supervisor, its guard and every part, at one blow. */
+  /** SIGKILL; resolves once the process is gone. `all` is the supervisor, its guard and every part at once. */
   kill9(what: 'supervisor' | 'all' | Role): Promise<void>
 }
 
@@ -62,18 +62,18 @@ export interface StackOptions {
   readonly env?: Readonly<Record<string, string>>
   /** The program to run; default the one of `npm start`. */
   readonly entry?: string
-  /** A shell in between, as npm has one; `pid` is then the shell's. */
+  /** Starts it through a shell, as npm does; `pid` is then the shell's. */
   readonly shell?: boolean
 }
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+const main = fileURLToPath(new URL('../../src/programs/main.ts', import.meta.url))
 
-/** Runs `npm start` on the data folder and waits for its `ready` line; fails with its whole output otherwise. */
+/** Runs `npm start` on the data folder and waits for its `ready` line; otherwise throws with its whole output. */
 export async function startStack(options: StackOptions): Promise<StartedStack> {
   const { dataDir, env = {}, entry = main, shell = false } = options
   const outer = join(dataDir, '..')
   const [program, ...args] = [process.execPath, entry, '--data-dir', dataDir]
-  // The second command keeps the shell from replacing itself with the first.
+  // The second command prevents the shell from replacing itself with the first.
   const inShell = ['-c', `"$@"; exit $?`, 'sh', program, ...args]
   const child = spawn(shell ? 'sh' : program, shell ? inShell : args, {
     env: { ...programEnv(), PORT: '0', ...env, DATA_DIR: dataDir },
@@ -102,7 +102,7 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
   if (typeof baseUrl !== 'string' || !baseUrl.startsWith('http')) {
     throw new Error(`the stack ended (${baseUrl}) before it was ready:\n${output}`)
   }
-  // Another program is no service of ours.
+  // Only our own program has limits.
   if (entry === main) await liftLimits(dataDir, baseUrl)
   return {
     dataDir,
@@ -120,7 +120,7 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
       const records = recordedProcesses(dataDir).filter((record) => isOurs(dataDir, record))
       const supervisor = identify(pid)
       const victims: ProcessIdentity[] = records.filter(({ role }) => what === 'all' || role === what)
-      // The supervisor goes first, so that it sees nothing of the others' end.
+      // The supervisor is killed first, so that it does not notice the others' end.
       if ((what === 'all' || what === 'supervisor') && supervisor !== null) victims.unshift(supervisor)
       if (victims.length === 0) throw new Error(`no ${what} runs`)
       for (const victim of victims) process.kill(victim.pid, 'SIGKILL')
@@ -129,7 +129,10 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
   }
 }
 
-/** Once for each data folder: tests ask, and run, more in a minute than people do. Without bootstrap.json it is up to them. */
+/**
+ * Once for each data folder, since tests make more requests and runs per minute than people do. Without
+ * bootstrap.json the tests must do it themselves.
+ */
 async function liftLimits(dataDir: string, baseUrl: string): Promise<void> {
   const done = join(dataDir, '..', 'limits-lifted')
   const file = join(dataDir, 'bootstrap.json')

@@ -1,11 +1,11 @@
 import { expect, test } from '@jest/globals'
-import { reconcile } from '../../src/governance/reconcile.ts'
-import { cancelRun } from '../../src/governance/runs/cancel.ts'
+import { reconcile } from '../../src/governance/delivery/reconciler.ts'
+import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
 import { approvalsOf, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { deliverOutbox, mail, read, useTestStack, withholdOutbox, type FakeReads, type Stack } from './worker-fixture.ts' // prettier-ignore
 
-/* A run cancelled in every state it can be in; around continue-as-new: continue-as-new.test.ts. */
+/* A run is cancelled in every possible state; continue-as-new.test.ts tests the moments around continue-as-new. */
 
 let stack: Stack
 let reads: FakeReads
@@ -15,10 +15,12 @@ const start = (...steps: object[]) => stack.run({ steps })
 const cancel = (runId: string) => cancelRun(stack.context, { caller: stack.caller('member'), runId })
 const pass = () => reconcile(stack.context, stack.motor, stack.attributes, 0)
 
-/** Ended as cancelled, with one such event, the last; nothing waits any more. */
+/** It ended as cancelled, with one such event as the last one, and nothing waits any more. */
 async function isCancelled(runId: string, steps: Record<string, string>): Promise<void> {
   expect(await stack.ended(runId)).toEqual({ run: 'cancelled', ...steps })
-  expect(await runOf(stack.context, runId)).toMatchObject({ status_reason: 'the run was cancelled' })
+  expect(await runOf(stack.context, runId)).toMatchObject({
+    status_reason: expect.stringMatching(/^the run was cancelled by `/),
+  })
   const events = await eventsOf(stack.context, runId)
   expect(events.filter((type) => type.startsWith('run.')).at(-1)).toBe('run.cancelled')
   expect(events.at(-1)).toBe('run.cancelled')
@@ -62,7 +64,7 @@ test('while a step waits a long time for its next attempt', async () => {
   expect(Object.fromEntries(reads.calls)).toEqual({ flaky: 1 })
 })
 
-test('amid a `for_each`: what is done stays done, no further item begins', async () => {
+test('during a `for_each`: finished items stay finished, no further item begins', async () => {
   const items = ['a', 'b', ...Array.from({ length: 50 }, (_, index) => `wait-${index}`), 'next']
   const runId = await start(read('each', '{{item}}', { for_each: items, on_error: 'continue' }))
   await until('every place is taken', () => reads.waiting() === 50 && reads.calls.size === 52)

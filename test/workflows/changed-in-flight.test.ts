@@ -1,15 +1,15 @@
 import { expect, test } from '@jest/globals'
-import { freeze, unfreeze } from '../../src/governance/freeze.ts'
+import { freeze, unfreeze } from '../../src/governance/rules/freeze.ts'
 import { denyRule, holdRule } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { mail, useTestStack, type Stack } from './worker-fixture.ts'
 
-/* A mail that is under way to its server, and what is saved before its final dot leaves. */
+/* Changes that are saved while a mail is being sent, before its final dot leaves. */
 
 let stack: Stack
 useTestStack((started) => (stack = started))
 
-/** Starts a mail and waits until the server has its sender and would answer its recipient. */
+/** Starts a mail and waits until the server has got its sender and must answer its recipient. */
 async function underWay(subject: string): Promise<string> {
   stack.sink.behaviour = { kind: 'pause' }
   const runId = await stack.run({ steps: [mail(subject)] })
@@ -39,7 +39,7 @@ test('a rule that denies it stops it', async () => {
   expect(stack.sink.count('denied')).toBe(0)
 })
 
-test('a rule that holds it lets it wait for a person, and then it is sent once', async () => {
+test('a rule that holds it makes it wait for a person, and then it is sent once', async () => {
   const runId = await underWay('held')
   await stack.rules(holdRule())
   stack.sink.release()
@@ -50,7 +50,7 @@ test('a rule that holds it lets it wait for a person, and then it is sent once',
   expect(stack.sink.count('held')).toBe(1)
 })
 
-test('a rule that has nothing to do with it does not: it is sent once', async () => {
+test('an unrelated rule does not stop it: it is sent once', async () => {
   const runId = await underWay('unmoved')
   await stack.rules(denyRule({ tools: ['file_read'] }))
   stack.sink.release()

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
 import { temporal } from '@temporalio/proto'
-import { cancelRun } from '../../src/governance/runs/cancel.ts'
-import { reconcile } from '../../src/governance/reconcile.ts'
+import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
+import { reconcile } from '../../src/governance/delivery/reconciler.ts'
 import { approvalsOf, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { callsIn, historiesOf } from './histories.ts'
@@ -10,10 +10,10 @@ import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-f
 
 const { CommandType } = temporal.api.enums.v1
 
-/* A run that goes on in a new history: the server suggests it after 40 events, some six steps of a chain. */
+/* A run that continues in a new history: the server suggests it after 40 events, about six steps of a chain. */
 let stack: Stack
 let reads: FakeReads
-// Reconciled by the tests, when they want it: what a signal was to do must not be done by another.
+// The tests start reconciliation themselves, so that it cannot do the work of a signal unnoticed.
 useTestStack((...both) => ([stack, reads] = both), { suggestAfterEvents: '40', RECONCILE_SECONDS: '3600' })
 
 const start = (...steps: object[]) => stack.run({ steps })
@@ -36,7 +36,7 @@ describe('a run longer than a history', () => {
     expect((await eventsOf(stack.context, runId)).filter((type) => type.startsWith('run.'))).toEqual(['run.queued', 'run.started', 'run.completed']) // prettier-ignore
   })
 
-  test('search attributes stay the run’s', async () => {
+  test('the run keeps its search attributes', async () => {
     const runId = await start(...chain(12), read('last', 'last-wait', { depends_on: ['s11'] }))
     await until('the last step reads', () => reads.waiting() === 1)
     expect((await histories(runId)).length).toBeGreaterThan(1)
@@ -53,7 +53,7 @@ describe('a run longer than a history', () => {
     await stack.ended(runId)
   })
 
-  test('a `for_each`: the count is asked for once, no item runs twice', async () => {
+  test('a `for_each`: the count is asked for once, and no item runs twice', async () => {
     const items = Array.from({ length: 120 }, (_, index) => `i${index}`)
     const runId = await start(
       read('each', '{{item}}', { for_each: items }),
@@ -66,7 +66,7 @@ describe('a run longer than a history', () => {
     expect((await eventsOf(stack.context, runId)).filter((type) => type === 'step.started')).toHaveLength(2)
   })
 
-  test('is told apart from one that has ended: the reconciler leaves it alone', async () => {
+  test('is distinguished from one that has ended: the reconciler leaves it alone', async () => {
     const runId = await start(...chain(12), read('last', 'last-wait', { depends_on: ['s11'] }))
     await until('the last step reads', () => reads.waiting() === 1)
     const [, second] = await histories(runId)
@@ -88,7 +88,7 @@ describe('a run longer than a history', () => {
 })
 
 describe('calls that are held meanwhile', () => {
-  test('are carried without asking again, and approved afterwards', async () => {
+  test('stay held without another question, and are approved afterwards', async () => {
     await stack.rules(holdRule())
     const runId = await start(mail('carried'), ...chain(20))
     const approvalId = await stack.held(runId)
@@ -102,7 +102,7 @@ describe('calls that are held meanwhile', () => {
     expect(stack.sink.count('carried')).toBe(1)
   })
 
-  test('expire at the time they had from the start', async () => {
+  test('expire at their original time', async () => {
     await stack.rules(holdRule({ expires_after_seconds: 5 }))
     const runId = await start(mail('short', { on_error: 'continue' }), ...chain(14))
     expect(await stack.ended(runId)).toMatchObject({ run: 'completed', short: 'expired', s13: 'completed' })
@@ -112,7 +112,7 @@ describe('calls that are held meanwhile', () => {
     expect(await approvalsOf(stack.context, runId)).toHaveLength(1)
   })
 
-  test('items among them, more than a history has events: each is asked for once, and once more when approved', async () => {
+  test('more held items than a history has events: each is asked for once, and once more when approved', async () => {
     await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'startswith', value: 'hold' }] }) // prettier-ignore
     const items = Array.from({ length: 200 }, (_, index) => `${index % 4 === 0 ? 'hold' : 'i'}${index}`)
     const runId = await start(read('each', '{{item}}', { for_each: items }), ...chain(20))
@@ -149,14 +149,14 @@ describe('calls that are held meanwhile', () => {
     await Promise.all(runs)
   })
 
-  test('a run that waits for its own approval outlives its history, and is let in afterwards', async () => {
+  test('a run that waits for its own approval outlives its history, and starts afterwards', async () => {
     await stack.settings({ approval_required_from: 'low' })
     try {
       const runId = await start(read('a', 'a'))
       const approvalId = await stack.held(runId)
-      // However many of them a slow worker takes at once.
+      // Wakes the run until it is in another history, since a slow worker may take several wake-ups at once.
       await until('another history', async () => {
-        // Not before it has been started.
+        // Fails until the workflow has been started.
         const isWoken = await stack.motor.wake(runId, {}).catch(() => false)
         return isWoken && (await histories(runId)).length > 1
       })
@@ -175,7 +175,7 @@ describe('branches that overlap', () => {
     await until('the chain stands still', async () => {
       if (reads.waiting() === 0 || reads.calls.size < 10) return false
       const { historyLength, raw } = await stack.client.workflow.getHandle(runId).describe()
-      // Nothing to do but the long call: a chain that goes on has a call or a task of its own at every moment.
+      // Only the long call is left: a chain that continues would always have a call or a task.
       return historyLength >= 80 && raw.pendingActivities?.length === 1 && !raw.pendingWorkflowTask
     })
     expect(reads.calls.has('s39')).toBe(false)
@@ -189,7 +189,7 @@ describe('branches that overlap', () => {
     expect(reads.calls.get('long-wait')).toBe(1)
   })
 
-  test('one that fails ends the run where it is', async () => {
+  test('a failed one ends the run where it is', async () => {
     const runId = await start(read('bad', 'deaf-fail'), read('each', '{{item}}', { for_each: ['x', 'wait'] }), ...chain(9)) // prettier-ignore
     await until('the chain ends', () => reads.calls.has('s8') && reads.waiting() === 2)
     reads.release('deaf')
@@ -219,12 +219,12 @@ describe('cancelled', () => {
     await Promise.all(runs)
   })
 
-  test('in Temporal itself, in the very task that would go on in a new history', async () => {
+  test('in Temporal itself, in exactly the task that would continue in a new history', async () => {
     await stack.rules(holdRule())
     const runId = await start(mail('never'))
     await stack.held(runId)
     await stack.stopWorkers()
-    // Taken together by the next worker: the server's suggestion, and behind it the cancellation.
+    // The next worker gets both at once: the server's suggestion, and after it the cancellation.
     await stack.noise(runId, 40)
     await stack.client.workflow.getHandle(runId).cancel()
     await stack.startWorker()
@@ -232,11 +232,11 @@ describe('cancelled', () => {
     expect(await histories(runId)).toHaveLength(1)
   })
 
-  test('in Temporal itself, while that task is under way: the server refuses the answer and tells of it', async () => {
+  test('in Temporal itself, while that task is being processed: the server refuses the answer and reports the cancellation', async () => {
     const { workflow, workflowService: service, connection, options } = stack.client
     const taskQueue = { name: randomUUID() }
     const { namespace } = options
-    // By hand in a worker's place.
+    // This test takes the worker's part here.
     const poll = () =>
       connection.withDeadline(Date.now() + 60_000, () =>
         service.pollWorkflowTaskQueue({ namespace, taskQueue, identity: 'by hand' }),

@@ -4,9 +4,9 @@ import { Worker } from '@temporalio/worker'
 import { createEngineActivities } from '../../src/activities/engine.ts'
 import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
-import { createMotor } from '../../src/governance/motor.ts'
-import { startRun } from '../../src/governance/relay.ts'
-import { workflowBundlePath } from '../../src/workflow-bundle.ts'
+import { createWorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
+import { startRun } from '../../src/governance/delivery/relay.ts'
+import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import {
   approvalsOf,
   holdRule,
@@ -16,10 +16,11 @@ import {
   type Engine,
 } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
+import { closed } from './histories.ts'
 import { timeSkippingServer } from './time-skipping.ts'
 import { fakeReads, mail, read } from './worker-fixture.ts'
 
-/** Seven days pass in a moment; nothing but the run's own timer wakes it: no sweeper runs here. */
+/** Seven days pass in a moment. Only the run's own timer wakes it, since no sweeper runs here. */
 let engine: Engine
 let temporal: TestWorkflowEnvironment
 let codePath: string
@@ -45,7 +46,7 @@ const startWorker = () =>
     interceptors: { activity: [createPolicyInterceptor(engine.context)] },
   })
 const startInTime = (runId: string) =>
-  startRun(engine.context, createMotor(temporal.client), async () => false, runId)
+  startRun(engine.context, createWorkflowEngine(temporal.client), async () => false, runId)
 
 test.each([
   [
@@ -70,9 +71,9 @@ test.each([
     const startsTimer = async () =>
       (await handle.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) ?? false
     await until('the timer runs', startsTimer)
-    // The database's clock, which decides, is moved along; the run's own is skipped by awaiting its result.
+    // Moves the database's clock, which decides. Awaiting the run's result makes the server skip the run's time.
     await makeLate(context, approval?.id ?? '')
-    await handle.result()
+    await closed(temporal, runId)
     expect(await runOf(context, runId)).toMatchObject(expected)
     expect((await approvalsOf(context, runId))[0]).toMatchObject({ status: 'expired' })
   })
@@ -88,14 +89,14 @@ test('a step waits between its attempts as long as `backoff_seconds` says, doubl
       const runId = await engine.run({ steps: [read('a', 'wait', { timeout_seconds: 1, retry })] })
       await startInTime(runId)
       const handle = temporal.client.workflow.getHandle(runId)
-      await handle.result()
+      await closed(temporal, runId)
       expect(await runOf(engine.context, runId)).toMatchObject({ status: 'failed' })
       expect(reads.calls.get('wait')).toBe(4)
       const { events } = await handle.fetchHistory()
       const at = (
         attributes: 'activityTaskScheduledEventAttributes' | 'activityTaskStartedEventAttributes',
       ) => Number(events?.find((event) => event[attributes])?.eventTime?.seconds)
-      // The server records the start of the last attempt alone: after 10, 20 and 40 minutes.
+      // The server records only the start of the last attempt: after 10, 20 and 40 minutes.
       const waited = at('activityTaskStartedEventAttributes') - at('activityTaskScheduledEventAttributes')
       expect(waited).toBeGreaterThanOrEqual(600 + 1_200 + 2_400)
       expect(waited).toBeLessThan(600 + 1_200 + 2_400 + 300)

@@ -1,12 +1,12 @@
 import { expect, test } from '@jest/globals'
-import { cancelRun } from '../../src/governance/runs/cancel.ts'
-import { readStepOutput } from '../../src/governance/runs/read.ts'
+import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
+import { readStepOutput } from '../../src/governance/runs/read/read.ts'
 import { approvalsOf, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { callsIn, historiesOf } from './histories.ts'
 import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
-/* How the items of a `for_each` step share its places, and what it ends as. */
+/* How many items of a `for_each` step run at the same time, and how the step ends. */
 
 let stack: Stack
 let reads: FakeReads
@@ -29,7 +29,10 @@ const textsOf = async (runId: string) => {
   return (output as ({ text: string } | null)[]).map((item) => item?.text ?? null)
 }
 
-/** Nothing is left to do for Temporal or a worker but `activities` calls; answers the ids of all it has scheduled. */
+/**
+ * Waits until neither Temporal nor a worker has anything to do except `activities` calls; returns the ids of all
+ * scheduled calls.
+ */
 async function still(runId: string, activities: number): Promise<string[]> {
   await until('it stands still', async () => {
     const { raw } = await stack.client.workflow.getHandle(runId).describe()
@@ -38,7 +41,7 @@ async function still(runId: string, activities: number): Promise<string[]> {
   return calls(runId)
 }
 
-test('a held item holds up no other, however many come after it', async () => {
+test('a held item delays no other, however many come after it', async () => {
   await stack.rules(on('require_approval', 'hold'))
   const items = ['hold0', ...numbered(120), 'hold1', ...numbered(20, 'j')]
   const runId = await start(items)
@@ -50,7 +53,7 @@ test('a held item holds up no other, however many come after it', async () => {
   expect([...reads.calls.values()]).toEqual(items.map(() => 1))
 })
 
-test('50 are under way at a time, and each that ends makes room for the next', async () => {
+test('at most 50 run at a time, and each that ends makes room for the next', async () => {
   const runId = await start(numbered(120, 'wait-'))
   await until('50 wait', () => reads.waiting() === 50)
   expect(await still(runId, 50)).toHaveLength(50)
@@ -64,7 +67,7 @@ test('50 are under way at a time, and each that ends makes room for the next', a
   expect(reads.calls.size).toBe(120)
 })
 
-test('those that were approved need a place again: more than 50 of them do not run at a time', async () => {
+test('approved items need room again: at most 50 of them run at a time', async () => {
   await stack.rules(on('require_approval', 'wait'))
   const runId = await start(numbered(60, 'wait-'))
   await until('all are held', async () => (await pending(runId)).length === 60)
@@ -76,7 +79,7 @@ test('those that were approved need a place again: more than 50 of them do not r
   expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 60, nodes_failed: 0 })
 })
 
-test('200 open calls of a run are the most, whatever step they are of: further items begin when one has ended', async () => {
+test('a run has at most 200 open calls, of whatever steps: further items begin when one has ended', async () => {
   await stack.rules(on('require_approval', 'hold'))
   const ids = numbered(5, 'each')
   const runId = await stack.run({
@@ -97,13 +100,13 @@ test('200 open calls of a run are the most, whatever step they are of: further i
   })
 })
 
-test('what it ends as is told by its items in their order, not by who was faster', async () => {
+test('its end is decided by its items in their order, not by which was faster', async () => {
   await stack.rules(on('deny', '=denied'))
   const each = { for_each: ['ok', 'deaf-fail', 'denied'], on_error: 'continue' }
   const runId = await stack.run({
     steps: [read('is', '='), read('each', '{{is.output.text}}{{item}}', each)],
   })
-  // The first that is bad ends last.
+  // The first item that fails ends last.
   await until('two have ended', async () => (await runOf(stack.context, runId)).nodes_failed === 1 && reads.calls.has('=ok')) // prettier-ignore
   reads.release()
   expect(await stack.ended(runId)).toEqual({ run: 'completed', is: 'completed', each: 'failed' })

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { cancelRun } from '../../src/governance/runs/cancel.ts'
+import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
 import { readRun } from '../governance/runs/whole-run.ts'
 import { approvalsOf, denyRule, eventsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
@@ -25,7 +25,23 @@ describe('a graph of steps', () => {
       c: 'completed',
     })
     expect([...reads.calls.keys()]).toEqual(['a', 'ab', 'abc'])
-    expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 3, nodes_failed: 0 })
+    const run = await runOf(stack.context, runId)
+    expect(run).toMatchObject({ nodes_executed: 3, nodes_failed: 0 })
+    // One entry tells how the run ended, and whose it was.
+    const { rows } = await stack.context.pool.query<{ entry: unknown }>(
+      `select canonical::jsonb as entry from audit_events
+       where canonical::jsonb->>'run_id' = $1 and canonical::jsonb->>'action' = 'finish'`,
+      [runId],
+    )
+    expect(rows.map(({ entry }) => entry)).toEqual([
+      expect.objectContaining({
+        event_type: 'workflow.execute',
+        status: 'completed',
+        user_id: run.requested_by,
+        duration_ms: expect.any(Number),
+        metadata: expect.objectContaining({ nodes_executed: 3, api_key_id: run.api_key_id }),
+      }),
+    ])
   })
 
   test('runs branches at the same time', async () => {
@@ -35,7 +51,7 @@ describe('a graph of steps', () => {
     expect(await stack.ended(runId)).toMatchObject({ run: 'completed' })
   })
 
-  test('a failing branch ends the run: a held one is withdrawn, a read in flight is cancelled', async () => {
+  test('a failing branch ends the run: a held call is withdrawn, a running read is cancelled', async () => {
     await stack.rules(holdRule())
     const runId = await start(mail('held'), read('long', 'wait'), read('bad', 'fail', { depends_on: ['gate'] }), read('gate', 'deaf')) // prettier-ignore
     const approval = await stack.held(runId)
@@ -56,7 +72,7 @@ describe('a graph of steps', () => {
     expect((await eventsOf(stack.context, runId)).at(-1)).toBe('run.failed')
   })
 
-  test('`on_error: continue` goes on with null, a denied step included', async () => {
+  test('`on_error: continue` continues with null, also after a denied step', async () => {
     await stack.rules(denyRule({ params: [{ param: 'subject', operator: 'equals', value: 'src' }] }))
     const runId = await start(
       read('bad', 'fail', { on_error: 'continue' }),
@@ -74,7 +90,19 @@ describe('a graph of steps', () => {
     expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 2, nodes_failed: 2 })
   })
 
-  test('a denied step in flight ends the run as denied', async () => {
+  test('`outputs` has every step that ended: null without an output, an empty list for a `for_each` over nothing', async () => {
+    const runId = await start(
+      read('done', 'a'),
+      read('bad', 'fail', { on_error: 'continue' }),
+      read('skipped', 'b', { when: { value: '{{done.output.text}}', operator: 'equals', compare: 'other' } }),
+      read('none', '{{item}}', { for_each: [] }),
+    )
+    await stack.ended(runId)
+    const run = await readRun(stack.context, stack.organizationId, runId)
+    expect(run?.outputs).toEqual({ done: expect.anything(), bad: null, skipped: null, none: [] })
+  })
+
+  test('a step denied during the run ends the run as denied', async () => {
     await stack.rules(denyRule({ params: [{ param: 'subject', operator: 'equals', value: 'secret' }] }))
     const runId = await start(read('a', 'secret'), {
       ...mail('m'),
@@ -86,7 +114,7 @@ describe('a graph of steps', () => {
 })
 
 describe('options of a step', () => {
-  test('`when` skips what does not hold; what depends on it goes on', async () => {
+  test('`when` skips a step if it is false; its dependents continue', async () => {
     const runId = await start(
       read('a', 'a'),
       read('no', 'no', { when: { value: '{{a.output.text}}', operator: 'equals', compare: 'b' } }),
@@ -97,7 +125,7 @@ describe('options of a step', () => {
     expect(reads.calls.has('no')).toBe(false)
   })
 
-  test('`retry` tries again what can pass, as often as it says', async () => {
+  test('`retry` repeats failures that may pass, up to the given number', async () => {
     const retry = { attempts: 2, backoff_seconds: 0 }
     expect(await stack.ended(await start(read('a', 'flaky-1', { retry })))).toMatchObject({
       run: 'completed',
@@ -111,7 +139,7 @@ describe('options of a step', () => {
     expect(Object.fromEntries(reads.calls)).toEqual({ 'flaky-1': 2, 'flaky-2': 1, 'fail-3': 1, 'crash-4': 1 })
   })
 
-  test('`timeout_seconds` ends a call, also one that does not listen', async () => {
+  test('`timeout_seconds` ends a call, even one that ignores its signal', async () => {
     const retry = { attempts: 1, backoff_seconds: 0 }
     const runId = await start(
       read('a', 'wait', { timeout_seconds: 1, retry, on_error: 'continue' }),
@@ -122,7 +150,7 @@ describe('options of a step', () => {
     expect(run?.steps.map((step) => step.error?.code)).toEqual(['timeout', 'timeout'])
   })
 
-  test('`for_each` runs once per item, with its place, and gives the list of outputs', async () => {
+  test('`for_each` runs once per item, with its index, and returns the list of outputs', async () => {
     const runId = await start(
       read('list', 'list:x:y:z'),
       read('each', '{{index}}-{{item}}', { for_each: '{{list.output.list}}' }),
@@ -139,7 +167,7 @@ describe('options of a step', () => {
     expect(events.filter((type) => type === 'step.completed')).toHaveLength(6)
   })
 
-  test('`for_each` over nothing, and over what is not a list', async () => {
+  test('`for_each` over an empty list, and over a value that is not a list', async () => {
     const empty = await start(read('each', '{{item}}', { for_each: [] }))
     expect(await stack.ended(empty)).toEqual({ run: 'completed', each: 'completed' })
     expect(await eventsOf(stack.context, empty)).toEqual(['run.queued', 'run.started', 'step.started', 'step.completed', 'run.completed']) // prettier-ignore
@@ -151,7 +179,7 @@ describe('options of a step', () => {
     })
   })
 
-  test('an item that fails ends the step and withdraws the held ones', async () => {
+  test('a failing item ends the step and withdraws the held ones', async () => {
     await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] }) // prettier-ignore
     const runId = await start(read('each', '{{item}}', { for_each: ['ok', 'hold', 'wait-fail'] }))
     await stack.held(runId)
@@ -173,7 +201,7 @@ describe('options of a step', () => {
 })
 
 describe('held calls', () => {
-  test('approve resumes from that point; finished steps never run again', async () => {
+  test('approval resumes from that point; finished steps never run again', async () => {
     await stack.rules(holdRule())
     const runId = await start(read('a', 'a'), mail('mail-1', { depends_on: ['a'] }))
     await stack.vote(await stack.held(runId), 'admin')
@@ -182,7 +210,7 @@ describe('held calls', () => {
     expect(stack.sink.count('mail-1')).toBe(1)
   })
 
-  test('reject and expiry end the run in their own words', async () => {
+  test('rejection and expiry end the run with different reasons', async () => {
     await stack.rules(holdRule({ expires_after_seconds: 1 }))
     expect(await stack.ended(await start(mail('late')))).toEqual({ run: 'expired', late: 'expired' })
     await stack.rules(holdRule())
@@ -192,7 +220,7 @@ describe('held calls', () => {
     expect(stack.sink.count('late') + stack.sink.count('no')).toBe(0)
   })
 
-  test('each item is held and approved by itself', async () => {
+  test('each item is held and approved separately', async () => {
     await stack.rules(holdRule())
     const runId = await start({ ...mail('each'), for_each: ['one@b.test', 'two@b.test'], params: { to: '{{item}}', subject: 'item-{{index}}', text: 'x' } }) // prettier-ignore
     await until('two approvals', async () => (await approvalsOf(stack.context, runId)).length === 2)

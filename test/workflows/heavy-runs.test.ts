@@ -1,11 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { afterEach, expect, test } from '@jest/globals'
 import { workflowDefinition } from '../../src/contract/definition.ts'
-import { createOrganization } from '../../src/governance/organizations.ts'
-import { acceptRun } from '../../src/governance/runs/accept.ts'
-import { cancelRun } from '../../src/governance/runs/cancel.ts'
-import { createWorkflow } from '../../src/governance/workflows.ts'
-import type { Caller } from '../../src/governance/identity.ts'
+import { createOrganization } from '../../src/governance/people/organizations.ts'
+import { acceptRun } from '../../src/governance/runs/start/accept.ts'
+import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
+import { createWorkflow } from '../../src/governance/workflows/workflows.ts'
+import type { Caller } from '../../src/governance/access/identity.ts'
 import { go, opOf, outcomeOf, runOf, stepOf, toolOf } from '../governance/runs/engine-fixture.ts'
 import { deadlyText } from '../support/deadly-text.ts'
 import { until } from '../stack/until.ts'
@@ -13,8 +13,8 @@ import { programEnv } from '../support/program-env.ts'
 import { useTestStack, type Stack } from './worker-fixture.ts'
 
 /*
- * Runs that try to end every worker, beside a run of another organization. Workers are processes with a small heap; like
- * the supervisor, the test starts one again that has ended.
+ * Runs that try to end every worker, beside a run of another organization. Workers are processes with a small heap;
+ * like the supervisor, the test restarts one that has ended.
  */
 
 let stack: Stack
@@ -27,7 +27,7 @@ useTestStack(
 let fleet: Fleet | undefined
 afterEach(async () => fleet?.stop())
 
-/** One worker at a time, started again whenever it ends. */
+/** One worker at a time, restarted whenever it ends. */
 class Fleet {
   deaths = 0
   #child: ChildProcess | undefined
@@ -61,9 +61,9 @@ class Fleet {
   }
 }
 
-const small = ['--max-old-space-size=256', 'src/worker.ts']
+const small = ['--max-old-space-size=256', 'src/programs/worker.ts']
 
-/** Somebody with an organization of their own. */
+/** A person with another organization. */
 async function neighbour(): Promise<Caller> {
   const caller = stack.caller('approver')
   const { id } = await createOrganization(stack.context, caller, 'Neighbour', null)
@@ -104,7 +104,7 @@ const greedy = {
   ],
 }
 
-/** JSON of so many empty objects in a list: little text, much memory. */
+/** JSON of a list with this many empty objects: little text, much memory. */
 const tiny = (count: number): string => `[${Array.from({ length: count }, () => '{}').join(',')}]`
 
 async function remember(key: string, text: string): Promise<void> {
@@ -139,9 +139,13 @@ test.each([
   expect(fleet.deaths).toBe(0)
 })
 
-const dying = ['--import', new URL('../support/dying-worker.ts', import.meta.url).href, 'src/worker.ts']
+const dying = [
+  '--import',
+  new URL('../support/dying-worker.ts', import.meta.url).href,
+  'src/programs/worker.ts',
+]
 
-/** A run whose second step loads a value that ends the worker. Its first step has ended before any such worker lives. */
+/** A run whose second step loads a value that ends the worker. Its first step ends before such a worker starts. */
 async function deadly(): Promise<string> {
   const runId = await start(stack.caller('member'), {
     steps: [
@@ -165,7 +169,7 @@ async function deadly(): Promise<string> {
   return runId
 }
 
-test('a call that has ended three workers fails, and a run of another organization goes on', async () => {
+test('a call that has ended three workers fails, and a run of another organization continues', async () => {
   const runId = await deadly()
   const honest = await start(await neighbour(), plain)
   fleet = new Fleet(...dying)

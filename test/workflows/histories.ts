@@ -1,9 +1,10 @@
+import { WorkflowFailedError } from '@temporalio/client'
 import type { temporal } from '@temporalio/proto'
 import type { Stack } from './worker-fixture.ts'
 
 type History = temporal.api.history.v1.IHistory
 
-/** The histories that a run has had, in their order: each but the last went on in the next. */
+/** The histories of a run, in their order: each but the last continued in the next. */
 export async function historiesOf(stack: Stack, runId: string): Promise<History[]> {
   const histories: History[] = []
   for (let id = await currentHistory(stack, runId); id !== '';) {
@@ -14,9 +15,19 @@ export async function historiesOf(stack: Stack, runId: string): Promise<History[
   return histories
 }
 
-/** Temporal's own id of the history that the run is in, or was last. */
+/** Temporal's id of the run's current or last history. */
 const currentHistory = async (stack: Stack, runId: string): Promise<string> =>
   (await stack.client.workflow.getHandle(runId).describe()).runId
+
+/** Waits until the run's workflow has closed, as Completed, Failed or Canceled. */
+export async function closed(stack: Pick<Stack, 'client'>, runId: string, history?: string): Promise<void> {
+  await stack.client.workflow
+    .getHandle(runId, history)
+    .result()
+    .catch((error: unknown) => {
+      if (!(error instanceof WorkflowFailedError)) throw error
+    })
+}
 
 /** Ids of the calls that a history scheduled, `step` or `step#item`, in their order. */
 export const callsIn = (history: History): string[] =>

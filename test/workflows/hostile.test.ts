@@ -2,20 +2,20 @@ import { describe, expect, test } from '@jest/globals'
 import { Worker, NativeConnection } from '@temporalio/worker'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
 import { workflowType, wakeSignal, type RunInput, type SkeletonStep } from '../../src/contract/messages.ts'
-import { startRun } from '../../src/governance/relay.ts'
+import { startRun } from '../../src/governance/delivery/relay.ts'
 import { readRun } from '../governance/runs/whole-run.ts'
-import { workflowBundlePath } from '../../src/workflow-bundle.ts'
+import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import { approvalsOf, eventsOf, holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { mail, read, useTestStack, withholdOutbox, type FakeReads, type Stack } from './worker-fixture.ts'
 
-/** Somebody with access to Temporal, but not to our database, tries to get something executed. */
+/** Somebody with access to Temporal, but not to our database, tries to get a call executed. */
 
 let stack: Stack
 let reads: FakeReads
 useTestStack(
   (...both) => ([stack, reads] = both),
-  // No reconciler in the way: what is started by hand stays what it is.
+  // No reconciler runs, so that workflows started by hand stay as they are.
   { RECONCILE_SECONDS: '3600' },
   async (started) => {
     await withholdOutbox(started)
@@ -33,7 +33,7 @@ const skeleton = (id: string, over: Partial<SkeletonStep> = {}): SkeletonStep =>
   ...over,
 })
 
-/** Starts a workflow by hand; answers how it ended in Temporal. */
+/** Starts a workflow by hand; returns how it ended in Temporal. */
 async function forge(workflowId: string, input: Partial<RunInput>): Promise<string> {
   const handle = await stack.client.workflow.start(workflowType, {
     workflowId,
@@ -61,27 +61,30 @@ describe('a workflow that was not started by us', () => {
   test.each([
     ['run_none', { steps: [skeleton('a')] }],
     ['run_none2', { gated: true }],
-  ])('for a run of another database executes nothing and is left to its worker: %s', async (runId, input) => {
-    const ended = forge(runId, input)
-    const handle = stack.client.workflow.getHandle(runId)
-    await until('a worker has refused it once', async () => {
-      const { raw } = await handle.describe().catch(() => ({ raw: null }))
-      const local = await handle.fetchHistory().catch(() => null)
-      return (
-        raw?.pendingActivities?.some((activity) => activity.lastFailure) === true ||
-        local?.events?.some((event) => event.workflowTaskStartedEventAttributes) === true
-      )
-    })
-    expect(reads.calls.size).toBe(0)
-    expect((await handle.describe()).status.name).toBe('RUNNING')
-    await handle.terminate()
-    expect(await ended).toBe('failed')
-  })
+  ])(
+    'for a run of another database executes nothing and is left to that database’s worker: %s',
+    async (runId, input) => {
+      const ended = forge(runId, input)
+      const handle = stack.client.workflow.getHandle(runId)
+      await until('a worker has refused it once', async () => {
+        const { raw } = await handle.describe().catch(() => ({ raw: null }))
+        const local = await handle.fetchHistory().catch(() => null)
+        return (
+          raw?.pendingActivities?.some((activity) => activity.lastFailure) === true ||
+          local?.events?.some((event) => event.workflowTaskStartedEventAttributes) === true
+        )
+      })
+      expect(reads.calls.size).toBe(0)
+      expect((await handle.describe()).status.name).toBe('RUNNING')
+      await handle.terminate()
+      expect(await ended).toBe('failed')
+    },
+  )
 
   test.each([
-    ['a step of no such name', [skeleton('zz')]],
+    ['an unknown step', [skeleton('zz')]],
     ['another tool', [skeleton('a', { tool: 'mail_send' })]],
-    ['dependencies left out', [skeleton('b')]],
+    ['missing dependencies', [skeleton('b')]],
     ['an item of a step without items', [skeleton('a', { forEach: true })]],
     ['no steps at all', []],
   ])('with %s executes nothing, and the run does not count as completed', async (_name, steps) => {
@@ -112,7 +115,7 @@ describe('a workflow that was not started by us', () => {
 })
 
 describe('a forged wake', () => {
-  test('executes nothing: the row is asked, the call stays held by the same approval', async () => {
+  test('executes nothing: the row decides, and the call stays held by the same approval', async () => {
     await stack.rules(holdRule())
     const runId = await orphan(mail('forged'))
     const ended = forge(runId, { steps: [skeleton('forged', { tool: 'mail_send' })] })
@@ -146,7 +149,7 @@ describe('a worker without the interceptor', () => {
       namespace: temporal.namespace,
       taskQueue: 'bare',
       workflowBundle: { codePath: await workflowBundlePath() },
-      activities: { ...createToolActivities(), finishRun: async () => {} },
+      activities: { ...createToolActivities(), finishRun: async () => 'completed' },
     })
     const result = await worker.runUntil(async () => {
       const handle = await stack.client.workflow.start(workflowType, {
@@ -165,7 +168,7 @@ describe('a worker without the interceptor', () => {
   })
 
   test.each([undefined, {}, { call: {}, context: {} }, { runId: 'run_1', stepId: 'a', itemIndex: null }])(
-    'nor for an argument that looks decided: %j',
+    'nor with an argument that looks decided: %j',
     async (argument) => {
       const body = createToolActivities()['file_read'] as (decided: unknown) => Promise<unknown>
       await expect(body(argument)).rejects.toThrow('the call was not decided by a rule')
@@ -174,8 +177,8 @@ describe('a worker without the interceptor', () => {
   )
 })
 
-describe('what Temporal stores and shows', () => {
-  test('never holds an input, parameter or output', async () => {
+describe('the data that Temporal stores and shows', () => {
+  test('never contains an input, parameter or output', async () => {
     const canary = 'c4n4ry-in-the-coal-mine'
     await stack.rules(holdRule())
     const runId = await stack.run(
@@ -220,7 +223,7 @@ describe('what Temporal stores and shows', () => {
   })
 })
 
-/** Every text in a value, with what its bytes and base64 texts say. */
+/** Every text in a value, and its text decoded from base64. */
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value, Buffer.from(value, 'base64').toString('utf8')]
   if (value instanceof Uint8Array) return [Buffer.from(value).toString('utf8')]

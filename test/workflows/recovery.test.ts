@@ -1,9 +1,9 @@
 import { describe, expect, test } from '@jest/globals'
-import { reconcile } from '../../src/governance/reconcile.ts'
-import { resolveStep } from '../../src/governance/runs/resolve.ts'
+import { reconcile } from '../../src/governance/delivery/reconciler.ts'
+import { resolveStep } from '../../src/governance/runs/effects/resolve.ts'
 import { approvalsOf, holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
-import type { Motor } from '../../src/governance/motor.ts'
+import type { WorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
 import {
   deliverOutbox,
   mail,
@@ -16,18 +16,18 @@ import {
 
 let stack: Stack
 let reads: FakeReads
-// Reconciled by the tests, when they want it.
+// The tests start reconciliation themselves.
 useTestStack((...both) => ([stack, reads] = both), { RECONCILE_SECONDS: '3600' })
 
 const start = (...steps: object[]) => stack.run({ steps })
 const handleOf = (runId: string) => stack.client.workflow.getHandle(runId)
 const pass = () => reconcile(stack.context, stack.motor, stack.attributes, 0)
-/** The run's workflow has ended in Temporal in this way. */
+/** Waits until the run's workflow has ended in Temporal in this state. */
 const goneAs = (runId: string, state: string) =>
   until(`${state} in Temporal`, async () => (await stack.motor.describe(runId)) === state)
 
 describe('a reset in Temporal', () => {
-  test('goes through every step again and executes none that has finished', async () => {
+  test('repeats every step and executes none that has finished', async () => {
     await stack.rules(holdRule())
     const runId = await start(
       read('a', 'a'),
@@ -58,7 +58,7 @@ describe('a reset in Temporal', () => {
     expect(await approvalsOf(stack.context, runId)).toHaveLength(1)
   })
 
-  test('of a run that has ended executes nothing and leaves it as it is', async () => {
+  test('of a run that has ended executes nothing and changes nothing', async () => {
     const runId = await start(read('a', 'a'), mail('over', { depends_on: ['a'] }))
     await stack.ended(runId)
     await handleOf(runId).result()
@@ -79,8 +79,8 @@ describe('a reset in Temporal', () => {
   })
 })
 
-describe('what ends or goes missing in Temporal', () => {
-  test('terminated: the reconciler closes the run and withdraws what waited', async () => {
+describe('runs that end or disappear in Temporal', () => {
+  test('terminated: the reconciler closes the run and withdraws its approvals', async () => {
     await stack.rules(holdRule())
     const runId = await start(mail('terminated'))
     await stack.held(runId)
@@ -95,7 +95,7 @@ describe('what ends or goes missing in Temporal', () => {
     expect(await pass()).toEqual({ started: 0, closed: 0, woken: 0 })
   })
 
-  test('a wake-up that was lost: told again, once it is due', async () => {
+  test('a lost wake-up is sent again once it is due', async () => {
     await stack.rules(holdRule())
     const runId = await start(mail('woken'))
     const approvalId = await stack.held(runId)
@@ -110,7 +110,7 @@ describe('what ends or goes missing in Temporal', () => {
     expect(stack.sink.count('woken')).toBe(1)
   })
 
-  test('a cancellation that was lost: told again', async () => {
+  test('a lost cancellation is sent again', async () => {
     const runId = await start(read('a', 'lost-wait'))
     await until('it reads', () => reads.waiting() === 1)
     await stack.context.db
@@ -122,14 +122,14 @@ describe('what ends or goes missing in Temporal', () => {
     expect(await stack.ended(runId)).toEqual({ run: 'cancelled', a: 'cancelled' })
   })
 
-  test('cancelled there: the run ends as cancelled by itself', async () => {
+  test('cancelled there: the run ends as cancelled without help', async () => {
     const runId = await start(read('a', 'wait'))
     await until('it reads', () => reads.waiting() === 1)
     await handleOf(runId).cancel()
     expect(await stack.ended(runId)).toEqual({ run: 'cancelled', a: 'cancelled' })
   })
 
-  test('missing: started, once, however often it is looked for', async () => {
+  test('missing: started once, however often it is checked', async () => {
     await withholdOutbox(stack)
     const runId = await start(read('a', 'missing-wait'))
     await deliverOutbox(stack)
@@ -142,11 +142,11 @@ describe('what ends or goes missing in Temporal', () => {
     expect(reads.calls.get('missing-wait')).toBe(1)
   })
 
-  test('a run is looked at again only after a while, so that several workers share the work', async () => {
+  test('a run is checked again only after a while, so that several workers share the work', async () => {
     const runId = await start(read('a', 'wait'))
     await until('it reads', () => reads.waiting() === 1)
     let looks = 0
-    const motor: Motor = {
+    const motor: WorkflowEngine = {
       ...stack.motor,
       describe: (id) => {
         if (id === runId) looks += 1
@@ -162,7 +162,7 @@ describe('what ends or goes missing in Temporal', () => {
   })
 })
 
-describe('a mail whose fate nobody knows', () => {
+describe('a mail of unknown outcome', () => {
   const lose = async (subject: string, taken: boolean): Promise<string> => {
     stack.sink.behaviour = { kind: 'drop', taken }
     const runId = await start(mail(subject), read('after', 'after', { depends_on: [subject] }))
@@ -189,14 +189,14 @@ describe('a mail whose fate nobody knows', () => {
       caller: stack.caller('admin'),
       runId,
       stepId: subject,
-      itemIndex: null,
+      items: null,
       outcome,
     })
     expect(await stack.ended(runId)).toMatchObject({ run, [subject]: step })
     expect(stack.sink.count(subject)).toBe(mails)
   })
 
-  test('is never sent a second time by itself', async () => {
+  test('is never sent a second time automatically', async () => {
     const runId = await lose('lost-once', true)
     await handleOf(runId).signal('wake')
     await handleOf(runId).cancel()

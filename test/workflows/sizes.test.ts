@@ -1,11 +1,11 @@
 import { expect, test } from '@jest/globals'
-import { readStepOutput } from '../../src/governance/runs/read.ts'
+import { readStepOutput } from '../../src/governance/runs/read/read.ts'
 import { approvalsOf, holdRule, runOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { callsIn, historiesOf } from './histories.ts'
 import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
-/* Runs as large as the product promises, with Temporal's own limits. */
+/* The largest runs that the product supports, with Temporal's own limits. */
 
 let stack: Stack
 let reads: FakeReads
@@ -13,7 +13,7 @@ useTestStack((...both) => ([stack, reads] = both))
 
 const names = (length: number) => Array.from({ length }, (_, n) => `s${n}`)
 
-test('500 steps one after the other, 500 at once, and 1,000 items, some held till the others are done: each once', async () => {
+test('500 steps in a chain, 500 at once, and 1,000 items, some held until the others have finished: each runs once', async () => {
   await stack.rules({ name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'startswith', value: 'hold' }] }) // prettier-ignore
   const chain = names(500).map((id, n) => read(id, 'chain', n === 0 ? {} : { depends_on: [`s${n - 1}`] }))
   const wide = [...names(499).map((id) => read(id, 'wide')), read('last', 'wide', { depends_on: names(499) })]
@@ -38,7 +38,7 @@ test('500 steps one after the other, 500 at once, and 1,000 items, some held til
   expect(Object.fromEntries(reads.calls)).toMatchObject({ hold0: 1, hold900: 1 })
 })
 
-test('a history is left long before Temporal suggests it, whatever made it long', async () => {
+test('a run leaves its history long before Temporal suggests it, whatever made the history long', async () => {
   await stack.rules(holdRule({ tools: ['file_read'] }))
   const runId = await stack.run({ steps: [read('a', 'a')] })
   const approvalId = await stack.held(runId)
@@ -47,7 +47,7 @@ test('a history is left long before Temporal suggests it, whatever made it long'
   const first = await history()
   await until('another history', async () => {
     await stack.noise(runId, 100)
-    // However slow the worker is, it has taken them before there are more.
+    // Waits until the worker has taken all of them before it adds more, however slow the worker is.
     await until('it stands still', async () => !(await describe()).pendingWorkflowTask)
     return (await history()) !== first
   })
@@ -59,7 +59,7 @@ test('a history is left long before Temporal suggests it, whatever made it long'
   expect(all[0]?.events?.length).toBeLessThan(1_800)
 })
 
-test('25 MB of output stay out of Temporal, and the next step has them', async () => {
+test('25 MB of output stay out of Temporal, and the next step gets them', async () => {
   const runId = await stack.run({
     steps: [read('a', 'big'), read('b', 'b', { when: { value: '{{a.output.text}}', operator: 'exists', compare: true } })], // prettier-ignore
   })

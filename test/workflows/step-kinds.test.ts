@@ -1,10 +1,10 @@
 import { expect, test } from '@jest/globals'
-import { readRunEvents } from '../../src/governance/run-events.ts'
-import { readReceipt, type ReceiptView } from '../../src/governance/runs/receipt.ts'
+import { readRunEvents } from '../../src/governance/runs/read/events.ts'
+import { readReceipt, type ReceiptView } from '../../src/governance/runs/read/receipt.ts'
 import { runOf } from '../governance/runs/engine-fixture.ts'
 import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
-/* What every kind of step leaves behind: states, events and receipts, for real. */
+/* The states, events and receipts of every kind of step, with a real server. */
 
 let stack: Stack
 let reads: FakeReads
@@ -13,13 +13,13 @@ useTestStack((...both) => ([stack, reads] = both))
 interface Case {
   readonly steps: readonly object[]
   readonly rules?: readonly object[]
-  /** Votes on each approval as it comes: in their order. */
+  /** Votes on the approvals, in the order in which they are created. */
   readonly votes?: readonly ('approve' | 'reject')[]
   readonly states: Record<string, string>
   /** `executed/failed` of the run's counters. */
   readonly nodes: string
   readonly reason: string
-  /** `type step` or `type step#item`, from `run.started` to the run's last. */
+  /** `type step` or `type step#item`, from `run.started` to the run's last event. */
   readonly events: string
   /** `step#item verdict rule outcome`. */
   readonly receipts: string
@@ -71,7 +71,7 @@ const cases: Record<string, Case> = {
     nodes: '1/0',
     reason: 'every step has ended',
     events: 'run.started, step.decided a, step.started a, step.decided a, step.completed a, run.completed',
-    receipts: 'a allow - -, a allow - completed',
+    receipts: 'a allow - failed, a allow - completed',
     calls: { flaky: 2 },
   },
   '`retry`: used up': {
@@ -98,7 +98,7 @@ const cases: Record<string, Case> = {
     nodes: '0/1',
     reason: 'every step has ended',
     events: 'run.started, step.decided a, step.started a, step.decided a, step.failed a, run.completed',
-    receipts: 'a allow - -, a allow - failed',
+    receipts: 'a allow - failed, a allow - failed',
     calls: { wait: 2 },
   },
   '`on_error: continue`: failed': {
@@ -181,7 +181,7 @@ const cases: Record<string, Case> = {
     reason: 'every step has ended',
     events:
       'run.started, step.decided a, step.held a, approval.created a, run.paused, approval.decided, step.decided a, step.started a, run.resumed, step.completed a, run.completed',
-    receipts: 'a require_approval require_approval -, a require_approval require_approval completed',
+    receipts: 'a require_approval require_approval completed',
     calls: { a: 1 },
   },
   '`for_each`: an item': {
@@ -226,7 +226,7 @@ const cases: Record<string, Case> = {
     reason: 'every step has ended',
     events:
       'run.started, step.started e, step.decided e#0, step.held e#0, approval.created e, run.paused, approval.decided, step.decided e#0, run.resumed, step.completed e#0, step.completed e, run.completed',
-    receipts: 'e#0 require_approval require_approval -, e#0 require_approval require_approval completed',
+    receipts: 'e#0 require_approval require_approval completed',
     calls: { x: 1 },
   },
   '`for_each`: held, rejected': {
@@ -322,7 +322,7 @@ const cases: Record<string, Case> = {
     events:
       'run.started, step.started e, step.decided e#2, step.decided e#1, step.held e#1, approval.created e, run.paused, step.decided e#0, step.failed e#2, step.skipped e#3, step.completed e#0, approval.decided, step.decided e#1, run.resumed, step.completed e#1, step.failed e, step.decided b, step.started b, step.completed b, run.completed',
     receipts:
-      'e#2 allow - failed, e#1 require_approval require_approval -, e#0 allow - completed, e#1 require_approval require_approval completed, b allow - completed',
+      'e#2 allow - failed, e#0 allow - completed, e#1 require_approval require_approval completed, b allow - completed',
     calls: { fail: 1, ok: 1, hold: 1, bhold: 1 },
   },
 }
@@ -336,7 +336,7 @@ test.each(Object.entries(cases))('%s', async (_name, expected) => {
   expect(inOrder(left)).toEqual(inOrder(wanted))
 })
 
-/** Items run at the same time: what they leave comes in any order. */
+/** Items run at the same time, so the order of their events and receipts varies. */
 function inOrder(each: Omit<Case, 'steps'>): Omit<Case, 'steps'> {
   if (!each.events.includes('#1')) return each
   const sorted = (list: string) => list.split(', ').toSorted().join(', ')
@@ -346,8 +346,8 @@ function inOrder(each: Omit<Case, 'steps'>): Omit<Case, 'steps'> {
 async function seen(runId: string): Promise<Omit<Case, 'steps' | 'calls'>> {
   const states = await stack.ended(runId)
   const run = await runOf(stack.context, runId)
-  const { events } = await readRunEvents(stack.context, runId, 0)
-  const parts = await readReceipt(stack.context, stack.organizationId, runId)
+  const { events } = await readRunEvents(stack.context.db, runId, 0)
+  const parts = await readReceipt(stack.context.db, stack.organizationId, runId)
   const receipt = JSON.parse(await parts.text()) as ReceiptView
   const place = (step: unknown, item: unknown) => (step ? ` ${step as string}${typeof item === 'number' ? `#${item}` : ''}` : '') // prettier-ignore
   return {

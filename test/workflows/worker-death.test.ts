@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { temporal } from '@temporalio/proto'
-import type { RunningWorker } from '../../src/worker.ts'
+import type { RunningWorker } from '../../src/programs/worker.ts'
 import { runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { programEnv } from '../support/program-env.ts'
@@ -20,7 +20,7 @@ const start = (...steps: object[]) => stack.run({ steps })
 const handleOf = (runId: string) => stack.client.workflow.getHandle(runId)
 
 describe('workers that stop, die or hang', () => {
-  test('a worker that is told to stop in the middle of a read hands it over', async () => {
+  test('a worker that is asked to stop during a read hands the read over', async () => {
     await worker.stop()
     const first = await stack.startWorker()
     const runId = await start(read('a', 'wait'))
@@ -37,11 +37,11 @@ describe('workers that stop, die or hang', () => {
   describe('whose heartbeats do not arrive', () => {
     beforeEach(async () => {
       await worker.stop()
-      // It sends one in seven seconds; the workflow expects one every two.
+      // The worker sends a heartbeat every seven seconds; the workflow expects one every two.
       worker = await stack.startWorker({ heartbeatTimeoutSeconds: 20 })
     })
 
-    test('is superseded in a read: the newer attempt counts, once', async () => {
+    test('is superseded during a read: the newer attempt counts, once', async () => {
       const runId = await start(read('a', 'deaf'))
       await until('another attempt', () => (reads.calls.get('deaf') ?? 0) >= 2)
       reads.release()
@@ -50,7 +50,7 @@ describe('workers that stop, die or hang', () => {
       expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 1 })
     })
 
-    test('after the dot: nobody knows, until the server answers the old attempt after all', async () => {
+    test('after the dot: the outcome is unknown, until the server answers the old attempt after all', async () => {
       stack.sink.behaviour = { kind: 'hold' }
       const runId = await start(mail('slow'))
       await until(
@@ -80,7 +80,7 @@ describe('workers that stop, die or hang', () => {
         async () => (await stepOf(stack.context, runId, 'killed')).status === 'unknown_outcome',
       )
       expect(stack.sink.count('killed')).toBe(1)
-      // Found by its missing heartbeats, long before the time limit of the call.
+      // Detected by its missing heartbeats, long before the time limit of the call.
       const failures = async () =>
         (await handleOf(runId).fetchHistory()).events?.flatMap(
           (event) =>
@@ -96,9 +96,9 @@ describe('workers that stop, die or hang', () => {
   })
 })
 
-/** A worker in a process of its own; its first heartbeat in the database says that it polls. */
+/** A worker in a separate process; its first heartbeat in the database shows that it polls. */
 async function startChild(of: Stack): Promise<ChildProcess> {
-  const child = spawn(process.execPath, ['src/worker.ts'], {
+  const child = spawn(process.execPath, ['src/programs/worker.ts'], {
     env: { ...programEnv(), ...of.environment, APP_ENV: 'test', LOG_LEVEL: 'silent' },
     stdio: 'ignore',
   })

@@ -4,19 +4,19 @@ import type { Client } from '@temporalio/client'
 import { DefaultLogger, Runtime } from '@temporalio/worker'
 import { executors } from '../../src/activities/tools/index.ts'
 import { ToolError, type Executor } from '../../src/activities/tools/executor.ts'
-import type { Config } from '../../src/config.ts'
-import { createMotor, type Motor } from '../../src/governance/motor.ts'
-import { startRelay, type Relay } from '../../src/governance/relay.ts'
-import { hasSearchAttributes } from '../../src/search-attributes.ts'
-import { createTemporalClient } from '../../src/temporal.ts'
-import { startWorker, type RunningWorker } from '../../src/worker.ts'
+import type { Config } from '../../src/shared/config.ts'
+import { createWorkflowEngine, type WorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
+import { startRelay, type Relay } from '../../src/governance/delivery/relay.ts'
+import { hasSearchAttributes } from '../../src/shared/search-attributes.ts'
+import { createTemporalClient } from '../../src/shared/temporal-connection.ts'
+import { startWorker, type RunningWorker } from '../../src/programs/worker.ts'
 import { approvalsOf, startEngine, type Engine } from '../governance/runs/engine-fixture.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 import { testTemporal } from '../support/stack.ts'
 import { until } from '../stack/until.ts'
 
-// Refusals and failures are what these tests are about: the SDK need not print them.
+// These tests cause refusals and failures on purpose, so the SDK need not print them.
 Runtime.install({
   logger: new DefaultLogger('ERROR'),
   telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
@@ -25,7 +25,7 @@ Runtime.install({
 
 export interface Stack extends Engine {
   readonly client: Client
-  readonly motor: Motor
+  readonly motor: WorkflowEngine
   readonly relay: Relay
   readonly sink: SmtpSink
   readonly attributes: () => Promise<boolean>
@@ -33,19 +33,19 @@ export interface Stack extends Engine {
   readonly environment: Record<string, string>
   startWorker(over?: Partial<Config>): Promise<RunningWorker>
   stopWorkers(): Promise<void>
-  /** Wakes the run for nobody, so many times; each is sent again where Temporal had no time for it. */
+  /** Wakes the run this many times without a reason; repeats a wake-up for which Temporal had no time. */
   noise(runId: string, times: number): Promise<void>
-  /** The approval that the run waits for, once it does. */
+  /** Waits until the run waits for an approval; returns the approval's id. */
   held(runId: string): Promise<string>
-  /** Waits for the run's end; answers its status and those of its steps. */
+  /** Waits for the run's end; returns its status and those of its steps. */
   ended(runId: string): Promise<Record<string, string>>
 }
 
-/** After so many events the server suggests that a run goes on in a new history. */
+/** After this many events the server suggests that a run continues in a new history. */
 const suggestion = 'limit.historyCount.suggestContinueAsNew'
 type Overrides = Record<string, string> & { suggestAfterEvents?: string }
 
-/** Engine, mail sink and Temporal, each of its own; workers are started by the test. */
+/** A new engine, mail sink and Temporal server; the test starts the workers. */
 async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = {}): Promise<Stack> {
   const temporal = await testTemporal(
     suggestAfterEvents === undefined ? {} : { [suggestion]: Number(suggestAfterEvents) },
@@ -56,7 +56,8 @@ async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = 
     TEMPORAL_NAMESPACE: temporal.namespace,
     TEMPORAL_TASK_QUEUE: `test-${randomBytes(4).toString('hex')}`,
     DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
-    // So long that no call of a live process is taken for dead on a loaded machine; tests of dead ones set less.
+    // Long enough that no call of a live process is considered dead on a loaded machine; tests of dead processes set
+    // less.
     HEARTBEAT_TIMEOUT_SECONDS: '10',
     RECONCILE_SECONDS: '0.5',
     SMTP_URL: `smtp://127.0.0.1:${sink.port}`,
@@ -65,7 +66,7 @@ async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = 
   const engine = await startEngine(environment)
   const { context } = engine
   const client = createTemporalClient(context.config.temporal)
-  const motor = createMotor(client)
+  const motor = createWorkflowEngine(client)
   const attributes = () => hasSearchAttributes(client, context.log)
   const relay = startRelay(context, motor, attributes)
   const workers = new Set<RunningWorker>()
@@ -132,8 +133,8 @@ async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = 
 }
 
 /**
- * A stack for all tests of a file: given to `use` before each, with new fake reads, no rules and a sink that accepts.
- * `prepare` starts what all tests of the file need; by default one worker.
+ * A stack for all tests of a file: given to `use` before each test, with new fake reads, no rules and a sink that
+ * accepts. `prepare` starts what all tests of the file need; by default one worker.
  */
 export function useTestStack(
   use: (stack: Stack, reads: FakeReads) => void,
@@ -146,7 +147,11 @@ export function useTestStack(
     stack = await startTestStack(overrides)
     await prepare(stack)
   })
-  afterAll(() => stack?.close())
+  afterAll(async () => {
+    await stack?.close()
+    // Its threads would keep Jest's process alive.
+    await Runtime.instance().shutdown()
+  })
   beforeEach(async () => {
     if (stack === undefined) throw new Error('the stack did not start')
     reads = fakeReads()
@@ -161,33 +166,34 @@ export function useTestStack(
   })
 }
 
-/** From now on no relay finds anything to deliver: new rows are due tomorrow. */
+/** From now on the relay finds nothing to deliver: new rows are due tomorrow. */
 export const withholdOutbox = (stack: Stack): Promise<void> =>
   asAdmin(stack.adminUrl, (client) =>
     client.query(`alter table outbox alter column next_attempt_at set default now() + interval '1 day'`),
   )
 
-/** Rows written from now on are delivered again; those withheld are not. */
+/** Rows written from now on are delivered again; the withheld ones are not. */
 export const deliverOutbox = (stack: Stack): Promise<void> =>
   asAdmin(stack.adminUrl, (client) =>
     client.query('alter table outbox alter column next_attempt_at set default now()'),
   )
 
-/** What a fake `file_read` is doing, by path. */
+/** The state of the fake `file_read`, by path. */
 export interface FakeReads {
   /** Calls of the body so far, by path. */
   readonly calls: Map<string, number>
-  /** How many bodies wait now. */
+  /** Number of bodies that wait now. */
   waiting(): number
-  /** Lets bodies end whose path starts so, those that wait and those still to come. */
+  /** Lets bodies end whose path starts with `prefix`: those that wait now, and later ones. */
   release(prefix?: string): void
   restore(): void
 }
 
 /**
- * Replaces the body of `file_read`. By the words in the path: `wait` waits for `release` or its signal, `deaf` for
- * `release` alone; then `fail` fails for good, `flaky` fails the first time, `crash` throws what is no ToolError;
- * anything else answers `{text: path}`, `list:a:b` with `list: [a, b]`, `big` with 25 MB of text.
+ * Replaces the body of `file_read`. Words in the path decide what it does. `wait` waits for `release` or its signal,
+ * `deaf` only for `release`. After that `fail` fails permanently, `flaky` fails the first time, and `crash` throws an
+ * error that is not a ToolError. Anything else returns `{text: path}`, `list:a:b` adds `list: [a, b]`, and `big` 25
+ * MB of text.
  */
 export function fakeReads(): FakeReads {
   const original = executors.file_read
@@ -227,7 +233,7 @@ export function fakeReads(): FakeReads {
   }
 }
 
-/** Steps in short: `read` a path, `mail` with a subject. */
+/** Short forms of steps: `read` a path, `mail` with a subject. */
 export const read = (id: string, path: string, over: object = {}) => ({
   id,
   tool: 'file_read',

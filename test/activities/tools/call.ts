@@ -15,7 +15,7 @@ export function toolCall<Params>(params: Params, over: Partial<ToolCall<Params>>
   }
 }
 
-/** A context whose mark commits at once; `marks` counts how often it was asked for. */
+/** A context whose point of no return commits at once; `marks` counts the requests for it. */
 export function toolContext(
   services: Partial<ToolServices> = {},
   over: Partial<ToolContext> = {},
@@ -30,6 +30,9 @@ export function toolContext(
       fileRoot: '/nowhere',
       smtpUrl: null,
       mailFrom: 'Countersign <countersign@larkspur.example>',
+      connection: async () => {
+        throw new Error('the test gives the tool no connection')
+      },
       memory: {
         get: async () => null,
         seal: async (_organization: string, _key: string, text: string) => Buffer.from(text),
@@ -41,7 +44,7 @@ export function toolContext(
   return context
 }
 
-/** What a promise is rejected with; fails the test if it resolves. */
+/** The rejection of a promise; fails the test if it resolves. */
 export async function rejection(promise: Promise<unknown>): Promise<unknown> {
   try {
     await promise

@@ -30,13 +30,13 @@ describe('file_read', () => {
     expect((await read(path)).output).toEqual({ path, text: 'x', media_type, size: 1 })
   })
 
-  test('a CSV stays the text it is, stray quotes included', async () => {
+  test('a CSV stays unchanged text, including stray quotes', async () => {
     const text = 'a,b\r\n1,"unclosed\r\n'
     await writeFile(join(fileRoot, 'a.csv'), text)
     expect((await read('a.csv')).output).toMatchObject({ text, size: text.length })
   })
 
-  test('the size is in bytes, and a byte order mark is not text', async () => {
+  test('the size is in bytes, and a byte order mark is not part of the text', async () => {
     await writeFile(join(fileRoot, 'a.txt'), '\uFEFFgrün €')
     expect((await read('a.txt')).output).toMatchObject({ text: 'grün €', size: 12 })
   })
@@ -67,17 +67,17 @@ describe('file_read', () => {
     expect(await refusal('a.txt')).toMatchObject({ code: 'file_too_large', retryable: false })
   })
 
-  test('the limit also holds for a file that grows while it is read', async () => {
+  test('the limit also applies to a file that grows while it is read', async () => {
     const file = join(fileRoot, 'a.txt')
     await writeFile(file, Buffer.alloc(maxFileSize, 'x'))
-    // asked between the look at the size and each read
+    // called between fstat and each read
     const signal = new AbortController().signal
     signal.throwIfAborted = () => appendFileSync(file, 'x')
     const reading = readFileTool(toolCall({ path: 'a.txt' }), toolContext({ fileRoot }, { signal }))
     expect(await rejection(reading)).toMatchObject({ code: 'file_too_large' })
   })
 
-  test('refuses a way out of the folder', async () => {
+  test('refuses a path that leads out of the folder', async () => {
     expect(await refusal('../etc/passwd')).toMatchObject({ code: 'file_outside_root' })
   })
 
@@ -88,7 +88,7 @@ describe('file_read', () => {
     expect(await rejection(readFileTool(toolCall({ path: 'a.txt' }), context))).toBe(reason)
   })
 
-  // the superuser may read everything
+  // The superuser may read everything.
   if (process.getuid?.() !== 0) {
     test('a file without permission', async () => {
       await writeFile(join(fileRoot, 'a.txt'), 'x')

@@ -9,7 +9,7 @@ import {
 import { ToolError } from '../../../src/activities/tools/executor.ts'
 import { Budget } from '../../../src/policy/budget.ts'
 import { fillInMe } from '../../../src/policy/me.ts'
-import { hostsIn } from '../../../src/policy/recipients.ts'
+import { hostsIn } from '../../../src/policy/readers/recipients.ts'
 
 const addresses = (value: string | string[]) => parseRecipients('to', value).map((mailbox) => mailbox.address)
 
@@ -92,7 +92,7 @@ describe('parseRecipients', () => {
     'Me',
     `${'a'.repeat(250)}@x.com`,
   ]
-  test.each(refusedItems)('refuses %s, and a list it is in', (item) => {
+  test.each(refusedItems)('refuses %s, also in a list', (item) => {
     for (const value of [item, `ok@x.com, ${item}`, ['ok@x.com', item]]) {
       expect(() => addresses(value)).toThrow(
         expect.objectContaining({ code: 'mail_address_invalid', retryable: false }),
@@ -100,7 +100,7 @@ describe('parseRecipients', () => {
     }
   })
 
-  test('rules read the very same hosts out of the text (no recipient escapes a domain rule)', () => {
+  test('rules read the same hosts from the text, so no recipient escapes a domain rule', () => {
     const piece = fc.constantFrom(
       ...[
         'a',
@@ -163,7 +163,7 @@ describe('parseRecipients', () => {
         const seen = hostsIn(value, new Budget())
         for (const address of sent) {
           const host = address.slice(address.indexOf('@') + 1)
-          // a host without a dot is outside every domain, which is null to rules
+          // Rules read a host without a dot as null, which is outside every domain.
           expect(seen).toContain(host.includes('.') ? host : null)
         }
       }),
@@ -172,7 +172,7 @@ describe('parseRecipients', () => {
     expect(accepted).toBeGreaterThan(500)
   })
 
-  test('a hostile list takes no time to refuse', () => {
+  test('a hostile list is refused quickly', () => {
     for (const value of [
       '"\\'.repeat(16_000),
       'a '.repeat(16_000),
@@ -198,7 +198,7 @@ describe('header injection', () => {
     '\u2028',
     '\u2029',
   ]
-  test.each(breaks)('%j is refused anywhere', (text) => {
+  test.each(breaks)('%j is refused everywhere', (text) => {
     const values = [
       `a@x.com${text}`,
       `${text}a@x.com`,
@@ -240,7 +240,7 @@ describe('envelopeRecipients', () => {
       expect.objectContaining({ code: 'mail_too_many_recipients' }),
     )
   })
-  test('somebody in `to`', () => {
+  test('`to` needs at least one recipient', () => {
     expect(() => envelopeRecipients([], boxes(1))).toThrow(
       expect.objectContaining({ code: 'mail_address_invalid' }),
     )

@@ -7,7 +7,7 @@ const from = 'Countersign <c@larkspur.example>'
 const headers = (raw: Buffer) => raw.toString().split('\r\n\r\n')[0]!
 
 describe('composeMail', () => {
-  test('the Message-ID belongs to the call: the same over attempts, another for another call', async () => {
+  test('the Message-ID is the same for all attempts of a call, and differs between calls', async () => {
     const [first, again, other] = await Promise.all([
       composeMail(toolCall(params), from),
       composeMail(toolCall(params), from),
@@ -20,13 +20,13 @@ describe('composeMail', () => {
     expect(messageIdOf('run_1/step/')).not.toContain('run_1')
   })
 
-  test('bcc is in the envelope and nowhere else', async () => {
+  test('bcc is only in the envelope', async () => {
     const mail = await composeMail(toolCall({ ...params, cc: 'b@x.com', bcc: 'hidden@x.com' }), from)
     expect(mail.recipients).toEqual(['a@x.com', 'b@x.com', 'hidden@x.com'])
     expect(mail.raw.toString()).not.toContain('hidden')
   })
 
-  test('names and subjects beyond ASCII are encoded, and show no second address', async () => {
+  test('names and subjects beyond ASCII are encoded and show no second address', async () => {
     const mail = await composeMail(
       toolCall({ ...params, to: '"Ünal, <Bo>" <a@x.com>', subject: 'Grüße €' }),
       from,
@@ -35,7 +35,7 @@ describe('composeMail', () => {
     expect(headers(mail.raw)).toMatch(/^To: =\?UTF-8\?.*\?= <a@x\.com>$/m)
   })
 
-  test('text that looks like a file or a URL is sent as the text it is', async () => {
+  test('text that looks like a file or a URL is sent unchanged', async () => {
     const mail = await composeMail(
       toolCall({ ...params, text: 'file:///etc/passwd', html: 'http://x.example/' }),
       from,
@@ -52,14 +52,14 @@ describe('composeMail', () => {
   })
 
   test.each(['=?utf-8?q?the_c=6Fnfidential_x?=', 'x =?UTF-8?B?Y29uZmlkZW50aWFs?= y'])(
-    'a subject that shows another text than it says: %j',
+    'a subject with an encoded word: %j',
     async (subject) => {
       const error = await rejection(composeMail(toolCall({ ...params, subject }), from))
       expect(error).toMatchObject({ code: 'mail_header_invalid', retryable: false })
     },
   )
 
-  test('a subject with question marks is none of these', async () => {
+  test('a subject with plain question marks is accepted', async () => {
     const mail = await composeMail(toolCall({ ...params, subject: 'a=?b? really?=' }), from)
     expect(headers(mail.raw)).toContain('Subject: a=?b? really?=')
   })

@@ -19,7 +19,7 @@ const params = {
 const context = (over: Parameters<typeof toolContext>[1] = {}) => toolContext({ smtpUrl: sink.url }, over)
 
 describe('mail_send', () => {
-  test('delivers once, to everybody, with a stable Message-ID, after the mark', async () => {
+  test('delivers once, to everybody, with a stable Message-ID, after the point of no return', async () => {
     const ctx = context()
     const result = await sendMail(
       toolCall({
@@ -41,11 +41,12 @@ describe('mail_send', () => {
     expect(mail!.raw).not.toContain('z@larkspur.example')
   })
 
-  // kind, marks, deliveries: what the call ends as, how often the mark was made, what the mailbox holds
+  // Per row: the outcome of the call, the number of times the point of no return was passed, and the number of
+  // deliveries.
   const matrix: [string, SinkBehaviour, 'ok' | 'retry' | 'final' | 'unknown', number, number, string][] = [
     ['accepts', { kind: 'accept' }, 'ok', 1, 1, ''],
-    ['takes the mail and cuts the line', { kind: 'drop', taken: true }, 'unknown', 1, 1, ''],
-    ['loses the mail and cuts the line', { kind: 'drop', taken: false }, 'unknown', 1, 0, ''],
+    ['takes the mail and cuts the connection', { kind: 'drop', taken: true }, 'unknown', 1, 1, ''],
+    ['loses the mail and cuts the connection', { kind: 'drop', taken: false }, 'unknown', 1, 0, ''],
     [
       'is closing at the greeting',
       { kind: 'refuse', at: 'connect', code: 421 },
@@ -111,13 +112,13 @@ describe('mail_send', () => {
     expect(sink.deliveries).toHaveLength(deliveries)
   })
 
-  test('names how many recipients were refused and the answer, not who', async () => {
+  test('the error names the number of refused recipients and the answer, but no address', async () => {
     sink.behaviour = { kind: 'refuse', at: 'rcpt', code: 550, only: 'b@larkspur.example' }
     const error = await rejection(sendMail(toolCall(params), context()))
     expect((error as Error).message).toContain('refused 1 of 2 recipients (answer 550)')
   })
 
-  test('nobody listens: worth another try', async () => {
+  test('a server that does not listen makes the call retryable', async () => {
     await sink.close()
     const ctx = context()
     expect(await rejection(sendMail(toolCall(params), ctx))).toMatchObject({
@@ -127,7 +128,7 @@ describe('mail_send', () => {
     expect(ctx.marks).toBe(0)
   })
 
-  test('no server is configured', async () => {
+  test('without a server the call fails', async () => {
     const error = await rejection(sendMail(toolCall(params), toolContext()))
     expect(error).toMatchObject({ code: 'mail_not_configured', retryable: false })
     expect((error as Error).message).toContain('SMTP_URL')

@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import type { Kysely } from 'kysely'
 import { getMemory } from '../../../src/activities/tools/memory-get.ts'
 import { setMemory } from '../../../src/activities/tools/memory-set.ts'
 import { createDatabase, createPool } from '../../../src/db/connect.ts'
-import { planLimits } from '../../../src/governance/quotas/limits.ts'
+import { planLimits } from '../../../src/contract/plan-limits.ts'
 import type { ToolCall } from '../../../src/activities/tools/executor.ts'
-import { sha256 } from '../../../src/governance/canonical.ts'
-import type { OwnWrite } from '../../../src/governance/runs/outcome.ts'
-import type { Database } from '../../../src/db/schema/index.ts'
+import { sha256 } from '../../../src/shared/canonical-json.ts'
+import type { OwnWrite } from '../../../src/governance/runs/effects/outcome.ts'
+import type { Db } from '../../../src/db/schema/index.ts'
 import type { Json } from '../../../src/policy/types.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
 import { toolCall, toolContext } from './call.ts'
@@ -21,21 +20,21 @@ describe('memory_get', () => {
     },
   })
 
-  test('the labels of the value travel with it', async () => {
+  test('returns the labels stored with the value', async () => {
     expect(await getMemory(toolCall({ key: 'k' }), context)).toEqual({
       output: { key: 'k', value: { a: [1] } },
       labels: ['pii'],
     })
   })
 
-  test('nothing kept is null without labels', async () => {
+  test('an empty key gives null without labels', async () => {
     expect(await getMemory(toolCall({ key: 'other' }), context)).toEqual({
       output: { key: 'other', value: null },
       labels: [],
     })
   })
 
-  test('another organization keeps its own', async () => {
+  test('organizations have separate keys', async () => {
     const result = await getMemory(toolCall({ key: 'k' }, { organizationId: 'org_2' }), context)
     expect(result.output).toEqual({ key: 'k', value: null })
   })
@@ -43,10 +42,10 @@ describe('memory_get', () => {
 
 describe('memory_set', () => {
   let database: TestDatabase
-  let db: Kysely<Database>
+  let db: Db
   beforeAll(async () => {
     database = await createTestDatabase()
-    // the rows memory refers to: only the owner of the tables could leave them out
+    // The rows that memory refers to. Only the owner of the tables could skip them.
     const owner = createDatabase(createPool({ url: database.adminUrl, appRole: 'countersign_owner', max: 1 }))
     for (const id of ['org_1', 'org_2'])
       await owner.insertInto('organizations').values({ id, name: id }).execute()
@@ -86,10 +85,10 @@ describe('memory_set', () => {
       .where('organization_id', '=', organization)
       .execute()
 
-  /** What this test's stand-in for sealing left. */
+  /** The value written by this test's replacement for sealing. */
   const textOf = (row?: { value_sealed: Buffer | null }) => JSON.parse(String(row?.value_sealed))
 
-  test('writes in `commit` alone, in whatever transaction that is', async () => {
+  test('writes only in `commit`, in the given transaction', async () => {
     const result = await set('x')
     expect(result.output).toEqual({ key: 'k' })
     expect(await rows()).toEqual([])
@@ -101,7 +100,7 @@ describe('memory_set', () => {
     expect(await rows()).toEqual([])
   })
 
-  test('gives no key more than 1,000 labels, and keeps the value before then', async () => {
+  test('refuses more than 1,000 labels for a key, and keeps the earlier value', async () => {
     const labels = Array.from({ length: 1_000 }, (_, index) => `l${index}`)
     const write = async (value: Json, more: string[]) => {
       const result = await set(value, { labels: more, organizationId: 'org_2' })
@@ -119,7 +118,7 @@ describe('memory_set', () => {
     await db.deleteFrom('memory').where('organization_id', '=', 'org_2').execute()
   })
 
-  test('keeps value, labels and who wrote; the next write of an admin’s run replaces all of them', async () => {
+  test('stores value, labels and writer; the next write of an admin’s run replaces all of them', async () => {
     await commit({ a: ['ü', null, 1.5] }, { labels: ['pii', 'internal', 'pii'] })
     const [first] = await rows()
     expect(first).toMatchObject({ key: 'k', labels: ['internal', 'pii'], updated_by: 'usr_1' })
@@ -137,27 +136,27 @@ describe('memory_set', () => {
   })
 
   test.each(['viewer', 'member', null] as const)(
-    'a run of a %s adds labels to those of the key, and takes none away',
+    'a run of a %s adds labels to the key and removes none',
     async (role) => {
       await commitAs('owner', 'secret', { labels: ['pii'] })
       await commitAs(role, 'nothing', { labels: [] })
       expect((await rows())[0]?.labels).toEqual(['pii'])
       await commitAs(role, 'more', { labels: ['confidential'] })
       expect((await rows())[0]?.labels).toEqual(['confidential', 'pii'])
-      // As after `DELETE /memory/{key}`.
+      // The state after `DELETE /memory/{key}`.
       await db.updateTable('memory').set({ value_sealed: null, deleted_at: new Date() }).execute()
       await commitAs(role, 'again', { labels: ['internal'] })
       expect((await rows())[0]?.labels).toEqual(['confidential', 'internal', 'pii'])
     },
   )
 
-  test.each(['admin', 'owner'] as const)('a run of an %s takes labels away', async (role) => {
+  test.each(['admin', 'owner'] as const)('a run of an %s removes labels', async (role) => {
     await commit('secret', { labels: ['pii'] })
     await commitAs(role, 'clean', { labels: ['internal'] })
     expect((await rows())[0]?.labels).toEqual(['internal'])
   })
 
-  test('a change of labels is an audit entry with both states; a change of the value alone is none', async () => {
+  test('a change of labels is an audit entry with both states; a change of only the value is not', async () => {
     await commitAs('owner', 'x', { labels: [] })
     entries.length = 0
     await commit('x', { labels: ['pii'] })
@@ -175,7 +174,7 @@ describe('memory_set', () => {
     expect(entries[1]).toMatchObject({ metadata: { labels: [], labels_before: ['pii'] } })
   })
 
-  test('each organization has its own keys; committing twice keeps one row', async () => {
+  test('organizations have separate keys, and committing twice keeps one row', async () => {
     await commit('theirs', { organizationId: 'org_2' })
     await commit('theirs', { organizationId: 'org_2' })
     expect((await rows('org_2')).map(textOf)).toEqual(['theirs'])

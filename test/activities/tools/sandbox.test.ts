@@ -31,13 +31,13 @@ async function read(path: string, method: OpenMethod, from = root): Promise<stri
   }
 }
 
-/** Descriptors of this process that are open on something under `base`. */
+/** Open descriptors of this process for paths under `base`. */
 function openDescriptors(): number {
   const folder = `/proc/${process.pid}/fd`
   return readdirSync(folder).filter((descriptor) => leadsTo(join(folder, descriptor)).startsWith(base)).length
 }
 
-/** '' for a descriptor that was closed since they were listed. */
+/** Empty for a descriptor that was closed after the listing. */
 function leadsTo(descriptor: string): string {
   try {
     return readlinkSync(descriptor)
@@ -136,7 +136,7 @@ describe.each(methods)('opening by %s', (method) => {
     expect(await rejection(openBelow('/dev', 'null', method))).toMatchObject({ code: 'file_not_readable' })
   })
 
-  test('says what to set when the root is not there', async () => {
+  test('an error says what to set if the root is missing', async () => {
     const error = await rejection(openBelow(join(base, 'gone'), 'top.txt', method))
     expect(error).toMatchObject({ code: 'file_not_readable', retryable: false })
     expect((error as Error).message).toContain('FILE_ROOT')
@@ -153,7 +153,7 @@ describe.each(methods)('opening by %s', (method) => {
     })
   }
 
-  test('a folder swapped for a link again and again never leads outside', async () => {
+  test('replacing a folder with a link repeatedly never leads outside', async () => {
     const folder = join(root, 'folder')
     const race = new AbortController()
     let swaps = 0
@@ -164,13 +164,13 @@ describe.each(methods)('opening by %s', (method) => {
         await unlink(folder)
         await rename(join(root, 'aside'), folder)
         swaps++
-        // a pause of changing length, so that whole reads fit between two swaps as well
+        // A pause of varying length, so that some whole reads fit between two swaps.
         for (let pause = swaps % 40; pause > 0; pause--) await lstat(root)
       }
     })()
     const seen = { inside: 0, refused: 0 }
     try {
-      // until both sides of the race have been met often, and the swaps really went on meanwhile
+      // Until both sides of the race have happened often while swaps continued.
       for (
         let tries = 0;
         tries < 1000 || (tries < 60_000 && (seen.inside < 20 || seen.refused < 20));

@@ -2,14 +2,14 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 
 export interface ScriptedServer {
   readonly url: string
-  /** All that the client has sent. */
+  /** Everything that the client has sent. */
   received(): string
-  /** Resolves once what the client has sent contains this. */
+  /** Resolves once the client's input contains this text. */
   saw(text: string): Promise<void>
   close(): Promise<void>
 }
 
-/** What the server says to a command, or `dot`; null says nothing, a function acts on the connection. */
+/** The server's answer to a command or to `dot`. null gives no answer; a function acts on the connection. */
 export type Script = Partial<Record<'greeting' | 'EHLO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'dot', Line>>
 type Line = string | null | ((socket: Socket) => void)
 
@@ -23,7 +23,7 @@ const usual = {
   dot: '250 taken',
 } as const
 
-/** A mail server that says exactly what it is told, also what no server should. It knows no rules of its own. */
+/** A mail server that answers exactly as scripted, even wrongly. It checks no rules of SMTP. */
 export async function startScripted(script: Script): Promise<ScriptedServer> {
   const lines: Required<Script> = { ...usual, ...script }
   const sockets = new Set<Socket>()

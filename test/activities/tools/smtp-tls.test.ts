@@ -5,7 +5,7 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { sendMail } from '../../../src/activities/tools/mail-send.ts'
 import { toolCall, toolContext } from './call.ts'
 
-/* The server package brings a self-signed certificate for `localhost`, which is just what these tests need. */
+/* The server package brings a self-signed certificate for `localhost`, which these tests use. */
 
 let server: SMTPServer
 let port: number
@@ -18,7 +18,7 @@ async function start(options: SMTPServerOptions): Promise<void> {
   users = []
   server = new SMTPServer({
     authOptional: true,
-    // without this it warns on the console that its certificate is for tests
+    // Without this it warns on the console that its certificate is for tests.
     logger: false,
     disableReverseLookup: true,
     closeTimeout: 100,
@@ -51,7 +51,7 @@ describe('secure connections', () => {
     ['from the start', 'smtps', { secure: true }],
     ['by STARTTLS', 'smtp', {}],
   ]
-  test.each(kinds)('a certificate nobody vouches for, %s: nothing is sent', async (_, scheme, options) => {
+  test.each(kinds)('an untrusted certificate, %s: nothing is sent', async (_, scheme, options) => {
     await start(options)
     const { outcome, marks } = await send(`${scheme}://user:pass@127.0.0.1:${port}`)
     expect(outcome).toMatchObject({ name: 'ToolError', code: 'mail_tls_failed', retryable: false })
@@ -67,7 +67,7 @@ describe('secure connections', () => {
     expect(users).toEqual(['user:p@ss'])
   })
 
-  test('TLS is required and not offered: nothing is sent', async () => {
+  test('TLS is required but not offered: nothing is sent', async () => {
     await start({ disabledCommands: ['STARTTLS'] })
     const { outcome, marks } = await send(`smtp://127.0.0.1:${port}?requireTLS=true`)
     expect(outcome).toMatchObject({ name: 'ToolError' })
@@ -75,7 +75,7 @@ describe('secure connections', () => {
     expect(secured).toEqual([])
   })
 
-  test('a wrong password is worth no second try', async () => {
+  test('a wrong password is not retryable', async () => {
     await start({ secure: true, onAuth: (_auth, _session, callback) => callback(new Error('no')) })
     const { outcome } = await send(`smtps://user:pass@127.0.0.1:${port}?tls.rejectUnauthorized=false`)
     expect(outcome).toMatchObject({ code: 'mail_login_failed', retryable: false })

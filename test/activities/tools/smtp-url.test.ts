@@ -32,7 +32,7 @@ describe('parseSmtpUrl', () => {
     ['smtp://u:p@127.0.0.1:2525', false],
     ['smtp://mail.example', false],
   ]
-  test.each(tls)('a password leaves this machine over TLS only: %s', (url, requireTLS) => {
+  test.each(tls)('a password is sent to another machine only over TLS: %s', (url, requireTLS) => {
     expect(parseSmtpUrl(url).options.requireTLS).toBe(requireTLS)
   })
 

@@ -24,7 +24,10 @@ const mail: Mail = {
 let server: ScriptedServer
 afterEach(() => server.close())
 
-/** Starts the script and a delivery to it; the hooks default to a mark that commits at once and no cancelling. */
+/**
+ * Starts the script and a delivery to it. By default the point of no return commits at once, and nothing is
+ * cancelled.
+ */
 async function start(script: Script, hooks: Partial<SmtpHooks> = {}, timeouts: Partial<SmtpTimeouts> = {}) {
   server = await startScripted(script)
   let marks = 0
@@ -45,15 +48,15 @@ async function start(script: Script, hooks: Partial<SmtpHooks> = {}, timeouts: P
   return { delivery, marks: () => marks }
 }
 
-describe('the mark and the final dot', () => {
-  test('the whole message is there before the mark, the dot only after it', async () => {
+describe('the point of no return and the final dot', () => {
+  test('the whole message is sent before the point of no return, the dot only after it', async () => {
     let atMark = ''
     const { delivery } = await start(
       {},
       {
         pointOfNoReturn: async () => {
           await server.saw('last line')
-          // a dot sent too early would be right behind; another connection's whole round trip lets it arrive
+          // A dot sent too early would arrive within another connection's whole round trip.
           await roundTrip(server)
           atMark = server.received()
         },
@@ -65,7 +68,7 @@ describe('the mark and the final dot', () => {
     expect(server.received()).toContain(`last line${dot}`)
   })
 
-  test('a mark that fails: no dot, and its error comes through as it is', async () => {
+  test('if the point of no return fails, no dot is sent and its error is passed on', async () => {
     const superseded = new Error('superseded')
     const { delivery } = await start({}, { pointOfNoReturn: () => Promise.reject(superseded) })
     expect(await rejection(delivery)).toBe(superseded)
@@ -74,7 +77,7 @@ describe('the mark and the final dot', () => {
     expect(server.received()).not.toContain(dot)
   })
 
-  test('cancelled while the mark is made: waits for it, then sends no dot', async () => {
+  test('cancelled during the point of no return: waits for it, then sends no dot', async () => {
     const cancel = new AbortController()
     const reason = new Error('cancelled')
     let committed = false
@@ -115,7 +118,7 @@ describe('the mark and the final dot', () => {
     expect(server.received()).toBe('')
   })
 
-  test('cancelled after the dot: too late, the answer decides', async () => {
+  test('cancelled after the dot: too late, the server’s answer decides', async () => {
     const cancel = new AbortController()
     const { delivery } = await start(
       {
@@ -129,7 +132,7 @@ describe('the mark and the final dot', () => {
     expect(await delivery).toEqual(['b@x.example', 'c@x.example'])
   })
 
-  test('the connection breaks while the mark is made: certainly not sent', async () => {
+  test('the connection breaks during the point of no return: certainly not sent', async () => {
     let cut = () => {}
     const { delivery } = await start(
       {
@@ -155,10 +158,10 @@ describe('answers to the final dot', () => {
     ['a deferral', '451 later', 'retry'],
     ['a refusal', '554 no', 'final'],
     ['a refusal of several lines', '554-no\r\n554 really', 'final'],
-    ['no words of SMTP', 'hello there', 'unknown'],
+    ['an answer that is not SMTP', 'hello there', 'unknown'],
     ['a request to go on', '354 more', 'unknown'],
-    ['half a refusal and a lost line', (socket) => socket.end('554 n'), 'unknown'],
-    ['half a yes and a lost line', (socket) => socket.end('250 ta'), 'unknown'],
+    ['half a refusal and a lost connection', (socket) => socket.end('554 n'), 'unknown'],
+    ['half an acceptance and a lost connection', (socket) => socket.end('250 ta'), 'unknown'],
     ['a lost line', (socket) => socket.destroy(), 'unknown'],
     ['a reset', (socket) => socket.resetAndDestroy(), 'unknown'],
   ]
@@ -170,7 +173,7 @@ describe('answers to the final dot', () => {
     expect(marks()).toBe(1)
   })
 
-  test('none in time', async () => {
+  test('no answer in time', async () => {
     const { delivery } = await start({ dot: null }, {}, { answer: 20 })
     expect(await rejection(delivery)).toBeInstanceOf(OutcomeUnknown)
   })
@@ -183,12 +186,17 @@ describe('before the final dot', () => {
     ['speaks another protocol', { greeting: 'SSH-2.0-x' }, 'mail_unreachable', true],
     ['defers DATA', { DATA: '451 later' }, 'mail_refused', true],
     ['refuses DATA', { DATA: '554 no' }, 'mail_refused', false],
-    ['says yes to a message it has not got', { DATA: '354 go on\r\n250 taken' }, 'mail_unreachable', true],
-    ['refuses a message it has not got', { DATA: '354 go on\r\n552 too much' }, 'mail_refused', false],
-    ['takes less than the message has', { EHLO: '250-scripted\r\n250 SIZE 10' }, 'mail_too_large', false],
+    ['accepts a message that it has not got', { DATA: '354 go on\r\n250 taken' }, 'mail_unreachable', true],
+    ['refuses a message that it has not got', { DATA: '354 go on\r\n552 too much' }, 'mail_refused', false],
+    [
+      'accepts fewer bytes than the message has',
+      { EHLO: '250-scripted\r\n250 SIZE 10' },
+      'mail_too_large',
+      false,
+    ],
   ]
   test.each(cases)('%s', async (_, script, code, retryable) => {
-    // the mark commits only after any answer out of turn has had time to arrive
+    // The point of no return commits only after an unexpected answer has had time to arrive.
     const { delivery } = await start(script, { pointOfNoReturn: () => roundTrip(server) })
     const error = await rejection(delivery)
     expect(error).toBeInstanceOf(ToolError)
@@ -200,7 +208,7 @@ describe('before the final dot', () => {
     ['the greeting', { greeting: null }],
     ['the sender', { MAIL: null }],
     ['DATA', { DATA: null }],
-    ['a start of TLS that it offered', { EHLO: '250-scripted\r\n250 STARTTLS' }],
+    ['fails the TLS upgrade that it offered', { EHLO: '250-scripted\r\n250 STARTTLS' }],
   ]
   test.each(silences)('no answer to %s in time', async (_, script) => {
     const { delivery, marks } = await start(script, {}, { connect: 200, idle: 200 })
@@ -222,7 +230,7 @@ describe('before the final dot', () => {
     expect(server.received()).not.toContain('last line')
   })
 
-  test('a login is refused without a trace of the password', async () => {
+  test('a refused login leaves no trace of the password', async () => {
     server = await startScripted({ EHLO: '250-scripted\r\n250 AUTH PLAIN', AUTH: '535 hunter2 is wrong' })
     const url = server.url.replace('//', '//user:hunter2@')
     const error = await rejection(deliver(parseSmtpUrl(url), mail, idle))
@@ -230,7 +238,7 @@ describe('before the final dot', () => {
     expect(deepText(error)).not.toContain('hunter2')
   })
 
-  test('a user in SMTP_URL and no login on offer', async () => {
+  test('SMTP_URL has a user, but the server offers no login', async () => {
     server = await startScripted({})
     const url = server.url.replace('//', '//user:secret@')
     expect(await rejection(deliver(parseSmtpUrl(url), mail, idle))).toMatchObject({
@@ -242,14 +250,14 @@ describe('before the final dot', () => {
 
 const idle: SmtpHooks = { signal: new AbortController().signal, pointOfNoReturn: async () => {} }
 
-/** One whole exchange on a connection of its own: whatever was sent before it has arrived after it. */
+/** One whole exchange on another connection: everything sent before it has arrived afterwards. */
 async function roundTrip(to: ScriptedServer): Promise<void> {
   const socket = connect(Number(new URL(to.url).port), '127.0.0.1')
   await once(socket, 'data')
   socket.destroy()
 }
 
-/** Everything an error and its causes say. */
+/** All text of an error and its causes. */
 function deepText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return [error.message, error.stack, JSON.stringify(error), deepText(error.cause)].join('\n')

@@ -1,7 +1,6 @@
-"""An MCP server that means harm: `hostile-server.py '{"tools": "<JSON of a list>", "log": file}'`.
+"""A hostile MCP server: `hostile-server.py '{"tools": "<JSON of a list>", "log": file}'`.
 
-`tools`, `prompts`, `resources` and `templates` are written into its answers as they stand. Its tools are called by what they
-do.
+It copies `tools`, `prompts`, `resources` and `templates` unchanged into its answers. Each tool is named after what it does.
 """
 
 import json

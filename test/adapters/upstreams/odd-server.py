@@ -1,6 +1,6 @@
-"""An MCP server that does what no sound server does: `odd-server.py '{"tools": [...], ...}'`.
+"""An MCP server that breaks the protocol in many ways: `odd-server.py '{"tools": [...], ...}'`.
 
-Its tools are called by what they do; the file `log` gets a line for each message that it reads.
+Each tool is named after what it does. The file `log` gets a line for each message that the server reads.
 """
 
 import json

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { access, accessOf, acts, splitKey } from '../../../src/api/access.ts'
 import { prefixes } from '../../../src/api/app.ts'
 import { newId } from '../../../src/contract/ids.ts'
-import { covers, hasRole } from '../../../src/governance/scopes.ts'
+import { covers, hasRole } from '../../../src/governance/access/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { addOrganization } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
@@ -19,9 +19,9 @@ import {
 import { addPlace, World, type Place } from './world.ts'
 
 /*
- * Every route × role × scope × (own, another's, nobody's organization): the right code, nothing revealed, nothing
- * changed. Requests are valid, so that nothing but the access table can be what refuses them; those that are to be
- * refused are sent with a nonsensical body too, since what is wrong with it is nobody's to learn.
+ * Every route × role × scope × (own, foreign, unknown organization): the right code, nothing revealed, nothing
+ * changed. Requests are valid, so that only the access table can refuse them. A request that must be refused is also
+ * sent with a nonsensical body, since its sender must not learn what is wrong with it.
  */
 
 const keys = (Object.keys(access) as (keyof typeof access)[]).filter(
@@ -45,9 +45,9 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** A request to be refused, and one like it that nobody could make sense of. */
+/** A request that must be refused, and the same with a nonsensical body. */
 interface Attempt extends Request {
-  /** null: of nobody. */
+  /** null: an organization that does not exist. */
   readonly organizationId: string | null
   readonly nonsense?: object
 }
@@ -78,7 +78,7 @@ async function attempts(key: GuardedKey): Promise<Attempt[]> {
   return all
 }
 
-/** Ids of the same form that nothing has. What has none, a version or a tool's name, stays. */
+/** Unused ids of the same form. Values that are not ids, such as a version or a tool's name, stay. */
 function unknownIds({ ids = {} }: Filling): Record<string, string> {
   return Object.fromEntries(
     Object.entries(ids).map(([name, id]) => [name, id.replace(/^([a-z]+_)[0-9A-Z]{26}$/, `$1${ulid()}`)]),
@@ -86,7 +86,10 @@ function unknownIds({ ids = {} }: Filling): Record<string, string> {
 }
 const ulid = (): string => newId('event').slice('evt_'.length)
 
-/** The code with which the caller is refused, or null for one who is let in (precedence of contract section 1). */
+/**
+ * The code with which the caller is refused, or null if the caller may enter. Checks come in this order: 401,
+ * `missing_scope`, 404, `insufficient_role`.
+ */
 function refusalOf(key: GuardedKey, caller: Caller, organizationId: string | null): string | null {
   const { scope, role, subject, factor } = accessTo(key)
   if (caller.person === null) return 'unauthenticated'
@@ -107,12 +110,12 @@ const statusOf: Record<string, number> = {
 }
 
 let sent = 0
-/** Below each prefix in turn: all lead to the same routes. */
+/** Uses each prefix in turn, since all lead to the same routes. */
 function send(key: GuardedKey, caller: Caller, { path }: Request, body: unknown): Promise<Answer> {
   const { method } = splitKey(key)
   sent += 1
   const prefix = prefixes[sent % prefixes.length] as string
-  // With a key of its own each: a refusal must not even take that.
+  // Each request has its own key: a refusal must not even store that.
   const once = method === 'POST' ? { 'idempotency-key': `matrix-${sent}` } : {}
   return server.call(null, method, `${prefix === '/' ? '' : prefix}${path}`, body, {
     ...caller.headers,
@@ -122,7 +125,7 @@ function send(key: GuardedKey, caller: Caller, { path }: Request, body: unknown)
 
 const callersByScope = new Map<string | null, Caller[]>()
 
-/** The same ones for every route that needs the same scope. */
+/** The same callers for every route that needs the same scope. */
 async function callersOf(key: GuardedKey): Promise<Caller[]> {
   const { scope } = accessTo(key)
   const known = callersByScope.get(scope)
@@ -133,15 +136,16 @@ async function callersOf(key: GuardedKey): Promise<Caller[]> {
   return callers
 }
 
-/** What an answer tells but for the ids in it: those are the request's own. */
+/** The text of an answer without the ids in it, which come from the request. */
 function told(answer: Answer): string {
   const text = JSON.stringify(answer.body.error).replaceAll(/[a-z]+_[0-9A-Z]{26}/g, 'ID')
   return [text, ...[...answer.headers.keys()].sort()].join(' ')
 }
 
 /**
- * Sends it as it is, and with nonsense unless `tried` says that somebody was refused so already; answers what each answer
- * tells. Whether a body is read before its sender is refused depends on the route and the refusal, not on who it is.
+ * Expects that the request is refused with `code`, and returns the text of each answer. The first refusal of a kind
+ * is also tested with a nonsensical body; `tried` remembers the kinds. One test of a kind is enough, because it does
+ * not depend on the sender whether the body is read first.
  */
 async function refuse(
   key: GuardedKey,
@@ -182,7 +186,7 @@ const ofAgents: ReadonlySet<string> = new Set([
   'POST /hooks/claude-code',
 ])
 
-/** About what a person's agents did in an organization: told apart there, by the person's role in it. */
+/** Routes about a person's agents in an organization. Their answers differ by the person's role there. */
 const inTheirOrganization: ReadonlySet<string> = new Set([
   'GET /authorize/approvals/{id}',
   'POST /authorize/approvals/{id}/cancel',
@@ -197,7 +201,7 @@ function refusedThere(key: GuardedKey, role: Role | undefined): number | null {
 }
 
 describe.each(keys)('%s', (key) => {
-  test('refuses everyone else, in the order of the contract, tells nothing and changes nothing', async () => {
+  test('refuses everyone else, in the documented order, reveals nothing and changes nothing', async () => {
     const callers = await callersOf(key)
     const requests = await attempts(key)
     const before = await fingerprint(server.context)
@@ -212,14 +216,14 @@ describe.each(keys)('%s', (key) => {
         const tellings = await refuse(key, caller, request, code, tried)
         if (code === 'not_found') for (const each of tellings) unknown.add(each)
       }
-      // What belongs to others is answered as what there is not, word for word.
+      // Objects of others get word for word the same answer as objects that do not exist.
       expect(unknown.size).toBeLessThanOrEqual(1)
     }
     expect(refused).toBeGreaterThanOrEqual(strangers.length * requests.length)
     expect(await fingerprint(server.context)).toEqual(before)
   })
 
-  test('lets everyone in who has its scope and its role, and touches nobody else’s', async () => {
+  test('lets in everyone with its scope and role, and changes nobody else’s data', async () => {
     const { subject } = accessTo(key)
     let admitted = 0
     for (const caller of await callersOf(key)) {
@@ -243,10 +247,10 @@ describe.each(keys)('%s', (key) => {
           continue
         }
         admitted += 1
-        // Agents' questions are decisions, kept where the session of whoever asks belongs.
+        // Agents' questions are decisions. They are stored in the organization of the asker's session.
         if (ofAgents.has(key)) continue
         expect(after[1]).toEqual(before[1])
-        // Everything that changes something is in the chain (another organization's in its own), and what only asks is not.
+        // Every change is in the audit chain (another organization's in its own), and questions are not.
         const isElsewhere = key === 'POST /organizations' || key === 'POST /invitations/accept'
         const isAsking =
           isElsewhere || splitKey(key).method === 'GET' || (splitKey(key).method === 'POST' && !acts(key))
@@ -257,7 +261,7 @@ describe.each(keys)('%s', (key) => {
   })
 })
 
-describe('what belongs to another organization is not found by way of one’s own', () => {
+describe('objects of another organization are not found through one’s own', () => {
   const nested = keys.filter(
     (key) => /\{(?:rule|key|user|invitation)\}/.test(key) && key !== 'PUT /memory/{key}',
   )

@@ -1,15 +1,15 @@
-import { publicBase } from '../../../src/config.ts'
-import type { Context } from '../../../src/context.ts'
-import { newApiKey } from '../../../src/governance/key-format.ts'
-import type { Scope } from '../../../src/governance/scopes.ts'
+import { publicBase } from '../../../src/shared/config.ts'
+import type { Context } from '../../../src/governance/context.ts'
+import { newApiKey } from '../../../src/governance/access/key-format.ts'
+import type { Scope } from '../../../src/governance/access/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { addKey, addPerson, enrolPeople, everyScope, factorCookie, sessionCookie } from '../fixtures.ts'
 import type { Person, Place } from './world.ts'
 
-/** Somebody who sends a request, in some way that says who they are. */
+/** A sender of requests, with the headers that identify them. */
 export interface Caller {
   readonly name: string
-  /** null: nobody that the service knows. */
+  /** null: unknown to the service. */
   readonly person: Person | null
   readonly headers: Readonly<Record<string, string>>
   readonly scopes: readonly string[]
@@ -19,7 +19,7 @@ export interface Caller {
   readonly isSignedIn?: boolean
 }
 
-/** A person and the roles they have. */
+/** A person and their roles. */
 export interface Standing {
   readonly name: string
   readonly person: Person
@@ -27,12 +27,12 @@ export interface Standing {
   readonly roles: ReadonlyMap<string, Role>
 }
 
-/** A way of saying who one is: the callers in which this person can show up where a route needs `scope`. */
+/** One way of authentication: the callers as which this person can appear on a route that needs `scope`. */
 export type CallerKind = (context: Context, who: Standing, scope: Scope | null) => Promise<Caller[]>
 
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
 
-/** API keys: the route's scope alone, and all but it. */
+/** API keys: one with only the route's scope, one with all other scopes. */
 const withKeys: CallerKind = async (context, who, scope) => {
   const { name, person, home, roles } = who
   const caller = async (word: string, scopes: readonly string[]): Promise<Caller> => {
@@ -49,7 +49,7 @@ const withKeys: CallerKind = async (context, who, scope) => {
   ]
 }
 
-/** A session: every scope that the role has a use for, and `Origin` of the service. */
+/** A session with every scope of the role, and `Origin` of the service. */
 const withSession: CallerKind = async (context, { name, person, roles }) => {
   const cookie = await factorCookie(context, person.userId)
   const headers = { cookie, origin: publicBase(context.config) }
@@ -88,12 +88,12 @@ export async function everyStanding(context: Context, ours: Place, theirs: Place
   ]
 }
 
-/** Nobody: without a key, with one that was never made, and with one that is over. */
+/** Unknown callers: without a key, with a key that never existed, and with an expired one. */
 export async function nobodies(context: Context, ours: Place): Promise<Caller[]> {
   const { userId } = ours.owner
   const over = async (extra: { expires_at?: Date; revoked_at?: Date }) =>
     bearer((await addKey(context, ours.organizationId, userId, everyScope, extra)).secret)
-  // Which the first look would take away, and that is a change.
+  // The service deletes an ended session at its first use. Delete it here, so that a refused request changes nothing.
   const ended = await sessionCookie(context, userId, new Date(0))
   await context.pool.query('delete from auth_sessions where expires_at < now()')
   const ways: Record<string, Record<string, string>> = {

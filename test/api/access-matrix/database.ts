@@ -1,14 +1,14 @@
 import type { Pool } from 'pg'
-import type { Context } from '../../../src/context.ts'
+import type { Context } from '../../../src/governance/context.ts'
 
-/** Tables that change although nothing was asked for: signs of life, and how many requests there were. */
+/** Tables that change without any request: heartbeats and request counters. */
 const alive = ['process_heartbeats', 'request_windows']
-/** Notes of use, not state. */
+/** Columns that record use, not state. */
 const notes = ['last_used_at']
 
 const statements = new WeakMap<Pool, Promise<string>>()
 
-/** Rows and a hash of every table that the service can read: equal before and after what changes nothing. */
+/** Rows and a hash of every table that the service can read. Equal before and after a request that changes nothing. */
 export async function fingerprint({ pool }: Context): Promise<Record<string, string>> {
   const statement = statements.get(pool) ?? statementFor(pool)
   statements.set(pool, statement)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { publicBase } from '../../../src/config.ts'
+import { publicBase } from '../../../src/shared/config.ts'
 import { splitKey } from '../../../src/api/access.ts'
 import {
   addKey,
@@ -17,8 +17,8 @@ import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-req
 import { addPlace, World, type Person, type Place } from './world.ts'
 
 /*
- * Every route, in an organization that requires a second factor: by sessions and keys that one stands behind and by those
- * without, of owners, so that nothing but the factor can be what refuses them.
+ * Every route in an organization that requires a second factor, for sessions and keys of owners with and without one,
+ * so that only the factor can refuse them.
  */
 
 const routes = Object.keys(validRequests) as GuardedKey[]
@@ -57,7 +57,7 @@ beforeAll(async () => {
     old: await sessionCookie(context, enrolled.userId, undefined, 'unrecorded'),
     backupCode: await sessionCookie(context, enrolled.userId, undefined, 'password+backup_code'),
     totp: await factorCookie(context, enrolled.userId),
-    // As if the factor had been given up since.
+    // As if the factor had been removed since.
     nobodys: await factorCookie(context, without.userId),
   }
   senders = [
@@ -73,12 +73,12 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** Whether `mfa_required` is what they are told. */
+/** Whether their answer must be `mfa_required`. */
 function isRefused(key: GuardedKey, { hasFactor, isSession }: Sender): boolean {
   const { scope, subject, factor } = accessTo(key)
   if (factor === true) return !isSession || !hasFactor
   if (scope === 'agents:authorize') return false
-  // A person must be able to learn where to enrol.
+  // A person must be able to find out where to enrol.
   if (subject === 'nothing' && isSession) return false
   return !hasFactor
 }
@@ -102,7 +102,7 @@ describe.each(routes)('%s', (key) => {
   test('refuses those without a factor, and changes nothing', async () => {
     const refused = senders.filter((sender) => isRefused(key, sender))
     expect(refused.length > 0).toBe(accessTo(key).scope !== 'agents:authorize')
-    // Those without a factor could not make what their request is about.
+    // Senders without a factor could not create the objects of their requests.
     const requests = []
     for (const sender of refused) requests.push(await prepare(sender, senders[0]?.person))
     const before = await fingerprint(server.context)

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { acts, splitKey } from '../../../src/api/access.ts'
 import type { Role } from '../../../src/policy/types.ts'
-import type { Scope } from '../../../src/governance/scopes.ts'
+import type { Scope } from '../../../src/governance/access/scopes.ts'
 import { until } from '../../stack/until.ts'
 import { addKey, addOrganization, addPerson, enrolPeople, factorCookie, requireFactors } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
 import { addPlace, World, type Place } from './world.ts'
 
-/* Nobody acts after the moment when their key, session or role was taken away, however far their request had come. */
+/* Nobody can act after their key, session or role was taken away, however far their request had come. */
 
 let server: TestServer
 let place: Place
@@ -20,7 +20,7 @@ beforeAll(async () => {
   await requireFactors(server.context, id)
 })
 
-/** Somebody who has a second factor, which stands behind their key. */
+/** A person with a second factor, which also confirmed their key. */
 async function addEnrolled(organizationId: string, role: Role) {
   const person = await addPerson(server.context, organizationId, role)
   await enrolPeople(server.context, [person.userId])
@@ -29,7 +29,10 @@ async function addEnrolled(organizationId: string, role: Role) {
 const confirmed = { factor_confirmed_at: new Date() }
 afterAll(() => server.close())
 
-/** Answers under the lock of the organization that is given here: agents' ways and what has no organization are below. */
+/**
+ * Routes that act under the lock of a given organization. Agents' routes, and routes without an organization, are
+ * tested below.
+ */
 const acting = (Object.keys(validRequests) as GuardedKey[]).filter(
   (key) =>
     accessTo(key).factor !== true &&
@@ -38,7 +41,7 @@ const acting = (Object.keys(validRequests) as GuardedKey[]).filter(
     accessTo(key).subject !== 'nothing',
 )
 
-/** What `ask` answers when `take` happens while it waits for the organization's lock. */
+/** The answer to `ask` if `take` happens while it waits for the organization's lock. */
 async function whileItWaits<T>(organizationId: string, ask: () => Promise<T>, take: string): Promise<T> {
   const { pool } = server.context
   const holder = await pool.connect()
@@ -100,7 +103,7 @@ const demoted = {
   told: [403, 'insufficient_role'] as [number, string],
 }
 
-test('there are many acts', () => {
+test('the table has many acting routes', () => {
   expect(acting.length).toBeGreaterThan(30)
 })
 
@@ -114,7 +117,7 @@ describe.each(acting)('%s does nothing once', (key) => {
       const person = await addEnrolled(organizationId, role)
       const world = new World(server, place, person)
       const filling = await validRequests[key].prepare(world)
-      // Of a removal of oneself there is nothing to see.
+      // Removing oneself leaves nothing to check.
       const { path, body } = requestOf(key, organizationId, filling)
       const { id, secret } = await addKey(
         context,
@@ -141,13 +144,13 @@ describe.each(['POST /api-keys/{id}/confirm', 'POST /organizations/{id}/rules'] 
     test.each([
       ['the session ends', 'delete from auth_sessions where user_id = $1', 401, 'unauthenticated'],
       [
-        'no factor stands behind the session',
+        'the session has no second factor',
         `update auth_sessions set opened_with = 'password' where user_id = $1`,
         403,
         'mfa_required',
       ],
       [
-        'the person gives their factor up',
+        'the person removes their factor',
         'update users set two_factor_enabled = false where id = $1',
         403,
         'mfa_required',
@@ -171,11 +174,11 @@ describe.each(['POST /api-keys/{id}/confirm', 'POST /organizations/{id}/rules'] 
   },
 )
 
-describe('the same holds', () => {
+describe('the same is true', () => {
   const rules = () => `/organizations/${place.organizationId}/rules`
   const aRule = { name: 'No mail', verdict: 'deny', tools: ['mail_send'] }
 
-  test('of somebody whose organization now requires a second factor', async () => {
+  test('for a person whose organization now requires a second factor', async () => {
     const { id, owner } = await addOrganization(server.context)
     const { userId, key } = await addPerson(server.context, id, 'admin')
     const answer = await whileItWaits(
@@ -192,13 +195,13 @@ describe('the same holds', () => {
   test.each([
     ['the key is revoked', 'update api_keys set revoked_at = now() where id = $1', 401, 'unauthenticated'],
     [
-      'a factor is required that does not stand behind the key',
+      'a factor is required that the key does not have',
       `update organizations set settings = settings || '{"require_mfa": true}'
        where id = (select organization_id from api_keys where id = $1)`,
       403,
       'mfa_required',
     ],
-  ])('of joining by an invitation once %s', async (_, take, ...told) => {
+  ])('for joining by an invitation once %s', async (_, take, ...told) => {
     const { context } = server
     const { id } = await addOrganization(context)
     const { userId } = await addPerson(context, id, 'viewer')
@@ -226,7 +229,7 @@ describe('the same holds', () => {
     expect(rowCount).toBe(0)
   })
 
-  test('of a refusal, which an idempotency key must not keep for a sender who is back', async () => {
+  test('for a refusal, which an idempotency key must not keep for a sender who comes back', async () => {
     const { userId } = await addEnrolled(place.organizationId, 'admin')
     const { id, secret } = await addKey(
       server.context,
@@ -248,7 +251,7 @@ describe('the same holds', () => {
   })
 })
 
-describe('an agent whose key is revoked meanwhile', () => {
+describe('for an agent whose key is revoked meanwhile', () => {
   const agentKeys = ['POST /authorize', 'POST /hooks/claude-code'] as const
   const ended: Record<string, (keyId: string) => string> = {
     revoked: (keyId) => `update api_keys set revoked_at = now() where id = '${keyId}'`,

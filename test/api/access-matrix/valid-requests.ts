@@ -5,26 +5,29 @@ import { addKey, aLabelRule, aRule } from '../fixtures.ts'
 import type { World } from './world.ts'
 
 /*
- * One valid request for every route that needs a key: sent by a person of its lowest role with a key of its one scope, it
- * succeeds. A route that is added to the access table must be added here.
+ * One valid request for every route that needs a key. It succeeds for a person of the route's lowest role with a key
+ * of its one scope. A new route in the access table must be added here.
  */
 
 type PublicKey = { [Key in RouteKey]: (typeof access)[Key] extends { public: true } ? Key : never }[RouteKey]
 export type GuardedKey = Exclude<RouteKey, PublicKey>
 export const accessTo = (key: GuardedKey) => accessOf(key) as Extract<Access, { public: false }>
 
-/** What fills the braces of the path (an organization's `{id}` fills itself), and the rest of the request. */
+/**
+ * Values for the braces of the path (an organization's `{id}` is filled in automatically), and the rest of the
+ * request.
+ */
 export interface Filling {
   readonly ids?: Readonly<Record<string, string>>
   readonly query?: string
   readonly body?: unknown
 }
 export interface ValidRequest {
-  /** Of its success. */
+  /** Status of its success. */
   readonly status: number
-  /** Makes what the request is about, new each time. */
+  /** Creates the object of the request, new each time. */
   readonly prepare: (world: World) => Promise<Filling>
-  /** Undoes what would keep its sender from the next request. */
+  /** Undoes effects that would prevent the sender's next request. */
   readonly restore?: (world: World) => Promise<void>
 }
 
@@ -38,12 +41,12 @@ const aStep = (status: number, state: 'completed' | 'unknown_outcome', body?: un
   of(status, async (world) => ({ ids: { id: await world.runWithStep(state), step: 's' }, body }))
 const inMemory = (status: number): ValidRequest =>
   of(status, async (world) => ({ ids: { key: await world.memoryKey() } }))
-/** A key of the sender's own, and not the one that the request is sent with. */
+/** Another key of the sender, not the one used for the request. */
 const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
   (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
 const definition = oneStep
 
-/** A rule that nothing matches, by a name of its own. */
+/** A rule that nothing matches, with a unique name. */
 const rule = (kind: 'rules' | 'label-rules') => ({
   ...(kind === 'rules' ? aRule : aLabelRule),
   name: newId('rule'),
@@ -56,10 +59,14 @@ const aNewRule = (kind: 'rules' | 'label-rules', status: number, body?: () => ob
   }))
 const named = { name: 'another' }
 
+/** The one credential that no service is asked about. */
+const aCredential = { credential: { provider: 'brave', api_key: 'k' }, scope: 'personal' }
+
 const anAgentSession = async (world: World): Promise<string> =>
   (await world.agentSession(world.place.requester)).id
 
 export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
+  'GET /health/secrets': of(200),
   'GET /me': of(200),
   'GET /scopes': of(200),
 
@@ -118,6 +125,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     query: 'wait=0',
     body: {},
   })),
+  'POST /workflows/{id}/authorization-preview': about(200, (world) => world.workflow(), {}),
   'GET /runs': of(200),
   'GET /runs/{id}': about(200, (world) => world.run()),
   'POST /runs/{id}/cancel': about(200, (world) => world.run(world.sender), {}),
@@ -127,6 +135,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /runs/{id}/authorization': about(200, (world) => world.run()),
   'GET /runs/{id}/events': about(200, (world) => world.endedRun()),
   'GET /runs/{id}/steps/{step}/output': aStep(200, 'completed'),
+  'GET /runs/{id}/steps/{step}/calls': aStep(200, 'completed'),
   'POST /runs/{id}/steps/{step}/resolve': aStep(200, 'unknown_outcome', { outcome: 'fail' }),
 
   'GET /approvals': of(200),
@@ -152,6 +161,8 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /organizations/{id}/governance': of(200),
   'PATCH /organizations/{id}/governance': of(200, async () => ({ body: { approval_threshold: 1 } })),
   'GET /organizations/{id}/governance/audit': of(200),
+  'GET /organizations/{id}/governance/report': of(200),
+  'GET /organizations/{id}/governance/approvals': of(200),
   'GET /organizations/{id}/quota': of(200),
   'PATCH /organizations/{id}/quota': of(200, async () => ({ body: { memory_mb: 300 } })),
   'GET /organizations/{id}/audit-events/verify': of(200),
@@ -172,6 +183,15 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'DELETE /organizations/{id}/tool-policies/{tool}': of(204, async (world) => ({
     ids: { tool: await world.toolPolicy() },
   })),
+  'GET /organizations/{id}/role-policy-overrides': of(200),
+  'POST /organizations/{id}/role-policy-overrides': of(201, async () => ({
+    body: { tool_name: `mcp__s__${newId('rule').toLowerCase()}`, role: 'auditor', allowed: false },
+  })),
+  'DELETE /organizations/{id}/role-policy-overrides/{tool}': of(204, async (world) => ({
+    ids: { tool: await world.roleOverride() },
+    query: 'role=auditor',
+  })),
+  'GET /governance/tool-constraints': of(200),
 
   'POST /authorize': of(200, async () => ({
     body: { agent: { name: 'a', kind: 'hook' }, session_id: 's', tool_name: 'Read', tool_input: {} },
@@ -194,6 +214,11 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
 
   'GET /tools': of(200),
   'GET /tools/{name}': of(200, async () => ({ ids: { name: 'file_read' } })),
+
+  'POST /tools/{name}/connect': of(201, async () => ({ ids: { name: 'web_search' }, body: aCredential })),
+  'GET /connections': of(200),
+  'PATCH /connections/{id}': about(200, (world) => world.connection(), named),
+  'DELETE /connections/{id}': about(204, (world) => world.connection()),
 
   'GET /memory/{key}': inMemory(200),
   'PUT /memory/{key}': of(200, async (world) => ({

@@ -1,30 +1,31 @@
+import { integrationNames } from '../../../src/catalog/integrations/index.ts'
 import { newId } from '../../../src/contract/ids.ts'
-import { finishRun } from '../../../src/governance/runs/finish.ts'
-import { decideSteps } from '../../../src/governance/runs/effect.ts'
-import { enterRun } from '../../../src/governance/runs/enter.ts'
-import { recordOutcomes } from '../../../src/governance/runs/outcome.ts'
+import { finishRun } from '../../../src/governance/runs/end/finish.ts'
+import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
+import { enterRun } from '../../../src/governance/runs/start/enter.ts'
+import { recordOutcomes } from '../../../src/governance/runs/effects/outcome.ts'
 import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
 import type { Role } from '../../../src/policy/types.ts'
-import { addOrganization, addPerson } from '../fixtures.ts'
+import { addConnection, addOrganization, addPerson } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 
 export interface Person {
   readonly userId: string
-  /** With every scope. */
+  /** A key with every scope. */
   readonly key: string
 }
 
-/** An organization in which every run waits for approval, with people who make what requests are about. */
+/** An organization in which every run waits for approval, with people who create the objects of requests. */
 export interface Place {
   readonly organizationId: string
   readonly owner: Person
-  /** A member who asks for what others decide. */
+  /** A member whose runs and calls others decide. */
   readonly requester: Person
 }
 
 export async function addPlace(server: TestServer, organizationId: string, owner: Person): Promise<Place> {
   const requester = await addPerson(server.context, organizationId, 'member')
-  // The most that a plan gives: thousands of requests come from here.
+  // The highest limits of a plan, since thousands of requests come from here.
   await server.context.db
     .updateTable('organizations')
     .set({ plan: 'enterprise' })
@@ -37,11 +38,14 @@ export async function addPlace(server: TestServer, organizationId: string, owner
   return { organizationId, owner, requester }
 }
 
-/** What a request needs in order to be valid is made through this: in one place, for the one who sends it. */
+/** Connections made so far. */
+let connections = 0
+
+/** Creates everything that a valid request needs, in one place and for its sender. */
 export class World {
   readonly server: TestServer
   readonly place: Place
-  /** Whoever sends the request; in its organization, unless it is one that is to be refused. */
+  /** The sender; a member of the organization, unless the request must be refused. */
   readonly sender: Person
 
   constructor(server: TestServer, place: Place, sender: Person) {
@@ -54,9 +58,9 @@ export class World {
     return this.place.organizationId
   }
 
-  /** The answer's body; a refusal fails the test. */
+  /** The answer's body; fails the test if the request is refused. */
   async send(by: Person, method: string, path: string, body: unknown = {}): Promise<Record<string, string>> {
-    // Elsewhere the path says whose it is.
+    // On other routes the path names the organization.
     const isOwn = /^\/(workflows|memory\/[^/]+)$/.test(path)
     const named = isOwn ? `${path}?organization_id=${this.organizationId}` : path
     const answer = await this.server.call(by.key, method, named, method === 'GET' ? undefined : body)
@@ -64,13 +68,27 @@ export class World {
     return answer.body
   }
 
-  /** Makes something as the organization's owner and answers its id. */
+  /** Creates something as the organization's owner and returns its id. */
   async make(path: string, body: unknown): Promise<string> {
     return (await this.send(this.place.owner, 'POST', path, body))['id'] as string
   }
 
   workflow(): Promise<string> {
     return this.make('/workflows', { name: 'W', definition: oneStep })
+  }
+
+  /** A personal connection of the sender, to another service than their last ones: only one of each can be live. */
+  async connection(): Promise<string> {
+    const { context } = this.server
+    const owner = this.sender.userId
+    connections += 1
+    const integration = integrationNames[connections % integrationNames.length]
+    await context.db
+      .deleteFrom('connections')
+      .where('owner_id', '=', owner)
+      .where('integration', '=', integration ?? '')
+      .execute()
+    return addConnection(context, this.organizationId, owner, integration)
   }
 
   async template(state: 'active' | 'deprecated' = 'active'): Promise<string> {
@@ -82,7 +100,7 @@ export class World {
     return id
   }
 
-  /** A run that waits for its approval; requested by the sender or by the one who asks for what others decide. */
+  /** A run that waits for its approval, requested by the sender or by `requester`. */
   async run(by: Person = this.place.requester): Promise<string> {
     const path = `/workflows/${await this.workflow()}/execute?wait=0`
     return (await this.send(by, 'POST', path))['execution_id'] as string
@@ -107,7 +125,7 @@ export class World {
     return runId
   }
 
-  /** A run whose one step, `s`, has come this far. */
+  /** A run whose only step, `s`, has reached this state. */
   async runWithStep(state: 'completed' | 'unknown_outcome'): Promise<string> {
     const { context } = this.server
     const runId = await this.run()
@@ -126,7 +144,7 @@ export class World {
     return key
   }
 
-  /** Ends a freeze that a request of the sender's has begun. */
+  /** Ends a freeze started by the sender's request. */
   async thaw(): Promise<void> {
     await this.send(this.place.owner, 'POST', `/organizations/${this.organizationId}/unfreeze`, {
       reason: 'r',
@@ -140,7 +158,17 @@ export class World {
     return tool_name
   }
 
-  /** An agent session of theirs, by its own id and the client's; whatever their role, as if they had been a member once. */
+  async roleOverride(): Promise<string> {
+    const tool_name = `mcp__s__${newId('rule').toLowerCase()}`
+    const path = `/organizations/${this.organizationId}/role-policy-overrides`
+    await this.send(this.place.owner, 'POST', path, { tool_name, role: 'auditor', allowed: false })
+    return tool_name
+  }
+
+  /**
+   * Adds an agent session of this person and returns its id and the client's id for it. Written directly, because a
+   * viewer cannot open one.
+   */
   async agentSession(by: Person): Promise<{ id: string; sessionId: string }> {
     const [id, sessionId, now] = [newId('session'), newId('session'), new Date()]
     const session = {
@@ -162,7 +190,7 @@ export class World {
     return { id, sessionId }
   }
 
-  /** The approval of a call of the sender's agent that waits. */
+  /** The approval of a held call of the sender's agent. */
   async heldCall(): Promise<string> {
     const id = newId('approval')
     const approval = {
@@ -183,12 +211,12 @@ export class World {
     return id
   }
 
-  /** A member beside those who send requests. */
+  /** A member who sends no requests. */
   async anotherMember(): Promise<string> {
     return (await addPerson(this.server.context, this.organizationId, 'member')).userId
   }
 
-  /** Whom the sender may take out of the organization: as an owner another, else only themselves. */
+  /** The id of a person whom the sender may remove: for an owner somebody else, for all others only themselves. */
   async aLeaver(): Promise<string> {
     const row = await this.#membership().select('role').executeTakeFirst()
     if (row === undefined || row.role === 'owner') return this.anotherMember()
@@ -196,7 +224,7 @@ export class World {
     return this.sender.userId
   }
 
-  /** Lets the sender, if they have left, in again. */
+  /** Makes the sender a member again if they have left. */
   async comeBack(): Promise<void> {
     if (this.#left === null) return
     const { db } = this.server.context
@@ -212,13 +240,13 @@ export class World {
       .where('user_id', '=', this.sender.userId)
   }
 
-  /** Of somebody to this organization. */
+  /** An invitation of somebody to this organization. */
   invitation(): Promise<string> {
     const email = `${newId('user')}@elsewhere.test`
     return this.make(`/organizations/${this.organizationId}/invitations`, { email, send_mail: false })
   }
 
-  /** The token of one to a third organization. */
+  /** The token of an invitation to a third organization. */
   async invitationToSender(): Promise<string> {
     const { context } = this.server
     const { email } = await context.db

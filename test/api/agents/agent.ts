@@ -2,7 +2,7 @@ import { newId } from '../../../src/contract/ids.ts'
 import { addOrganization, addPerson } from '../fixtures.ts'
 import type { Answer, TestServer } from '../server.ts'
 
-/** An agent with a session of its own, that asks before each call. */
+/** An agent with its own session that asks before each call. */
 export class Agent {
   readonly server: TestServer
   readonly key: string
@@ -27,7 +27,7 @@ export class Agent {
     }
   }
 
-  /** Asks about a new call; answers the Decision. */
+  /** Asks about a new call and returns the decision. */
   async ask(tool: string, input: object = {}, more: object = {}) {
     return (await this.send(this.question(tool, input, more))).body
   }
@@ -36,7 +36,7 @@ export class Agent {
     return this.server.call(this.key, 'POST', '/authorize', question)
   }
 
-  /** Tells that a call has finished. */
+  /** Reports a finished call. */
   async finish(question: { tool_name: string; tool_input: object; tool_use_id?: string }) {
     const { tool_name, tool_input, tool_use_id } = question
     const body = { session_id: this.session, tool_name, tool_input, tool_use_id }
@@ -44,7 +44,7 @@ export class Agent {
   }
 }
 
-/** An organization of its own with an owner, an admin and a member whose agents ask. */
+/** A separate organization with an owner, an admin and a member whose agents ask. */
 export interface AgentWorld {
   readonly server: TestServer
   readonly organizationId: string
@@ -52,7 +52,7 @@ export interface AgentWorld {
   readonly admin: Person
   readonly member: Person
   agent(): Agent
-  /** As the owner, below the organization; fails on a refusal. */
+  /** Sends a request as the owner, below the organization; throws on a refusal. */
   change(method: string, path: string, body?: unknown): Promise<Answer>
   decide(approvalId: string, verb: 'approve' | 'reject', by?: Person): Promise<Answer>
 }

@@ -4,8 +4,8 @@ import { startTestServer, type TestServer } from '../server.ts'
 import { agentWorld, type AgentWorld } from './agent.ts'
 
 /*
- * POST /hooks/claude-code (contract section 7). A client runs the call on anything but a 2xx with a denial that it can
- * read: every answer is looked at as the client would.
+ * POST /hooks/claude-code. A client runs the call unless it gets a 2xx with a denial that it can read, so every
+ * answer is judged as the client would.
  */
 
 let server: TestServer
@@ -31,7 +31,7 @@ const event = (more: object = {}) => ({
   ...more,
 })
 
-/** What the client does, and what the model reads: `runs` unless it is told otherwise in its own words. */
+/** The client's action, and the text that the model reads: `runs` unless the answer denies in the client's schema. */
 async function hook(body: unknown, query = '?wait=0', headers = {}): Promise<string> {
   const path = `/hooks/claude-code${query}`
   const answer = await server.call(world.member.key, 'POST', path, body, headers)
@@ -45,7 +45,7 @@ const approvals = async (session: string) => {
   return data.filter((each: { session_id: string }) => each.session_id === session)
 }
 
-/** The approval that a call of this session waits for. */
+/** The approval for which a call of this session waits. */
 async function waiting(session: string): Promise<string> {
   for (;;) {
     const [found] = await approvals(session)
@@ -53,7 +53,7 @@ async function waiting(session: string): Promise<string> {
   }
 }
 
-test('an allowed call is left to the client, a denied one is blocked, one of an unknown field is read', async () => {
+test('an allowed call is left to the client, a denied one is blocked, and unknown fields are accepted', async () => {
   await world.change('POST', '/rules', { name: 'no edits', verdict: 'deny', tools: ['Edit'] })
   expect(await hook(event({ tool_name: 'Read' }))).toBe('runs')
   expect(await hook(event({ tool_name: 'Edit', agent_id: 'a', of_tomorrow: { x: 1 } }))).toContain('no edits')
@@ -64,7 +64,7 @@ test.each<[string, unknown, string?, object?]>([
   ['no JSON', '{'],
   ['null', 'null'],
   ['another event', event({ hook_event_name: 'PostToolUse', tool_name: 'Read' })],
-  ['an event of another case', event({ hook_event_name: 'preToolUse', tool_name: 'Read' })],
+  ['an event name in another case', event({ hook_event_name: 'preToolUse', tool_name: 'Read' })],
   ['no event', { ...event({ tool_name: 'Read' }), hook_event_name: undefined }],
   ['no session', { ...event({ tool_name: 'Read' }), session_id: undefined }],
   ['an empty session', event({ tool_name: 'Read', session_id: '' })],
@@ -75,7 +75,7 @@ test.each<[string, unknown, string?, object?]>([
   ['a wait that is given twice', event({ tool_name: 'Read' }), '?wait=1&wait=2'],
   ['another type', event({ tool_name: 'Read' }), '', { 'content-type': 'text/plain' }],
   ['an encoding', event({ tool_name: 'Read' }), '', { 'content-encoding': 'gzip' }],
-])('what cannot be read is blocked: %s', async (_name, body, query = '', headers = {}) => {
+])('an unreadable body is blocked: %s', async (_name, body, query = '', headers = {}) => {
   expect(await hook(body, query, headers)).toContain('unreadable request')
 })
 
@@ -93,7 +93,7 @@ test.each(['?wait=-1', '?wait=x', '?wait=1e9', '?wait=', '?wait=0'])(
 )
 
 describe('a call that waits', () => {
-  test('runs once it is approved, and only once', async () => {
+  test('runs once after its approval', async () => {
     const call = event()
     const answer = hook(call, '?wait=999')
     await world.decide(await waiting(call.session_id), 'approve')
@@ -101,7 +101,7 @@ describe('a call that waits', () => {
     expect(await hook({ ...call, tool_use_id: 'another' })).toContain('is still pending')
   })
 
-  test('is blocked once it is rejected', async () => {
+  test('is blocked after a rejection', async () => {
     const call = event()
     const answer = hook(call, '?wait=60')
     await world.decide(await waiting(call.session_id), 'reject')
@@ -128,7 +128,7 @@ describe('a call that waits', () => {
     expect(after.status).toBe(how === 'withdrawn' ? 'live' : how)
   })
 
-  test('is blocked when it is frozen meanwhile, and its key or person is gone', async () => {
+  test('is blocked if the organization is frozen, the key ends or the person leaves meanwhile', async () => {
     const call = event()
     const answer = hook(call, '?wait=60')
     const id = await waiting(call.session_id)
@@ -145,7 +145,7 @@ describe('a call that waits', () => {
     expect(await hook(other)).toContain('not a member')
   })
 
-  test('is held still when it can no longer be waited for', async () => {
+  test('stays held if waiting for it fails', async () => {
     const call = event()
     const { notifier } = server.context
     const subscribe = notifier.subscribe.bind(notifier)

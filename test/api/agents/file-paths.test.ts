@@ -3,7 +3,7 @@ import { newId } from '../../../src/contract/ids.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 import { agentWorld, type AgentWorld } from './agent.ts'
 
-/* Rules on file paths hold for every spelling of a path (docs/decisions/0058). */
+/* Rules on file paths apply to every spelling of a path (docs/decisions/0058). */
 
 let server: TestServer
 let world: AgentWorld
@@ -25,7 +25,7 @@ const spellings = [
   ' /srv/www/index.html',
 ]
 
-test('a rule that denies, on each spelling; a neighbour passes', async () => {
+test('a rule denies each spelling; a neighbouring path passes', async () => {
   await world.change('POST', '/rules', {
     name: 'no website',
     verdict: 'deny',
@@ -49,7 +49,7 @@ test('a rule that denies, on each spelling; a neighbour passes', async () => {
     expect([path, (await write(path)).reason]).toEqual([path, 'path above the root'])
 })
 
-test('a rule that allows decides nothing that one that restricts does not', async () => {
+test('an allow rule cannot override a restrictive one by another spelling', async () => {
   await world.change('POST', '/rules', {
     name: 'not elsewhere',
     verdict: 'deny',
@@ -62,7 +62,7 @@ test('a rule that allows decides nothing that one that restricts does not', asyn
   expect((await agent.ask('Read', { file_path: '/w/./a' })).decision).toBe('deny')
 })
 
-test('held, approvers see the path as it is given, and it is the call as given that passes', async () => {
+test('held: approvers see the path as given, and exactly that call passes', async () => {
   await world.change('POST', '/rules', {
     name: 'waits',
     verdict: 'require_approval',
@@ -83,7 +83,7 @@ test('held, approvers see the path as it is given, and it is the call as given t
   expect((await agent.finish(question)).unapproved).toBe(false)
 })
 
-test('rules/test says what the hook would be told', async () => {
+test('rules/test gives the same answer as the hook', async () => {
   const draft = { name: 'd', verdict: 'deny', tools: ['Write'], params: [inside] }
   const test = async (file_path: string, more: object = {}) => {
     const call = { source: 'agents', tool: 'Write', params: { file_path }, labels: [], ...more }
@@ -95,7 +95,7 @@ test('rules/test says what the hook would be told', async () => {
   expect((await test('/../x')).reason).toBe('path above the root')
 })
 
-describe('POST /hooks/claude-code, whose events say which folder the client works in', () => {
+describe('POST /hooks/claude-code, whose events name the client’s folder', () => {
   const event = (file_path: unknown, cwd: unknown) => ({
     hook_event_name: 'PreToolUse',
     session_id: newId('session'),

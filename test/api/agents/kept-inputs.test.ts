@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { removeOldData } from '../../../src/governance/retention.ts'
+import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 import { agentWorld } from './agent.ts'
 
-/* `keep_decision_params` (contract section 8) for what agents ask (docs/decisions/0051). */
+/* The setting `keep_decision_params` for agents' questions (docs/decisions/0051). */
 
 let server: TestServer
 beforeAll(async () => {
@@ -31,6 +31,6 @@ test('without the setting a held call’s input is shown while it waits, and not
     hash: 64,
   })
   expect((await shown(second)).params.content).toBe('secret')
-  // The agent sends the input again: nothing that was removed is needed.
+  // The agent sends the input again, so the removed one is not needed.
   expect((await agent.ask('Write', input)).decision).toBe('allow')
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { startTestServer, type TestServer } from '../server.ts'
 import { agentWorld, type AgentWorld } from './agent.ts'
 
-/* What the keys of those who left, or may not ask any more, still do in the organization: nothing. */
+/* Keys of people who left, or may not ask any more, have no effect in the organization. */
 
 let server: TestServer
 let world: AgentWorld
@@ -14,7 +14,7 @@ beforeEach(async () => {
 })
 afterAll(() => server.close())
 
-/** Everything that a spammer could make grow. */
+/** All rows that a spammer could add. */
 async function written(): Promise<unknown> {
   const { db } = server.context
   const count = async (table: 'audit_events' | 'agent_sessions' | 'decisions'): Promise<string> => {
@@ -48,7 +48,7 @@ const refusals = { 'who was removed': [404, 'not_found'], 'who is a viewer now':
 describe.each(Object.keys(leave) as (keyof typeof leave)[])('by %s nothing is written', (who) => {
   const refusal = refusals[who]
 
-  test('observing: what was allowed before, what never was, in a session of before and in a new one', async () => {
+  test('reporting: calls allowed before, never allowed calls, in old and new sessions', async () => {
     const [agent, other] = [world.agent(), world.agent()]
     const named = agent.question('Edit', { file_path: '/a' })
     const { tool_use_id: _, ...nameless } = agent.question('Edit', { file_path: '/b' })
@@ -70,7 +70,7 @@ describe.each(Object.keys(leave) as (keyof typeof leave)[])('by %s nothing is wr
     expect(await written()).toEqual(before)
   })
 
-  test('questions that cannot be read are denied, and nobody’s log grows', async () => {
+  test('unreadable questions are denied, and no audit log grows', async () => {
     await leave[who]()
     const before = await written()
     const answer = await server.call(world.member.key, 'POST', '/authorize', { nothing: 1 })
@@ -96,47 +96,44 @@ describe.each(Object.keys(leave) as (keyof typeof leave)[])('by %s nothing is wr
   })
 })
 
-test('a member’s question that cannot be read is in the log', async () => {
+test('a member’s unreadable question is in the audit log', async () => {
   await server.call(world.member.key, 'POST', '/authorize', { nothing: 1 })
   const path = `/organizations/${world.organizationId}/governance/audit?event_type=agent_call.unreadable`
   expect((await server.call(world.owner.key, 'GET', path)).body.events).toHaveLength(1)
 })
 
-test.each(['removed', 'leaving'])(
-  'what waits for a decision is withdrawn with its person: %s',
-  async (how) => {
-    await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
-    const [agent, second] = [world.agent(), world.agent()]
-    const waits = (await agent.ask('Write')).approval_id
-    const given = (await second.ask('Write')).approval_id
-    await world.decide(given, 'approve')
-    const others = (await server.call(world.admin.key, 'POST', '/authorize', agent.question('Write'))).body
-      .approval_id
-    if (how === 'removed') await world.change('DELETE', `/members/${world.member.userId}`)
-    else {
-      const path = `/organizations/${world.organizationId}/members/${world.member.userId}`
-      expect((await server.call(world.member.key, 'DELETE', path)).status).toBeLessThan(300)
-    }
-    const statusOf = async (id: string) =>
-      (await server.call(world.admin.key, 'GET', `/approvals/${id}`)).body.status
-    expect(await Promise.all([waits, given, others].map(statusOf))).toEqual([
-      'cancelled',
-      'cancelled',
-      'pending',
-    ])
-    expect((await world.decide(waits, 'approve')).body.error.code).toBe('approval_already_decided')
-    const type = how === 'removed' ? 'member.removed' : 'member.left'
-    const path = `/organizations/${world.organizationId}/governance/audit?event_type=${type}`
-    const { events } = (await server.call(world.owner.key, 'GET', path)).body
-    expect(events[0].metadata).toMatchObject({ member_id: world.member.userId, cancelled_approvals: 2 })
+test.each(['removed', 'leaving'])('a person’s pending approvals are withdrawn with them: %s', async (how) => {
+  await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
+  const [agent, second] = [world.agent(), world.agent()]
+  const waits = (await agent.ask('Write')).approval_id
+  const given = (await second.ask('Write')).approval_id
+  await world.decide(given, 'approve')
+  const others = (await server.call(world.admin.key, 'POST', '/authorize', agent.question('Write'))).body
+    .approval_id
+  if (how === 'removed') await world.change('DELETE', `/members/${world.member.userId}`)
+  else {
+    const path = `/organizations/${world.organizationId}/members/${world.member.userId}`
+    expect((await server.call(world.member.key, 'DELETE', path)).status).toBeLessThan(300)
+  }
+  const statusOf = async (id: string) =>
+    (await server.call(world.admin.key, 'GET', `/approvals/${id}`)).body.status
+  expect(await Promise.all([waits, given, others].map(statusOf))).toEqual([
+    'cancelled',
+    'cancelled',
+    'pending',
+  ])
+  expect((await world.decide(waits, 'approve')).body.error.code).toBe('approval_already_decided')
+  const type = how === 'removed' ? 'member.removed' : 'member.left'
+  const path = `/organizations/${world.organizationId}/governance/audit?event_type=${type}`
+  const { events } = (await server.call(world.owner.key, 'GET', path)).body
+  expect(events[0].metadata).toMatchObject({ member_id: world.member.userId, cancelled_approvals: 2 })
 
-    // Back again, the agent asks anew.
-    await server.context.db
-      .insertInto('memberships')
-      .values({ organization_id: world.organizationId, user_id: world.member.userId, role: 'member' })
-      .execute()
-    const anew = await second.ask('Write')
-    expect(anew.decision).toBe('require_approval')
-    expect(anew.approval_id).not.toBe(given)
-  },
-)
+  // After coming back, the agent asks anew.
+  await server.context.db
+    .insertInto('memberships')
+    .values({ organization_id: world.organizationId, user_id: world.member.userId, role: 'member' })
+    .execute()
+  const anew = await second.ask('Write')
+  expect(anew.decision).toBe('require_approval')
+  expect(anew.approval_id).not.toBe(given)
+})

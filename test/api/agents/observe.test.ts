@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
 
-/* POST /authorize/observe (contract section 7): which finished call was allowed by which decision. */
+/* POST /authorize/observe: which decision allowed a finished call. */
 
 let server: TestServer
 let world: AgentWorld
@@ -41,7 +41,7 @@ test('a finished call that no decision allowed is an alert, and its labels join 
   expect(data[0].unapproved_calls).toBe(2)
 })
 
-test('each decision covers one call that finished, however many tell of it at once', async () => {
+test('each decision covers one finished call, however many reports arrive at once', async () => {
   const agent = world.agent()
   const { tool_use_id: _, ...question } = agent.question('Edit', { file_path: 'a' })
   await agent.send(question)
@@ -63,7 +63,7 @@ test('a call that ran after its last answer was a denial is an alert', async () 
   for (let times = 0; times < 2; times += 1) expect((await agent.finish(edit)).unapproved).toBe(false)
 })
 
-test('a call that was allowed again after a change is finished all the same, with its approval', async () => {
+test('a call that was allowed again after a change still counts as finished, with its approval', async () => {
   await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
   const agent = world.agent()
   const write = agent.question('Write')

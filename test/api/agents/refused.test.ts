@@ -3,7 +3,7 @@ import { addKey, addOrganization, addPerson } from '../fixtures.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
 
-/* POST /authorize (contract section 7): who may not ask, and what their organization does not let them ask for. */
+/* POST /authorize: people who may not ask, and questions that their organization does not allow. */
 
 let server: TestServer
 let world: AgentWorld
@@ -15,8 +15,8 @@ beforeEach(async () => {
 })
 afterAll(() => server.close())
 
-describe('who may not ask gets a denial, not an error', () => {
-  test('a viewer, one who has left, another organization than the session’s', async () => {
+describe('a person who may not ask gets a denial, not an error', () => {
+  test('a viewer, one who has left, and one with another organization than the session’s', async () => {
     const viewer = await addPerson(server.context, world.organizationId, 'viewer')
     expect((await new Agent(server, viewer.key).ask('Read')).decision).toBe('deny')
     const agent = world.agent()
@@ -30,7 +30,7 @@ describe('who may not ask gets a denial, not an error', () => {
     expect(await agent.ask('Read')).toMatchObject({ decision: 'deny', reason: 'not a member' })
   })
 
-  test('a new session belongs to the organization it names, where its person is a member', async () => {
+  test('a new session belongs to the organization it names, if its person is a member', async () => {
     const elsewhere = await addOrganization(server.context)
     await server.context.db
       .insertInto('memberships')
@@ -44,7 +44,7 @@ describe('who may not ask gets a denial, not an error', () => {
     expect(session.session_id).toBe(agent.session)
   })
 
-  test('a revoked session, for good and for what waits in it', async () => {
+  test('a revoked session stays revoked, with its pending approvals', async () => {
     await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['Write'] })
     const agent = world.agent()
     const { approval_id } = await agent.ask('Write')
@@ -73,7 +73,7 @@ describe('who may not ask gets a denial, not an error', () => {
       { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name: 'T', tool_input: {}, x: 1 },
     ],
     [
-      'an input that is no object',
+      'an input that is not an object',
       { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name: 'T', tool_input: 'x' },
     ],
     ...[
@@ -90,14 +90,14 @@ describe('who may not ask gets a denial, not an error', () => {
       { agent: { name: 'a', kind: 'b' }, session_id: 's', tool_name, tool_input: {} },
     ]),
     ['too deep an input', { tool_input: JSON.parse(`${'[{"a":'.repeat(70)}1${'}]'.repeat(70)}`) }],
-  ])('a question that cannot be read: %s', async (_, body) => {
+  ])('an unreadable question: %s', async (_, body) => {
     const answer = await server.call(world.member.key, 'POST', '/authorize', body)
     expect(answer.status).toBe(200)
     expect(answer.body).toMatchObject({ decision: 'deny', reason: 'unreadable request' })
   })
 
   test.each(['9007199254740993', '-9007199254740993', '{"deep":[12345678901234567890]}'])(
-    'a whole number that would be rounded, so that an approval of it covered its neighbours: %s',
+    'a whole number that would be rounded, so that its approval would cover neighbouring numbers: %s',
     async (number) => {
       const body = `{"agent":{"name":"a","kind":"b"},"session_id":"s","tool_name":"mcp__bank__pay","tool_input":{"to":${number}}}`
       const answer = await server.call(world.member.key, 'POST', '/authorize', body)
@@ -107,7 +107,7 @@ describe('who may not ask gets a denial, not an error', () => {
     },
   )
 
-  test('one number written in several ways is one call', async () => {
+  test('different spellings of one number are one call', async () => {
     await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['mcp__*'] })
     const ask = async (number: string) =>
       (
@@ -123,7 +123,7 @@ describe('who may not ask gets a denial, not an error', () => {
     expect((await ask('9007199254740991')).approval_id).not.toBe(approval_id)
   })
 
-  test('a body over 4 MiB; one below is decided', async () => {
+  test('a body over 4 MiB is denied; a smaller one is decided', async () => {
     const agent = world.agent()
     const fits = await agent.ask('Write', { content: 'x'.repeat(3_500_000) })
     expect(fits.decision).toBe('allow')
@@ -131,7 +131,7 @@ describe('who may not ask gets a denial, not an error', () => {
     expect([big.status, big.body.reason]).toEqual([200, 'unreadable request'])
   })
 
-  test('more than 20,000 values, wherever it is told; fewer are decided', async () => {
+  test('more than 20,000 values are denied on every route; fewer are decided', async () => {
     const agent = world.agent()
     const values = (count: number) => ({ list: Array.from({ length: count }, (_, index) => index) })
     expect((await agent.ask('Write', values(19_900))).decision).toBe('allow')
@@ -151,7 +151,7 @@ describe('who may not ask gets a denial, not an error', () => {
     expect(answer.text).toContain('"deny"')
   })
 
-  test('too many questions, with a key of another organization too', async () => {
+  test('too many questions, also with a key of another organization', async () => {
     const { owner } = await addOrganization(server.context)
     await server.context.db
       .insertInto('memberships')
@@ -192,7 +192,7 @@ describe('who may not ask gets a denial, not an error', () => {
 })
 
 describe('tool policies', () => {
-  test('block a tool for the organization or a role, make it read-only, and hold at once', async () => {
+  test('block a tool for the organization or a role, make it read-only, and apply at once', async () => {
     const [member, admin] = [world.agent(), new Agent(server, world.admin.key)]
     await world.change('POST', '/tool-policies', { tool_name: 'Bash', allowed: false, role: 'member' })
     expect(await member.ask('Bash', { command: 'ls' })).toMatchObject({

@@ -3,7 +3,7 @@ import { addKey } from '../fixtures.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
 
-/* A key that asks often is not looked up before each question (docs/decisions/0049): nothing may show of it. */
+/* A key that asks often is not looked up before each question (docs/decisions/0049). Nobody may notice a difference. */
 
 let server: TestServer
 let world: AgentWorld
@@ -22,7 +22,7 @@ afterAll(() => server.close())
 
 const change = (values: object) =>
   server.context.db.updateTable('api_keys').set(values).where('id', '=', keyId).execute()
-/** Until it is remembered, and allowed all the while. */
+/** Until the key is remembered; all these questions are allowed. */
 const askOften = async () => {
   const answers = await Promise.all(Array.from({ length: 30 }, () => agent.ask('Read')))
   expect(new Set(answers.map(({ decision }) => decision))).toEqual(new Set(['allow']))
@@ -49,7 +49,7 @@ describe.each<[string, object, [number, string]]>([
     body.error?.code,
   ]
 
-  test('it is told so by the next one', async () => {
+  test('the next question gets the error', async () => {
     await askOften()
     await change(values)
     expect(said(await agent.send(agent.question('Read')))).toEqual(told)
@@ -57,7 +57,7 @@ describe.each<[string, object, [number, string]]>([
     expect(await entries('agent_call.decided')).toBeLessThanOrEqual(32)
   })
 
-  test('nor does it learn or leave anything by one that is not decided', async () => {
+  test('nor does it learn or store anything with a question that is not decided', async () => {
     await askOften()
     await change(values)
     expect(said(await agent.send({}))).toEqual(told)
@@ -77,14 +77,14 @@ describe.each<[string, object, [number, string]]>([
   })
 })
 
-test('nothing that it is denied for is an allow: no question slips by before it is looked up again', async () => {
+test('no question is allowed before the key is looked up again', async () => {
   await askOften()
   await change({ revoked_at: new Date() })
   const answers = await Promise.all(Array.from({ length: 20 }, () => agent.send(agent.question('Read'))))
   expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 401))
 })
 
-test('given the scope, or made valid again, it may ask at once', async () => {
+test('may ask at once after it got the scope, or became valid again', async () => {
   await change({ scopes: ['runs:read'] })
   expect((await agent.send(agent.question('Read'))).status).toBe(403)
   await change({ scopes: ['agents:authorize'] })

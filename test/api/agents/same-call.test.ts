@@ -3,7 +3,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
 
-/* One call that the hook and the gateway behind it both see (docs/decisions/0043), and what the gateway alone knows. */
+/*
+ * One call that the hook and the gateway behind it both see (docs/decisions/0043), and facts that only the gateway
+ * knows.
+ */
 
 let server: TestServer
 let world: AgentWorld
@@ -35,25 +38,30 @@ test('the hook and the gateway behind it ask about one call: one approval, one s
     expect((await gateway.send(other)).body.decision).toBe('require_approval')
 })
 
-/** `mcp__svc__` and the name as the gateway cuts it: 64 signs in all, of which the last are its hash. */
+/** `mcp__svc__` and the name as the gateway cuts it: 64 characters in all, ending with its hash. */
 const long = `fs__write_${'a_very_long_name_'.repeat(4)}`
 const hashOf = (name: string) => createHash('sha256').update(name).digest('hex').slice(0, 8)
 const cut = (name: string, hash = hashOf(name)) => `mcp__svc__${name.slice(0, 45)}_${hash}`
 
 test.each([
   ['in the same session', 'mcp__svc__fs__write_file', 'mcp__fs__write_file', 'allow'],
-  ['by another name of the gateway', 'mcp__our-own_svc__fs__write_file', 'mcp__fs__write_file', 'allow'],
+  ['under another name of the gateway', 'mcp__our-own_svc__fs__write_file', 'mcp__fs__write_file', 'allow'],
   ['with `__` in the tool’s own name', 'mcp__svc__fs__write__file', 'mcp__fs__write__file', 'allow'],
   ['under a cut name', cut(long), `mcp__${long}`, 'allow'],
-  ['under one that was taken', `mcp__svc__fs__write_${hashOf('fs__write')}`, 'mcp__fs__write', 'allow'],
+  [
+    'under a cut name that was taken',
+    `mcp__svc__fs__write_${hashOf('fs__write')}`,
+    'mcp__fs__write',
+    'allow',
+  ],
   ['another hash', cut(long, '21b7e930'), `mcp__${long}`, 'require_approval'],
   ['another beginning', cut(long).replace('fs__write', 'fs__erase'), `mcp__${long}`, 'require_approval'],
   ['a shorter beginning', `mcp__svc__fs__w_${hashOf(long)}`, `mcp__${long}`, 'require_approval'],
-  ['the hash alone', `mcp__svc__${hashOf(long)}`, `mcp__${long}`, 'require_approval'],
-  ['a server whose tool is called so', 'mcp__svc__x__y__t', 'mcp__y__t', 'require_approval'],
-  ['the same behind two names', 'mcp__a__b__fs__write', 'mcp__fs__write', 'require_approval'],
-  ['a name that no gateway has', 'mcp___svc__fs__write', 'mcp__fs__write', 'require_approval'],
-])('what the hook saw is what the gateway asks about: %s', async (_name, seen, tool, decision) => {
+  ['only the hash', `mcp__svc__${hashOf(long)}`, `mcp__${long}`, 'require_approval'],
+  ['a server whose tool has this name', 'mcp__svc__x__y__t', 'mcp__y__t', 'require_approval'],
+  ['the same call under two names', 'mcp__a__b__fs__write', 'mcp__fs__write', 'require_approval'],
+  ['a name that no gateway produces', 'mcp___svc__fs__write', 'mcp__fs__write', 'require_approval'],
+])('the hook’s question and the gateway’s question are one call: %s', async (_name, seen, tool, decision) => {
   const held = { verdict: 'require_approval', tools: ['mcp__*'] }
   await world.change('POST', '/rules', { name: 'r', ...held })
   const agent = world.agent()
@@ -64,7 +72,7 @@ test.each([
   expect((await agent.send({ ...hook, tool_name: tool })).body.decision).toBe(decision)
 })
 
-describe('what the hook was allowed does not let more through at the gateway', () => {
+describe('the hook’s permission does not allow more at the gateway', () => {
   const egress = {
     name: 'no company data',
     verdict: 'deny',
@@ -76,7 +84,7 @@ describe('what the hook was allowed does not let more through at the gateway', (
     await server.call(world.admin.key, 'POST', `/agent-sessions/${data[0].id}/revoke`, {})
   }
 
-  test('an approval that is not enough for the rules on the name behind it', async () => {
+  test('an approval that does not satisfy the rules for the name behind it', async () => {
     const held = { verdict: 'require_approval' }
     await world.change('POST', '/rules', { name: 'all', ...held, tools: ['mcp__svc__*'] })
     await world.change('POST', '/rules', {
@@ -96,7 +104,7 @@ describe('what the hook was allowed does not let more through at the gateway', (
     expect((await agent.send(behind)).body.decision).toBe('allow')
   })
 
-  test('labels of the session that asks', async () => {
+  test('labels of the asking session', async () => {
     await world.change('POST', '/rules', egress)
     const [other, agent] = [world.agent(), world.agent()]
     await agent.ask('Read')
@@ -108,8 +116,8 @@ describe('what the hook was allowed does not let more through at the gateway', (
 
   test.each([
     ['new to the service', false],
-    ['known to it', true],
-  ])('what comes back passes the gateway’s session too: one that is %s', async (_name, isKnown) => {
+    ['known to the service', true],
+  ])('the output also passes through the gateway’s session: one that is %s', async (_name, isKnown) => {
     await world.change('POST', '/rules', egress)
     const [agent, gateway] = [world.agent(), world.agent()]
     if (isKnown) await gateway.ask('mcp__mail__send')
@@ -136,7 +144,7 @@ describe('what the hook was allowed does not let more through at the gateway', (
     expect((await agent.send(asked)).body).toMatchObject({ decision: 'deny', reason: 'session revoked' })
   })
 
-  test('a session that ended: its labels still count', async () => {
+  test('the labels of an ended session still count', async () => {
     const [agent, gateway] = [world.agent(), world.agent()]
     await agent.ask('Read')
     const hook = agent.question('mcp__svc__mail__send')
@@ -148,7 +156,7 @@ describe('what the hook was allowed does not let more through at the gateway', (
   })
 })
 
-test('a protocol tool’s lost answer is given again, and in another session it is another call', async () => {
+test('a protocol tool’s lost answer is given again; in another session it is another call', async () => {
   await world.change('POST', '/rules', { name: 'r', verdict: 'require_approval', tools: ['mcp__*'] })
   const [agent, other] = [world.agent(), world.agent()]
   const question = agent.question('mcp__fs__write')
@@ -160,7 +168,7 @@ test('a protocol tool’s lost answer is given again, and in another session it 
   expect(elsewhere.decision).toBe('require_approval')
 })
 
-test('a lost answer is not given again to an adapter that now says more of the tool', async () => {
+test('a lost answer is not given again to an adapter that now reports more about the tool', async () => {
   const agent = world.agent()
   const question = agent.question('mcp__fs__frobnicate')
   const first = (await agent.send(question)).body
@@ -174,7 +182,7 @@ test('a lost answer is not given again to an adapter that now says more of the t
   expect((await agent.ask('Edit')).labels).toContain('untrusted')
 })
 
-test('an approval that let a call through must satisfy the rules that are saved since', async () => {
+test('a used approval must also satisfy rules saved since', async () => {
   const rule = { verdict: 'require_approval', tools: ['Write'] }
   await world.change('POST', '/rules', { name: 'r', ...rule })
   const agent = world.agent()
@@ -185,7 +193,7 @@ test('an approval that let a call through must satisfy the rules that are saved 
   expect((await agent.send(write)).body.decision).toBe('require_approval')
 })
 
-test('a tool that is no longer what the session was shown is denied, whatever the rules', async () => {
+test('a tool that changed since the session first saw it is denied, whatever the rules', async () => {
   const agent = world.agent()
   const { decision, reason } = await agent.ask(
     'mcp__fs__read',

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { startTestServer, type TestServer } from '../server.ts'
 import { agentWorld, type AgentWorld } from './agent.ts'
 
-/* POST /authorize/sessions/end (contract section 7): which approvals end with a session. */
+/* POST /authorize/sessions/end: which approvals end with a session. */
 
 let server: TestServer
 let world: AgentWorld
@@ -19,7 +19,7 @@ const end = async (session: string) =>
   (await server.call(world.member.key, 'POST', '/authorize/sessions/end', { session_id: session })).body
 const statusOf = async (id: string) => (await server.call(world.admin.key, 'GET', `/approvals/${id}`)).body
 
-test('one that was given and not used ends with its session: the same call asks anew', async () => {
+test('an unused approval ends with its session: the same call asks anew', async () => {
   const [agent, other] = [world.agent(), world.agent()]
   const { approval_id: given } = await agent.ask('Write', { file_path: '/a' })
   const { approval_id: elsewhere } = await other.ask('Write', { file_path: '/a' })
@@ -34,7 +34,7 @@ test('one that was given and not used ends with its session: the same call asks 
   expect((await other.ask('Write', { file_path: '/a' })).decision).toBe('allow')
 })
 
-test('one that was used, rejected or withdrawn stays what it is', async () => {
+test('a used, rejected or withdrawn approval keeps its status', async () => {
   const agent = world.agent()
   const ids: Record<string, string> = {}
   for (const name of ['used', 'rejected', 'withdrawn']) {
@@ -54,7 +54,7 @@ test('one that was used, rejected or withdrawn stays what it is', async () => {
   expect((await agent.ask('Write', { file_path: 'rejected' })).decision).toBe('deny')
 })
 
-test('after it was revoked nothing that was given is left either', async () => {
+test('revoking also ends unused approvals', async () => {
   const agent = world.agent()
   const { approval_id } = await agent.ask('Write')
   await world.decide(approval_id, 'approve')

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { startTestServer, type TestServer } from '../server.ts'
 import { agentWorld } from './agent.ts'
 
-/* GET /authorize/approvals/{id}?wait (contract section 7). */
+/* GET /authorize/approvals/{id}?wait. */
 
 let server: TestServer
 beforeAll(async () => {
@@ -13,7 +13,7 @@ afterAll(() => server.close())
 
 const held = 200
 
-test('200 held calls that wait hold no database connection, and all are told', async () => {
+test('200 waiting held calls use no database connection, and all get their decision', async () => {
   const world = await agentWorld(server)
   const agent = world.agent()
   await world.change('POST', '/rules', { name: 'ask', verdict: 'require_approval', tools: ['Write'] })
@@ -25,7 +25,7 @@ test('200 held calls that wait hold no database connection, and all are told', a
     server.call(agent.key, 'GET', `${path(id)}?wait=30`).then(({ body }) => body.status),
   )
 
-  // More than the pool has: were one held by each that waits, nobody else would be answered.
+  // More than the pool has: if each waiting call held one, no other request would be answered.
   expect(held).toBeGreaterThan(server.context.pool.options.max)
   expect(await agent.ask('Read')).toMatchObject({ decision: 'allow' })
   await free(server)
@@ -35,7 +35,7 @@ test('200 held calls that wait hold no database connection, and all are told', a
   expect(new Set(await Promise.all(waiting))).toEqual(new Set(['cancelled']))
 })
 
-/** Resolves once no connection of the application does anything. */
+/** Resolves once all connections of the application are idle. */
 async function free({ context }: TestServer): Promise<void> {
   for (;;) {
     const { rows } = await sql<{ busy: number }>`

@@ -4,18 +4,18 @@ import { fileURLToPath } from 'node:url'
 import { v8Flags } from '../../../src/stack/node-child.ts'
 import { programEnv } from '../../support/program-env.ts'
 
-/** A program of ours as a process of its own that tells its processor time. */
+/** One of our programs in its own process, which reports its processor time. */
 export interface MeasuredProgram {
   readonly url: string
-  /** Processor time of the process so far, in milliseconds; `clean` first collects what earlier requests have left. */
+  /** Processor time of the process so far, in milliseconds; `clean` first collects garbage of earlier requests. */
   cpu(how?: 'cpu' | 'clean'): Promise<number>
   end(): Promise<void>
 }
 
 const reporter = new URL('./report-cpu.ts', import.meta.url).href
 const files = {
-  api: fileURLToPath(new URL('../../../src/api-server.ts', import.meta.url)),
-  worker: fileURLToPath(new URL('../../../src/worker.ts', import.meta.url)),
+  api: fileURLToPath(new URL('../../../src/programs/api-server.ts', import.meta.url)),
+  worker: fileURLToPath(new URL('../../../src/programs/worker.ts', import.meta.url)),
 }
 
 /** Starts the program as `npm start` does, on a free port; resolves once it is ready. */

@@ -2,8 +2,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /*
- * Loaded before a program (`--import`) whose processor time a test measures. It answers each message with the microseconds that
- * this process has used, all of its threads together; `clean` first collects what earlier requests have left.
+ * Loaded before a program (`--import`) whose processor time a test measures. It answers each message with the
+ * microseconds that all threads of this process have used; `clean` first collects garbage of earlier requests.
  */
 
 setFlagsFromString('--expose-gc')

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 
-/** Where in a body something can stand: the way from the body to it, and what is accepted there. */
+/** A place in a body: the path to it, and the schema there. */
 export interface Spot {
   readonly path: readonly (string | number)[]
   readonly takes: 'text' | 'list' | 'object' | 'anything' | 'other'
@@ -54,7 +54,7 @@ function uniqueSpots(spots: readonly Spot[]): Spot[] {
   return [...new Map(spots.map((spot) => [JSON.stringify(spot), spot])).values()]
 }
 
-/** The JSON text of `body` with `text` at this place; what is missing on the way there is made. */
+/** The JSON text of `body` with `text` at this place. Missing objects and lists on the path are created. */
 export function withAt(body: unknown, path: readonly (string | number)[], text: string): string {
   const [first, ...rest] = path
   if (first === undefined) return text

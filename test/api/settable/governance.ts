@@ -1,5 +1,5 @@
 import { catalog } from '../../../src/catalog/index.ts'
-import { removeOldData } from '../../../src/governance/retention.ts'
+import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { Category } from '../../../src/policy/types.ts'
 import { enrolPeople, factorCookie } from '../fixtures.ts'
@@ -11,20 +11,21 @@ const mail = {
 }
 const started = ['completed', 'awaiting_approval'] as const
 
-/** A run's status once it is over, or once it waits for its approval. */
+/** A run's status once it has ended or waits for its approval; the error's code if the run is refused. */
 async function statusOfRun(
   world: World,
   definition: object,
   who: 'admin' | 'member' = 'member',
 ): Promise<string> {
   const { body } = await world.execute(await world.workflow(definition), {}, 0, who)
+  if (body.error !== undefined) return body.error.code
   for (;;) {
     const { status } = await world.ok('member', 'GET', `/runs/${body.execution_id}`)
     if (!['queued', 'running'].includes(status)) return status
   }
 }
 
-/** Gives a tool of the catalogue a category that none of them has yet. */
+/** Gives a catalogue tool a category that none of them has yet. */
 const withCategory =
   (category: Category): Proof['observe'] =>
   async (world, value) => {
@@ -39,7 +40,7 @@ const withCategory =
     }
   }
 
-/** The approval of a held call of somebody's agent. */
+/** The approval of a held agent call of this person. */
 async function held(world: World, who: 'admin' | 'member' = 'member'): Promise<string> {
   await world.settings({ approvals_enabled: true })
   await world.ok('admin', 'POST', `${world.path}/rules`, {
@@ -120,7 +121,7 @@ export const settingProofs: Proofs = {
   ),
 }
 
-/** Under one of two limits the last of some things fits, and under the other it does not. */
+/** Under one of two limits the last of several things fits, under the other it does not. */
 const limited = (
   name: string,
   values: readonly [number, number],
@@ -137,7 +138,7 @@ const waiting = (world: World) => ({
   steps: [{ id: 's', tool: 'file_read', params: { path: `wait ${world.id}` } }],
 })
 
-/** Starts so many runs that wait; answers the last answer. */
+/** Starts this many runs that wait; returns the last answer. */
 async function runs(world: World, count: number) {
   const id = await world.workflow(waiting(world))
   for (let n = 1; n < count; n += 1) await world.execute(id, {}, 0)
@@ -153,14 +154,14 @@ async function spend(world: World) {
   return (await world.execute(id)).status
 }
 
-/** Two values that take more than one MiB together. */
+/** Two values that together take more than one MiB. */
 async function memory(world: World) {
   const put = (key: string) => world.send('member', 'PUT', `/memory/${key}`, { value: 'x'.repeat(900_000) })
   await put('a')
   return (await put('b')).status
 }
 
-/** The last of some requests. */
+/** The last of several requests. */
 async function requests(world: World) {
   for (let n = 0; n < 30; n += 1) await world.send('member', 'GET', '/workflows')
   return (await world.send('member', 'GET', '/workflows')).status
@@ -201,7 +202,7 @@ export const quotaProofs: Proofs = {
   }),
 }
 
-/** Saves a policy by a method of its routes, and answers what comes of a run or of an agent's call. */
+/** Saves a policy with a method of its routes, and returns the result of a run or an agent's call. */
 const policy =
   (
     tool: string,
@@ -227,6 +228,38 @@ const large = async (world: World) => {
 }
 const limit = (restrictions: object) => ({ restrictions })
 
+/** What the saved rules and policies say of a member's call, for tools that cannot run yet. */
+const tried = async (world: World, tool: string, params: object) => {
+  const call = { tool, params, labels: [], role: 'member' }
+  return (await world.ok('owner', 'POST', `${world.path}/rules/test`, { call })).decision
+}
+
+const override =
+  (bodyOf: (value: never) => object): Proof['observe'] =>
+  async (world, value) => {
+    const body = { tool_name: 'Bash', role: 'member', allowed: false, ...bodyOf(value as never) }
+    await world.ok('owner', 'POST', `${world.path}/role-policy-overrides`, body)
+    return decision(world)
+  }
+
+export const overrideProofs: Proofs = {
+  tool_name: proof(
+    ['Bash', 'Read'],
+    ['deny', 'allow'],
+    override((tool_name) => ({ tool_name })),
+  ),
+  role: proof(
+    ['member', 'auditor'],
+    ['deny', 'allow'],
+    override((role) => ({ role })),
+  ),
+  allowed: proof(
+    [false, true],
+    ['deny', 'allow'],
+    override((allowed) => ({ allowed })),
+  ),
+}
+
 export const policyProofs: Proofs = {
   tool_name: proof(['Bash', 'Read'], ['deny', 'allow'], (world, tool, way) =>
     policy(tool, () => ({ allowed: false }), decision)(world, tool, way),
@@ -248,12 +281,30 @@ export const policyProofs: Proofs = {
   ),
   'restrictions.allowed_domains[]': proof(
     ['acme.com', 'acme.org'],
-    ['completed', 'denied'],
+    ['completed', 'run_denied'],
     policy('mail_send', (domain) => limit({ allowed_domains: [domain] }), ofRun(mail)),
+  ),
+  'restrictions.allowed_repos[]': proof(
+    ['acme/*', 'acme/web'],
+    ['allow', 'deny'],
+    policy(
+      'github_comment',
+      (repo) => limit({ allowed_repos: [repo] }),
+      (world) => tried(world, 'github_comment', { repo: 'acme/app', number: 1, body: 'b' }),
+    ),
+  ),
+  'restrictions.allowed_channels[]': proof(
+    ['#general', '@me'],
+    ['allow', 'deny'],
+    policy(
+      'slack_send_message',
+      (channel) => limit({ allowed_channels: [channel] }),
+      (world) => tried(world, 'slack_send_message', { channel: '#general', text: 't' }),
+    ),
   ),
   'restrictions.max_message_length': proof(
     [5, 4],
-    ['completed', 'denied'],
+    ['completed', 'run_denied'],
     policy('mail_send', (most) => limit({ max_message_length: most }), ofRun(mail)),
   ),
   'restrictions.max_response_size_kb': proof(

@@ -2,7 +2,7 @@ import { until } from '../../stack/until.ts'
 
 import { proof, type Proofs, type World } from './world.ts'
 
-/** Makes a key of the member with a field, or changes one; answers it. */
+/** Creates a key of the member with a field, or changes one, and returns it. */
 async function keyWith(world: World, field: object, way: string): Promise<{ id: string; api_key: string }> {
   const usual = { name: 'k', scopes: ['workflows:read'], expires_at: null }
   const { active: _, ...made } = { ...usual, ...(way === 'POST' ? field : {}) } as Record<string, unknown>
@@ -65,7 +65,7 @@ export const memberProofs: Proofs = {
   }),
 }
 
-/** Somebody who is a member of no organization of this test. */
+/** A person who is not a member of any organization of this test. */
 async function stranger(world: World) {
   const { World: Worlds } = await import('./world.ts')
   const { people } = await Worlds.make(world.api)

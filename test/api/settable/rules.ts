@@ -1,6 +1,6 @@
 import { proof, type Proof, type Proofs, type World } from './world.ts'
 
-/** Saves a rule by a method of its routes; answers the status if it is refused. */
+/** Saves a rule with a method of its routes; returns the status if it is refused. */
 async function save(
   world: World,
   path: string,
@@ -21,7 +21,7 @@ async function save(
 
 const params = { to: 'abc', subject: 'other' }
 
-/** What the saved rule decides of one mail. */
+/** The decision of the saved rule about one mail. */
 const ofMail =
   (bodyOf: (value: never) => object, call: object = {}): Proof['observe'] =>
   async (world, value, way) => {
@@ -49,7 +49,7 @@ const operators: readonly [string, string, unknown, string, readonly [string, st
   ['from_label', 'in', ['pii'], 'abc', denied],
 ]
 
-/** A held call of an agent, and what became of it after an admin's vote. */
+/** An agent's held call, and its status after an admin's vote. */
 async function heldCall(world: World, body: object, way: string) {
   await world.settings({ approvals_enabled: true })
   await save(world, 'rules', { name: 'r', verdict: 'require_approval', tools: ['Write'], ...body }, way)
@@ -163,7 +163,7 @@ export const ruleProofs: Proofs = {
 }
 
 const tool = 'mcp__s__get_it'
-/** Labels that a session has after a call that the rule may be about; the call's own labels are `internal`. */
+/** Labels of a session after a call that the rule may match. The call's own labels are `internal`. */
 const labelled =
   (bodyOf: (value: never) => object, input: object = params): Proof['observe'] =>
   async (world, value, way) => {

@@ -3,13 +3,13 @@ import { routes } from '../../../src/api/routes/index.ts'
 import { splitKey, type RouteKey } from '../../../src/api/access.ts'
 import { useTestStack } from '../../workflows/worker-fixture.ts'
 import { fieldsOf } from './fields.ts'
-import { memoryProofs, policyProofs, quotaProofs, settingProofs } from './governance.ts'
+import { memoryProofs, overrideProofs, policyProofs, quotaProofs, settingProofs } from './governance.ts'
 import { invitationProofs, keyProofs, memberProofs, organizationProofs } from './people.ts'
 import { labelRuleProofs, ruleProofs } from './rules.ts'
 import { executeProofs, workflowProofs } from './workflows.ts'
 import { startApi, World, type Api, type Proofs } from './world.ts'
 
-/* Every field that can be set, from the schemas themselves: two values of it, and what changes between them. */
+/* Tests every settable field, found from the schemas: two values of it, and the difference between their effects. */
 
 const settable: Partial<Record<RouteKey, Proofs>> = {
   'POST /workflows': workflowProofs,
@@ -25,6 +25,7 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'PATCH /organizations/{id}/quota': quotaProofs,
   'POST /organizations/{id}/tool-policies': policyProofs,
   'PATCH /organizations/{id}/tool-policies/{tool}': policyProofs,
+  'POST /organizations/{id}/role-policy-overrides': overrideProofs,
   'POST /api-keys': keyProofs,
   'PATCH /api-keys/{id}': keyProofs,
   'POST /organizations': organizationProofs,
@@ -33,7 +34,7 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'PUT /memory/{key}': memoryProofs,
 }
 
-/** Questions, votes and single acts: what they carry is used up by them, and their own tests look at it. */
+/** Questions, votes and single acts, whose bodies have no lasting effect; their own tests cover them. */
 const acts: readonly RouteKey[] = [
   'POST /workflows/{id}/versions/{version}/rollback',
   'POST /workflow-registry/{id}/approve-template',
@@ -45,6 +46,7 @@ const acts: readonly RouteKey[] = [
   'POST /runs/{id}/steps/{step}/resolve',
   'POST /approvals/{id}/approve',
   'POST /approvals/{id}/reject',
+  'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
   'POST /authorize',
   'POST /authorize/observe',
@@ -54,13 +56,15 @@ const acts: readonly RouteKey[] = [
   'POST /organizations/{id}/freeze',
   'POST /organizations/{id}/unfreeze',
   'POST /invitations/accept',
+  'POST /tools/{name}/connect',
+  'PATCH /connections/{id}',
 ]
 
-/** Every route that takes conditions reads them with one schema: each operator is looked at where they are made. */
+/** All routes read conditions with one schema, so each operator is tested only on creation. */
 const isLookedAtElsewhere = (method: string, field: string): boolean =>
   method !== 'POST' && field.includes('.operator=')
 
-/** There are no messages yet that it could turn off. */
+/** It will turn messages off, which do not exist yet. */
 const withoutEffect = ['slack_approval_notifications']
 
 const withBody = routes.flatMap(({ key, body }) =>
@@ -81,13 +85,13 @@ useTestStack(
 )
 afterAll(() => started?.close())
 
-test('every route that takes a body is an act, or every field of it is looked at here', () => {
+test('every route with a body is a single act, or every field of it is tested here', () => {
   const known = [...acts, ...Object.keys(settable)]
   expect(withBody.map(({ key }) => key).filter((key) => !known.includes(key))).toEqual([])
   expect(known.filter((key) => !withBody.some((each) => each.key === key))).toEqual([])
 })
 
-test('nothing is looked at that no schema has', () => {
+test('every tested field exists in a schema', () => {
   for (const proofs of new Set(Object.values(settable))) {
     const fields = withBody.filter(({ key }) => settable[key] === proofs).flatMap((each) => each.fields)
     expect(Object.keys(proofs).filter((field) => !fields.includes(field))).toEqual([])
@@ -101,7 +105,7 @@ describe.each(withBody.filter(({ key }) => settable[key] !== undefined))('$key',
   )
   test.each(looked)('%s', async (field) => {
     const found = settable[key]?.[field]
-    if (found === undefined) throw new Error(`nothing says what \`${field}\` of ${key} changes`)
+    if (found === undefined) throw new Error(`no test shows the effect of \`${field}\` of ${key}`)
     const { values, seen, observe } = found
     expect(seen[0]).not.toEqual(seen[1])
     const one = await observe(await World.make(api), values[0], method)

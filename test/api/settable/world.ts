@@ -5,12 +5,12 @@ import type { FakeReads, Stack } from '../../workflows/worker-fixture.ts'
 import { addOrganization, addPerson, unthrottled } from '../fixtures.ts'
 import { listen } from '../server.ts'
 
-/** The API over a stack with a worker. */
+/** The API on a stack with a worker. */
 export interface Api {
   readonly base: string
   readonly stack: Stack
   readonly reads: FakeReads
-  /** Addresses that the service itself has sent a mail to. */
+  /** Addresses to which the service itself has sent a mail. */
   readonly mailed: readonly string[]
   close(): Promise<void>
 }
@@ -42,7 +42,7 @@ export async function startApi(stack: Stack): Promise<Omit<Api, 'reads'>> {
 
 export interface Reply {
   readonly status: number
-  // Tests read answers as the untyped JSON that a caller sees.
+  // Tests read answers as untyped JSON, like a caller.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any
 }
@@ -53,7 +53,7 @@ interface Person {
   readonly key: string
 }
 
-/** A new organization with people of three roles, so that no setting meets another test's. */
+/** A new organization with people of three roles, so that settings do not affect other tests. */
 export class World {
   readonly api: Api
   readonly id: string
@@ -79,7 +79,7 @@ export class World {
     return new World(api, id, { owner, admin, member: await addPerson(context, id, 'member') })
   }
 
-  /** Sends a request as one of the people, or with a key or cookie of its own. */
+  /** Sends a request as one of the people, or with a given key or cookie. */
   async send(
     who: Who | { key?: string; cookie?: string },
     method: string,
@@ -100,7 +100,7 @@ export class World {
     return { status: answer.status, body: text === '' ? null : JSON.parse(text) }
   }
 
-  /** The same; fails on a refusal. */
+  /** The same; throws if the request is refused. */
   async ok(who: Who, method: string, path: string, body?: unknown): Promise<Reply['body']> {
     const reply = await this.send(who, method, path, body)
     if (reply.status >= 300)
@@ -112,7 +112,7 @@ export class World {
     return this.ok('owner', 'PATCH', `${this.path}/governance`, patch)
   }
 
-  /** Saves a workflow; with `PUT` in the place of another one. */
+  /** Saves a workflow; `PUT` replaces another one. */
   async workflow(definition: object, way = 'POST', more: object = {}): Promise<string> {
     if (way === 'POST')
       return (await this.ok('member', 'POST', '/workflows', { name: 'w', definition, ...more })).id
@@ -125,14 +125,14 @@ export class World {
     return this.send(who, 'POST', `/workflows/${id}/execute?wait=${wait}`, body)
   }
 
-  /** Saves a workflow and runs it to its end; answers the run. */
+  /** Saves a workflow, runs it to its end and returns the run. */
   async run(definition: object, way = 'POST', body: object = {}): Promise<Reply['body']> {
     const reply = await this.execute(await this.workflow(definition, way), body)
     if (reply.status >= 300) return reply
     return this.ok('member', 'GET', `/runs/${reply.body.execution_id}`)
   }
 
-  /** Asks about an agent's call; answers the decision. */
+  /** Asks about an agent's call and returns the decision. */
   async ask(
     tool: string,
     input: object = {},
@@ -151,11 +151,11 @@ export class World {
 
 const nothing = { steps: [{ id: 'old', tool: 'memory_get', params: { key: 'old' } }] }
 
-/** Two values of a field, and what comes of each. */
+/** Two values of a field, and the effect of each. */
 export interface Proof<V = unknown> {
   readonly values: readonly [V, V]
   readonly seen: readonly [unknown, unknown]
-  /** Sets the value by a method of the route, and answers what can be seen of it. */
+  /** Sets the value with a method of the route, and returns its visible effect. */
   readonly observe: (world: World, value: V, way: string) => Promise<unknown>
 }
 export type Proofs = Readonly<Record<string, Proof>>

@@ -4,8 +4,8 @@ import { authorize } from '../../../src/governance/agents/ask.ts'
 import { observe } from '../../../src/governance/agents/observe.ts'
 import type { SessionRecord } from '../../../src/governance/agents/ledger.ts'
 import { addLabels } from '../../../src/governance/agents/sessions.ts'
-import { authenticate } from '../../../src/governance/identity.ts'
-import { createRule } from '../../../src/governance/rules.ts'
+import { authenticate } from '../../../src/governance/access/identity.ts'
+import { createRule } from '../../../src/governance/rules/rules.ts'
 import { labelRuleInput } from '../../../src/policy/rule.ts'
 import { useEngine, type Engine } from '../runs/engine-fixture.ts'
 
@@ -13,7 +13,7 @@ let engine: Engine
 let identity: NonNullable<Awaited<ReturnType<typeof authenticate>>>
 useEngine((started) => (engine = started))
 beforeAll(async () => {
-  identity = (await authenticate(engine.context.db, `Bearer ${engine.keyOf('member')}`)) as typeof identity
+  identity = (await authenticate(engine.context.keys, `Bearer ${engine.keyOf('member')}`)) as typeof identity
   const two = labelRuleInput.parse({ name: 'two', tools: ['Write'], add_labels: ['one', 'two'] })
   await createRule(engine.context, 'label_rule', engine.caller('admin'), two)
 })
@@ -32,7 +32,7 @@ const ask = (sessionId: string, tool: string, over: object = {}) =>
     },
   )
 
-/** Gives the session `count` labels. */
+/** Sets `count` labels on the session. */
 const give = (sessionId: string, count: number) =>
   engine.context.pool.query(
     `update agent_sessions set labels = array(select 'l' || i from generate_series(1, $2::int) as i) where session_id = $1`,
@@ -63,13 +63,13 @@ describe('labels of an agent session', () => {
     expect(await ask('full', 'Write')).toMatchObject({ decision: 'allow' })
   })
 
-  test('that were more before deny every call', async () => {
+  test('above the limit deny every call', async () => {
     await ask('over', 'TodoWrite')
     await give('over', 1_001)
     expect(await ask('over', 'TodoWrite')).toMatchObject({ decision: 'deny', reason: 'too many labels' })
   })
 
-  test('a call that nobody asked about joins its labels; from then on every call is denied', async () => {
+  test('of a call without a decision are added; then every call is denied', async () => {
     await ask('seen', 'TodoWrite')
     await give('seen', 1_000)
     const finished = { session_id: 'seen', tool_name: 'Write', tool_input: {} }
@@ -79,7 +79,7 @@ describe('labels of an agent session', () => {
     expect(await labelsOf('seen')).toHaveLength(1_002)
   })
 
-  test('join with the tools that brought them', () => {
+  test('are stored with the tools that brought them', () => {
     const label = fc.constantFrom<string>('a', 'b', 'c', 'd')
     const additions = fc.array(fc.tuple(fc.array(label), fc.constantFrom('Read', 'Bash')))
     fc.assert(

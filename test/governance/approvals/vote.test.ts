@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
-import type { BootstrapName } from '../../../src/governance/bootstrap.ts'
+import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { addOrganization } from '../../api/fixtures.ts'
 import {
   approvalsOf,
@@ -40,7 +40,7 @@ const outcome = (work: Promise<unknown>): Promise<string> =>
     (error: { code?: string }) => error.code ?? String(error),
   )
 
-/** Everything a refused vote could have changed. */
+/** Everything that a refused vote could have changed. */
 async function stateOf({ id, runId }: { id: string; runId: string }) {
   return {
     approval: await approvalsOf(engine.context, runId),
@@ -51,7 +51,7 @@ async function stateOf({ id, runId }: { id: string; runId: string }) {
 }
 
 describe('a vote', () => {
-  test('decides, wakes the run once and shows who it was', async () => {
+  test('decides, wakes the run once and shows the voter', async () => {
     const { id, runId } = await held()
     await vote(engine.context, {
       caller: engine.caller('admin'),
@@ -61,7 +61,7 @@ describe('a vote', () => {
     })
     expect(await votesOf(id)).toMatchObject([{ user_id: engine.caller('admin').userId, decision: 'approve', comment: 'fine' }]) // prettier-ignore
     expect((await approvalsOf(engine.context, runId))[0]).toMatchObject({ status: 'approved', used_at: null })
-    expect(await wakesOf(runId)).toEqual([{ payload: { key: 's#-1' } }])
+    expect(await wakesOf(runId)).toEqual([{ payload: { key: 's#-1', by: engine.caller('admin').userId } }])
     expect((await eventsOf(engine.context, runId)).at(-1)).toBe('approval.decided')
   })
 
@@ -113,22 +113,22 @@ describe('a vote', () => {
     },
   )
 
-  test('of the requester is told who else can decide', async () => {
+  test('of the requester gets the names of people who can decide', async () => {
     const refusal = (it: { id: string }, by: BootstrapName) =>
       engine.vote(it.id, by).then(
         () => 'counted',
         (error: Error) => error.message,
       )
     expect(await refusal(await held('admin'), 'admin')).toBe(
-      'your own request is decided by someone else: ask `approver@countersign.test` or `owner@countersign.test`',
+      'you cannot decide your own request: ask `approver@countersign.test` or `owner@countersign.test`',
     )
     await engine.rules(holdRule({ approver: 'owner' }))
     expect(await refusal(await held('owner'), 'owner')).toContain(
-      'nobody else has the role `owner`: add a person who has, or set `allow_self_approval`',
+      'nobody else has the role `owner`: add a person with this role, or set `allow_self_approval`',
     )
   })
 
-  test('that rejects is named, with its comment, in what the call ends with', async () => {
+  test('that rejects is named with its comment in the call’s outcome', async () => {
     const it = await held()
     const comment = `not\n before Friday ${'x'.repeat(400)}`
     await vote(engine.context, {
@@ -145,7 +145,7 @@ describe('a vote', () => {
     })
   })
 
-  test('of another organization finds nothing', async () => {
+  test('on an approval of another organization finds nothing', async () => {
     const it = await held()
     const { id, owner } = await addOrganization(engine.context)
     const before = await stateOf(it)
@@ -155,7 +155,7 @@ describe('a vote', () => {
     expect(await stateOf(it)).toEqual(before)
   })
 
-  test('after the end that nobody has recorded yet is refused, and records it', async () => {
+  test('after an expiry that is not recorded yet is refused, and records it', async () => {
     const it = await held()
     await makeLate(engine.context, it.id)
     expect(await outcome(engine.vote(it.id, 'admin'))).toBe('approval_expired')
@@ -164,21 +164,21 @@ describe('a vote', () => {
     expect(await wakesOf(it.runId)).toHaveLength(1)
   })
 
-  test('of the role one had a moment ago does not count', async () => {
+  test('with a role that was just lost does not count', async () => {
     const it = await held()
     const { userId } = engine.caller('approver')
     const setRole = (role: 'admin' | 'member') =>
       engine.context.db.updateTable('memberships').set({ role }).where('user_id', '=', userId).execute()
     await setRole('member')
     try {
-      // The caller still carries `admin`, as a request that was authenticated before does.
+      // The caller still has the role `admin` from its authentication.
       expect(await outcome(engine.vote(it.id, 'approver'))).toBe('not_an_approver')
     } finally {
       await setRole('admin')
     }
   })
 
-  test('of the requester counts where the organization allows it', async () => {
+  test('of the requester counts if the organization allows it', async () => {
     await engine.settings({ allow_self_approval: true })
     const it = await held('admin')
     await engine.vote(it.id, 'admin')
@@ -209,7 +209,7 @@ describe('votes at the same time, from two processes', () => {
     }
   })
 
-  test('of two people: one decides, the other comes too late', async () => {
+  test('of two people: one decides, the other is too late', async () => {
     const two = other()
     for (let round = 0; round < 10; round += 1) {
       const it = await held()
@@ -231,7 +231,7 @@ describe('votes at the same time, from two processes', () => {
   })
 })
 
-describe('how many votes it takes', () => {
+describe('the number of votes', () => {
   const status = async (it: { runId: string }) => (await approvalsOf(engine.context, it.runId))[0]?.status
 
   test('the larger of the rule’s number and the organization’s', async () => {
@@ -249,7 +249,7 @@ describe('how many votes it takes', () => {
     expect(await status(byOrganization)).toBe('approved')
   })
 
-  test('a rejection decides at once, whatever has been said before', async () => {
+  test('a rejection decides at once, whatever the earlier votes', async () => {
     await engine.settings({ approval_threshold: 3 })
     const it = await held()
     await engine.vote(it.id, 'admin')
@@ -266,12 +266,12 @@ describe('how many votes it takes', () => {
     expect(await status({ runId })).toBe('pending')
     await engine.vote(approval?.id ?? '', 'owner')
     expect(await status({ runId })).toBe('approved')
-    expect(await wakesOf(runId)).toEqual([{ payload: {} }])
+    expect(await wakesOf(runId)).toEqual([{ payload: { by: engine.caller('owner').userId } }])
   })
 })
 
 describe('expiry', () => {
-  test('takes what is due and nothing else, once', async () => {
+  test('expires the due approvals only, once', async () => {
     const due = await held()
     const notYet = await held()
     await makeLate(engine.context, due.id)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
-import type { BootstrapIdentities } from '../../../src/governance/bootstrap.ts'
+import type { BootstrapIdentities } from '../../../src/governance/people/bootstrap.ts'
 import { forgetEndedSignIns, recordAccountEvents } from '../../../src/governance/people/account-events.ts'
 import { testContext, withPeople, type TestContext } from '../support.ts'
 
@@ -27,7 +27,7 @@ async function newestEvents(count: number): Promise<Record<string, unknown>[]> {
   return rows.map((row: { entry: Record<string, unknown> }) => row.entry).reverse()
 }
 
-test('what happened to an account is appended once, however many processes look', async () => {
+test('an account event is appended once, however many processes look', async () => {
   await ask('update users set two_factor_enabled = true where id = $1', [identities.users.member.user_id])
   await session('one')
   const { rows } = await ask('select seq::int from chain_head')
@@ -42,7 +42,7 @@ test('what happened to an account is appended once, however many processes look'
   expect((await ask('select 1 from account_events')).rowCount).toBe(0)
 })
 
-test('a change that is undone leaves no trace of having happened', async () => {
+test('a change that is rolled back leaves no event', async () => {
   const client = await running.context.pool.connect()
   await client.query('begin')
   await client.query('update users set two_factor_enabled = false where id = $1', [
@@ -53,7 +53,7 @@ test('a change that is undone leaves no trace of having happened', async () => {
   expect((await ask('select 1 from account_events')).rowCount).toBe(0)
 })
 
-test('a session that ends before anybody had it is no sign-in; one that ends later has an end', async () => {
+test('a session that ends unused is no sign-in; a used one has an end', async () => {
   await session('brief')
   await ask(`delete from auth_sessions where id = 'brief'`)
   expect((await ask('select 1 from account_events')).rowCount).toBe(0)
@@ -66,10 +66,10 @@ test('a session that ends before anybody had it is no sign-in; one that ends lat
   ])
 })
 
-test('sessions long over are forgotten, live ones stay', async () => {
+test('expired sessions are deleted, live ones stay', async () => {
   await session('old', -4_000)
   await session('live')
-  await forgetEndedSignIns(running.context)
+  await forgetEndedSignIns(running.context.db)
   const { rows } = await ask(`select id from auth_sessions where id in ('old', 'live')`)
   expect(rows).toEqual([{ id: 'live' }])
 })

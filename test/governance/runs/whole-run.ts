@@ -1,9 +1,9 @@
-import type { Context } from '../../../src/context.ts'
-import { objectInParts } from '../../../src/governance/json-parts.ts'
-import type { RunView } from '../../../src/governance/runs/read.ts'
-import { readRunFields } from '../../../src/governance/runs/run-parts.ts'
+import type { Context } from '../../../src/governance/context.ts'
+import { objectInParts } from '../../../src/shared/json-parts.ts'
+import type { RunView } from '../../../src/governance/runs/read/read.ts'
+import { readRunFields } from '../../../src/governance/runs/read/run-parts.ts'
 
-/** A run as callers see it, or null. */
+/** A run in the API’s form, or null. */
 export async function readRun(
   context: Context,
   organizationId: string,

@@ -18,7 +18,7 @@ const key = newKey()
 const place = 'run_1/send/-1'
 const text = () => fc.string({ unit: 'binary' }).filter((plain) => plain.isWellFormed())
 
-/** Both versions: how to seal and open a text, and how many bytes stand before the body. */
+/** Both versions: functions to seal and open a text, and the bytes before the body. */
 const versions = [
   {
     version: 2,
@@ -37,7 +37,7 @@ const versions = [
 ]
 
 describe.each(versions)('bytes sealed in version $version', ({ overhead, seal, open, openWithAnother }) => {
-  test('law: open with the key and at the place they were sealed for, and with nothing else', () => {
+  test('law: open with their key at their place, and with nothing else', () => {
     fc.assert(
       fc.property(text(), fc.string(), fc.string(), (plain, here, elsewhere) => {
         fc.pre(here !== elsewhere)
@@ -50,7 +50,7 @@ describe.each(versions)('bytes sealed in version $version', ({ overhead, seal, o
     )
   })
 
-  test('do not open with any bit changed, cut short or made longer', () => {
+  test('do not open after a bit changed or the length changed', () => {
     const sealed = seal(place, '{"to":"a@acme.com"}')
     for (let bit = 0; bit < sealed.length * 8; bit += 1) {
       const changed = Buffer.from(sealed)
@@ -62,25 +62,25 @@ describe.each(versions)('bytes sealed in version $version', ({ overhead, seal, o
     expect(() => open(place, Buffer.concat([sealed, Buffer.alloc(1)]))).toThrow(UnsealError)
   })
 
-  test('differ each time, and hold nothing of the text', () => {
+  test('differ each time, and contain nothing of the text', () => {
     const [a, b] = [seal(place, 'the same secret'), seal(place, 'the same secret')]
     expect(a.equals(b)).toBe(false)
     expect(a.includes('secret')).toBe(false)
   })
 })
 
-test('the key that a value names is authenticated: with another name in its header it does not open', () => {
+test('the key id in the header is authenticated: with another id the value does not open', () => {
   const other = newKey()
   const sealed = sealWith(key, place, 'x')
   expect(keyIdOf(sealed)).toBe(key.id)
   const renamed = Buffer.concat([headerOf(other), sealed.subarray(9)])
   expect(keyIdOf(renamed)).toBe(other.id)
   expect(() => openWith(other, place, renamed)).toThrow(UnsealError)
-  // Even where somebody gives the name of another key to this one.
+  // Even if this key is given the id of another key.
   expect(() => openWith({ id: other.id, key: key.key }, place, renamed)).toThrow(UnsealError)
 })
 
-test('a version that is not known is told apart', () => {
+test('an unknown version is reported', () => {
   const sealed = sealWith(key, place, 'x')
   sealed[0] = 3
   expect(() => openWith(key, place, sealed)).toThrow('sealed data of version `3` cannot be opened')

@@ -25,7 +25,7 @@ beforeEach(async () => {
 })
 afterEach(() => made.close())
 
-/** A process's keyring, with a clock that stands still until it is moved. */
+/** A process’s keyring, with a clock that the test moves. */
 function keyring(...installationKeys: [Buffer, ...Buffer[]]): Keyring & { pass(milliseconds: number): void } {
   let now = 0
   const { db, log } = made.context
@@ -34,7 +34,7 @@ function keyring(...installationKeys: [Buffer, ...Buffer[]]): Keyring & { pass(m
 }
 
 describe('data keys', () => {
-  test('are made once by processes that start together, and lie in the table wrapped', async () => {
+  test('are made once by processes that start together, and are stored wrapped', async () => {
     const rings = Array.from({ length: 8 }, () => keyring(testKey))
     const keys = await Promise.all(rings.map((ring) => ring.current()))
     expect(new Set(keys.map(({ id }) => id)).size).toBe(1)
@@ -43,7 +43,7 @@ describe('data keys', () => {
     expect(rows[0]?.wrapped.includes(keys[0]?.key as Buffer)).toBe(false)
   })
 
-  test('a new one is used within the lease by who asks no more than that, and opened by everybody at once', async () => {
+  test('a new one is used within the lease by every process, and opened by all at once', async () => {
     const [here, there] = [keyring(testKey), keyring(testKey)]
     const first = await there.current()
     await makeKey(made.context.db, testKey, 2)
@@ -56,13 +56,13 @@ describe('data keys', () => {
     expect(await there.current()).toEqual(second)
   })
 
-  test('of a generation are made once', async () => {
+  test('of one generation are made once', async () => {
     await keyring(testKey).current()
     await Promise.all([2, 2, 2].map((generation) => makeKey(made.context.db, testKey, generation)))
     expect(await made.context.db.selectFrom('data_keys').select('id').execute()).toHaveLength(2)
   })
 
-  test('moved to another row, or renamed, do not open', async () => {
+  test('do not open after they were moved to another row or renamed', async () => {
     const ring = keyring(testKey)
     const { id } = await ring.current()
     await makeKey(made.context.db, testKey, 2)
@@ -89,7 +89,7 @@ describe('the installation’s key', () => {
     expect(await keyring(another, testKey).current()).toEqual(await keyring(testKey).current())
   })
 
-  test('of a database without data keys must be the one that its probe was sealed with', async () => {
+  test('of a database without data keys must be the one that sealed its probe', async () => {
     await made.context.db
       .insertInto('installation')
       .values({ key_probe: wrap(testKey, 'installation', Buffer.from('countersign')) })
@@ -99,14 +99,14 @@ describe('the installation’s key', () => {
     await keyring(testKey).current()
   })
 
-  test('opens what older versions sealed with it, also once it is an old one', async () => {
+  test('opens values that older versions sealed with it, also as an old key', async () => {
     const sealed = wrap(testKey, 'place', Buffer.from('text'))
     expect(await sealerOf(keyring(testKey)).open('place', sealed)).toBe('text')
     expect(await sealerOf(keyring(randomBytes(32), testKey)).open('place', sealed)).toBe('text')
     await expect(sealerOf(keyring(randomBytes(32))).open('place', sealed)).rejects.toBeInstanceOf(UnsealError)
   })
 
-  test('that a running process was not told of takes nothing from it', async () => {
+  test('a new one does not affect a running process that does not have it', async () => {
     const ring = keyring(testKey)
     const first = await ring.current()
     await makeKey(made.context.db, randomBytes(32), 2)
@@ -115,7 +115,7 @@ describe('the installation’s key', () => {
   })
 })
 
-test('law: under any history of keys a value opens at its place, and at no other, under no other name', async () => {
+test('law: after any history of keys, a value opens at its place only, under its name only', async () => {
   const step = fc.oneof(
     fc.constant('rotate' as const),
     fc.record({

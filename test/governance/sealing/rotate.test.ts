@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { createContext, type Context } from '../../../src/context.ts'
+import { createContext } from '../../../src/programs/create-context.ts'
+import type { Context } from '../../../src/governance/context.ts'
 import { readApproval } from '../../../src/governance/approvals/read.ts'
 import { openKey } from '../../../src/governance/idempotency.ts'
-import { readMemory, setMemory } from '../../../src/governance/memory.ts'
-import { finishRun } from '../../../src/governance/runs/finish.ts'
-import { readStepOutput } from '../../../src/governance/runs/read.ts'
+import { readMemory, setMemory } from '../../../src/governance/tools/memory.ts'
+import { finishRun } from '../../../src/governance/runs/end/finish.ts'
+import { readStepOutput } from '../../../src/governance/runs/read/read.ts'
 import { readRun } from '../runs/whole-run.ts'
 import { sealedColumns } from '../../../src/governance/sealing/columns.ts'
 import { keyIdOf } from '../../../src/governance/sealing/format.ts'
@@ -46,7 +47,7 @@ const use = (key: string) => ({
   bodyHash: 'b',
 })
 
-/** Values of every kind, and how each is read as the service reads it. */
+/** Values of every kind, and how the service reads each. */
 async function world(name: string) {
   const { context, organizationId, caller } = engine
   const op = opOf(await engine.run(definition, inputs))
@@ -73,7 +74,7 @@ async function world(name: string) {
   return { read, runId }
 }
 
-/** Ids of data keys by how many values name them; '' is of version 1, `plain` is not sealed. */
+/** The number of values per data key; `` is version 1, `plain` is not sealed. */
 async function named(): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
   const add = (name: string) => (counts[name] = (counts[name] ?? 0) + 1)
@@ -90,7 +91,7 @@ async function named(): Promise<Record<string, number>> {
   return counts
 }
 
-/** Makes rows as older versions did: in the clear. Parameters that this file's calls seal are of version 1 already. */
+/** Makes rows as older versions did, in the clear. Parameters in this file’s calls are version 1 already. */
 async function asOlderVersionsLeft(name: string, runId: string): Promise<void> {
   await asAdmin(engine.adminUrl, async (client) => {
     await client.query(`update memory set value = '{"of":"${name}"}', value_sealed = null where key = $1`, [
@@ -131,7 +132,7 @@ describe('npm run rotate-key', () => {
     expect(await engine.context.db.selectFrom('data_keys').select('id').execute()).toHaveLength(2)
   })
 
-  test('that was killed goes on with the key it had made', async () => {
+  test('continues with its key after a kill', async () => {
     const { db } = engine.context
     await world('killed')
     const generation = (await db.selectFrom('data_keys').selectAll().execute()).length + 1
@@ -146,7 +147,7 @@ describe('npm run rotate-key', () => {
     expect((await rotate()).data_key).not.toBe(made?.id)
   })
 
-  test('goes alone', async () => {
+  test('runs alone', async () => {
     const results = await Promise.allSettled([rotate(), rotate(engine.another())])
     expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
     expect(results).toContainEqual({
@@ -155,7 +156,7 @@ describe('npm run rotate-key', () => {
     })
   })
 
-  test('waits for no row that is in use, and loses nothing that is written meanwhile', async () => {
+  test('does not wait for locked rows, and loses no concurrent write', async () => {
     await world('busy')
     let rotation: Promise<Rotation> | undefined
     await asAdmin(engine.adminUrl, async (client) => {
@@ -166,7 +167,7 @@ describe('npm run rotate-key', () => {
         settleMilliseconds: 0,
         say: () => undefined,
       })
-      // Everything else is sealed anew while the row is held.
+      // All other values are resealed while the row is locked.
       for (let others = 0; others !== 1;) {
         const counts = await named()
         others = Math.min(...Object.values(counts))
@@ -220,7 +221,7 @@ test('the installation’s key is changed by wrapping the data keys again; then 
     await expect(alone.sealer.check()).rejects.toThrow('DATA_ENCRYPTION_KEY_OLD')
     await expect(rotate(alone, true)).rejects.toThrow('DATA_ENCRYPTION_KEY_OLD')
     const keys = (await engine.context.db.selectFrom('data_keys').select('id').execute()).length
-    // Nothing to change to: the key in use is the only one that is named, however often.
+    // No other key is set, so there is nothing to change to.
     for (const same of [engine.context, twice])
       await expect(rotate(same, true)).rejects.toMatchObject({
         code: 'conflict',
@@ -228,23 +229,23 @@ test('the installation’s key is changed by wrapping the data keys again; then 
       })
     const rotation = await rotate(both, true)
     expect(rotation).toMatchObject({ wrapped: keys, unreadable: [] })
-    // Called again, after a success or a kill, it does no harm.
+    // A second call, after a success or a kill, does no harm.
     expect(await rotate(both, true)).toMatchObject({ wrapped: 0, sealed: 0, unreadable: [] })
     await expect(rotate(alone, true)).rejects.toMatchObject({ code: 'conflict' })
-    // What older versions sealed with the installation's key itself needs it no more either.
+    // Values of older versions no longer need the installation’s key either.
     expect(Object.keys(await named())).toEqual([rotation.data_key])
     await alone.sealer.check()
     expect(await readRun(alone, engine.organizationId, runId)).toEqual(before.run)
     // A process that has read the data keys before goes on.
     expect(await read()).toEqual(before)
-    // One that does not fit changes nothing.
+    // A wrong key changes nothing.
     await strange.sealer.check()
   } finally {
     await Promise.all([both, alone, strange, twice].map((context) => context.close()))
   }
 })
 
-test('every column for sealed values is walked', async () => {
+test('every column for sealed values is resealed', async () => {
   const { rows } = await engine.context.pool.query(
     `select table_name || '.' || column_name as name from information_schema.columns
      where table_schema = 'public' and (data_type = 'bytea' or column_name like '%\\_sealed')`,

@@ -1,1 +1,5 @@
-import './no-circles-b.ts'
+import type { B } from './no-circles-b.ts'
+
+export interface A {
+  readonly b: B
+}

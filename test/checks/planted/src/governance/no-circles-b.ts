@@ -1,1 +1,5 @@
-import './no-circles-a.ts'
+import type { A } from './no-circles-a.ts'
+
+export interface B {
+  readonly a: A
+}

@@ -1,1 +1,1 @@
-import '../worker.ts'
+import '../programs/worker.ts'

@@ -1,0 +1,152 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import type { ApplicationFailure } from '@temporalio/common'
+import { callSlots, createCallPlaces, type CallPlace } from '../../src/activities/call-places.ts'
+
+const never = new AbortController().signal
+let places: ReturnType<typeof createCallPlaces>
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['setImmediate', 'queueMicrotask', 'nextTick'] })
+  places = createCallPlaces()
+})
+afterEach(() => {
+  jest.useRealTimers()
+})
+
+/** Enters this many calls; `isIn` counts those with a place, and `failures` are the errors of the others. */
+function calls(organizationId: string, count: number, signal = never) {
+  const inside: CallPlace[] = []
+  const failures: ApplicationFailure[] = []
+  for (let n = 0; n < count; n += 1)
+    places.enter(organizationId, signal).then(
+      (place) => inside.push(place),
+      (error: ApplicationFailure) => failures.push(error),
+    )
+  return { inside, failures }
+}
+const settled = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('places for calls', () => {
+  test('one organization gets 100 of the 120 slots, and two beside another organization', async () => {
+    const first = calls('a', 130)
+    await settled()
+    expect([callSlots, first.inside.length]).toEqual([120, 100])
+    const other = calls('b', 5)
+    await settled()
+    expect(other.inside).toHaveLength(2)
+    // The first one gets no further place until it is down to one call at work.
+    for (const place of first.inside.slice(0, 98)) place.leave()
+    await settled()
+    expect(first.inside).toHaveLength(100)
+    first.inside[98]?.leave()
+    await settled()
+    expect(first.inside).toHaveLength(101)
+    other.inside[0]?.leave()
+    await settled()
+    expect(other.inside).toHaveLength(3)
+  })
+
+  test('the share is whole again ten seconds after the other organization’s last call', async () => {
+    const other = calls('b', 1)
+    await settled()
+    other.inside[0]?.leave()
+    const first = calls('a', 4)
+    await settled()
+    expect(first.inside).toHaveLength(2)
+    jest.advanceTimersByTime(10_001)
+    const later = calls('a', 1)
+    await settled()
+    expect([first.inside.length, later.inside.length]).toEqual([2, 1])
+    first.inside[0]?.leave()
+    await settled()
+    expect(first.inside).toHaveLength(4)
+  })
+
+  test('a body that takes long makes room for the next call; a short one does not', async () => {
+    calls('b', 1)
+    const first = calls('a', 3)
+    await settled()
+    first.inside[0]?.bodyBegins()
+    jest.advanceTimersByTime(99)
+    await settled()
+    expect(first.inside).toHaveLength(2)
+    jest.advanceTimersByTime(1)
+    await settled()
+    expect(first.inside).toHaveLength(3)
+    // A place that is left once counts once.
+    const [place] = first.inside
+    place?.leave()
+    place?.leave()
+    calls('a', 1)
+    await settled()
+    expect(first.inside).toHaveLength(3)
+  })
+
+  test('several organizations with long bodies never take all slots', async () => {
+    calls('honest', 1)
+    const inside = (await Promise.all(['a', 'b', 'c', 'd'].map(hang))).flat()
+    expect(inside.length).toBeLessThan(callSlots - 15)
+  })
+
+  /** Calls whose bodies never end, until no further one gets a place. */
+  async function hang(organizationId: string): Promise<CallPlace[]> {
+    const { inside } = calls(organizationId, 100)
+    let begun = 0
+    for (;;) {
+      await settled()
+      if (begun === inside.length) return inside
+      for (const place of inside.slice(begun)) place.bodyBegins()
+      begun = inside.length
+      jest.advanceTimersByTime(100)
+    }
+  }
+
+  test('while no slot becomes free, waiting calls of the longest line give theirs back, the latest first', async () => {
+    const first = calls('a', 115)
+    const other = calls('b', 4)
+    await settled()
+    jest.advanceTimersByTime(1_000)
+    await settled()
+    expect([first.failures, other.failures]).toEqual([[], []])
+    const last = calls('a', 1)
+    await settled()
+    jest.advanceTimersByTime(99)
+    await settled()
+    expect(last.failures).toEqual([])
+    jest.advanceTimersByTime(1)
+    await settled()
+    expect(last.failures).toMatchObject([{ type: 'Unavailable', category: 'BENIGN' }])
+    expect(last.failures[0]?.nextRetryDelay).toBeGreaterThanOrEqual(2_500)
+    // Now a slot is free.
+    jest.advanceTimersByTime(10_000)
+    await settled()
+    expect([first.failures, other.failures]).toEqual([[], []])
+  })
+
+  test('no call gives its slot back while slots become free in time', async () => {
+    const first = calls('a', 120)
+    await settled()
+    for (let n = 0; n < 10; n += 1) {
+      jest.advanceTimersByTime(99)
+      first.inside[n]?.leave()
+      const next = calls('a', 1)
+      await settled()
+      expect([...first.failures, ...next.failures]).toEqual([])
+    }
+    expect(first.inside).toHaveLength(110)
+  })
+
+  test('a cancelled call leaves the line', async () => {
+    calls('b', 1)
+    const first = calls('a', 2)
+    const controller = new AbortController()
+    const cancelled = calls('a', 1, controller.signal)
+    const next = calls('a', 1)
+    await settled()
+    controller.abort(new Error('CANCELLED'))
+    await settled()
+    expect(cancelled.failures).toMatchObject([{ message: 'CANCELLED' }])
+    first.inside[0]?.leave()
+    await settled()
+    expect([cancelled.inside.length, next.inside.length]).toEqual([0, 1])
+  })
+})

@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { createToolActivities } from '../../../src/activities/tool-activities.ts'
+import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
+import { ToolError, type ServiceConnection, type ToolResult } from '../../../src/activities/tools/executor.ts'
+import { getTool, type ToolName } from '../../../src/catalog/index.ts'
+import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
+import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
+import type { Json } from '../../../src/policy/types.ts'
+import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
+import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
+import { rejection, toolCall, toolContext } from './call.ts'
+
+let github: Emulator
+let scripted: ScriptedServer
+const outgoing = createOutgoing({ hosts: loopbackHosts })
+beforeAll(async () => {
+  ;[github, scripted] = await Promise.all([
+    startEmulator('github', {
+      users: [{ login: 'admin' }],
+      repos: [{ owner: 'admin', name: 'app', auto_init: true }],
+    }),
+    startScriptedServer(),
+  ])
+  await ask('PUT', '/contents/docs/é a.md', { message: 'm', content: base64('hello words') })
+  await ask('PUT', '/contents/b.bin', { message: 'm', content: '//79' })
+  const { object } = (await ask('GET', '/git/ref/heads/main')) as { object: { sha: string } }
+  await ask('POST', '/git/refs', { ref: 'refs/heads/topic', sha: object.sha })
+  await ask('PUT', '/contents/c.md', { message: 'm', content: base64('c'), branch: 'topic' })
+  await ask('POST', '/issues', { title: 'one', body: 'text' })
+  await ask('POST', '/labels', { name: 'bug', color: 'ffffff' })
+  await ask('POST', '/issues', { title: 'two', labels: ['bug'] })
+  await ask('POST', '/pulls', { title: 'three', head: 'topic', base: 'main' })
+})
+afterAll(() => Promise.all([github?.close(), scripted?.close(), outgoing.close()]))
+beforeEach(() => {
+  scripted.arrived.splice(0)
+})
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+
+async function ask(method: string, path: string, body?: object): Promise<unknown> {
+  const answer = await fetch(encodeURI(`${github.url}/repos/admin/app${path}`), {
+    method,
+    headers: { authorization: `Bearer ${emulatorToken}`, 'content-type': 'application/json' },
+    body: body === undefined ? null : JSON.stringify(body),
+  })
+  expect({ path, ok: answer.ok }).toEqual({ path, ok: true })
+  return answer.json()
+}
+
+const connectionAt = (base: string): ServiceConnection<'github'> => ({
+  credential: { token: emulatorToken },
+  account: 'admin',
+  base,
+  headers: { authorization: `Bearer ${emulatorToken}`, 'x-github-api-version': '2022-11-28' },
+  fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses: [base] }),
+  expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
+})
+
+const bodies = createToolActivities()
+
+/** Calls a tool's body; the output has the form that the tool declares. */
+async function run(name: ToolName, params: object, base = github.url): Promise<Json> {
+  const context = toolContext({ connection: (async () => connectionAt(base)) as never })
+  const call = issueDecidedCall(toolCall(params), context, null)
+  const { output } = (await bodies[name]!(call)) as ToolResult
+  expect(getTool(name)?.output.parse(output)).toEqual(output)
+  return output
+}
+
+const repo = 'admin/app'
+const one = { number: 1, title: 'one', body: 'text', labels: [], state: 'open' }
+const two = { number: 2, title: 'two', labels: ['bug'], state: 'open' }
+const three = { number: 3, title: 'three', merged_at: null, state: 'open' }
+const file = { repo, path: 'docs/é a.md', ref: 'main', text: 'hello words' }
+const c = { path: 'c.md', ref: 'topic', text: 'c' }
+
+describe('a call that reads', () => {
+  const reads: readonly (readonly [ToolName, object, object])[] = [
+    ['github_search_code', { query: 'hello', repo }, { results: [{ repo, path: 'docs/é a.md' }] }],
+    ['github_search_code', { query: 'hello repo:admin/app' }, { results: [{ repo, path: 'docs/é a.md' }] }],
+    ['github_get_file', { repo, path: 'docs/é a.md' }, file],
+    ['github_get_file', { repo: 'https://github.com/Admin/App/blob/main/docs/%C3%A9%20a.md' }, file],
+    ['github_get_file', { repo: 'github.com/admin/app', path: 'c.md', ref: 'topic' }, c],
+    ['github_get_file', { repo: 'https://github.com/admin/app/blob/topic/c.md#L1' }, c],
+    ['github_list_issues', { repo, labels: ['bug'] }, { issues: [two] }],
+    ['github_list_issues', { repo, state: 'closed' }, { issues: [] }],
+    ['github_get_issue', { repo, number: 1 }, one],
+    ['github_get_issue', { repo: 'https://github.com/admin/app/issues/1' }, one],
+    ['github_list_pull_requests', { repo }, { pull_requests: [three] }],
+  ]
+  test.each(reads)('%s %j', async (name, params, expected) => {
+    expect(await run(name, params)).toMatchObject(expected)
+  })
+
+  test('lists issues without pull requests, and at most as many as asked', async () => {
+    const numbers = async (params: object) =>
+      ((await run('github_list_issues', { repo, ...params })) as { issues: { number: number }[] }).issues
+        .map((issue) => issue.number)
+        .sort((a, b) => a - b)
+    expect(await numbers({})).toEqual([1, 2])
+    expect(await numbers({ limit: 1 })).toHaveLength(1)
+  })
+
+  test('leaves the markers of other calls out', async () => {
+    const { number } = (await run('github_create_issue', { repo, title: 'marked', body: 'a' })) as {
+      number: number
+    }
+    const kept = (await ask('GET', `/issues/${number}`)) as { body: string }
+    expect(kept.body).toMatch(/^a\n\n<!-- countersign:call:[\da-f]{32} -->$/)
+    expect(await run('github_get_issue', { repo, number })).toMatchObject({ body: 'a' })
+    await run('github_comment', { repo, number, body: `copied ${kept.body}` })
+    const [comment] = (await ask('GET', `/issues/${number}/comments`)) as { body: string }[]
+    expect(comment?.body.match(/countersign:call/g)).toHaveLength(1)
+    await ask('PATCH', `/issues/${number}`, { state: 'closed' })
+  })
+})
+
+describe('parameters that name no one thing with certainty are refused before any request', () => {
+  const wrong: readonly (readonly [ToolName, object])[] = [
+    ['github_get_file', { repo, path: '../../user' }],
+    ['github_get_file', { repo, path: 'a/%2e%2e/b' }],
+    ['github_get_file', { repo, path: '/a' }],
+    ['github_get_file', { repo, path: 'a', ref: '../x' }],
+    ['github_get_file', { repo }],
+    ['github_get_file', { repo: 'https://gitlab.com/admin/app', path: 'a' }],
+    ['github_get_issue', { repo }],
+    ['github_get_issue', { repo: 'https://github.com/admin/app/issues/1', number: 2 }],
+    ['github_list_issues', { repo: 'admin/app/../other' }],
+    ['github_list_issues', { repo, labels: ['a,b'] }],
+    ['github_list_pull_requests', { repo: 'admin' }],
+    ['github_search_code', { query: 'a OR b', repo }],
+    ['github_create_issue', { repo: 'https://github.com/a/b/%2e%2e/c', title: 't' }],
+    ['github_comment', { repo, body: 'b' }],
+  ]
+  test.each(wrong)('%s %j', async (name, params) => {
+    expect(await rejection(run(name, params, scripted.url))).toMatchObject({
+      code: 'invalid_params',
+      retryable: false,
+    })
+    expect(scripted.arrived).toEqual([])
+  })
+})
+
+describe('an answer that is no success', () => {
+  const later = (code: string, retryAfterSeconds: number | null = null) => ({
+    code,
+    retryable: true,
+    retryAfterSeconds,
+  })
+  const final = (code: string) => ({ code, retryable: false })
+  const answers: readonly (readonly [number, Record<string, string>, unknown, object])[] = [
+    [401, {}, {}, final('connection_expired')],
+    [403, {}, { message: 'secret words' }, final('github_forbidden')],
+    [403, { 'retry-after': '9' }, {}, later('github_rate_limited', 9)],
+    [403, {}, { message: 'You have exceeded a secondary rate limit' }, later('github_rate_limited')],
+    [429, {}, {}, later('github_rate_limited')],
+    [404, {}, {}, final('github_not_found')],
+    [410, {}, {}, final('github_gone')],
+    [422, {}, {}, final('github_refused')],
+    [451, {}, {}, final('github_refused')],
+    [500, {}, {}, later('github_unavailable')],
+    [503, { 'retry-after': '5' }, {}, later('github_unavailable', 5)],
+    [302, { location: 'http://127.0.0.1:9/' }, {}, final('github_redirected')],
+    [200, { 'content-type': 'text/html' }, '<p>secret words', final('github_bad_answer')],
+    [200, {}, { number: '1' }, final('github_bad_answer')],
+    [200, {}, '{"number":', final('github_bad_answer')],
+  ]
+  test.each(answers)('%i %j %j', async (status, headers, body, expected) => {
+    scripted.answer = () => ({ status, headers, body })
+    const error = (await rejection(run('github_get_issue', { repo, number: 1 }, scripted.url))) as Error
+    expect(error).toMatchObject(expected)
+    expect(error.message).not.toContain('secret words')
+    // The client repeats nothing by itself.
+    expect(scripted.arrived).toHaveLength(1)
+  })
+
+  test('a server that is away is tried again', async () => {
+    const gone = await startScriptedServer()
+    await gone.close()
+    const error = await rejection(run('github_get_issue', { repo, number: 1 }, gone.url))
+    expect(error).toMatchObject(later('github_unreachable'))
+  })
+})
+
+test('a file that is no text is refused, and so is a folder', async () => {
+  const of = (path: string) => rejection(run('github_get_file', { repo, path }))
+  expect(await of('b.bin')).toMatchObject({ code: 'github_no_text' })
+  expect(await of('docs')).toMatchObject({ code: 'github_no_file' })
+})

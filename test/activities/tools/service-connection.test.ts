@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { createToolServices } from '../../../src/activities/tools/services.ts'
+import type { ServiceConnection } from '../../../src/activities/tools/executor.ts'
+import { SecretsUnavailable } from '../../../src/governance/sealing/secrets-backend.ts'
+import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
+import { startTestServer, type TestServer } from '../../api/server.ts'
+
+let server: TestServer
+let github: Emulator
+beforeAll(async () => {
+  ;[server, github] = await Promise.all([startTestServer(), startEmulator('github')])
+})
+beforeEach(() => server.context.db.deleteFrom('connections').execute())
+afterAll(() => Promise.all([server?.close(), github?.close()]))
+
+type Name = 'admin' | 'member' | 'viewer'
+const person = (name: Name) => server.identities.users[name]
+const connect = async (name: Name, scope: string, token = emulatorToken): Promise<string> => {
+  const body = { credential: { token, base_url: github.url }, scope }
+  const answer = await server.call(person(name).api_key, 'POST', '/tools/github_get_issue/connect', body)
+  expect(answer.status).toBe(201)
+  return answer.body.id
+}
+const revoke = (name: Name, id: string) => server.call(person(name).api_key, 'DELETE', `/connections/${id}`)
+const use = (name: Name, context = server.context): Promise<ServiceConnection<'github'>> => {
+  const call = {
+    organizationId: server.identities.organization_id,
+    requester: { userId: person(name).user_id },
+  }
+  return createToolServices(context).connection(call, 'github_get_issue', 'github')
+}
+const tokenOf = async (name: Name) => (await use(name)).credential.token
+
+describe('the connection of a call', () => {
+  test('is the requester’s own, else the organization’s, and never another person’s', async () => {
+    await connect('admin', 'organization', 'of-all')
+    await connect('member', 'personal', 'of-member')
+    expect(await Promise.all([tokenOf('member'), tokenOf('admin'), tokenOf('viewer')])).toEqual([
+      'of-member',
+      'of-all',
+      'of-all',
+    ])
+  })
+
+  test('is gone with its revocation, in every call after it', async () => {
+    const id = await connect('member', 'personal')
+    expect(await tokenOf('member')).toBe(emulatorToken)
+    await revoke('member', id)
+    await expect(use('member')).rejects.toMatchObject({
+      code: 'tool_not_available',
+      retryable: false,
+      message: expect.stringContaining('POST /tools/github_get_issue/connect'),
+    })
+  })
+
+  test('reaches its service and no other place', async () => {
+    await connect('member', 'personal')
+    const { base, headers, fetchWithin } = await use('member')
+    const send = fetchWithin({ milliseconds: 60_000, bytes: 100_000 })
+    expect(await (await send(`${base}/user`, { headers })).json()).toMatchObject({ login: 'admin' })
+    await expect(send('https://api.github.com/user', { headers })).rejects.toMatchObject({
+      problem: 'host_refused',
+    })
+  })
+
+  test('that its service refuses expires: it shows so, and is not replaced by the organization’s', async () => {
+    const id = await connect('member', 'personal')
+    await connect('admin', 'organization')
+    const error = await (await use('member')).expired()
+    expect(error).toMatchObject({ code: 'connection_expired', retryable: false })
+    const { body } = await server.call(person('member').api_key, 'GET', '/connections')
+    expect(body.data).toContainEqual(expect.objectContaining({ id, status: 'expired' }))
+    await expect(use('member')).rejects.toMatchObject({ code: 'connection_expired' })
+    expect(await tokenOf('admin')).toBe(emulatorToken)
+    await connect('member', 'personal', 'anew')
+    expect(await tokenOf('member')).toBe('anew')
+  })
+
+  test('is retried later while the backend of secrets is away', async () => {
+    await connect('member', 'personal')
+    const read = () => Promise.reject(new SecretsUnavailable('away'))
+    const context = { ...server.context, secrets: { ...server.context.secrets, read } }
+    await expect(use('member', context)).rejects.toMatchObject({
+      code: 'secrets_unavailable',
+      retryable: true,
+    })
+  })
+
+  test('was last used when a call took it', async () => {
+    const id = await connect('member', 'personal')
+    await use('member')
+    const usedAt = () =>
+      server.context.db
+        .selectFrom('connections')
+        .select('last_used_at')
+        .where('id', '=', id)
+        .executeTakeFirstOrThrow()
+    while ((await usedAt()).last_used_at === null) await new Promise((resolve) => setTimeout(resolve, 20))
+  })
+})
+
+test('the health of the database’s backend is read by an admin alone', async () => {
+  const answer = await server.call(person('admin').api_key, 'GET', '/health/secrets')
+  expect(answer.body).toEqual({
+    status: 'ok',
+    backend: 'db',
+    checks: { list_secrets: 'ok', get_secret: 'ok' },
+  })
+  const refused = await server.call(person('member').api_key, 'GET', '/v1/health/secrets')
+  expect(refused.status).toBe(403)
+})

@@ -1,0 +1,244 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { auditOf } from '../../governance/support.ts'
+import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
+import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
+import { addOrganization, addPerson } from '../fixtures.ts'
+import { startTestServer, type Answer, type TestServer } from '../server.ts'
+
+let server: TestServer
+let github: Emulator
+let scripted: ScriptedServer
+const secretToken = 'ghp_4f2ac91be7d05tokenthatnobodymaysee'
+
+beforeAll(async () => {
+  ;[server, github, scripted] = await Promise.all([
+    startTestServer(),
+    startEmulator('github'),
+    startScriptedServer(),
+  ])
+})
+beforeEach(async () => {
+  await server.context.db.deleteFrom('connections').execute()
+  scripted.arrived.length = 0
+  scripted.answer = () => ({ status: 200, body: { login: 'octo' } })
+})
+afterAll(async () => {
+  await Promise.all([server?.close(), github?.close(), scripted?.close()])
+})
+
+const keyOf = (name: 'owner' | 'admin' | 'member' | 'viewer'): string => server.identities.users[name].api_key
+const connect = (key: string, more: object = {}, headers?: Record<string, string>): Promise<Answer> =>
+  server.call(
+    key,
+    'POST',
+    '/tools/github_list_issues/connect',
+    { credential: { token: secretToken, base_url: scripted.url }, scope: 'personal', ...more },
+    headers,
+  )
+const list = async (key: string) => (await server.call(key, 'GET', '/connections')).body.data
+const toolOf = async (key: string, name = 'github_get_issue') =>
+  (await server.call(key, 'GET', `/tools/${name}`)).body
+
+describe('connecting', () => {
+  test('a real GitHub API: the account is named, and all tools of the service are connected', async () => {
+    expect(await toolOf(keyOf('member'))).toMatchObject({ needs_connection: true, connected: false })
+    const credential = { token: emulatorToken, base_url: github.url }
+    const { status, body } = await connect(keyOf('member'), { credential })
+    expect([status, body]).toMatchObject([
+      201,
+      {
+        id: expect.stringMatching(/^con_/),
+        integration: 'github',
+        scope: 'personal',
+        name: 'GitHub (admin)',
+        account: 'admin',
+        last_used_at: null,
+        status: 'active',
+      },
+    ])
+    expect(await list(keyOf('member'))).toEqual([body])
+    expect(await toolOf(keyOf('member'))).toMatchObject({ connected: true })
+    expect(await toolOf(keyOf('admin'))).toMatchObject({ connected: false })
+  })
+
+  test('asks the service with the credential, once, below its address', async () => {
+    const credential = { token: secretToken, base_url: `${scripted.url}/api/v3/` }
+    expect((await connect(keyOf('member'), { credential })).body.account).toBe('octo')
+    expect(scripted.arrived).toMatchObject([
+      { method: 'GET', path: '/api/v3/user', headers: { authorization: `Bearer ${secretToken}` } },
+    ])
+  })
+
+  test('for the organization needs an admin and connects everybody', async () => {
+    const refused = await connect(keyOf('member'), { scope: 'organization' })
+    expect([refused.status, refused.body.error.code]).toEqual([403, 'insufficient_role'])
+    expect(scripted.arrived).toEqual([])
+    expect((await connect(keyOf('admin'), { scope: 'organization' })).body).toMatchObject({
+      scope: 'organization',
+      owner_id: null,
+    })
+    for (const name of ['owner', 'member', 'viewer'] as const)
+      expect(await toolOf(keyOf(name))).toMatchObject({ connected: true })
+  })
+
+  test('again replaces the connection of the same scope, and no other', async () => {
+    const shared = (await connect(keyOf('admin'), { scope: 'organization' })).body
+    const first = (await connect(keyOf('member'))).body
+    const second = (await connect(keyOf('member'), { name: 'second' })).body
+    expect(await list(keyOf('member'))).toMatchObject([
+      { id: second.id, name: 'second', status: 'active' },
+      { id: first.id, status: 'revoked' },
+      { id: shared.id, status: 'active' },
+    ])
+    const rows = await server.context.db.selectFrom('connections').selectAll().execute()
+    expect(rows.find(({ id }) => id === first.id)?.credential_sealed).toBeNull()
+  })
+
+  test('of many at once leaves one connection', async () => {
+    await Promise.all(Array.from({ length: 8 }, () => connect(keyOf('member'))))
+    const statuses = (await list(keyOf('member'))).map(({ status }: { status: string }) => status)
+    expect(statuses.filter((status: string) => status === 'active')).toHaveLength(1)
+  })
+
+  test('with the same `Idempotency-Key` gives the same connection', async () => {
+    const headers = { 'idempotency-key': 'one' }
+    const first = await connect(keyOf('member'), {}, headers)
+    const again = await connect(keyOf('member'), {}, headers)
+    expect(again.body).toEqual(first.body)
+    expect(await list(keyOf('member'))).toHaveLength(1)
+  })
+})
+
+describe('a credential is refused', () => {
+  const refusals = [
+    [{ status: 401, body: { message: 'Bad credentials' } }, 422, 'validation_error', '401'],
+    [{ status: 404, body: 'not here' }, 422, 'validation_error', 'status 404'],
+    [{ status: 200, body: '<html>' }, 422, 'validation_error', 'could not be checked'],
+    [
+      { status: 302, headers: { location: 'https://elsewhere.example/' } },
+      422,
+      'validation_error',
+      'redirects',
+    ],
+    [{ status: 500, body: {} }, 503, 'unavailable', 'try again later'],
+    [{ status: 429, headers: { 'retry-after': '17' }, body: {} }, 503, 'unavailable', 'try again later'],
+  ] as const
+  test.each(refusals)('by %j', async (answer, status, code, words) => {
+    scripted.answer = () => answer
+    const refused = await connect(keyOf('member'))
+    expect([refused.status, refused.body.error.code]).toEqual([status, code])
+    expect(refused.body.error.message).toContain(words)
+    expect(refused.text).not.toContain(secretToken)
+    if (answer.status === 429) expect(refused.headers.get('retry-after')).toBe('17')
+    expect(await list(keyOf('member'))).toEqual([])
+  })
+
+  test('unless it is the token of an app, which belongs to no user', async () => {
+    scripted.answer = () => ({ status: 403, body: { message: 'Resource not accessible by integration' } })
+    expect((await connect(keyOf('member'))).body).toMatchObject({ account: null, name: 'GitHub' })
+  })
+
+  test.each([
+    [{}, 'credential.token'],
+    [{ token: 1 }, 'credential.token'],
+    [{ token: 'a\nb' }, 'credential.token'],
+    [{ token: 'a b' }, 'credential.token'],
+    [{ token: secretToken, pass: 'x' }, 'credential.pass'],
+    [{ token: secretToken, base_url: 'git.acme.com' }, 'credential.base_url'],
+    [{ token: secretToken, base_url: 'https://u:p@git.acme.com' }, 'credential.base_url'],
+    [{ token: secretToken, base_url: 'https://git.acme.com?x' }, 'credential.base_url'],
+    [{ token: secretToken, base_url: 'ftp://git.acme.com' }, 'credential.base_url'],
+    [{ token: secretToken, base_url: 'http://git.acme.com' }, 'credential.base_url'],
+    [{ token: secretToken, base_url: 'https://10.0.0.1' }, 'credential.base_url'],
+    [{ token: secretToken, base_url: 'https://169.254.169.254/latest' }, 'credential.base_url'],
+  ])('whose form is wrong: %j', async (credential, path) => {
+    const refused = await connect(keyOf('member'), { credential })
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'validation_error'])
+    expect(refused.body.error.details.map((each: { path: string }) => each.path)).toContain(path)
+    expect(refused.text).not.toContain(secretToken)
+  })
+
+  test.each([
+    ['memory_get', 400, 'needs no connection'],
+    ['file_read', 400, 'connect-installation'],
+    ['no_such_tool', 404, 'no tool'],
+    ['constructor', 404, 'no tool'],
+  ])('for the tool `%s`', async (name, status, words) => {
+    const body = { credential: { token: 'x' }, scope: 'personal' }
+    const refused = await server.call(keyOf('member'), 'POST', `/tools/${name}/connect`, body)
+    expect([refused.status, refused.body.error.message]).toEqual([status, expect.stringContaining(words)])
+  })
+})
+
+describe('a connection', () => {
+  test('of a person is seen by them and by admins alone', async () => {
+    const { id } = (await connect(keyOf('member'))).body
+    const other = await addPerson(server.context, server.identities.organization_id, 'member')
+    expect(await list(other.key)).toEqual([])
+    expect(await list(keyOf('admin'))).toMatchObject([{ id }])
+    for (const [method, body] of [
+      ['PATCH', { name: 'x' }],
+      ['DELETE', undefined],
+    ] as const) {
+      const answer = await server.call(other.key, method, `/connections/${id}`, body)
+      expect(answer.body.error.message).toBe(`no connection \`${id}\``)
+    }
+  })
+
+  test('is renamed by its person, not by an admin’s lower colleague', async () => {
+    const { id } = (await connect(keyOf('admin'), { scope: 'organization' })).body
+    const refused = await server.call(keyOf('member'), 'PATCH', `/connections/${id}`, { name: 'x' })
+    expect(refused.body.error.code).toBe('insufficient_role')
+    const renamed = await server.call(keyOf('owner'), 'PATCH', `/connections/${id}`, { name: '  bots ' })
+    expect(renamed.body).toMatchObject({ id, name: 'bots' })
+    expect(await list(keyOf('viewer'))).toMatchObject([{ id, name: 'bots' }])
+  })
+
+  test('is revoked: its credential is gone, and it stays in the list', async () => {
+    const { id } = (await connect(keyOf('member'))).body
+    expect((await server.call(keyOf('member'), 'DELETE', `/connections/${id}`)).status).toBe(204)
+    expect((await server.call(keyOf('member'), 'DELETE', `/connections/${id}`)).status).toBe(204)
+    expect(await list(keyOf('member'))).toMatchObject([{ id, status: 'revoked' }])
+    expect(await toolOf(keyOf('member'))).toMatchObject({ connected: false })
+    const row = await server.context.db.selectFrom('connections').selectAll().executeTakeFirstOrThrow()
+    expect(row.credential_sealed).toBeNull()
+    const renamed = await server.call(keyOf('member'), 'PATCH', `/connections/${id}`, { name: 'x' })
+    expect(renamed.body.error.code).toBe('conflict')
+  })
+
+  test('of another organization does not exist', async () => {
+    const { id } = (await connect(keyOf('admin'), { scope: 'organization' })).body
+    const elsewhere = await addOrganization(server.context)
+    for (const [method, body] of [
+      ['PATCH', { name: 'x' }],
+      ['DELETE', undefined],
+    ] as const)
+      expect((await server.call(elsewhere.owner.key, method, `/connections/${id}`, body)).status).toBe(404)
+    expect(await list(elsewhere.owner.key)).toEqual([])
+  })
+
+  test('ends when its person leaves the organization', async () => {
+    const leaver = await addPerson(server.context, server.identities.organization_id, 'member')
+    const { id } = (await connect(leaver.key)).body
+    const path = `/organizations/${server.identities.organization_id}/members/${leaver.userId}`
+    expect((await server.call(keyOf('owner'), 'DELETE', path)).status).toBe(204)
+    expect(await list(keyOf('owner'))).toMatchObject([{ id, status: 'revoked' }])
+  })
+
+  test('is in the audit log with its account, never with its credential', async () => {
+    const { id } = (await connect(keyOf('member'))).body
+    await server.call(keyOf('member'), 'PATCH', `/connections/${id}`, { name: 'mine' })
+    await server.call(keyOf('member'), 'DELETE', `/connections/${id}`)
+    const entries = await auditOf(server.context, server.identities.organization_id, 3)
+    const about = { connection_id: id, integration: 'github', scope: 'personal', account: 'octo' }
+    expect(entries).toMatchObject([
+      {
+        event_type: 'connection.created',
+        metadata: { ...about, tool: 'github_list_issues', replaced_id: null },
+      },
+      { event_type: 'connection.renamed', metadata: { ...about, name: 'mine' } },
+      { event_type: 'connection.revoked', metadata: about },
+    ])
+    expect(JSON.stringify(entries)).not.toContain(secretToken)
+  })
+})

@@ -1,0 +1,35 @@
+import { expect, test } from '@jest/globals'
+import { readDocsPage } from './docs-page.ts'
+
+/* The commands of docs/policies.md. Its tables are tested in test/docs. */
+
+test('the page’s commands do what it says', async () => {
+  const [, blocked, refused, open, limited, previewed, overridden] = await readDocsPage('docs/policies.md')
+  expect(blocked).toBe('memory_set member false')
+  expect(refused).toBe(
+    'run_denied denied: tool blocked for role member; a tool policy of role `member` blocks `memory_set`',
+  )
+  expect(open).toBe('null\nqueued')
+  expect(limited?.split('\n')).toEqual([
+    'github_search_code',
+    'allow',
+    'deny outside the limits of the organization',
+    expect.stringContaining('and this call names none'),
+  ])
+  expect(previewed?.split('\n')).toEqual([
+    'mail_send',
+    'true deny possible',
+    'true allow definite',
+    'false deny definite',
+  ])
+  expect(overridden?.split('\n').filter((line) => line !== '')).toEqual([
+    'deny',
+    'member true 1',
+    'release-manager true 0',
+    'allow',
+    'deny tool not allowed by any policy',
+    'member',
+    'release-manager',
+    'allow',
+  ])
+})

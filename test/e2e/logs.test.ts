@@ -1,0 +1,254 @@
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { crashHome, type CrashHome } from '../support/chaos.ts'
+import { until } from '../stack/until.ts'
+
+/*
+ * What an operator finds in the logs of a whole stack: each event once, with its ids. Secrets planted in every value
+ * are in no log, in no metric and not in Temporal's database.
+ */
+
+let home: CrashHome
+const secret = `s3cr3t-${randomBytes(12).toString('hex')}`
+
+beforeAll(async () => {
+  home = await crashHome({ env: { LOG_LEVEL: 'debug' } })
+  await home.owner.settings({ approvals_enabled: true })
+  await home.admin.createRule({
+    name: `held ${secret}`,
+    verdict: 'require_approval',
+    tools: ['mail_send', 'Write'],
+  })
+})
+afterAll(() => home?.close())
+
+type Line = Readonly<Record<string, unknown>> & { readonly msg: string; readonly process: string }
+
+/** All lines of API and worker, in order of time. */
+function lines(): Line[] {
+  const folder = join(home.stack.dataDir, 'logs')
+  return ['api.log', 'worker.log']
+    .flatMap((name) => readFileSync(join(folder, name), 'utf8').split('\n').filter(Boolean))
+    .map((line) => JSON.parse(line) as Line)
+    .toSorted((a, b) => Number(a['time']) - Number(b['time']))
+}
+const linesOf = (runId: string, msg: string) =>
+  lines().filter((line) => line['run_id'] === runId && line.msg === msg)
+
+/** Waits for the line; fails if it was written more than once. */
+async function theLine(runId: string, msg: string): Promise<Line> {
+  await until(`the log says \`${msg}\``, () => linesOf(runId, msg).length > 0)
+  const found = linesOf(runId, msg)
+  expect(found).toHaveLength(1)
+  return found[0] as Line
+}
+
+/** Temporal's UI shows the names of workflows and steps, so no secret is planted there. */
+const workflow = async (steps: object[]): Promise<string> => {
+  const definition = { inputs: { text: { type: 'string' } }, steps }
+  const body = { name: 'Report', description: secret, definition }
+  return (await home.member.good<{ id: string }>('POST', '/workflows', body)).id
+}
+const mail = { id: 'send', tool: 'mail_send', params: { to: 'ana@acme.test', subject: '{{input.text}}', text: '{{input.text}}' } } // prettier-ignore
+
+describe('a run that is held, approved and sent', () => {
+  test('leaves a line for its start, its hold, its approval and its end', async () => {
+    const id = await workflow([mail])
+    const accepted = await home.member.call<{ execution_id: string }>(
+      'POST',
+      `/workflows/${id}/execute?wait=0`,
+      { inputs: { text: secret } },
+    )
+    const runId = accepted.body.execution_id
+    const requestId = accepted.headers.get('x-request-id')
+    const approvalId = await home.approver.untilHeld(runId, 'step')
+    const vote = await home.approver.decide(approvalId, 'approve')
+    await home.member.untilStatus(runId, 'completed')
+    const ids = { organization_id: home.member.bootstrap.organization_id, run_id: runId, workflow_id: id }
+    const ofRun = { ...ids, request_id: requestId }
+    expect(await theLine(runId, 'run accepted')).toMatchObject({
+      ...ofRun,
+      status: 'accepted',
+      process: 'api',
+    })
+    expect(await theLine(runId, 'approval requested')).toMatchObject({ ...ofRun, approval_id: approvalId, step_id: 'send', process: 'worker' }) // prettier-ignore
+    expect(await theLine(runId, 'approval granted')).toMatchObject({ ...ids, request_id: vote.headers.get('x-request-id'), user_id: home.approver.bootstrap.users.approver.user_id, approval_id: approvalId, step_id: 'send' }) // prettier-ignore
+    expect(await theLine(runId, 'run ended')).toMatchObject({
+      ...ofRun,
+      status: 'completed',
+      process: 'worker',
+    })
+    // With `debug` also the states of the call, in order.
+    const states = ['tool call decided', 'the call starts', 'the call is sent', 'tool call completed']
+    await theLine(runId, 'tool call completed')
+    const seen = lines().filter((line) => line['run_id'] === runId && states.includes(line.msg))
+    expect(seen.map(({ msg }) => msg)).toEqual(['tool call decided', ...states])
+    expect(seen.every((line) => line['step_id'] === 'send' && typeof line['time'] === 'number')).toBe(true)
+  })
+})
+
+test('a run that fails names the step and the code of its error', async () => {
+  const id = await workflow([{ id: 'lost', tool: 'file_read', params: { path: '{{input.text}}.md' } }])
+  const runId = await home.member.execute(id, { text: secret })
+  await home.member.untilStatus(runId, 'failed')
+  expect(await theLine(runId, 'tool call failed')).toMatchObject({ step_id: 'lost', tool: 'file_read' })
+  expect(await theLine(runId, 'run ended')).toMatchObject({ status: 'failed', step_id: 'lost', error_code: 'file_not_found' }) // prettier-ignore
+})
+
+test('a rejection, a cancellation and a held call of an agent', async () => {
+  const id = await workflow([mail])
+  const [rejected, cancelled] = (await Promise.all(
+    [0, 1].map(() => home.member.execute(id, { text: secret }, { key: randomBytes(8).toString('hex') })),
+  )) as [string, string]
+  await home.approver.good('POST', `/approvals/${await home.approver.untilHeld(rejected, 'step')}/reject`, { comment: secret }) // prettier-ignore
+  await home.member.untilStatus(rejected, 'rejected')
+  expect(await theLine(rejected, 'approval rejected')).toMatchObject({ status: 'rejected', step_id: 'send' })
+  expect(await theLine(rejected, 'run ended')).toMatchObject({ status: 'rejected', step_id: 'send', error_code: 'rejected' }) // prettier-ignore
+  await home.approver.untilHeld(cancelled, 'step')
+  await home.member.cancel(cancelled)
+  expect(await theLine(cancelled, 'workflow cancel')).toMatchObject({ user_id: home.member.bootstrap.users.member.user_id }) // prettier-ignore
+  expect(await theLine(cancelled, 'run ended')).toMatchObject({ status: 'cancelled' })
+  const held = await home.member.good<{ approval_id: string; session_run_id: string; decision_id: string }>('POST', '/authorize', { agent: { name: secret, kind: 'hook' }, session_id: secret, tool_name: 'Write', tool_input: { file_path: `/tmp/${secret}`, content: secret }, tool_use_id: secret }) // prettier-ignore
+  expect(await theLine(held.session_run_id, 'approval requested')).toMatchObject({
+    approval_id: held.approval_id,
+  })
+  expect(await theLine(held.session_run_id, 'agent call decided')).toMatchObject({ decision_id: held.decision_id, status: 'require_approval' }) // prettier-ignore
+})
+
+test('a denied call names the rule', async () => {
+  const runId = await home.member.execute(await workflow([mail]), { text: secret })
+  const approvalId = await home.approver.untilHeld(runId, 'step')
+  const rule = await home.admin.createRule({
+    name: `denied ${secret}`,
+    verdict: 'deny',
+    tools: ['mail_send'],
+  })
+  try {
+    await home.approver.decide(approvalId, 'approve')
+    await home.member.untilStatus(runId, 'denied')
+    expect(await theLine(runId, 'tool call denied')).toMatchObject({ step_id: 'send', rule_id: rule.id })
+  } finally {
+    await home.admin.deleteRule(rule.id)
+  }
+})
+
+test('a worker that dies after a mail was sent: the unknown outcome and its resolution', async () => {
+  const id = await workflow([mail])
+  const runId = await home.member.execute(id, { text: secret })
+  const approvalId = await home.approver.untilHeld(runId, 'step')
+  await home.faults.at('effect.sent:after', () => void home.approver.decide(approvalId, 'approve'))
+  await home.admin.untilRun(runId, 'unknown', (run) => run.steps[0]?.status === 'unknown_outcome')
+  expect(await theLine(runId, 'tool call unknown outcome')).toMatchObject({ level: 40, step_id: 'send' })
+  await home.admin.resolve(runId, 'send', 'fail')
+  await home.member.untilStatus(runId, 'failed')
+  expect(await theLine(runId, 'run ended')).toMatchObject({
+    error_code: 'resolved_as_failed',
+    step_id: 'send',
+  })
+})
+
+test('a temporary failure is one line for each retry, with the code of the error', async () => {
+  await home.sink.behave({ kind: 'refuse', at: 'rcpt', code: 450 })
+  const id = await workflow([{ ...mail, retry: { attempts: 2, backoff_seconds: 1 } }])
+  const runId = await home.member.execute(id, { text: secret })
+  await home.approver.decide(await home.approver.untilHeld(runId, 'step'), 'approve')
+  await home.member.untilStatus(runId, 'failed')
+  expect(await theLine(runId, 'tool call retry')).toMatchObject({ step_id: 'send', attempt: 1, error_code: expect.any(String) }) // prettier-ignore
+  await home.sink.behave({ kind: 'accept' })
+})
+
+test('a refusal over a quota', async () => {
+  const organization = `/organizations/${home.member.bootstrap.organization_id}/quota`
+  await home.owner.good('PATCH', organization, { workflow_runs_per_hour: 1 })
+  const id = await workflow([mail])
+  const answer = await home.member.once('POST', `/workflows/${id}/execute?wait=0`, {
+    inputs: { text: secret },
+  })
+  expect(answer.code).toBe('quota_exceeded')
+  const requestId = answer.headers.get('x-request-id')
+  const found = () => lines().filter((line) => line['event'] === 'quota.exceeded')
+  await until('the log says it', () => found().length > 0)
+  expect(found()).toMatchObject([{ request_id: requestId, limit: 'workflow_runs_per_hour', workflow_id: id }])
+  await home.owner.good('PATCH', organization, { workflow_runs_per_hour: 600_000 })
+})
+
+/** What a process serves, as `name{labels}` and value. */
+async function scrape(process: 'metrics_url' | 'worker_metrics_url'): Promise<Map<string, number>> {
+  const text = await (await fetch(home.stack.bootstrap<Record<string, string>>()[process] as string)).text()
+  const lines = text.split('\n').filter((line) => line.startsWith('countersign_'))
+  return new Map(
+    lines.map((line) => {
+      const [, name, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) as string[]
+      return [`${name}{${labels.split(',').toSorted().join(',')}}`, Number(value)]
+    }),
+  )
+}
+
+test('the metrics of API and worker show what has happened', async () => {
+  const [api, worker] = await Promise.all([scrape('metrics_url'), scrape('worker_metrics_url')])
+  const seen = (series: string): number => (api.get(series) ?? 0) + (worker.get(series) ?? 0)
+  for (const series of [
+    'countersign_runs_accepted_total{process="api",status="accepted"}',
+    'countersign_runs_ended_total{process="worker",status="failed"}',
+    'countersign_decisions_total{process="worker",source="workflows",verdict="require_approval"}',
+    'countersign_decisions_total{process="api",source="agents",verdict="require_approval"}',
+    'countersign_tool_calls_total{outcome="retry",process="worker",tool="mail_send"}',
+    'countersign_tool_call_seconds_count{process="worker",tool="mail_send"}',
+    'countersign_approvals_total{change="granted",process="api"}',
+    'countersign_quota_refusals_total{limit="workflow_runs_per_hour",process="api"}',
+    'countersign_http_requests_total{method="POST",process="api",route="/workflows/{id}/execute",status="202"}',
+    'countersign_http_request_seconds_count{process="api",route="/authorize"}',
+    'countersign_combiner_batch_size_count{process="worker"}',
+    'countersign_combiner_lock_seconds_count{process="api"}',
+    'countersign_relay_messages_total{kind="run.start",process="api",result="delivered"}',
+    'countersign_task_rounds_total{process="worker",result="success",task="heartbeat"}',
+    'countersign_worker_slots{kind="activity",process="worker",state="free"}',
+    'countersign_database_connections{process="worker",state="idle"}',
+    'countersign_database_up{process="worker"}',
+    'countersign_approvals_oldest_seconds{kind="agent_call",process="api"}',
+    'countersign_disk_free_bytes{folder="logs",process="api"}',
+  ])
+    expect([series, seen(series) > 0]).toEqual([series, true])
+  const missing = [...api, ...worker].filter(([, value]) => Number.isNaN(value))
+  expect(missing).toEqual([])
+  // Ids would make the number of series grow for ever.
+  expect(
+    [...api.keys(), ...worker.keys()].filter((series) =>
+      /(org|run|wf|usr|apr|dec|key)_[0-9A-Z]{20}/.test(series),
+    ),
+  ).toEqual([])
+})
+
+test('a lost database', async () => {
+  await home.stack.kill9('postgres')
+  await until('the loss is logged', () => lines().some(({ msg }) => msg === 'a database connection was lost'))
+  await until('it is up again', () => home.stack.output().includes('postgres is up again'))
+})
+
+test('the planted secrets are in no log, in no metric and not in Temporal’s database', async () => {
+  for (const name of ['metrics_url', 'worker_metrics_url'])
+    expect(
+      await (await fetch(home.stack.bootstrap<Record<string, string>>()[name] as string)).text(),
+    ).not.toContain(secret)
+  const { dataDir } = home.stack
+  await home.stack.stop()
+  const inFolder = (folder: string) =>
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(folder, entry.name))
+  const files = [
+    ...inFolder(join(dataDir, 'logs')),
+    ...inFolder(dataDir).filter((path) => /\.(log|db)/.test(path)),
+  ]
+  expect(files.filter((path) => readFileSync(path).includes(secret))).toEqual([])
+  expect(files.some((path) => path.endsWith('temporal.db'))).toBe(true)
+  const names = readdirSync(join(dataDir, 'logs'))
+  expect(names).toEqual(
+    expect.arrayContaining(['api.log', 'postgres.log', 'supervisor.log', 'temporal.log', 'worker.log']),
+  )
+  expect(readFileSync(join(dataDir, 'logs', 'supervisor.log'), 'utf8')).toContain('postgres is up again')
+  // The reading itself works: names of steps are in both.
+  expect(readFileSync(join(dataDir, 'temporal.db')).includes('send')).toBe(true)
+})

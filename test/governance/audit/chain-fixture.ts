@@ -1,0 +1,108 @@
+import pg from 'pg'
+import { createDatabase, createPool } from '../../../src/db/connect.ts'
+import { createPipeline } from '../../../src/db/pipelined.ts'
+import type { AuditDraft, EntryDraft } from '../../../src/governance/audit/entry.ts'
+import type { ChainTx } from '../../../src/governance/audit/chain-tx.ts'
+import {
+  createCombiner,
+  type BatchKind,
+  type CombinerOptions,
+} from '../../../src/governance/audit/combiner.ts'
+import { verifyChain, type Verification } from '../../../src/governance/audit/verify.ts'
+
+export const organizationId = 'org_01J00000000000000000000000'
+export const userId = 'usr_01J00000000000000000000000'
+
+/** An entry with `mark`, so a test can compare a caller's answer with its entry. */
+export function marked(mark: string, metadata: EntryDraft['metadata'] = {}): AuditDraft {
+  const draft: EntryDraft = {
+    eventType: 'test.append',
+    action: 'append',
+    status: 'ok',
+    actor: { type: 'user', id: userId },
+    metadata: { ...metadata, mark },
+  }
+  return draft as AuditDraft
+}
+
+/** Appends one marked entry; returns its `seq`. */
+export const appendMarked: BatchKind<string, null, number> = {
+  point: 'effect.decide',
+  load: () => Promise.resolve(null),
+  apply: (tx, _shared, mark) => appendTo(tx, mark),
+  write: () => {},
+}
+
+export function appendTo(tx: ChainTx, mark: string): number {
+  tx.append(marked(mark))
+  return tx.head.seq
+}
+
+/** Runs `work` over one connection. */
+export async function query<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}
+
+/** An organization with an empty chain and one owner. */
+export function createOrganization(url: string, id = organizationId): Promise<unknown> {
+  return query(url, async (client) => {
+    await client.query('insert into organizations (id, name) values ($1, $1)', [id])
+    await client.query('insert into chain_head (organization_id) values ($1)', [id])
+    await client.query('insert into users (id, email) values ($1, $2) on conflict do nothing', [
+      userId,
+      'o@x.test',
+    ])
+  })
+}
+
+/** A combiner with its own pool, like a process. */
+export function openCombiner(url: string, options: Partial<CombinerOptions> = {}) {
+  const pool = createPool({ url, max: 5 })
+  const db = createDatabase(pool)
+  const combiner = createCombiner({ pipeline: createPipeline(pool), onCommitted: () => {}, ...options })
+  return { combiner, db, close: () => pool.end() }
+}
+
+/** Appends `count` entries, marked `1`, `2`, and so on, in order. */
+export async function appendEntries(
+  url: string,
+  count: number,
+  organization = organizationId,
+): Promise<void> {
+  const { combiner, close } = openCombiner(url)
+  const marks = Array.from({ length: count }, (_, index) => String(index + 1))
+  await Promise.all(marks.map((mark) => combiner.join(organization, appendMarked, mark)))
+  await close()
+}
+
+export interface StoredRow {
+  readonly seq: number
+  readonly mark: string
+  /** The transaction that wrote it. */
+  readonly xmin: string
+}
+
+export function storedRows(url: string, organization = organizationId): Promise<StoredRow[]> {
+  return query(
+    url,
+    async (client) =>
+      (
+        await client.query<StoredRow>(
+          `select seq, metadata ->> 'mark' as mark, xmin::text as xmin
+           from audit_events where organization_id = $1 order by seq`,
+          [organization],
+        )
+      ).rows,
+  )
+}
+
+export function verify(url: string, organization = organizationId): Promise<Verification> {
+  return verifyChain({ databaseUrl: url, appRole: 'countersign_app', organizationId: organization })
+}

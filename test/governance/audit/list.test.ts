@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Kysely, PostgresDialect, sql, type CompiledQuery } from 'kysely'
+import type { Context } from '../../../src/governance/context.ts'
+import type { Database } from '../../../src/db/schema/index.ts'
+import { countSegments } from '../../../src/governance/audit/counts.ts'
+import { listAudit, type AuditFilters } from '../../../src/governance/audit/list.ts'
+import { readBounded } from '../../../src/governance/bounded-read.ts'
+import { asAdmin } from '../../support/postgres.ts'
+import { testContext, type TestContext } from '../support.ts'
+
+const organizationId = 'org_a'
+const entries = 20_000
+const started = Date.parse('2026-01-01T00:00:00.000Z')
+/** Entry `seq` was appended `seq` seconds after the start. */
+const at = (seq: number) => new Date(started + seq * 1_000)
+const typeOf = (seq: number) => (seq % 100 === 0 ? 'rule.created' : 'agent.decision')
+const personOf = (seq: number) => (seq % 5_000 === 0 ? 'usr_rare' : `usr_${seq % 7}`)
+
+let running: TestContext
+let context: Context
+const statements: CompiledQuery[] = []
+
+beforeAll(async () => {
+  running = await testContext()
+  await asAdmin(running.adminUrl, async (client) => {
+    for (const id of [organizationId, 'org_b']) {
+      await client.query('insert into organizations (id, name) values ($1, $1)', [id])
+      await client.query('insert into chain_head (organization_id, seq) values ($1, $2)', [
+        id,
+        id === organizationId ? entries : 100,
+      ])
+      // Entries whose text is as long as an agent's decision. The columns that only the listing reads are as the
+      // service writes them.
+      await client.query(
+        `insert into audit_events (canonical, hash)
+         select jsonb_build_object('organization_id', $1::text, 'seq', n, 'id', 'evt_' || n,
+             'event_type', case when n % 100 = 0 then 'rule.created' else 'agent.decision' end,
+             'user_id', case when n % 5000 = 0 then 'usr_rare' else 'usr_' || n % 7 end,
+             'timestamp', to_char(timestamptz '2026-01-01Z' + n * interval '1 s', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+             'metadata', jsonb_build_object('name', repeat('x', 500)))::text, repeat('0', 64)
+         from generate_series(1, $2) as n`,
+        [id, id === organizationId ? entries : 100],
+      )
+    }
+    await client.query('vacuum analyze audit_events')
+  })
+  // The same database with a record of its queries.
+  const db = new Kysely<Database>({
+    dialect: new PostgresDialect({ pool: running.context.pool }),
+    log: ({ query }) => {
+      statements.push(query)
+    },
+  })
+  context = { ...running.context, db }
+})
+afterAll(() => running?.close())
+
+const all = Array.from({ length: entries }, (_, index) => entries - index)
+const listed = async (filters: AuditFilters, page = 1, perPage = 50) => {
+  const { events, total } = await listAudit(context.db, organizationId, filters, page, perPage)
+  return { seqs: events.map((event) => event['seq']), total }
+}
+const matching = ({ eventType, userId, since, until }: AuditFilters) =>
+  all.filter(
+    (seq) =>
+      (eventType === undefined || typeOf(seq) === eventType) &&
+      (userId === undefined || personOf(seq) === userId) &&
+      (since === undefined || at(seq) >= since) &&
+      (until === undefined || at(seq) < until),
+  )
+
+const types = [undefined, 'agent.decision', 'rule.created', 'nothing.such']
+const people = [undefined, 'usr_3', 'usr_rare', 'usr_nobody']
+const times: AuditFilters[] = [
+  {},
+  { since: at(19_990) },
+  { until: at(12) },
+  { since: at(7_001), until: at(9_000) },
+  { since: at(9_000), until: at(7_000) },
+  { since: new Date(started - 1_000), until: new Date(started + 10 ** 9) },
+  { since: new Date(at(500).getTime() + 1), until: new Date(at(700).getTime() + 999) },
+]
+const cases = types.flatMap((eventType) =>
+  people.flatMap((userId) => times.map((stretch): AuditFilters => ({ eventType, userId, ...stretch }))),
+)
+
+describe('the audit listing', () => {
+  const uncount = (condition: string) =>
+    asAdmin(running.adminUrl, (client) => client.query(`delete from audit_counts where ${condition}`))
+
+  // The counts lag behind the chain: none, some or all of its full segments are counted.
+  test.each(['true', 'segment > 4', 'false'])(
+    'returns exactly the matching entries, for any filters, if `%s` is not counted',
+    async (condition) => {
+      await countSegments(context.db)
+      await uncount(condition)
+      expect(await listed({}, 1_000_000, 200)).toEqual({ seqs: [], total: entries })
+      for (const filters of cases) {
+        const seqs = matching(filters)
+        const last = Math.max(1, Math.ceil(seqs.length / 50))
+        for (const page of new Set([1, Math.ceil(last / 2), last]))
+          expect({ filters, page, ...(await listed(filters, page, 50)) }).toEqual({
+            filters,
+            page,
+            seqs: seqs.slice((page - 1) * 50, page * 50),
+            total: seqs.length,
+          })
+      }
+    },
+  )
+
+  test('reads the text of shown entries only: an index serves every filter', async () => {
+    const plansOf = async (filters: AuditFilters): Promise<string[]> => {
+      statements.length = 0
+      await listed(filters)
+      const asked = statements.filter((each) => each.sql.includes('from audit_events'))
+      return readBounded(running.context.db, async (trx) => {
+        const plans: string[] = []
+        await sql`select set_config('random_page_cost', '0.01', true)`.execute(trx)
+        for (const { sql: text, parameters } of asked) {
+          const filled = text.replaceAll(/\$(\d+)/g, (_, n: string) => literal(parameters[Number(n) - 1]))
+          const { rows } = await sql<Record<string, string>>`explain (costs off) ${sql.raw(filled)}`.execute(
+            trx,
+          )
+          plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
+        }
+        return plans
+      })
+    }
+    // Among a few hundred entries, the planner may read each.
+    const wide = cases.filter(({ since, until }) => matching({ since, until }).length > 1_000)
+    for (const filters of wide)
+      for (const plan of await plansOf(filters)) {
+        expect(plan).not.toMatch(/Seq Scan on audit_events|Bitmap/)
+        // A condition without an index reads the text of each entry that it rejects.
+        expect(plan.split('\n').filter((line) => /Filter: .*canonical/.test(line))).toEqual([])
+      }
+  })
+
+  test('a statement that takes too long is ended with advice', async () => {
+    const slow = readBounded(running.context.db, (trx) => sql`select pg_sleep(60)`.execute(trx), 20)
+    await expect(slow).rejects.toMatchObject({
+      code: 'unavailable',
+      message: 'the list takes too long to read: ask for fewer rows',
+    })
+  })
+})
+
+const literal = (value: unknown): string =>
+  typeof value === 'number' ? String(value) : `'${String(value).replaceAll("'", "''")}'`

@@ -1,0 +1,179 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { integrationNamed, type Connectable } from '../../../src/catalog/integrations/index.ts'
+import type { IntegrationDeclaration } from '../../../src/catalog/integrations/integration.ts'
+import { checkCredential, readCredential } from '../../../src/governance/connections/credential-check.ts'
+import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
+import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
+import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
+import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
+
+let server: ScriptedServer
+let slack: Emulator
+const outgoing = createOutgoing({ hosts: loopbackHosts })
+beforeAll(async () => {
+  ;[server, slack] = await Promise.all([startScriptedServer(), startEmulator('slack')])
+})
+beforeEach(() => {
+  server.arrived.length = 0
+})
+afterAll(() => Promise.all([server?.close(), slack?.close(), outgoing.close()]))
+
+async function check(name: Connectable, given: object) {
+  const declaration = integrationNamed(name) as IntegrationDeclaration
+  const context = {
+    outgoing,
+    config: { connections: { hosts: loopbackHosts, trackerBaseUrl: server.url } },
+  }
+  const { credential, addresses } = readCredential(context, declaration, given)
+  return checkCredential(context, declaration, credential, addresses, new AbortController().signal)
+}
+
+test('Slack’s own protocol, as its emulator speaks it', async () => {
+  expect(await check('slack', { token: emulatorToken, base_url: `${slack.url}/api` })).toEqual({
+    account: 'admin, Emulate',
+  })
+})
+
+const own = () => ({ base_url: server.url })
+/** Integration, credential, the request that the service documents, its answer, the account. */
+const accepted: [Connectable, () => object, object, Scripted, string | null][] = [
+  [
+    'slack',
+    () => ({ token: 'xoxb-1', ...own() }),
+    { method: 'POST', path: '/auth.test', headers: { authorization: 'Bearer xoxb-1' } },
+    { status: 200, body: { ok: true, user: 'bot', team: 'Acme' } },
+    'bot, Acme',
+  ],
+  [
+    'jira',
+    () => ({ email: 'ana@acme.example', token: 'jt' }),
+    {
+      method: 'GET',
+      path: '/rest/api/3/myself',
+      headers: { authorization: `Basic ${Buffer.from('ana@acme.example:jt').toString('base64')}` },
+    },
+    { status: 200, body: { displayName: 'Ana', emailAddress: 'ana@acme.example' } },
+    'ana@acme.example',
+  ],
+  [
+    'trello',
+    () => ({ key: 'k1', token: 't1', ...own() }),
+    {
+      method: 'GET',
+      path: '/1/members/me',
+      headers: { authorization: 'OAuth oauth_consumer_key="k1", oauth_token="t1"' },
+    },
+    { status: 200, body: { username: 'ana' } },
+    'ana',
+  ],
+  [
+    'search',
+    () => ({ provider: 'searxng', ...own() }),
+    { method: 'GET', path: '/search?q=countersign&format=json' },
+    { status: 200, body: { results: [] } },
+    'searxng',
+  ],
+  [
+    'search',
+    () => ({ provider: 'tavily', api_key: 'tvly', ...own() }),
+    { method: 'GET', path: '/usage', headers: { authorization: 'Bearer tvly' } },
+    { status: 200, body: { key: { usage: 1 } } },
+    'tavily',
+  ],
+  [
+    'llm',
+    () => ({ provider: 'anthropic', api_key: 'sk', model: 'm', ...own() }),
+    { method: 'GET', path: '/models', headers: { 'x-api-key': 'sk' } },
+    { status: 200, body: { data: [] } },
+    'anthropic',
+  ],
+  [
+    'llm',
+    () => ({ provider: 'openai', api_key: 'sk', model: 'm', ...own() }),
+    { method: 'GET', path: '/models', headers: { authorization: 'Bearer sk' } },
+    // Servers that speak the protocol may lack the list.
+    { status: 404, body: 'no' },
+    'openai',
+  ],
+  [
+    'llm',
+    () => ({ provider: 'ollama', model: 'm', ...own() }),
+    { method: 'GET', path: '/api/tags' },
+    { status: 200, body: { models: [] } },
+    'ollama',
+  ],
+]
+test.each(accepted)('%s is asked as it documents', async (name, given, request, answer, account) => {
+  server.answer = () => answer
+  expect(await check(name, given())).toEqual({ account })
+  expect(server.arrived).toMatchObject([request])
+})
+
+test('Brave counts every call, so it is not asked', async () => {
+  expect(await check('search', { provider: 'brave', api_key: 'k', ...own() })).toEqual({ account: 'brave' })
+  expect(server.arrived).toEqual([])
+})
+
+describe('a refusal', () => {
+  const token = { token: 'hunter2' }
+  const refused: [Connectable, object, Scripted, string, string][] = [
+    [
+      'slack',
+      token,
+      { status: 200, body: { ok: false, error: 'invalid_auth' } },
+      'validation_error',
+      '`invalid_auth`',
+    ],
+    [
+      'slack',
+      token,
+      { status: 200, body: { ok: false, error: 'hunter2 is wrong' } },
+      'validation_error',
+      'did not accept',
+    ],
+    [
+      'slack',
+      token,
+      { status: 200, body: { ok: false, error: 'ratelimited' } },
+      'unavailable',
+      'could not be checked',
+    ],
+    ['trello', { key: 'k', ...token }, { status: 401, body: 'invalid key' }, 'validation_error', '401'],
+    ['search', { provider: 'searxng' }, { status: 403, body: '' }, 'validation_error', 'search.formats'],
+    [
+      'search',
+      { provider: 'tavily', api_key: 'hunter2' },
+      { status: 403, body: {} },
+      'validation_error',
+      '403',
+    ],
+    [
+      'llm',
+      { provider: 'openai', model: 'm', api_key: 'hunter2' },
+      { status: 401, body: {} },
+      'validation_error',
+      '401',
+    ],
+    [
+      'llm',
+      { provider: 'anthropic', model: 'm', api_key: 'hunter2' },
+      { status: 529, body: {} },
+      'unavailable',
+      '529',
+    ],
+  ]
+  test.each(refused)('by %s %j %j is %s', async (name, given, answer, code, words) => {
+    server.answer = () => answer
+    const error = await check(name, { ...given, ...own() }).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code, message: expect.stringContaining(words) })
+    expect((error as Error).message).not.toContain('hunter2')
+  })
+
+  test('of Jira without an address says what the operator must set', () => {
+    const declaration = integrationNamed('jira') as IntegrationDeclaration
+    const context = { outgoing, config: { connections: { hosts: [], trackerBaseUrl: null } } }
+    expect(() => readCredential(context, declaration, { email: 'a@b.example', token: 't' })).toThrow(
+      'TRACKER_BASE_URL',
+    )
+  })
+})

@@ -1,0 +1,91 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, test } from '@jest/globals'
+import { checkSettings } from '../../src/programs/check-settings.ts'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+
+let folder: string
+const key = Buffer.alloc(32, 7).toString('base64')
+const own = { DATABASE_URL: 'postgres://db/countersign', DATA_ENCRYPTION_KEY: key }
+const at = (name: string): string => join(folder, name)
+
+describe('checkSettings', () => {
+  test('finds nothing wrong with an empty environment', () => {
+    expect(checkSettings({})).toEqual({ wrong: [], warnings: [] })
+  })
+
+  test('reports everything that is wrong at once, each in one line', () => {
+    const { wrong } = checkSettings({
+      PORT: 'abc',
+      METRICS_PORT: '70000',
+      APP_ENV: 'prod',
+      SMTP_URL: 'localhost:25',
+      PUBLIC_URL: 'countersign.example.com',
+      TEMPORAL_ADDRESS: 'temporal.internal',
+      DATA_ENCRYPTION_KEY: 'short',
+      TLS_CERT_FILE: 'cert.pem',
+      FILE_ROOT: '/absent',
+    })
+    expect(wrong).toEqual([
+      'APP_ENV is wrong: `prod` is not one of development, test, staging, production',
+      'TEMPORAL_ADDRESS is wrong: write a host and its port, such as `temporal.internal:7233`',
+      'PORT is wrong: `abc` is not a whole number from 0 to 65535',
+      'METRICS_PORT is wrong: `70000` is not a whole number from 0 to 65535',
+      expect.stringMatching(/^PUBLIC_URL is wrong: it must begin with `http:\/\/` or `https:\/\/`/),
+      expect.stringMatching(/^SMTP_URL is wrong: it must begin with `smtp:\/\/` or `smtps:\/\/`/),
+      'FILE_ROOT `/absent` does not exist: make the folder, or name another one',
+      'DATA_ENCRYPTION_KEY must be 32 bytes in base64 (openssl rand -base64 32)',
+      'TLS_CERT_FILE and TLS_KEY_FILE belong together: set both, or neither',
+    ])
+  })
+
+  test.each([
+    ['a whole number as text', { PORT: '0x50' }, 'PORT'],
+    ['a number with a sign', { RECONCILE_SECONDS: '-1' }, 'RECONCILE_SECONDS'],
+    ['an unknown word for a flag', { ENABLE_DOCS: 'yes' }, 'ENABLE_DOCS'],
+    ['a database of another kind', { ...own, DATABASE_URL: 'mysql://root:hunter2@db/x' }, 'DATABASE_URL'],
+    ['a database without its key', { DATABASE_URL: 'postgres://db/x' }, 'DATA_ENCRYPTION_KEY is missing'],
+  ])('refuses %s and repeats no password', (_what, env, named) => {
+    const { wrong } = checkSettings(env)
+    expect(wrong).toEqual([expect.stringContaining(named)])
+    expect(wrong.join()).not.toContain('hunter2')
+  })
+
+  describe('of folders', () => {
+    beforeEach(() => {
+      folder = temporaryFolder()
+      mkdirSync(at('folder'))
+      writeFileSync(at('file'), '')
+    })
+
+    test.each([
+      ['FILE_ROOT', 'file', 'is a file: name a folder'],
+      ['FILE_ROOT', 'absent', 'does not exist'],
+      ['LOG_DIR', 'file', 'is a file: name a folder'],
+      ['LOG_DIR', 'file/logs', 'is a file: name a folder'],
+      ['DATA_DIR', 'file', 'is a file: name a folder'],
+    ])('%s refuses %s', (name, place, problem) => {
+      expect(checkSettings({ [name]: at(place) }).wrong).toEqual([expect.stringContaining(problem)])
+    })
+
+    test('accepts folders, and those that a start would create', () => {
+      const env = { FILE_ROOT: at('folder'), LOG_DIR: at('new/logs'), DATA_DIR: at('folder') }
+      expect(checkSettings(env).wrong).toEqual([])
+    })
+
+    test('refuses a folder in which this user, even root, cannot make another', () => {
+      expect(checkSettings({ DATA_DIR: '/proc/countersign' }).wrong).toEqual([
+        expect.stringContaining('cannot write'),
+      ])
+    })
+  })
+
+  test('in production asks for a session key before anything is started; staging warns', () => {
+    const named = expect.stringContaining('SESSION_SECRET_KEY must have at least 32 characters')
+    expect(checkSettings({ APP_ENV: 'production' }).wrong).toContainEqual(named)
+    expect(checkSettings({ APP_ENV: 'staging' })).toMatchObject({
+      wrong: [],
+      warnings: expect.arrayContaining([named]),
+    })
+  })
+})

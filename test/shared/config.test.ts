@@ -1,0 +1,204 @@
+import { describe, expect, test } from '@jest/globals'
+import { publicBase, readConfig } from '../../src/shared/config.ts'
+
+const key = Buffer.alloc(32, 7).toString('base64')
+const least = { DATABASE_URL: 'postgresql://db/countersign', DATA_ENCRYPTION_KEY: key }
+const production = {
+  ...least,
+  APP_ENV: 'production',
+  SESSION_SECRET_KEY: 's'.repeat(32),
+  TRUSTED_PROXY_HOSTS: '10.0.0.7',
+  PUBLIC_URL: 'https://countersign.acme.com',
+}
+
+describe('readConfig', () => {
+  test('fills in defaults', () => {
+    const config = readConfig(least)
+    expect(config).toMatchObject({ env: 'development', http: { port: 8080, docs: true } })
+    expect(config.runApprovalSeconds).toBe(604_800)
+    expect(config.encryptionKeys).toEqual([Buffer.alloc(32, 7)])
+  })
+
+  test('takes a certificate and its key together or not at all; links use https then', () => {
+    expect(publicBase(readConfig(least))).toBe('http://127.0.0.1:8080')
+    const both = { ...least, TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: 'b.pem' }
+    expect(readConfig(both).http.tls).toEqual({ certFile: 'a.pem', keyFile: 'b.pem' })
+    expect(publicBase(readConfig(both))).toBe('https://127.0.0.1:8080')
+    for (const name of ['TLS_CERT_FILE', 'TLS_KEY_FILE'])
+      expect(() => readConfig({ ...both, [name]: '' })).toThrow('set both, or neither')
+  })
+
+  test('derives the session secret if none is set, so that all processes agree', () => {
+    const { sessionSecret } = readConfig(least)
+    expect(sessionSecret.length).toBeGreaterThanOrEqual(32)
+    expect(readConfig(least).sessionSecret).toBe(sessionSecret)
+    expect(sessionSecret).not.toContain(readConfig(least).encryptionKeys[0].toString('base64url'))
+    expect(readConfig(production).sessionSecret).toBe('s'.repeat(32))
+  })
+
+  test('an unknown backend of secrets, or one without its region, prevents the start', () => {
+    expect(readConfig(least).secrets).toEqual({ backend: 'db' })
+    const aws = { ...least, SECRETS_BACKEND: 'aws_secrets_manager' }
+    expect(readConfig({ ...aws, AWS_REGION: 'eu-central-1' }).secrets).toEqual({
+      backend: 'aws_secrets_manager',
+      region: 'eu-central-1',
+      prefix: 'countersign/',
+    })
+    expect(() => readConfig(aws)).toThrow('AWS_REGION is missing: SECRETS_BACKEND')
+    expect(() => readConfig({ ...least, SECRETS_BACKEND: 'vault' })).toThrow(
+      'SECRETS_BACKEND is wrong: `vault` is not one of db, aws_secrets_manager',
+    )
+    expect(() => readConfig({ ...aws, AWS_REGION: 'x', AWS_SECRETS_PREFIX: 'a b' })).toThrow(
+      /AWS_REGION is wrong.*AWS_SECRETS_PREFIX is wrong/,
+    )
+  })
+
+  test('treats an empty variable as not set', () => {
+    const config = readConfig({ ...least, SMTP_URL: '', PORT: '' })
+    expect(config).toMatchObject({ tools: { smtpUrl: null }, http: { port: 8080 } })
+  })
+
+  test('names every missing or invalid variable in one error', () => {
+    expect(() => readConfig({ PORT: 'none' })).toThrow(/DATABASE_URL.*PORT.*DATA_ENCRYPTION_KEY/)
+    expect(() => readConfig({ ...least, DATA_ENCRYPTION_KEY: 'short' })).toThrow('32 bytes')
+  })
+
+  test.each([
+    ['no session key', { SESSION_SECRET_KEY: undefined }, 'SESSION_SECRET_KEY'],
+    ['a short session key', { SESSION_SECRET_KEY: 's'.repeat(31) }, 'SESSION_SECRET_KEY'],
+    ['docs', { ENABLE_DOCS: 'true' }, 'ENABLE_DOCS'],
+    ['developer routes', { ENABLE_DEVELOPER_ROUTES: '1' }, 'ENABLE_DEVELOPER_ROUTES'],
+    ['plain HTTP to a network', { HOST: '0.0.0.0', TRUSTED_PROXY_HOSTS: undefined }, 'HOST `0.0.0.0`'],
+    ['plain HTTP on one address', { HOST: '10.0.0.9', TRUSTED_PROXY_HOSTS: undefined }, 'HOST `10.0.0.9`'],
+    ['plain HTTP over IPv6', { HOST: '::', TRUSTED_PROXY_HOSTS: undefined }, 'HOST `::`'],
+    ['plain HTTP by name', { HOST: 'api.internal', TRUSTED_PROXY_HOSTS: undefined }, 'HOST `api.internal`'],
+  ])('with %s production does not start and staging warns', (_what, change, named) => {
+    expect(() => readConfig({ ...production, ...change })).toThrow(named)
+    const { warnings } = readConfig({ ...production, ...change, APP_ENV: 'staging' })
+    expect(warnings).toContainEqual(expect.stringContaining(`production would not start: ${named}`))
+    expect(readConfig({ ...production, ...change, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test.each([
+    ['a named proxy', { HOST: '0.0.0.0' }],
+    [
+      'its own certificate',
+      { HOST: '0.0.0.0', TRUSTED_PROXY_HOSTS: '', TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: 'b.pem' },
+    ],
+    ['the default address', { TRUSTED_PROXY_HOSTS: '' }],
+    ['another loopback address', { HOST: '127.0.0.2', TRUSTED_PROXY_HOSTS: '' }],
+    ['loopback over IPv6', { HOST: '::1', TRUSTED_PROXY_HOSTS: '' }],
+    ['loopback by name', { HOST: 'localhost', TRUSTED_PROXY_HOSTS: '' }],
+  ])('with %s production starts', (_what, change) => {
+    expect(readConfig({ ...production, ...change }).env).toBe('production')
+  })
+
+  test('warns if links use plain HTTP, in staging and production', () => {
+    const plain = { ...production, PUBLIC_URL: 'http://countersign.acme.com' }
+    expect(readConfig(plain).warnings).toEqual([expect.stringContaining('PUBLIC_URL')])
+    expect(readConfig({ ...production, PUBLIC_URL: '' }).warnings).toEqual([
+      expect.stringContaining('PUBLIC_URL'),
+    ])
+    expect(readConfig({ ...plain, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test('metrics are on loopback, wherever the API listens, unless METRICS_HOST says otherwise', () => {
+    const wide = { ...least, HOST: '0.0.0.0', METRICS_PORT: '9100' }
+    expect(readConfig(wide).metrics).toEqual({ host: '127.0.0.1', port: 9100 })
+    expect(readConfig({ ...wide, METRICS_HOST: '10.0.0.9' }).metrics?.host).toBe('10.0.0.9')
+    expect(readConfig({ ...wide, METRICS_PORT: '' }).metrics).toBeNull()
+  })
+
+  test.each([
+    ['development', 'all', { mode: 'open' }, null, false],
+    ['test', 'all', { mode: 'open' }, null, false],
+    ['staging', 'named', { mode: 'invited' }, 3, true],
+    ['production', 'named', { mode: 'invited' }, 3, true],
+  ])(
+    'in %s an installation is open or closed by default',
+    (APP_ENV, installationTools, signUp, most, must) => {
+      const config = readConfig({ ...production, APP_ENV })
+      expect(config.tools.installationTools).toBe(installationTools)
+      expect(config.people).toEqual({ signUp, organizationsPerPerson: most, mustBeConfirmed: must })
+      expect(config.quotaOverrides).toBe('owner')
+    },
+  )
+
+  test.each(['development', 'production'])('explicit settings win in %s too', (APP_ENV) => {
+    const config = readConfig({
+      ...production,
+      APP_ENV,
+      INSTALLATION_TOOLS: 'all',
+      SIGN_UP: 'domain:Acme.com, bücher.example',
+      ORGANIZATIONS_PER_PERSON: '0',
+      QUOTA_OVERRIDES: 'operator',
+    })
+    expect(config).toMatchObject({
+      tools: { installationTools: 'all' },
+      people: {
+        signUp: { mode: 'domain', domains: ['acme.com', 'xn--bcher-kva.example'] },
+        organizationsPerPerson: 0,
+      },
+      quotaOverrides: 'operator',
+    })
+    const unlimited = readConfig({ ...production, APP_ENV, ORGANIZATIONS_PER_PERSON: 'unlimited' })
+    expect(unlimited.people.organizationsPerPerson).toBeNull()
+  })
+
+  test.each([
+    ['INSTALLATION_TOOLS', 'some'],
+    ['SIGN_UP', 'everybody'],
+    ['SIGN_UP', 'domain:'],
+    ['SIGN_UP', 'domain:*.acme.com'],
+    ['SIGN_UP', 'domain:acme.com,,acme.org'],
+    ['SIGN_UP', 'domain:com'],
+    ['SIGN_UP', 'domain:@acme.com'],
+    ['ORGANIZATIONS_PER_PERSON', '-1'],
+    ['ORGANIZATIONS_PER_PERSON', '1.5'],
+    ['ORGANIZATIONS_PER_PERSON', 'many'],
+    ['QUOTA_OVERRIDES', 'admin'],
+  ])('%s=%s is refused by name', (name, value) => {
+    expect(() => readConfig({ ...least, [name]: value })).toThrow(`${name} is wrong`)
+  })
+
+  test('accepts addresses and ranges of proxies, but no range that trusts everybody', () => {
+    const proxies = (hosts: string) =>
+      readConfig({ ...least, TRUSTED_PROXY_HOSTS: hosts }).http.trustedProxies
+    expect(proxies('')).toEqual([])
+    expect(proxies('10.0.0.7, 10.1.0.0/16,10.0.0.0/8,fd00::/16,::1,::ffff:10.0.0.0/104')).toEqual([
+      '10.0.0.7',
+      '10.1.0.0/16',
+      '10.0.0.0/8',
+      'fd00::/16',
+      '::1',
+      '::ffff:10.0.0.0/104',
+    ])
+    for (const wrong of ['*', 'proxy.internal', '10.0.0.0/33', '10.0.0', '10.0.0.7/', '10.0.0.7 10.0.0.8'])
+      expect(() => proxies(`10.0.0.7,${wrong}`)).toThrow(/TRUSTED_PROXY_HOSTS is wrong: .* is not an address/)
+    for (const wide of [
+      '0.0.0.0/0',
+      '::/0',
+      '0.0.0.0/1',
+      '128.0.0.0/7',
+      '8000::/1',
+      'fd00::/15',
+      '::/16',
+      '::ffff:0:0/96',
+      '::ffff:8.0.0.0/103',
+    ])
+      expect(() => proxies(`10.0.0.7,${wide}`)).toThrow(`\`${wide}\` trusts too many addresses`)
+  })
+
+  test('recommends naming the proxies if TLS is left to one, in staging and production', () => {
+    const unnamed = { ...production, TRUSTED_PROXY_HOSTS: '' }
+    expect(readConfig(unnamed).warnings).toEqual([expect.stringContaining('TRUSTED_PROXY_HOSTS')])
+    expect(readConfig({ ...unnamed, TLS_CERT_FILE: 'a.pem', TLS_KEY_FILE: 'b.pem' }).warnings).toEqual([])
+    expect(readConfig(production).warnings).toEqual([])
+    expect(readConfig({ ...unnamed, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test('hides the docs in production, and elsewhere on request', () => {
+    expect(readConfig(production).http.docs).toBe(false)
+    expect(readConfig({ ...least, ENABLE_DOCS: 'false' }).http.docs).toBe(false)
+  })
+})

@@ -1,0 +1,45 @@
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { forPeople, logFile } from '../../src/shared/log-file.ts'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+
+describe('a log file', () => {
+  test('is readable only by its owner, is appended to, and is set aside once it is too large', () => {
+    const folder = join(temporaryFolder(), 'logs')
+    const path = join(folder, 'api.log')
+    const write = (line: string) => logFile(folder, 'api', 10).write(line)
+    write('one\n')
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    write('two-two-two\n')
+    expect(readFileSync(path, 'utf8')).toBe('one\ntwo-two-two\n')
+    write('three\n')
+    expect(readFileSync(path, 'utf8')).toBe('three\n')
+    expect(readFileSync(`${path}.1`, 'utf8')).toBe('one\ntwo-two-two\n')
+  })
+
+  test('logging continues in the new file', () => {
+    const folder = temporaryFolder()
+    const file = logFile(folder, 'worker', 3)
+    for (const line of ['1234\n', '5678\n', '9\n']) file.write(line)
+    expect(readFileSync(join(folder, 'worker.log'), 'utf8')).toBe('9\n')
+    expect(readFileSync(join(folder, 'worker.log.1'), 'utf8')).toBe('5678\n')
+  })
+})
+
+describe('for people', () => {
+  const line = (entry: object) => forPeople(JSON.stringify({ time: 0, process: 'worker', ...entry }))
+
+  test('information is left out; a warning or an error is one line with the reason', () => {
+    expect(line({ level: 30, msg: 'the API answers' })).toBeNull()
+    expect(line({ level: 40, msg: 'trying again', err: 'refused' })).toMatch(
+      /^\d\d:\d\d:\d\d worker warning: trying again: refused\n$/,
+    )
+    expect(line({ level: 50, msg: 'a request failed', failure: 'a\n  b\u001b[31m', stack: 'at x' })).toMatch(
+      /worker error: a request failed: a \| b \[31m\n$/,
+    )
+    expect(line({ level: 50, msg: 'm', err: { type: 'Error', message: 'why', stack: 's' } })).toMatch(
+      /: m: why\n$/,
+    )
+  })
+})

@@ -1,0 +1,73 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/**
+ * What happens to one request on its way to a service:
+ *
+ * - `pass`: nothing.
+ * - `lose answer`: the service carries it out, and the connection breaks before the answer.
+ * - `cut`: the connection breaks, and the service never sees the request.
+ * - `garble`: the service carries it out, and HTML comes back.
+ * - `fail after`: the service carries it out, and 502 comes back.
+ * - `empty list`: a list that lags: nothing is in it.
+ * - an answer: it comes back, and the service never sees the request.
+ */
+export type Fault =
+  | 'pass'
+  | 'lose answer'
+  | 'cut'
+  | 'garble'
+  | 'fail after'
+  | 'empty list'
+  | { readonly status: number; readonly headers?: Record<string, string> }
+
+export interface FaultProxy {
+  readonly url: string
+  /** Chooses the fault of each request. */
+  choose: (method: string, path: string) => Fault
+  close(): Promise<void>
+}
+
+/** Stands between the service under test and an emulator. */
+export async function startFaultProxy(target: string): Promise<FaultProxy> {
+  const server = createServer((request, response) => {
+    void relay(target, proxy.choose(request.method ?? '', request.url ?? ''), request, response)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const proxy: FaultProxy = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    choose: () => 'pass',
+    close: () => {
+      server.closeAllConnections()
+      return new Promise((resolve) => void server.close(() => resolve()))
+    },
+  }
+  return proxy
+}
+
+async function relay(
+  target: string,
+  fault: Fault,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  if (fault === 'cut') return void request.socket.destroy()
+  if (fault === 'empty list') return void response.writeHead(200, json).end('[]')
+  if (typeof fault === 'object')
+    return void response.writeHead(fault.status, { ...json, ...fault.headers }).end('{"message":"fault"}')
+  const { authorization = '', 'content-type': type = 'application/json' } = request.headers
+  const answer = await fetch(`${target}${request.url}`, {
+    method: request.method ?? 'GET',
+    headers: { authorization, 'content-type': type },
+    body: chunks.length === 0 ? null : Buffer.concat(chunks),
+  })
+  const text = await answer.text()
+  if (fault === 'lose answer') return void request.socket.destroy()
+  if (fault === 'fail after') return void response.writeHead(502, json).end('{}')
+  if (fault === 'garble') return void response.writeHead(200, { 'content-type': 'text/html' }).end('<p>hello')
+  response.writeHead(answer.status, json).end(text)
+}
+
+const json = { 'content-type': 'application/json' }

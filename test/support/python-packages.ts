@@ -1,0 +1,31 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { sharedCache } from '../../src/stack/pinned-program.ts'
+
+const run = promisify(execFile)
+
+/**
+ * The folder for PYTHONPATH with the packages of a requirements.txt, pinned by hash. Installs them into the checkout's
+ * cache as `name` if they are missing, and changes no Python environment. Needs Python 3.11 or newer with pip.
+ */
+export async function installPythonPackages(requirements: string, name: string): Promise<string> {
+  const version = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 16)
+  const folder = join(sharedCache(), `${name}-${version}`)
+  if (existsSync(folder)) return folder
+  mkdirSync(sharedCache(), { recursive: true })
+  const draft = mkdtempSync(join(sharedCache(), `.${name}-`))
+  try {
+    const options = ['--require-hashes', '--only-binary', ':all:', '--no-deps', '--no-input', '--quiet']
+    const place = ['--disable-pip-version-check', '--target', draft]
+    await run('python3', ['-m', 'pip', 'install', ...options, ...place, '-r', requirements], {
+      timeout: 300_000,
+    })
+    renameSync(draft, folder)
+  } finally {
+    rmSync(draft, { recursive: true, force: true })
+  }
+  return folder
+}

@@ -1,0 +1,67 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/*
+ * `npm run test:quick [-- --changedSince=REVISION]`: the unit tests that a change can have broken, for the time in which
+ * it is written. Changed is what differs from the branch `main`, committed or not. Jest finds the test files that import
+ * it, directly or not. `npm test` runs everything.
+ */
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const node = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules']
+const jest = [...node, join(root, 'node_modules', 'jest', 'bin', 'jest.js')]
+/** Jest follows imports in these folders only. */
+const roots = ['src', 'test', 'scripts', 'bench'].flatMap((folder) => ['--roots', join(root, folder)])
+
+/** Test files that start programs, or take their time on purpose. */
+const slow = /^test\/(e2e|clients|adapters|stack|oracles|fuzz)\//
+/** A test file that imports one of these needs a database or Temporal. */
+const servers = new Set(
+  ['stack', 'postgres', 'start-stack'].map((name) => join('test', 'support', `${name}.ts`)),
+)
+const imports = new Map<string, readonly string[]>()
+
+const given = process.argv.slice(2)
+const since = given.some((argument) => /^--(changedSince|lastCommit|onlyChanged)/.test(argument))
+  ? given
+  : ['--changedSince=main', ...given]
+
+const listed = execFileSync(process.execPath, [...jest, '--listTests', ...roots, ...since], {
+  cwd: root,
+  encoding: 'utf8',
+})
+const affected = listed.split('\n').filter((line) => line.endsWith('.test.ts'))
+const unit = affected.filter(isUnitTest)
+const rest = affected.length - unit.length
+if (rest > 0)
+  process.stderr.write(`${rest} affected test files need servers or programs: \`npm test\` runs them\n`)
+if (unit.length === 0) {
+  process.stderr.write('no unit test is affected\n')
+} else {
+  const run = [...jest, '--maxWorkers=2', '--runTestsByPath', ...unit]
+  process.exitCode = spawnSync(process.execPath, run, { cwd: root, stdio: 'inherit' }).status ?? 1
+}
+
+function isUnitTest(path: string): boolean {
+  return !slow.test(relative(root, path)) && !needsServers(path, new Set())
+}
+
+function needsServers(path: string, seen: Set<string>): boolean {
+  if (seen.has(path)) return false
+  seen.add(path)
+  return servers.has(relative(root, path)) || importsOf(path).some((each) => needsServers(each, seen))
+}
+
+/** The files of the repository that a file imports. */
+function importsOf(path: string): readonly string[] {
+  const known = imports.get(path)
+  if (known !== undefined) return known
+  const specifiers = readFileSync(path, 'utf8').matchAll(/(?:from|import\()\s*'(\.[^']+\.ts)'/g)
+  const found = [...specifiers]
+    .map(([, specifier = '']) => resolve(dirname(path), specifier))
+    .filter(existsSync)
+  imports.set(path, found)
+  return found
+}

@@ -1,0 +1,52 @@
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/** A request as it arrived. */
+export interface Arrived {
+  readonly method: string
+  /** With the query. */
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}
+
+export interface Scripted {
+  readonly status: number
+  readonly headers?: Record<string, string>
+  /** Sent as JSON, text as it is. */
+  readonly body?: unknown
+}
+
+/** An HTTP server that plays a service: it answers each request as `answer` says, and records what arrived. */
+export interface ScriptedServer {
+  readonly url: string
+  readonly arrived: Arrived[]
+  answer: (request: Arrived) => Scripted
+  close(): Promise<void>
+}
+
+export async function startScriptedServer(): Promise<ScriptedServer> {
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      const { method = '', url: path = '', headers } = request
+      const arrived = { method, path, headers, body: Buffer.concat(chunks).toString() }
+      scripted.arrived.push(arrived)
+      const { status, headers: own = {}, body } = scripted.answer(arrived)
+      const text = typeof body === 'string' ? body : JSON.stringify(body)
+      response.writeHead(status, { 'content-type': 'application/json', ...own }).end(text)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const scripted: ScriptedServer = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    arrived: [],
+    answer: () => ({ status: 404, body: {} }),
+    close: () => {
+      server.closeAllConnections()
+      return new Promise((resolve) => void server.close(() => resolve()))
+    },
+  }
+  return scripted
+}
