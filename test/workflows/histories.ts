@@ -1,5 +1,6 @@
-import { WorkflowFailedError } from '@temporalio/client'
+import { WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client'
 import type { temporal } from '@temporalio/proto'
+import { until } from '../stack/until.ts'
 import type { Stack } from './worker-fixture.ts'
 
 type History = temporal.api.history.v1.IHistory
@@ -19,14 +20,20 @@ export async function historiesOf(stack: Stack, runId: string): Promise<History[
 const currentHistory = async (stack: Stack, runId: string): Promise<string> =>
   (await stack.client.workflow.getHandle(runId).describe()).runId
 
-/** Waits until the run's workflow has closed, as Completed, Failed or Canceled. */
+/**
+ * Waits until the run's workflow has closed, as Completed, Failed or Canceled. A run may end before the outbox has
+ * started its workflow, so it first waits until the workflow exists.
+ */
 export async function closed(stack: Pick<Stack, 'client'>, runId: string, history?: string): Promise<void> {
-  await stack.client.workflow
-    .getHandle(runId, history)
-    .result()
-    .catch((error: unknown) => {
-      if (!(error instanceof WorkflowFailedError)) throw error
-    })
+  const handle = stack.client.workflow.getHandle(runId, history)
+  const exists = (error: unknown): boolean => {
+    if (error instanceof WorkflowNotFoundError) return false
+    throw error
+  }
+  await until('the workflow exists', () => handle.describe().then(() => true, exists))
+  await handle.result().catch((error: unknown) => {
+    if (!(error instanceof WorkflowFailedError)) throw error
+  })
 }
 
 /** Ids of the calls that a history scheduled, `step` or `step#item`, in their order. */
