@@ -10,6 +10,7 @@ import { takeAccountMail } from '../governance/people/account-mails.ts'
 import { endHalfSignIns, proveAddress } from '../governance/access/address-proof.ts'
 import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
+import { isOneLine } from '../policy/text.ts'
 import { isError, wordsOf } from '../shared/log.ts'
 import type { SendMail, ServiceMail } from './service-mail.ts'
 import { requireConfirmedToSignIn, requireMaySignUp } from './sign-up-guards.ts'
@@ -189,6 +190,11 @@ async function requireModestUser(user: {
     if (typeof value === 'string' && value.length > limit)
       throw new APIError('BAD_REQUEST', {
         message: `\`${field}\` is longer than ${limit} characters: shorten it`,
+      })
+    // A name stands in lists and mails, and becomes the name of the personal organization.
+    if (typeof value === 'string' && !isOneLine(value))
+      throw new APIError('BAD_REQUEST', {
+        message: `\`${field}\` must be one line without control characters`,
       })
   }
 }

@@ -8,6 +8,7 @@ import {
 import { type Described, describeConditions } from './explain.ts'
 import { matchesGlob } from './glob.ts'
 import type { StoredLabelRule, StoredRule } from './rule.ts'
+import { inOneLine } from './text.ts'
 import { type CallSource, type Label, type SideEffect, type Verdict, rank } from './types.ts'
 
 /** The saved rules of an organization, in the order they were saved. */
@@ -75,7 +76,7 @@ function compileRule(rule: StoredRule): CompiledRule {
   const coversTool = toolMatcher(rule.tools)
   return {
     id: rule.id,
-    name: rule.name,
+    name: inOneLine(rule.name),
     verdict: Object.hasOwn(rank, rule.verdict) ? rule.verdict : 'deny',
     isShadow: rule.status === 'shadow',
     because: describeConditions(rule),

@@ -1,5 +1,6 @@
 import type { ParamCondition } from './condition.ts'
 import type { RuleBody } from './rule.ts'
+import { inOneLine } from './text.ts'
 import type { Verdict } from './types.ts'
 
 const shown = 5
@@ -96,8 +97,9 @@ function value(given: string | number | boolean): string {
   return quote(text.length > 80 ? `${text.slice(0, 79)}…` : text)
 }
 
+/** A name or a value in a sentence. */
 export function quote(text: string): string {
-  return `\`${text}\``
+  return `\`${inOneLine(text)}\``
 }
 
 export function list(items: readonly string[], word: 'and' | 'or', most = shown): string {

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { conditionInput } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import { isMe, peopleOf } from './me.ts'
-import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
+import { isPlaceholder, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
 import { toolNameIssue } from './tool-names.ts'
 import { paramIssue } from './tool-params.ts'
 
@@ -31,7 +31,7 @@ const params = z.array(conditionInput).min(1, 'give at least one condition or le
 const status = z.enum(['active', 'shadow', 'inactive'])
 
 export const ruleShape = {
-  name: textField(200),
+  name: nameField(200),
   description: textField(2000, 0).optional(),
   verdict: z.enum(['allow', 'require_approval', 'deny']),
   status: status.default('active'),
@@ -60,7 +60,7 @@ export const ruleShape = {
 }
 
 export const labelRuleShape = {
-  name: textField(200),
+  name: nameField(200),
   status: status.default('active'),
   tools: tools.optional(),
   params: params.optional(),

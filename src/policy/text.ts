@@ -14,12 +14,22 @@ export function textField(max: number, min: 0 | 1 = 1) {
   return min === 0 ? field : field.refine((text) => text.trim() !== '', 'must not be empty')
 }
 
-/** Text of one line. It is used in mails and lists, where a second line could pass for the service's own words. */
-export const lineField = (max: number) =>
-  textField(max).refine(
-    (text) => !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text),
-    'must be one line without control characters',
-  )
+/** Control characters, line breaks, and characters that turn the direction of the text after them. */
+const unseen = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
+
+/**
+ * A name: text of one line. Names stand in sentences, mails, terminals and lists, where a second line could pass for the
+ * service's own words.
+ */
+export const nameField = (max: number) =>
+  textField(max).refine(isOneLine, 'must be one line without control characters')
+
+export const isOneLine = (text: string): boolean => !unseen.test(text)
+
+/** The text in one line, without characters that `nameField` refuses. Older names may have them. */
+export function inOneLine(text: string): string {
+  return isOneLine(text) ? text : text.replaceAll(new RegExp(`${unseen.source}+`, 'gu'), ' ')
+}
 
 /** A label: a lower-case slug. */
 export const labelSlug = z

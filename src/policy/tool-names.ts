@@ -56,13 +56,14 @@ const longestName = Math.max(...knownNames.map((name) => name.length))
 /** Matches every protocol tool's name. Resources and prompts use the same form. */
 const protocolNames = 'mcp__?*__?*'
 
+const notPlain = 'a tool’s name must not have invisible or look-alike characters, or white space at its ends'
+
 /**
  * The problem with a tool's name or glob in a rule, or null. It must be able to match a catalogue tool, an agent's
  * tool or a protocol tool, since a rule with a misspelt name would silently guard nothing.
  */
 export function toolNameIssue(glob: string): string | null {
-  if (!isPlainName(glob))
-    return 'a tool’s name must not have invisible or look-alike characters, or white space at its ends'
+  if (!isPlainName(glob)) return notPlain
   if (globsMeet(glob, protocolNames) || knownNames.some((name) => matchesGlob(glob, name))) return null
   const isGlob = /[*?]/.test(glob)
   const what = isGlob ? `\`${glob}\` matches no tool` : `there is no tool \`${glob}\``
@@ -76,6 +77,7 @@ export function toolNameIssue(glob: string): string | null {
 export function wholeNameIssue(name: string): string | null {
   if (/[*?]/.test(name)) return `\`${name}\` is a glob: give each tool by its whole name`
   if (knownNames.includes(name)) return null
+  if (!isPlainName(name)) return notPlain
   const meant = knownByFold.get(fold(name)) ?? []
   return meant.length === 0 ? null : `there is no tool \`${name}\`: did you mean \`${meant.join('` or `')}\``
 }

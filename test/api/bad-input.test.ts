@@ -124,6 +124,36 @@ describe('bad bodies', () => {
   })
 })
 
+describe('names', () => {
+  const nameFields = ['name', 'template_name', 'tags'] as const
+  const withName = withBody.flatMap((route) => {
+    const shape = route.body instanceof z.ZodObject ? route.body.shape : {}
+    return nameFields.filter((field) => field in shape).map((field) => [field, route.key] as const)
+  })
+
+  test('there are names of all kinds', () => expect(withName.length).toBeGreaterThan(12))
+
+  test.each(withName)('`%s` must be one line of visible text: %s', async (field, key) => {
+    for (const name of [
+      'a\nb',
+      'a\rb',
+      'a\u2028b',
+      'a\u0007',
+      'a\u0085',
+      'a\u202eb',
+      'a\u2066b',
+      '\u001b[2J',
+    ]) {
+      const value = field === 'tags' ? [name] : name
+      const answer = await server.call(owner, splitKey(key).method, pathOf(key), { [field]: value })
+      expectRefused(answer, [422])
+      const message = 'must be one line without control characters'
+      const path = field === 'tags' ? 'tags.0' : field
+      expect(answer.body.error.details).toContainEqual({ path, message })
+    }
+  })
+})
+
 describe('bad paths and queries', () => {
   const ids = [
     '%00',

@@ -9,7 +9,7 @@ test('the page’s commands do what it says', async () => {
   expect(refused).toBe(
     'run_denied denied: tool blocked for role member; a tool policy of role `member` blocks `memory_set`',
   )
-  expect(open).toBe('null\nqueued')
+  expect(open).toBe('allowed\ntrue\nqueued')
   expect(limited?.split('\n')).toEqual([
     'github_search_code',
     'allow',

@@ -129,6 +129,7 @@ describe('overrides of roles', () => {
     await save('Bash', 'member', false)
     const again = await save('Bash', 'member', true)
     expect([again.status, again.body.error.code]).toEqual([409, 'conflict'])
+    expect(again.body.error.message).toContain(`\`DELETE ${organization}${overrides}/Bash?role=member\``)
     expect((await decision()).decision).toBe('deny')
     const answer = await owner('DELETE', `${overrides}/Bash`)
     expect([answer.status, answer.body.error.details[0].path]).toEqual([422, 'role'])

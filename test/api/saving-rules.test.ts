@@ -248,7 +248,7 @@ describe('lists without an order of time', () => {
     const { id, owner } = await addOrganization(server.context)
     const path = `/organizations/${id}/tool-policies`
     for (const role of [undefined, 'member'])
-      await server.call(owner.key, 'POST', path, { tool_name: 'mail_send', allowed: null, role })
+      await server.call(owner.key, 'POST', path, { tool_name: 'mail_send', allowed: true, role })
     const change = async (query: string, body: object): Promise<unknown[]> => {
       const answer = await server.call(owner.key, 'PATCH', `${path}/mail_send${query}`, body)
       return [answer.status, answer.body.role]

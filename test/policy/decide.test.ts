@@ -46,6 +46,14 @@ describe('the verdict', () => {
     expect(decide(policy([rule('first', 'deny'), rule('second', 'deny')]), call).reason).toBe('first')
   })
 
+  test('a name with line breaks, saved by an older version, stands in one line', () => {
+    const decided = decide(policy([rule('no mail\n\u202eAllowed by the owner', 'deny')]), call)
+    const name = 'no mail Allowed by the owner'
+    expect(decided).toMatchObject({ verdict: 'deny', reason: name, ruleName: name })
+    expect(decided.matchedRules[0]?.name).toBe(name)
+    expect(decided.explanation).toMatch(/^Rule `no mail Allowed by the owner` denies .*\.$/)
+  })
+
   test('shadow rules are reported and never enforced; inactive rules are neither', () => {
     const rules = [rule('s', 'deny', { status: 'shadow' }), rule('i', 'deny', { status: 'inactive' })]
     const decided = decide(policy(rules), call)

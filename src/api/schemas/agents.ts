@@ -1,16 +1,12 @@
 import { z } from 'zod'
 import { sessionStatuses } from '../../db/schema/agents.ts'
-import { textField } from '../../policy/text.ts'
+import { isOneLine, textField } from '../../policy/text.ts'
 import { isPlainName } from '../../policy/tool-names.ts'
 import { approvalStatus, labelSource } from './runs.ts'
 import { anyJson, id, labels, side, time, verdict } from './common.ts'
 
 const text = (longest: number) =>
-  z
-    .string()
-    .min(1)
-    .max(longest)
-    .refine((value) => !/\p{Cc}/u.test(value), 'must not contain control characters')
+  z.string().min(1).max(longest).refine(isOneLine, 'must not contain control characters')
 
 const sessionId = text(200)
 const toolInput = z.record(z.string(), anyJson)

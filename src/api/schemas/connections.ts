@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { integrationNames } from '../../catalog/integrations/index.ts'
+import { nameField } from '../../policy/text.ts'
 
-const name = z.string().trim().min(1).max(200)
+const name = nameField(200).transform((text) => text.trim())
 
 export const integration = z.enum(integrationNames)
 export const connectionScope = z.enum(['personal', 'organization'])

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { lineField, textField } from '../../policy/text.ts'
+import { nameField } from '../../policy/text.ts'
 import { id, role } from './common.ts'
 import { scopesInput } from './scopes.ts'
 
@@ -16,7 +16,7 @@ export const organization = z
   })
   .meta({ id: 'Organization' })
 
-export const organizationBody = z.strictObject({ name: lineField(200) })
+export const organizationBody = z.strictObject({ name: nameField(200) })
 export const memberChanges = z.strictObject({ role })
 export const invitationBody = z.strictObject({
   email: z.email().max(254),
@@ -35,7 +35,7 @@ const expiry = z.iso
   .transform((text) => new Date(text))
   .meta({ type: 'string', format: 'date-time' })
 const noScopes = 'a key without scopes can do nothing: name at least one; `GET /scopes` lists them'
-const keyName = textField(200)
+const keyName = nameField(200)
 
 export const apiKeyBody = z.strictObject({
   name: keyName,

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { workflowDefinition } from '../../contract/definition.ts'
-import { textField } from '../../policy/text.ts'
+import { nameField, textField } from '../../policy/text.ts'
 import { filter } from '../query.ts'
 import { id, time } from './common.ts'
 
@@ -16,7 +16,7 @@ export const workflowShape = {
   updated_at: time,
 }
 
-const name = textField(200)
+const name = nameField(200)
 const description = textField(2000, 0)
 const message = textField(2000, 0)
 
@@ -36,7 +36,7 @@ export const rollbackBody = z.strictObject({ message: message.default('') })
 
 /** Refuses two tags that differ only in upper case, because people would confuse them. */
 const tags = z
-  .array(textField(50))
+  .array(nameField(50))
   .max(20, 'a template has at most 20 tags')
   .superRefine((list, context) => {
     const folded = list.map((each) => each.trim().toLowerCase())

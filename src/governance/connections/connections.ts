@@ -4,6 +4,7 @@ import type { IntegrationDeclaration } from '../../catalog/integrations/integrat
 import { getTool } from '../../catalog/index.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
+import { inOneLine } from '../../policy/text.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, runAs, type Acting } from '../access/recheck.ts'
 import { hasRole } from '../access/scopes.ts'
@@ -61,7 +62,8 @@ export async function connect(
   const id = newId('connection')
   const { organizationId } = caller
   const kept = await keep(context, { organizationId, connectionId: id }, JSON.stringify(credential))
-  const name = input.name ?? (account === null ? declaration.title : `${declaration.title} (${account})`)
+  const name =
+    input.name ?? (account === null ? declaration.title : inOneLine(`${declaration.title} (${account})`))
   return growAs(context, caller, 'org.change', {
     action: 'create',
     async work(tx, now) {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
+import { inOneLine } from '../../policy/text.ts'
 import { interpreterVersion, type Wake } from '../../contract/messages.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import type { WorkflowEngine } from './workflow-engine.ts'
@@ -164,7 +165,7 @@ export async function startRun(
     taskQueue: await queueOf(context, run.organization_id),
     organizationId: run.organization_id,
     workflowId: run.workflow_id,
-    workflowName: cutToBytes(run.workflow_name, mostNameBytes),
+    workflowName: cutToBytes(inOneLine(run.workflow_name), mostNameBytes),
     version: run.workflow_version,
     risk: run.risk.level,
     input: {

@@ -103,10 +103,9 @@ export async function createRoleOverride(
     })
   } catch (error) {
     if (!violates(error, 'role_policy_overrides_pkey')) throw error
-    throw new DomainError(
-      'conflict',
-      `\`${body.tool_name}\` already has an override for role \`${body.role}\`: delete it first`,
-    )
+    const path = `/organizations/${caller.organizationId}/role-policy-overrides/${encodeURIComponent(body.tool_name)}?role=${body.role}`
+    const message = `\`${body.tool_name}\` already has an override for role \`${body.role}\`: delete it first with \`DELETE ${path}\``
+    throw new DomainError('conflict', message, [{ path: 'role', message }])
   }
 }
 

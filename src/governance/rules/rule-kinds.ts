@@ -14,7 +14,8 @@ interface RuleKind<Body> {
   /** First word of its audit event types. */
   readonly noun: 'rule' | 'label_rule'
   readonly word: string
-  readonly nameConstraint: string
+  /** Its part of the API's paths. */
+  readonly path: string
   readonly input: z.ZodType<Body>
 }
 
@@ -25,7 +26,7 @@ export const ruleKinds = {
     id: 'rule',
     noun: 'rule',
     word: 'rule',
-    nameConstraint: 'rules_name',
+    path: 'rules',
     input: ruleInput,
   } satisfies RuleKind<RuleBody>,
   label_rule: {
@@ -33,7 +34,7 @@ export const ruleKinds = {
     id: 'labelRule',
     noun: 'label_rule',
     word: 'label rule',
-    nameConstraint: 'label_rules_name',
+    path: 'label-rules',
     input: labelRuleInput,
   } satisfies RuleKind<LabelRuleBody>,
 } as const

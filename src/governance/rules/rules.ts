@@ -6,10 +6,10 @@ import { headlineWithField, readAs } from '../../policy/issues.ts'
 import { applyPatch } from '../../policy/rule.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { violates } from '../../db/errors.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
+import { quote } from '../../policy/explain.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { refuseManyLabels } from './label-limit.ts'
 import { ruleKinds, type AnyBody, type AnyPatch, type RuleKindName } from './rule-kinds.ts'
@@ -42,10 +42,10 @@ export async function createRule(
   const id = newId(idKind)
   return saveRule(context, kind, caller, {
     verb: 'created',
-    name: body.name,
     room: rulesOver,
     once,
     work: async (tx) => {
+      await refuseTakenName(tx, kind, { id, body })
       await refuseManyLabels(tx, id, null, body)
       await tx.trx
         .insertInto(table)
@@ -100,7 +100,7 @@ export async function replaceRule(
   id: string,
   body: AnyBody,
 ): Promise<RuleView> {
-  return update(context, kind, caller, { id, name: body.name, bodyAfter: () => body })
+  return update(context, kind, caller, { id, bodyAfter: () => body })
 }
 
 /** Changes single fields; null removes an optional one. Throws `validation_error` if the result is not a valid rule. */
@@ -117,13 +117,11 @@ export async function patchRule(
     const message = headlineWithField('the rule would not be valid', merged.issues)
     throw new DomainError('validation_error', message, merged.issues)
   }
-  return update(context, kind, caller, { id, name: patch.name ?? '', bodyAfter })
+  return update(context, kind, caller, { id, bodyAfter })
 }
 
 interface RuleUpdate {
   readonly id: string
-  /** The new name, for the message of a conflict. */
-  readonly name: string
   readonly bodyAfter: (before: AnyBody) => AnyBody
 }
 
@@ -132,11 +130,12 @@ function update(
   context: Acting,
   kind: RuleKindName,
   caller: Caller,
-  { id, name, bodyAfter }: RuleUpdate,
+  { id, bodyAfter }: RuleUpdate,
 ): Promise<RuleView> {
   const work = async (tx: ChainTx) => {
     const before = await lockBody(tx, kind, id)
     const body = bodyAfter(before)
+    if (body.name !== before.name) await refuseTakenName(tx, kind, { id, body })
     await refuseManyLabels(tx, id, before, body)
     await writeBody(tx, kind, id, body)
     await refuseLargeRules(tx, before, body)
@@ -146,7 +145,7 @@ function update(
     const before = await lockBody(tx, kind, id)
     return sizeOf(bodyAfter(before)) - sizeOf(before)
   }
-  return saveRule(context, kind, caller, { verb: 'updated', name, work, bytes })
+  return saveRule(context, kind, caller, { verb: 'updated', work, bytes })
 }
 
 /** Bytes without the status: `inactive` is longer than `active`, and a rule can always be made inactive. */
@@ -174,7 +173,6 @@ interface SavedRule {
 
 interface RuleChange extends Pick<Growth<RuleView>, 'bytes' | 'room'> {
   readonly verb: 'created' | 'updated'
-  readonly name: string
   readonly work: (tx: ChainTx) => Promise<SavedRule>
   readonly once?: Once | null
 }
@@ -184,31 +182,41 @@ async function saveRule(
   context: Acting,
   kind: RuleKindName,
   caller: Caller,
-  { verb, name, work: save, once, ...limits }: RuleChange,
+  { verb, work: save, once, ...limits }: RuleChange,
 ): Promise<RuleView> {
-  const { table, word, nameConstraint } = ruleKinds[kind]
-  try {
-    return await growAs(context, caller, 'org.change', {
-      action: verb.slice(0, -1),
-      ...limits,
-      async work(tx) {
-        const saved = await save(tx)
-        tx.policyChanged()
-        appendRuleEvent(tx, caller, kind, verb, saved)
-        const row = await tx.trx
-          .selectFrom(table)
-          .selectAll()
-          .where('id', '=', saved.id)
-          .executeTakeFirstOrThrow()
-        await once?.markActed(tx.trx, ruleView(row))
-        return ruleView(row)
-      },
-    })
-  } catch (error) {
-    if (!violates(error, nameConstraint)) throw error
-    const message = `there is a ${word} called \`${name}\` already: take another name`
-    throw new DomainError('conflict', message, [{ path: 'name', message }])
-  }
+  const { table } = ruleKinds[kind]
+  return growAs(context, caller, 'org.change', {
+    action: verb.slice(0, -1),
+    ...limits,
+    async work(tx) {
+      const saved = await save(tx)
+      tx.policyChanged()
+      appendRuleEvent(tx, caller, kind, verb, saved)
+      const row = await tx.trx
+        .selectFrom(table)
+        .selectAll()
+        .where('id', '=', saved.id)
+        .executeTakeFirstOrThrow()
+      await once?.markActed(tx.trx, ruleView(row))
+      return ruleView(row)
+    },
+  })
+}
+
+/** Throws `conflict` if another rule has the name. Changes of an organization's rules run one after the other. */
+async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: SavedRule): Promise<void> {
+  const { table, word, path } = ruleKinds[kind]
+  const other = await tx.trx
+    .selectFrom(table)
+    .select('id')
+    .where('organization_id', '=', tx.organizationId)
+    .where('name', '=', body.name)
+    .where('id', '<>', id)
+    .executeTakeFirst()
+  if (other === undefined) return
+  const change = `PATCH /organizations/${tx.organizationId}/${path}/${other.id}`
+  const message = `there is a ${word} called ${quote(body.name)} already: take another name, or change that one with \`${change}\``
+  throw new DomainError('conflict', message, [{ path: 'name', message }])
 }
 
 function appendRuleEvent(

@@ -13,7 +13,7 @@ import { actorOf, type Caller } from '../access/identity.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { refuseMore } from './row-limit.ts'
-import { refuseLimits } from './tool-policy-limits.ts'
+import { refuseLimits, refuseNoEffect } from './tool-policy-limits.ts'
 
 /** The most policies of one organization: each change of its rules, settings or policies reads them all again. */
 export const mostToolPolicies = 2_000
@@ -64,7 +64,7 @@ export async function listToolPolicies(
 
 /**
  * Saves a policy; every process decides by it from the next decision on. Throws `conflict` if one exists,
- * `validation_error` for a limit that the tool does not support, or above `mostToolPolicies`.
+ * `validation_error` without effect, for a limit that the tool does not support, or above `mostToolPolicies`.
  */
 export async function createToolPolicy(
   context: Acting,
@@ -73,6 +73,7 @@ export async function createToolPolicy(
   once: Once | null,
 ): Promise<ToolPolicyView> {
   refuseLimits(body.tool_name, body.restrictions)
+  refuseNoEffect(body.tool_name, body)
   try {
     return await growAs(context, caller, 'org.change', {
       action: 'create',
@@ -102,13 +103,15 @@ export async function createToolPolicy(
     })
   } catch (error) {
     if (!violates(error, 'tool_policies_pkey')) throw error
-    throw new DomainError('conflict', `\`${body.tool_name}\` already has such a policy: change it instead`)
+    const whose = body.role === undefined ? '' : ` for role \`${body.role}\``
+    const message = `\`${body.tool_name}\` already has a policy${whose}: change it with \`PATCH ${pathOf(caller, body.tool_name, body.role)}\``
+    throw new DomainError('conflict', message, [{ path: 'tool_name', message }])
   }
 }
 
 /**
  * Changes a policy. Throws `not_found` if none exists for this tool and role, and `validation_error` for a limit that
- * the tool does not support.
+ * the tool does not support, or if the policy would have no effect.
  */
 export async function changeToolPolicy(
   context: Acting,
@@ -146,6 +149,7 @@ export async function changeToolPolicy(
         .returningAll()
         .executeTakeFirst()
       if (row === undefined) throw notFound('tool policy', tool)
+      refuseNoEffect(tool, row, `; or delete the policy with \`DELETE ${pathOf(caller, tool, patch.role)}\``)
       // A tool can still be blocked over `storage_mb`, so this entry does not repeat long limits.
       return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })
     },
@@ -203,6 +207,9 @@ async function saved(
   await once?.markActed(tx.trx, view)
   return view
 }
+
+const pathOf = ({ organizationId }: Caller, tool: string, role: Role | undefined): string =>
+  `/organizations/${organizationId}/tool-policies/${encodeURIComponent(tool)}${role === undefined ? '' : `?role=${role}`}`
 
 /** Removes fields that are `undefined`, which JSON does not have. */
 const shownLimits = (given: Restrictions) => JSON.parse(JSON.stringify(given)) as JsonObject

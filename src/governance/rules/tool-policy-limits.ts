@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { catalog, getTool } from '../../catalog/index.ts'
 import { domain } from '../../policy/condition.ts'
+import { list, quote } from '../../policy/explain.ts'
 import { headline } from '../../policy/issues.ts'
 import { channelOf } from '../../policy/readers/channels.ts'
 import { ruleRepository } from '../../policy/readers/repositories.ts'
@@ -76,6 +77,20 @@ export function refuseLimits(tool: string, given: Restrictions): void {
     })
   if (issues.length === 0) return
   throw new DomainError('validation_error', headline('the policy cannot be saved', issues), issues)
+}
+
+/** Throws `validation_error` for a policy that neither allows, blocks nor limits its tool. */
+export function refuseNoEffect(
+  tool: string,
+  { allowed, restrictions: given }: { readonly allowed: boolean | null; readonly restrictions: Restrictions },
+  instead = '',
+): void {
+  const limits = Object.values(given).filter((each) => each !== undefined && each !== false)
+  if (allowed !== null || limits.length > 0) return
+  const taken = limitsOf(tool).map(quote)
+  const orLimit = taken.length === 0 ? '' : `, or in \`restrictions\` ${list(taken, 'or', taken.length)}`
+  const message = `a policy without \`allowed\` and without a limit has no effect: give \`allowed\`${orLimit}${instead}`
+  throw new DomainError('validation_error', message, [{ path: 'allowed', message }])
 }
 
 /** The only limits of agents' tools are `allowed` and `read_only`, because only their adapter sees the output. */

@@ -178,7 +178,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   })),
   'PATCH /organizations/{id}/tool-policies/{tool}': of(200, async (world) => ({
     ids: { tool: await world.toolPolicy() },
-    body: { allowed: null },
+    body: { allowed: true },
   })),
   'DELETE /organizations/{id}/tool-policies/{tool}': of(204, async (world) => ({
     ids: { tool: await world.toolPolicy() },

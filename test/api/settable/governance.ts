@@ -215,7 +215,7 @@ const policy =
     const whose = role === undefined ? {} : { role }
     if (way === 'POST') await world.ok('owner', 'POST', all, { tool_name: tool, ...body, ...whose })
     else {
-      await world.ok('owner', 'POST', all, { tool_name: tool, ...whose })
+      await world.ok('owner', 'POST', all, { tool_name: tool, allowed: true, ...whose })
       await world.ok('owner', 'PATCH', `${all}/${tool}`, { ...body, ...whose })
     }
     return seen(world)
@@ -265,7 +265,7 @@ export const policyProofs: Proofs = {
     policy(tool, () => ({ allowed: false }), decision)(world, tool, way),
   ),
   allowed: proof(
-    [null, false],
+    [true, false],
     ['allow', 'deny'],
     policy('Bash', (allowed) => ({ allowed }), decision),
   ),
@@ -277,7 +277,7 @@ export const policyProofs: Proofs = {
   'restrictions.read_only': proof(
     [true, false],
     ['deny', 'allow'],
-    policy('Bash', (read_only) => limit({ read_only }), decision),
+    policy('Bash', (read_only) => ({ allowed: true, ...limit({ read_only }) }), decision),
   ),
   'restrictions.allowed_domains[]': proof(
     ['acme.com', 'acme.org'],

@@ -63,10 +63,14 @@ describe('rules', () => {
   test('a name is unique in an organization; label rules have separate names', async () => {
     const { context } = running
     const body = aRule()
-    await createRule(context, 'rule', admin, body)
+    const { id } = await createRule(context, 'rule', admin, body)
     const head = await auditOf(context, admin.organizationId, 1)
     const again = createRule(context, 'rule', admin, body)
-    await expect(again).rejects.toMatchObject({ code: 'conflict', details: [{ path: 'name' }] })
+    await expect(again).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining(`\`PATCH /organizations/${admin.organizationId}/rules/${id}\``),
+      details: [{ path: 'name' }],
+    })
     expect(await auditOf(context, admin.organizationId, 1)).toEqual(head)
     const labelRule = {
       name: body.name,

@@ -36,8 +36,9 @@ import {
 
 let engine: Engine
 useEngine((started) => (engine = started))
-const save = (tool: string, restrictions: Restrictions) =>
-  createToolPolicy(engine.context, engine.caller('owner'), toolPolicyBody.parse({ tool_name: tool, restrictions }), null) // prettier-ignore
+const create = (body: object) =>
+  createToolPolicy(engine.context, engine.caller('owner'), toolPolicyBody.parse(body), null)
+const save = (tool: string, restrictions: Restrictions) => create({ tool_name: tool, restrictions })
 const forget = (tool: string) =>
   deleteToolPolicy(engine.context, engine.caller('owner'), tool, undefined).catch(() => {})
 
@@ -106,7 +107,7 @@ describe('a limit of a tool policy', () => {
         details: [{ path: `restrictions.${name}`, message: expect.stringContaining(takers.join(', ')) }],
       }
       await expect(save(tool, { [name]: values[name] })).rejects.toMatchObject(refusal)
-      await save(tool, {})
+      await create({ tool_name: tool, allowed: true })
       try {
         const patch = { restrictions: { [name]: values[name] } }
         const changed = changeToolPolicy(engine.context, engine.caller('owner'), tool, patch)
@@ -244,6 +245,63 @@ describe('plan, preview and run give one call the same verdict', () => {
   })
 })
 
+describe('a tool policy without effect', () => {
+  const refusal = (...parts: string[]) => ({
+    code: 'validation_error',
+    message: expect.stringMatching(new RegExp(parts.join('.*'))),
+    details: [{ path: 'allowed' }],
+  })
+  test.each<[string, object]>([
+    ['without fields', {}],
+    ['with `allowed: null`', { allowed: null }],
+    ['with `read_only: false`', { restrictions: { read_only: false } }],
+  ])('%s is refused, and the message names what the tool takes', async (_, body) => {
+    await expect(create({ tool_name: 'memory_set', ...body })).rejects.toMatchObject(
+      refusal('give `allowed`, or in `restrictions`', '`read_only`'),
+    )
+  })
+
+  test('of a tool that takes no limit is told to give `allowed`', async () => {
+    const body = { tool_name: 'web_search', role: 'member' }
+    await expect(create(body)).rejects.toMatchObject(refusal('has no effect: give `allowed`'))
+  })
+
+  test('is refused as the result of a change too, which names how to delete it', async () => {
+    const owner = engine.caller('owner')
+    await create({ tool_name: 'memory_set', allowed: false, role: 'member' })
+    try {
+      const change = (patch: object) =>
+        changeToolPolicy(engine.context, owner, 'memory_set', { role: 'member', ...patch })
+      await expect(change({ allowed: null })).rejects.toMatchObject(
+        refusal('`DELETE /organizations/org_', '/tool-policies/memory_set\\?role=member`'),
+      )
+      // Nothing has changed: the tool is still blocked.
+      expect(await change({ restrictions: { read_only: true } })).toMatchObject({ allowed: false })
+      expect(await change({ allowed: null })).toMatchObject({ allowed: null })
+    } finally {
+      await deleteToolPolicy(engine.context, owner, 'memory_set', 'member')
+    }
+  })
+})
+
+test('a second policy of a tool is a conflict that names how to change the first', async () => {
+  const { organizationId } = engine
+  await create({ tool_name: 'memory_set', allowed: false })
+  try {
+    await create({ tool_name: 'memory_set', allowed: false, role: 'admin' })
+    for (const role of [undefined, 'admin']) {
+      const change = `\`PATCH /organizations/${organizationId}/tool-policies/memory_set${role === undefined ? '' : '?role=admin'}\``
+      await expect(create({ tool_name: 'memory_set', allowed: true, role })).rejects.toMatchObject({
+        code: 'conflict',
+        message: expect.stringContaining(change),
+      })
+    }
+  } finally {
+    await forget('memory_set')
+    await deleteToolPolicy(engine.context, engine.caller('owner'), 'memory_set', 'admin')
+  }
+})
+
 test('an organization has at most 2,000 overrides of roles', async () => {
   const { db } = engine.context
   const override = {
@@ -281,12 +339,12 @@ test('an organization has at most 2,000 tool policies, and still changes and del
   }
   const rows = Array.from({ length: mostToolPolicies }, (_, n) => ({ ...policy, tool_name: `mcp__a__t${n}` }))
   await db.insertInto('tool_policies').values(rows).execute()
-  await expect(save('Bash', {})).rejects.toMatchObject({
+  await expect(save('Bash', { read_only: true })).rejects.toMatchObject({
     code: 'validation_error',
     message: expect.stringContaining('at most 2,000 tool policies'),
   })
   await changeToolPolicy(engine.context, engine.caller('owner'), 'mcp__a__t0', { allowed: false })
   await forget('mcp__a__t0')
-  await save('Bash', {})
+  await save('Bash', { read_only: true })
   await db.deleteFrom('tool_policies').where('organization_id', '=', engine.organizationId).execute()
 })

@@ -1,5 +1,6 @@
 import type { HeldDetails } from '../../../contract/messages.ts'
 import type { Decided } from '../../../policy/decide.ts'
+import { quote } from '../../../policy/explain.ts'
 import { assessRisk } from '../../../policy/risk.ts'
 import { unionLabels } from '../../../policy/types.ts'
 import { pendingApproval, requirementNow, stateAtUse } from '../../approvals/held.ts'
@@ -185,6 +186,6 @@ function showHeld(call: LockedCall, approval: NewApproval): void {
   stepEvent(tx, effect, 'step.held', { approval_id: id, rule_name })
   announceRequest(tx, approval, { actor: runActor(run), runId: run.id })
   const who = approver === 'owner' ? 'an owner' : 'an admin or owner'
-  const why = rule_name === null ? '' : ` (rule \`${rule_name}\`)`
+  const why = rule_name === null ? '' : ` (rule ${quote(rule_name)})`
   updateRunStatus(call, `step \`${effect.step_id}\` waits for approval by ${who}${why}`)
 }

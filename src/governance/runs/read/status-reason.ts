@@ -1,5 +1,6 @@
 import { sql, type Selectable } from 'kysely'
 import type { RunsTable } from '../../../db/schema/runs.ts'
+import { quote } from '../../../policy/explain.ts'
 import { readSettings, type GovernanceSettings } from '../../../policy/settings.ts'
 import { countingVotes, requirementOf, type VoteWithRole } from '../../approvals/requirement.ts'
 import type { Context } from '../../context.ts'
@@ -132,7 +133,7 @@ function sentenceOf(waiting: Waiting, waits: Waits): string {
   if (waiting.kind === 'resolution')
     return `${what} may or may not have taken effect: an approver must resolve ${isOne ? 'it' : 'them'}`
   const who = waiting.approver === 'owner' ? 'an owner' : 'an admin or owner'
-  const why = waiting.rule_name === null ? '' : ` (rule \`${waiting.rule_name}\`)`
+  const why = waiting.rule_name === null ? '' : ` (rule ${quote(waiting.rule_name)})`
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, waits)}`
 }
 

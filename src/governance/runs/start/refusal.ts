@@ -1,3 +1,4 @@
+import { quote } from '../../../policy/explain.ts'
 import type { PlanAnalysis } from '../../../policy/plan.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { DomainError } from '../../errors.ts'
@@ -55,7 +56,7 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
 /** Why the plan's run is refused: the step, the rule, and "denied by ..." with what to change. */
 export function denialOf({ deniedBy: by, steps }: PlanAnalysis) {
   const ruleName = by?.ruleName ?? ''
-  const denied = by?.isBlocked === true ? `denied: ${ruleName}` : `denied by \`${ruleName}\``
+  const denied = by?.isBlocked === true ? `denied: ${ruleName}` : `denied by ${quote(ruleName)}`
   const policy = by?.isBlocked === true ? steps.find((step) => step.stepId === by.stepId)?.blocked : null
   const why = by?.lacksApprovals === true ? approvalsOff : asClause(policy?.explanation ?? '')
   return { stepId: by?.stepId ?? '', ruleName, denied, remedy: why === '' ? '' : `; ${why}` }
