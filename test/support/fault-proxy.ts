@@ -9,7 +9,6 @@ import type { AddressInfo } from 'node:net'
  * - `cut`: the connection breaks, and the service never sees the request.
  * - `garble`: the service carries it out, and HTML comes back.
  * - `fail after`: the service carries it out, and 502 comes back.
- * - `empty list`: a list that lags: nothing is in it.
  * - an answer: it comes back, and the service never sees the request.
  */
 export type Fault =
@@ -18,8 +17,7 @@ export type Fault =
   | 'cut'
   | 'garble'
   | 'fail after'
-  | 'empty list'
-  | { readonly status: number; readonly headers?: Record<string, string> }
+  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
 
 export interface FaultProxy {
   readonly url: string
@@ -54,9 +52,10 @@ async function relay(
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
   if (fault === 'cut') return void request.socket.destroy()
-  if (fault === 'empty list') return void response.writeHead(200, json).end('[]')
-  if (typeof fault === 'object')
-    return void response.writeHead(fault.status, { ...json, ...fault.headers }).end('{"message":"fault"}')
+  if (typeof fault === 'object') {
+    const { status, headers, body = '{"message":"fault"}' } = fault
+    return void response.writeHead(status, { ...json, ...headers }).end(body)
+  }
   const { authorization = '', 'content-type': type = 'application/json' } = request.headers
   const answer = await fetch(`${target}${request.url}`, {
     method: request.method ?? 'GET',

@@ -1,0 +1,88 @@
+import { expect } from '@jest/globals'
+import { sql } from 'kysely'
+import { createToolActivities } from '../../../../src/activities/tool-activities.ts'
+import { getTool, type ToolName } from '../../../../src/catalog/index.ts'
+import { effectOf, keptOutput, opOf, stepOf, type Engine } from '../../../governance/runs/engine-fixture.ts'
+import { execute } from '../../execute.ts'
+import type { Ask, Ended, WritingTool } from './service.ts'
+
+export const bodies = createToolActivities()
+
+export interface Calling {
+  readonly engine: Engine
+  readonly ask: Ask
+  readonly place: string
+  readonly tool: ToolName
+  readonly writing: WritingTool
+}
+
+/** Makes one call attempt after attempt, as Temporal does, without its pauses. */
+export class Call {
+  readonly #with: Calling
+  readonly #text: string
+  /** Milliseconds that Temporal is asked to wait. */
+  readonly pauses: number[] = []
+  readonly #runId: string
+
+  static async start(calling: Calling): Promise<Call> {
+    const { engine, tool, writing, place } = calling
+    const text = `t${Math.random().toString(36).slice(2)}`
+    const params = writing.params(text, place)
+    return new Call(calling, text, await engine.run({ steps: [{ id: 's', tool, params }] }))
+  }
+
+  constructor(calling: Calling, text: string, runId: string) {
+    this.#with = calling
+    this.#text = text
+    this.#runId = runId
+  }
+
+  async attempt(body?: (decided: unknown) => Promise<unknown>): Promise<'again' | 'over'> {
+    const { engine, tool } = this.#with
+    const { answer } = await execute(engine.context, {
+      workflowId: this.#runId,
+      activityType: tool,
+      args: [{ runId: this.#runId, stepId: 's', itemIndex: null }],
+      body: body ?? ((decided) => bodies[tool]!(decided)),
+    })
+    const { nextRetryDelay } = answer as { nextRetryDelay?: number }
+    if (nextRetryDelay === undefined) return 'over'
+    this.pauses.push(nextRetryDelay)
+    return 'again'
+  }
+
+  /** Lets the time pass after which a call that is not found was certainly not made. */
+  async later(): Promise<void> {
+    const { engine, tool } = this.#with
+    const seconds = (getTool(tool)?.findableAfterSeconds ?? 0) + 1
+    await engine.context.db
+      .updateTable('effects')
+      .set({ sent_at: sql<Date>`sent_at - make_interval(secs => ${seconds})` })
+      .where('run_id', '=', this.#runId)
+      .execute()
+  }
+
+  async untilOver(): Promise<this> {
+    for (let attempts = 0; (await this.attempt()) === 'again'; attempts += 1) {
+      if (attempts > 20) throw new Error('the call does not end')
+      await this.later()
+    }
+    return this
+  }
+
+  /** What the service holds, and what the step says. The output of a completed call is that of its effect. */
+  async ended(): Promise<Ended> {
+    const { engine, ask, place, writing } = this.#with
+    const op = opOf(this.#runId)
+    const row = await effectOf(engine.context, op)
+    const made = await writing.made(ask, this.#text, place)
+    const state = row?.state as Ended['state']
+    if (state === 'completed') expect(made).toContainEqual(await keptOutput(engine.context, op))
+    const { error } = await stepOf(engine.context, this.#runId)
+    return {
+      state,
+      made: made.length,
+      ...(state === 'failed' && error !== null ? { error: error.code } : {}),
+    }
+  }
+}

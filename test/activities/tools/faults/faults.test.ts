@@ -1,0 +1,113 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
+import { useEngine, type Engine } from '../../../governance/runs/engine-fixture.ts'
+import { bodies } from './call.ts'
+import { useProxied } from './proxied.ts'
+import { endedOf, first, keepsPromise, once, rowsOf, unknown } from './rows.ts'
+import { services, testedElsewhere } from './services.ts'
+
+/*
+ * Calls that write, through everything: decision, real client, a proxy with a fault, and a server that keeps state. In
+ * the end the effect is there once, or not at all and the step says so, or a person is asked. A new tool needs one
+ * entry in services.ts or in one of its services.
+ */
+
+let engine: Engine
+useEngine((started) => (engine = started))
+
+test('each tool that writes has its faults here, or is tested elsewhere', () => {
+  const writing = Object.values(catalog).filter((tool) => tool.hasExecutor && tool.sideEffect !== 'read')
+  const here = services.flatMap(({ tools }) => Object.keys(tools))
+  expect([...here, ...Object.keys(testedElsewhere)].sort()).toEqual(writing.map(({ name }) => name).sort())
+})
+
+test.each(Object.entries(testedElsewhere))('%s is tested in files that exist', (_, files) => {
+  const root = join(import.meta.dirname, '../../../..')
+  expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([])
+})
+
+describe.each(services)('$name', (service) => {
+  const proxied = useProxied(service, () => engine)
+  const tools = Object.keys(service.tools) as ToolName[]
+
+  describe.each(tools)('%s, if', (tool) => {
+    test.each(rowsOf(service))('$name', async (row) => {
+      const call = await proxied.start(tool)
+      proxied.ofWrites = row.ofWrites()
+      const ended = await (await call.untilOver()).ended()
+      expect(ended).toEqual(service.tools[tool]?.differs?.[row.name] ?? endedOf(row, catalog[tool].repeat))
+      expect(keepsPromise(ended)).toBe(true)
+    })
+
+    test('429 says how long to wait, waits so long', async () => {
+      const call = await proxied.start(tool)
+      proxied.ofWrites = first({ status: 429, headers: { 'retry-after': '7' } })
+      await call.untilOver()
+      expect(call.pauses).toEqual([7_000])
+    })
+  })
+
+  describe.each(tools.filter((tool) => catalog[tool].repeat === 'findable'))('%s, if', (tool) => {
+    test('its list lags, is not made again before the delay', async () => {
+      const { findableAfterSeconds: delay = 0 }: { findableAfterSeconds?: number } = catalog[tool]
+      const call = await proxied.start(tool)
+      let lags = true
+      proxied.ofWrites = () => 'lose answer'
+      proxied.ofLooks = () => (lags ? service.emptyList : 'pass')
+      expect(await call.attempt()).toBe('again')
+      expect(await call.attempt()).toBe('again')
+      const [, untilKnown = 0] = call.pauses
+      expect(untilKnown).toBeGreaterThan((delay * 1_000) / 4)
+      expect(untilKnown).toBeLessThanOrEqual(delay * 1_000)
+      lags = false
+      expect(await call.attempt()).toBe('over')
+      expect(await call.ended()).toEqual(once)
+    })
+
+    test('it cannot be looked for, asks a person', async () => {
+      const call = await proxied.start(tool)
+      proxied.ofWrites = () => 'lose answer'
+      proxied.ofLooks = () => service.cannotLook
+      await call.untilOver()
+      expect(await call.ended()).toEqual(unknown(1))
+    })
+
+    test('looking fails for a while, is looked for again', async () => {
+      const call = await proxied.start(tool)
+      proxied.ofWrites = () => 'lose answer'
+      proxied.ofLooks = first({ status: 503 })
+      await call.untilOver()
+      expect(call.pauses).toEqual([1_000, 15_000])
+      expect(await call.ended()).toEqual(once)
+    })
+
+    test.each([true, false])(
+      'its worker dies after the point of no return, request carried out: %s',
+      async (isMade) => {
+        const call = await proxied.start(tool)
+        const dead = Promise.withResolvers<void>()
+        const sent = Promise.withResolvers<void>()
+        proxied.ofWrites = () => (isMade ? 'pass' : 'cut')
+        const stuck = call.attempt(async (decided) => {
+          try {
+            return await bodies[tool]!(decided)
+          } finally {
+            sent.resolve()
+            await dead.promise
+          }
+        })
+        await sent.promise
+        proxied.ofWrites = () => 'pass'
+        await call.later()
+        await call.untilOver()
+        expect(await call.ended()).toEqual(once)
+        // The worker was only slow: what it says now changes nothing.
+        dead.resolve()
+        await stuck
+        expect(await call.ended()).toEqual(once)
+      },
+    )
+  })
+})

@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, beforeEach } from '@jest/globals'
+import { integrationNamed } from '../../../../src/catalog/integrations/index.ts'
+import type { ToolName } from '../../../../src/catalog/index.ts'
+import { connect } from '../../../../src/governance/connections/connections.ts'
+import type { Json } from '../../../../src/policy/types.ts'
+import type { Engine } from '../../../governance/runs/engine-fixture.ts'
+import { emulatorToken, type Emulator } from '../../../support/emulators.ts'
+import { startFaultProxy, type Fault, type FaultProxy } from '../../../support/fault-proxy.ts'
+import { Call } from './call.ts'
+import type { Ask, FaultService, WritingTool } from './service.ts'
+
+/** A service behind a proxy, connected for the member whose calls are made. */
+export interface Proxied {
+  /** The fault of each write. */
+  ofWrites: () => Fault
+  /** The fault of each request after the first write that is no write itself, as a look for the call sends. */
+  ofLooks: () => Fault
+  start(tool: ToolName): Promise<Call>
+}
+
+/** Starts the service for the tests of one `describe`. Before each test it has no fault. */
+export function useProxied(service: FaultService, engineOf: () => Engine): Proxied {
+  let emulator: Emulator
+  let proxy: FaultProxy
+  const ask: Ask = async (method, path, body) => {
+    const headers = integrationNamed(service.name)?.headers({ token: emulatorToken })
+    const answer = await fetch(`${emulator.url}${path}`, {
+      method,
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+    })
+    return (await answer.json()) as Json
+  }
+  const proxied: Proxied = {
+    ofWrites: () => 'pass',
+    ofLooks: () => 'pass',
+    start(tool) {
+      const writing = service.tools[tool] as WritingTool
+      return Call.start({ engine: engineOf(), ask, place: service.place, tool, writing })
+    },
+  }
+  beforeAll(async () => {
+    emulator = await service.start()
+    proxy = await startFaultProxy(emulator.url)
+  })
+  beforeEach(async () => {
+    proxy.choose = () => 'pass'
+    await connectAnew(engineOf(), service, proxy.url)
+    proxied.ofWrites = proxied.ofLooks = () => 'pass'
+    let hasWritten = false
+    proxy.choose = (method, path) => {
+      if (!service.isWrite(method, path)) return hasWritten ? proxied.ofLooks() : 'pass'
+      hasWritten = true
+      return proxied.ofWrites()
+    }
+  })
+  afterAll(() => Promise.all([proxy?.close(), emulator?.close()]))
+  return proxied
+}
+
+/** The test before may have expired the connection. */
+async function connectAnew({ context, caller }: Engine, service: FaultService, url: string): Promise<void> {
+  await context.db.deleteFrom('connections').execute()
+  const [tool = ''] = Object.keys(service.tools)
+  const credential = { token: emulatorToken, base_url: url }
+  const asked = { tool, credential, scope: 'personal', name: undefined } as const
+  await connect(context, caller('member'), asked, new AbortController().signal)
+}

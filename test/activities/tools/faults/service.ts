@@ -1,0 +1,48 @@
+import type { Connectable } from '../../../../src/catalog/integrations/index.ts'
+import type { ToolName } from '../../../../src/catalog/index.ts'
+import type { Json, JsonObject } from '../../../../src/policy/types.ts'
+import type { Emulator } from '../../../support/emulators.ts'
+import type { Fault } from '../../../support/fault-proxy.ts'
+
+/** Asks the service itself, past the proxy, with the credential of the tests. */
+export type Ask = (method: string, path: string, body?: object) => Promise<Json>
+
+/** One tool whose calls write to the service. */
+export interface WritingTool {
+  /** Parameters of a call that writes `text`: letters and digits that no other call has. */
+  params(text: string, place: string): JsonObject
+  /** What the service holds of the call that writes `text`: the output of each effect. */
+  made(ask: Ask, text: string, place: string): Promise<Json[]>
+  /** Other ends than those of rows.ts, by the fault's name. Say why beside each. */
+  readonly differs?: Readonly<Record<string, Ended>>
+}
+
+/** How a call ends: what the service holds of it, and what its step says. */
+export interface Ended {
+  readonly state: 'completed' | 'failed' | 'unknown_outcome'
+  readonly made: number
+  /** The code of a failed step. */
+  readonly error?: string
+}
+
+/** A service and its writing tools. With an entry in services.ts, faults.test.ts sends each tool through each fault. */
+export interface FaultService {
+  readonly name: Connectable
+  /** Starts a stand-in that keeps state, and fills it with what the calls need. */
+  start(): Promise<Emulator>
+  /** The place in the stand-in that the calls write to, such as a repository or a channel. */
+  readonly place: string
+  /** The address of the real service, for `LIVE_TESTS`. */
+  readonly live?: { readonly url: string }
+  readonly tools: Readonly<Partial<Record<ToolName, WritingTool>>>
+  /** Whether this request is the write of a call. All others read. */
+  isWrite(method: string, path: string): boolean
+  /** The answer of a list in which nothing is yet. */
+  readonly emptyList: Fault
+  /** The answer to a look that nobody can repeat with success. */
+  readonly cannotLook: Fault
+  /** Clear refusals of a write: the answer, and the error code of the step. */
+  readonly refusals: Readonly<Record<string, readonly [answer: Fault, code: string]>>
+  /** Error codes of the step. */
+  readonly codes: { readonly rateLimited: string; readonly redirected: string }
+}

@@ -1,0 +1,13 @@
+import type { ToolName } from '../../../../src/catalog/index.ts'
+import { github } from './github.ts'
+import type { FaultService } from './service.ts'
+
+export const services: readonly FaultService[] = [github]
+
+/** Writing tools that no service's stand-in can hold, with the tests of their faults. */
+export const testedElsewhere: Readonly<Partial<Record<ToolName, readonly string[]>>> = {
+  // Its value and its outcome commit together in our own database: there is no request to lose.
+  memory_set: ['test/activities/tools/memory.test.ts', 'test/e2e/commit-points.test.ts'],
+  // SMTP has other faults: a script of answers for each command.
+  mail_send: ['test/activities/tools/smtp.test.ts', 'test/e2e/commit-points.test.ts'],
+}
