@@ -13,6 +13,7 @@ import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
 import { catalog } from '../src/catalog/index.ts'
 import { maxMailRecipients } from '../src/catalog/mail-send.ts'
 import { maxMemoryValueLength } from '../src/catalog/memory-key.ts'
+import { mostOfPreview } from '../src/catalog/preview.ts'
 import { mostReferences } from '../src/contract/definition-check.ts'
 import { mostItems, mostSteps } from '../src/contract/definition.ts'
 import { deepestJson, longestKey } from '../src/contract/json.ts'
@@ -198,6 +199,7 @@ const tools: Rows = [
   ['key of the memory', `${count(catalog.memory_get.params.shape.key.maxLength ?? Number.NaN)} characters`],
   ['recipients of a mail: `to`, `cc` and `bcc` together', count(maxMailRecipients)],
   ['`subject`, `text` and `html` of a mail', mailTexts()],
+  ['a value in the preview of a held call', `${count(mostOfPreview.value)} characters`],
 ]
 const rules: Rows = [
   ['name of a rule', characters('RuleRequest.name')],

@@ -21,6 +21,12 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
   unsafe: 'an unknown outcome: a person decides',
 }
 
+const reversed: Record<ToolDeclaration['reversible'], string> = {
+  yes: 'yes: it changes nothing',
+  'by hand': 'by hand',
+  no: 'no',
+}
+
 const needs = ({ connection }: ToolDeclaration): string =>
   ({ none: 'nothing', installation: 'the operator’s connection' })[connection as string] ??
   `a connection to \`${connection}\``
@@ -34,7 +40,7 @@ export async function toolsPage(): Promise<string> {
   })
   const details = tools.map(
     (tool) =>
-      `| \`${tool.name}\` | ${tool.description} | ${paramsOf(tool)} | ${needs(tool)} | ${crash[tool.repeat]} | ${tool.hasExecutor ? 'yes' : 'not yet'} |`,
+      `| \`${tool.name}\` | ${tool.description} | ${paramsOf(tool)} | ${needs(tool)} | ${crash[tool.repeat]} | ${reversed[tool.reversible]} | ${tool.hasExecutor ? 'yes' : 'not yet'} |`,
   )
   const text = `# Tools
 
@@ -56,10 +62,12 @@ ${rows.join('\n')}
 
 ## What a call takes
 
-A step must give the parameters in bold. [Effects](reference/effects.md) says what follows a crash.
+A step must give the parameters in bold. [Effects](reference/effects.md) says what follows a crash. _Reversible_ says whether the effect
+can be taken back: \`by hand\` means that a person can delete or change what the call has made, and \`no\` that people may have read it
+already.
 
-| Tool | Use | Parameters | Needs | A crash leaves | Runs |
-| --- | --- | --- | --- | --- | --- |
+| Tool | Use | Parameters | Needs | A crash leaves | Reversible | Runs |
+| --- | --- | --- | --- | --- | --- | --- |
 ${details.join('\n')}
 `
   return format(text, { ...(await resolveConfig(toolsPath)), parser: 'markdown' })

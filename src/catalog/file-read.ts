@@ -25,6 +25,7 @@ export const fileRead = defineTool({
   risk: 'medium',
   constraints: { max_response_size_kb: {} },
   repeat: 'free',
+  reversible: 'yes',
   connection: 'installation',
   hasExecutor: true,
   timeoutSeconds: 30,

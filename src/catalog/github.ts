@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
 const repo = z
@@ -38,6 +39,7 @@ const reads = {
   categories: [],
   risk: 'medium',
   repeat: 'free',
+  reversible: 'yes',
 } as const
 /** A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag. */
 const findable = { repeat: 'findable', findableAfterSeconds: 60 } as const
@@ -130,6 +132,8 @@ export const githubCreateIssue = defineTool({
   name: 'github_create_issue',
   description: 'Creates an issue in a GitHub repository.',
   sideEffect: 'write',
+  reversible: 'by hand',
+  preview: (params) => ({ title: `Create the issue ${quoted(params.title)} in ${params.repo}` }),
   outputLabels: [],
   params: z.strictObject({
     repo,
@@ -154,6 +158,10 @@ export const githubComment = defineTool({
   name: 'github_comment',
   description: 'Comments on an issue or a pull request of a GitHub repository.',
   sideEffect: 'egress',
+  reversible: 'no',
+  preview: (params) => ({
+    title: `Comment on ${params.repo}${params.number === undefined ? '' : `#${params.number}`}`,
+  }),
   outputLabels: [],
   params: z.strictObject({ repo, number, body: body.min(1).describe('The comment, as Markdown.') }),
   output: z.strictObject({ id: z.int(), url }),

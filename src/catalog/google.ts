@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { peopleOf } from '../policy/me.ts'
+import { quoted } from './preview.ts'
 import { readsInternal } from './reading.ts'
 import { defineTool } from './tool.ts'
 
@@ -9,6 +10,7 @@ const reads = { ...common, ...readsInternal } as const
 const writes = {
   ...common,
   sideEffect: 'write',
+  reversible: 'by hand',
   outputLabels: [],
   categories: ['public_writes'],
   risk: 'medium',
@@ -32,6 +34,10 @@ export const calendarCreateEvent = defineTool({
   description:
     'Creates an event and invites its attendees. Default: the next business day at 10:00 in the calendar’s time zone.',
   sideEffect: 'egress',
+  reversible: 'no',
+  preview: ({ title, attendees }) => ({
+    title: `Create the event ${quoted(title)}${attendees === undefined ? '' : ` and invite ${[attendees].flat().join(', ')}`}`,
+  }),
   outputLabels: [],
   params: z.strictObject({
     title: z.string().min(1).max(1000),
@@ -87,6 +93,7 @@ export const docsCreate = defineTool({
   ...writes,
   name: 'docs_create',
   description: 'Creates a Google document.',
+  preview: (params) => ({ title: `Create the document ${quoted(params.title)}` }),
   params: z.strictObject({
     title: z.string().min(1).max(1000),
     content: z.string().max(1_000_000).describe('The text, as Markdown.'),
@@ -108,6 +115,7 @@ export const sheetsAppend = defineTool({
   ...writes,
   name: 'sheets_append',
   description: 'Adds rows below the last row of a Google sheet.',
+  preview: (params) => ({ title: `Add ${params.rows.length} rows to the sheet ${params.spreadsheet}` }),
   params: z.strictObject({ spreadsheet: file('spreadsheet'), range, rows: rows.min(1).max(10_000) }),
   output: z.strictObject({ spreadsheet_id: z.string(), range: z.string(), rows: z.int() }),
   constraints: { read_only: {} },

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { attachment } from './attachment.ts'
 import { readsInternal } from './reading.ts'
+import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
 const common = { connection: 'jira', hasExecutor: false, timeoutSeconds: 60 } as const
@@ -40,6 +41,8 @@ export const jiraCreateIssue = defineTool({
   name: 'jira_create_issue',
   description: 'Creates an issue in Jira.',
   sideEffect: 'write',
+  reversible: 'by hand',
+  preview: (params) => ({ title: `Create the issue ${quoted(params.summary)} in ${params.project}` }),
   params: z.strictObject({
     project: z.string().min(1).max(255).describe('Key of the project, e.g. `OPS`.'),
     summary: z.string().min(1).max(255),
@@ -56,6 +59,8 @@ export const jiraComment = defineTool({
   name: 'jira_comment',
   description: 'Comments on an issue in Jira, also with a file.',
   sideEffect: 'egress',
+  reversible: 'no',
+  preview: (params) => ({ title: `Comment on ${params.issue}` }),
   params: z.strictObject({ issue, text: text.min(1), ...attachment }),
   output: z.strictObject({ id: z.string(), url: z.string() }),
   constraints: {

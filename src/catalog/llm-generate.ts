@@ -22,6 +22,7 @@ export const llmGenerate = defineTool({
   risk: 'low',
   constraints: { max_response_size_kb: {} },
   repeat: 'free',
+  reversible: 'yes',
   connection: 'llm',
   hasExecutor: false,
   timeoutSeconds: 300,

@@ -44,6 +44,11 @@ export const mailSend = defineTool({
     read_only: {},
   },
   repeat: 'unsafe',
+  reversible: 'no',
+  preview: ({ to, cc, bcc, subject, text, html }) => ({
+    title: `Send a mail to ${[to].flat().join(', ')}`,
+    fields: { to, cc, bcc, subject, text, html },
+  }),
   connection: 'installation',
   hasExecutor: true,
   timeoutSeconds: 180,

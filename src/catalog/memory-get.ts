@@ -20,6 +20,7 @@ export const memoryGet = defineTool({
   risk: 'medium',
   constraints: { max_response_size_kb: {} },
   repeat: 'free',
+  reversible: 'yes',
   connection: 'none',
   hasExecutor: true,
   timeoutSeconds: 10,

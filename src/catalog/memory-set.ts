@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { maxMemoryValueLength, memoryKey } from './memory-key.ts'
+import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
 /** Stores a value under a key. The call's labels join the key's labels; a run of an admin or owner replaces them. */
@@ -24,6 +25,9 @@ export const memorySet = defineTool({
   risk: 'low',
   constraints: { read_only: {} },
   repeat: 'transactional',
+  // The old value is not kept.
+  reversible: 'by hand',
+  preview: ({ key, value }) => ({ title: `Store a value under ${quoted(key)}`, fields: { key, value } }),
   connection: 'none',
   hasExecutor: true,
   timeoutSeconds: 10,

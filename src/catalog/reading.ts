@@ -6,4 +6,5 @@ export const readsInternal = {
   risk: 'medium',
   constraints: { max_response_size_kb: {} },
   repeat: 'free',
+  reversible: 'yes',
 } as const

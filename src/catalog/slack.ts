@@ -14,6 +14,8 @@ export const slackSendMessage = defineTool({
   name: 'slack_send_message',
   description: 'Sends a message to a Slack channel, or to the person who runs the workflow.',
   sideEffect: 'egress',
+  reversible: 'no',
+  preview: (params) => ({ title: `Send a message to ${params.channel}` }),
   params: z.strictObject({
     channel: z
       .string()
@@ -42,6 +44,10 @@ export const slackCreateChannel = defineTool({
   name: 'slack_create_channel',
   description: 'Creates a Slack channel and invites the person who runs the workflow.',
   sideEffect: 'write',
+  reversible: 'by hand',
+  preview: ({ name, is_private }) => ({
+    title: `Create the ${is_private === true ? 'private ' : ''}channel ${name}`,
+  }),
   params: z.strictObject({
     name: z
       .string()

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { LimitedParams } from '../policy/tool-limits.ts'
 import type { Category, Json, Label, RiskLevel, SideEffect } from '../policy/types.ts'
+import type { PreviewDraft } from './preview.ts'
 
 /**
  * This says what happens if a call's process dies between intent and outcome. So no effect happens twice:
@@ -12,6 +13,15 @@ import type { Category, Json, Label, RiskLevel, SideEffect } from '../policy/typ
  * - `unsafe`: after its point of no return nobody knows the outcome; the step becomes `unknown_outcome`.
  */
 export type Repeat = 'free' | 'transactional' | 'keyed' | 'findable' | 'unsafe'
+
+/**
+ * Whether the effect of a call can be taken back:
+ * - `yes`: the call changes nothing.
+ * - `by hand`: a person can delete or change back what it has made.
+ * - `no`: people may have read it already.
+ */
+export const reversibilities = ['yes', 'by hand', 'no'] as const
+export type Reversible = (typeof reversibilities)[number]
 
 /** A service outside that several tools share; an organization connects all of them at once. */
 export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm'
@@ -46,6 +56,12 @@ export interface ToolDeclaration<
   /** The limits that a tool policy may set on it, each with the parameters that it reads. */
   readonly constraints: LimitedParams
   readonly repeat: Repeat
+  readonly reversible: Reversible
+  /**
+   * What an approver sees in place of the parameters, from the parameters alone. Without it, the description and all
+   * parameters are shown.
+   */
+  preview?(params: z.output<Params>): PreviewDraft
   /**
    * For `findable`: seconds after the point of no return until a call that is not found was certainly not made. They
    * cover the longest request and the delay of the service's lists.

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { attachment } from './attachment.ts'
 import { readsInternal } from './reading.ts'
+import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
 const common = { connection: 'trello', hasExecutor: false, timeoutSeconds: 60 } as const
@@ -41,6 +42,8 @@ export const trelloCreateCard = defineTool({
   name: 'trello_create_card',
   description: 'Creates a card in a list of a Trello board.',
   sideEffect: 'write',
+  reversible: 'by hand',
+  preview: (params) => ({ title: `Create the card ${quoted(params.name)} in ${quoted(params.list)}` }),
   params: z.strictObject({
     board: place('board'),
     list: z.string().min(1).max(1000).describe('Name or id of the list.'),
@@ -56,6 +59,8 @@ export const trelloComment = defineTool({
   name: 'trello_comment',
   description: 'Comments on a card of a Trello board, also with a file.',
   sideEffect: 'egress',
+  reversible: 'no',
+  preview: (params) => ({ title: `Comment on the card ${params.card}` }),
   params: z.strictObject({ card: place('card'), text: text.min(1), ...attachment }),
   output: z.strictObject({ id: z.string(), url: z.string() }),
   constraints: {

@@ -18,6 +18,7 @@ export const webSearch = defineTool({
   risk: 'low',
   constraints: { max_response_size_kb: {} },
   repeat: 'free',
+  reversible: 'yes',
   connection: 'search',
   hasExecutor: false,
   timeoutSeconds: 90,

@@ -75,10 +75,14 @@ describe('an unknown outcome', () => {
       item_index: null,
       summary: 'Look it up',
       params: { to: 'a@b.test' },
+      preview: { fields: [{ name: 'to', value: 'a@b.test' }] },
+      reversible: 'no',
       approver: 'admin',
       resolve_with: route,
     })
-    expect((await listed(`&run_id=${runId}`, 'member'))[0]).not.toHaveProperty('params')
+    const [asMember] = await listed(`&run_id=${runId}`, 'member')
+    expect(asMember).not.toHaveProperty('params')
+    expect(asMember).not.toHaveProperty('preview')
     const path = `/approvals/${encodeURIComponent(String(entry?.['id']))}`
     expect((await call('admin', 'GET', path)).body).toEqual(entry)
     const refused = await call('admin', 'POST', `${path}/approve`, {})

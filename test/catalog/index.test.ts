@@ -76,6 +76,11 @@ describe('the catalogue', () => {
     expect(limits.includes('max_response_size_kb')).toBe(tool.sideEffect === 'read')
   })
 
+  test.each(tools)('%s: what it has done can be taken back as its side effect says', (_, tool) => {
+    const reversible = { read: 'yes', write: 'by hand', egress: 'no' } as const
+    expect(tool.reversible).toBe(reversible[tool.sideEffect])
+  })
+
   test.each(tools)('%s is declared under its own name', (name, tool) => expect(tool.name).toBe(name))
 
   test.each(tools)('%s: only reads may be repeated freely', (_, tool) => {

@@ -19,6 +19,7 @@ const common = {
   outputLabels: [],
   risk: 'low',
   repeat: 'free',
+  reversible: 'yes',
   hasExecutor: true,
 } as const
 

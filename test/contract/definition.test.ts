@@ -14,6 +14,7 @@ const common = {
   description: '',
   categories: [],
   constraints: {},
+  reversible: 'yes',
   connection: 'none',
   hasExecutor: true,
   timeoutSeconds: 10,

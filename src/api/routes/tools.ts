@@ -7,7 +7,7 @@ import { pageOf, readCursor } from '../../governance/page.ts'
 import { toolView } from '../../governance/tools/tool-view.ts'
 import { organizationQuery } from '../query.ts'
 import { ok, route } from '../route.ts'
-import { labels, listOf, listQuery, side } from '../schemas/common.ts'
+import { labels, listOf, listQuery, reversible, side } from '../schemas/common.ts'
 
 const tool = z
   .strictObject({
@@ -26,6 +26,10 @@ const tool = z
     available: z.boolean(),
     unavailable_because: z.string().nullable().meta({ description: 'null where the tool works' }),
     risk: z.enum(['low', 'medium', 'high']),
+    reversible: reversible.meta({
+      description:
+        '`yes`: a call changes nothing. `by hand`: a person can take its effect back. `no`: people may have read it',
+    }),
   })
   .meta({ id: 'Tool' })
 

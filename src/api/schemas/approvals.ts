@@ -1,6 +1,16 @@
 import { z } from 'zod'
-import { anyJson, approver, id, labels, side, time } from './common.ts'
+import { anyJson, approver, id, labels, reversible, side, time } from './common.ts'
 import { approvalStatus, itemIndex, resolveWith, risk, vote, waitingKind, words } from './runs.ts'
+
+const preview = z
+  .strictObject({
+    title: z.string().describe('one sentence: what would happen'),
+    fields: z.array(z.strictObject({ name: z.string(), value: z.string() })),
+  })
+  .meta({
+    id: 'Preview',
+    description: 'what the call would do, in plain text; long values are cut. Shown like `params`',
+  })
 
 export const approval = z
   .strictObject({
@@ -18,10 +28,12 @@ export const approval = z
     tool: z.string().nullable(),
     summary: z.string().nullable().describe('the `summary` of the step in its definition'),
     side_effect: side.nullable(),
+    reversible: reversible.nullable().describe('null for a whole run and for a call of an agent'),
     params: z
       .record(z.string(), anyJson)
       .optional()
       .meta({ description: 'only for those who may decide it' }),
+    preview: preview.optional(),
     params_hash: z.string().nullable(),
     rule_id: id.nullable(),
     rule_name: z.string().nullable(),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { reversibilities } from '../../catalog/tool.ts'
 import { ruleShape } from '../../policy/rule.ts'
 import { governanceSettings } from '../../policy/settings.ts'
 import { filter, wholeNumber } from '../query.ts'
@@ -37,6 +38,7 @@ export const side = ruleShape.side_effects.unwrap().element
 export const verdict = ruleShape.verdict
 export const role = z.enum(['viewer', 'member', 'admin', 'owner'])
 export const riskLevel = governanceSettings.shape.approval_required_from.unwrap().unwrap()
+export const reversible = z.enum(reversibilities)
 /** The lowest role whose votes count for an approval. */
 export const approver = ruleShape.approver.unwrap()
 export const labels = z.array(z.string())

@@ -1,5 +1,8 @@
 import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
+import { getTool } from '../../catalog/index.ts'
+import type { Preview } from '../../catalog/preview.ts'
+import type { Reversible } from '../../catalog/tool.ts'
 import { publicBase } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
@@ -7,6 +10,7 @@ import type { ApprovalsTable, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
+import { previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputPlace } from '../sealing/places.ts'
 import { mayDecide } from './requirement.ts'
@@ -30,8 +34,12 @@ export interface ApprovalView {
   /** The `summary` of the step in its definition. */
   readonly summary: string | null
   readonly side_effect: SideEffect | null
+  /** Whether the call can be taken back; null for a whole run and for a call of an agent. */
+  readonly reversible: Reversible | null
   /** Only shown to people who may decide the approval. */
   readonly params?: JsonObject
+  /** A readable view of the same; for a call of a run. */
+  readonly preview?: Preview
   readonly params_hash: string | null
   readonly rule_id: string | null
   readonly rule_name: string | null
@@ -156,6 +164,7 @@ async function approvalView(
   votes: Awaited<ReturnType<typeof readVotes>>,
 ): Promise<ApprovalView> {
   const params = mayDecide(viewer.role, row.approver) ? await shownParams(context, row) : undefined
+  const tool = row.kind === 'step' && row.tool !== null ? getTool(row.tool) : undefined
   return {
     id: row.id,
     kind: row.kind,
@@ -171,7 +180,11 @@ async function approvalView(
     tool: row.tool,
     summary: row.summary,
     side_effect: row.side_effect,
+    reversible: tool?.reversible ?? null,
     ...(params === undefined ? {} : { params }),
+    ...(params === undefined || tool === undefined
+      ? {}
+      : { preview: previewOf(tool, params, row.requester_email ?? '') }),
     params_hash: row.params_hash,
     rule_id: row.rule_id,
     rule_name: row.rule_name,

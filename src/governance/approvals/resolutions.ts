@@ -7,6 +7,7 @@ import { notFound } from '../errors.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import type { ApprovalView, Viewer } from './read.ts'
+import { previewOf } from './preview.ts'
 import { mayDecide } from './requirement.ts'
 
 /*
@@ -131,7 +132,10 @@ async function viewOf(
   const tool = getTool(row.tool)
   const sideEffect = tool?.sideEffect ?? 'write'
   const key = { runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index }
-  const isShown = row.params_sealed !== null && mayDecide(viewer.role, 'admin')
+  const params =
+    row.params_sealed !== null && mayDecide(viewer.role, 'admin')
+      ? (await openParams(context.sealer, key, row.params_sealed)).params
+      : undefined
   return {
     id: idOf(row),
     kind: 'resolution',
@@ -147,9 +151,11 @@ async function viewOf(
     tool: row.tool,
     summary: row.summary,
     side_effect: sideEffect,
-    ...(isShown
-      ? { params: (await openParams(context.sealer, key, row.params_sealed as Buffer)).params }
-      : {}),
+    reversible: tool?.reversible ?? null,
+    ...(params === undefined ? {} : { params }),
+    ...(params === undefined || tool === undefined
+      ? {}
+      : { preview: previewOf(tool, params, row.requester_email) }),
     params_hash: row.params_hash,
     rule_id: null,
     rule_name: null,

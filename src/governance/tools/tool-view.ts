@@ -25,5 +25,6 @@ export function toolView(
     available: unavailable === null,
     unavailable_because: unavailable,
     risk: tool.risk,
+    reversible: tool.reversible,
   }
 }

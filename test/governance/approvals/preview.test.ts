@@ -1,0 +1,66 @@
+import { describe, expect, test } from '@jest/globals'
+import { catalog, getTool, type ToolName } from '../../../src/catalog/index.ts'
+import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
+import { previewOf } from '../../../src/governance/approvals/preview.ts'
+import type { JsonObject } from '../../../src/policy/types.ts'
+
+const shown = (name: ToolName, params: JsonObject) =>
+  previewOf(getTool(name) as ToolDeclaration, params, 'ana@larkspur.example')
+
+/** For each tool that changes something: parameters of a call, and the title that an approver sees. */
+const titles: readonly (readonly [ToolName, JsonObject, string])[] = [
+  ['memory_set', { key: 'rates', value: 1 }, 'Store a value under “rates”'],
+  ['mail_send', { to: ['me', 'b@x.example'], subject: 's', text: 't' }, 'Send a mail to ana@larkspur.example, b@x.example'], // prettier-ignore
+  ['calendar_create_event', { title: 'Review', attendees: 'me' }, 'Create the event “Review” and invite ana@larkspur.example'], // prettier-ignore
+  ['calendar_create_event', { title: 'Focus' }, 'Create the event “Focus”'],
+  ['slack_send_message', { channel: '#ops', text: 'hi' }, 'Send a message to #ops'],
+  ['slack_create_channel', { name: 'ops' }, 'Create the channel ops'],
+  ['slack_create_channel', { name: 'ops', is_private: true }, 'Create the private channel ops'],
+  ['github_create_issue', { repo: 'acme/app', title: 'Bug' }, 'Create the issue “Bug” in acme/app'],
+  ['github_comment', { repo: 'acme/app', number: 7, body: 'b' }, 'Comment on acme/app#7'],
+  ['github_comment', { repo: 'https://github.com/acme/app/issues/7', body: 'b' }, 'Comment on https://github.com/acme/app/issues/7'], // prettier-ignore
+  ['jira_create_issue', { project: 'OPS', summary: 'Down' }, 'Create the issue “Down” in OPS'],
+  ['jira_comment', { issue: 'OPS-1', text: 't' }, 'Comment on OPS-1'],
+  ['trello_create_card', { board: 'b', list: 'To do', name: 'Card' }, 'Create the card “Card” in “To do”'],
+  ['trello_comment', { card: 'c1', text: 't' }, 'Comment on the card c1'],
+  ['docs_create', { title: 'Notes', content: 'c' }, 'Create the document “Notes”'],
+  ['sheets_append', { spreadsheet: 's1', rows: [[1], [2]] }, 'Add 2 rows to the sheet s1'],
+]
+
+describe('the preview of a call', () => {
+  test.each(titles)('%s %j: %s', (name, params, title) => {
+    expect(shown(name, params).title).toBe(title)
+  })
+
+  test('has a title of its own for every tool that changes something', () => {
+    const changing = Object.values(catalog).filter(({ sideEffect }) => sideEffect !== 'read')
+    expect([...new Set(titles.map(([name]) => name))].sort()).toEqual(changing.map(({ name }) => name).sort())
+  })
+
+  test('names the people that a mail goes to, and shows `me` as the requester’s address', () => {
+    const { fields } = shown('mail_send', { to: 'me', cc: 'B <b@x.example>', subject: 's', text: 'words' })
+    expect(fields).toEqual([
+      { name: 'to', value: 'ana@larkspur.example' },
+      { name: 'cc', value: 'B <b@x.example>' },
+      { name: 'subject', value: 's' },
+      { name: 'text', value: 'words' },
+    ])
+  })
+
+  test('of a read shows its description and parameters', () => {
+    expect(shown('web_search', { query: 'words' })).toEqual({
+      title: 'Searches the web.',
+      fields: [{ name: 'query', value: 'words' }],
+    })
+  })
+
+  test('of parameters that the tool does not take now shows them all', () => {
+    expect(shown('mail_send', { to: 'b@x.example', old: 1 })).toMatchObject({
+      title: expect.stringContaining('Sends an email'),
+      fields: [
+        { name: 'to', value: 'b@x.example' },
+        { name: 'old', value: '1' },
+      ],
+    })
+  })
+})
