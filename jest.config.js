@@ -20,5 +20,5 @@ export default {
   workerIdleMemoryLimit: '1GB',
   // For what hangs alone: a loaded machine is several times slower than a free one, and the waits of tests
   // (test/stack/until.ts) give up well before this, with a word on what they waited for.
-  testTimeout: 240_000,
+  testTimeout: 480_000,
 }

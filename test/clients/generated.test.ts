@@ -44,7 +44,7 @@ afterAll(async () => {
 async function run(file: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
   const options = {
     cwd: folder,
-    timeout: 180_000,
+    timeout: 600_000,
     env: { PATH: process.env['PATH'], HOME: folder, DATA_DIR: home.dataDir, ...env },
   }
   const { stdout } = await promisify(execFile)(file, args, options).catch(

@@ -37,6 +37,8 @@ export function installGateway(client: AgentClient, place: Place, settings: Gate
       '[mcp_servers.svc]',
       `command = ${JSON.stringify(python)}`,
       `args = ${JSON.stringify(args)}`,
+      // Its default is too short for a busy machine.
+      'startup_timeout_sec = 120',
       ...(patience === undefined ? [] : [`tool_timeout_sec = ${patience}`]),
     ]
     const all = [...lines, `env = { ${pairs.join(', ')} }`]
