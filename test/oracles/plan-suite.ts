@@ -35,8 +35,8 @@ const fillings: readonly Json[] = [
   [],
   { email: 'b@evil.net', name: 'x' },
 ]
-const unknown = '{{input.a}}'
-const fromStep = '{{s0.output}}'
+export const unknown = '{{input.a}}'
+export const fromStep = '{{s0.output}}'
 
 const known = fc.constantFrom<Json>('a@acme.com', 'b@evil.net', 'FILE1', 'hello', '', 1)
 const param: fc.Arbitrary<Json> = fc.oneof(
@@ -45,7 +45,7 @@ const param: fc.Arbitrary<Json> = fc.oneof(
   fc.tuple(known, fc.constantFrom(unknown, fromStep)),
   fc.record({ email: fc.oneof(known, fc.constant(unknown)), name: known }) as fc.Arbitrary<Json>,
 )
-const aPlan = fc.record({
+export const aPlan = fc.record({
   of: aCase,
   params: fc.record(
     { to: fc.oneof(fc.constant<Json>(unknown), param), cc: param, body: param, list: param },
@@ -150,7 +150,7 @@ function attempt(plan: APlan, oracle: Oracle): Tried {
   return { plan, rules, analysis: analysis.steps[1] as StepAnalysis, verdicts }
 }
 
-const step = (id: string, tool: string, params: JsonObject): PlanStep => ({
+export const step = (id: string, tool: string, params: JsonObject): PlanStep => ({
   id,
   tool,
   params,

@@ -1,0 +1,113 @@
+import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
+import type { Call } from '../../src/policy/decide.ts'
+import { foundAt } from './found.ts'
+import { idOf, suffixes } from './texts.ts'
+
+/* A call, as Cedar's context. */
+
+export type CallContext = ReturnType<typeof contextOf>
+
+/** The conditions on each path. */
+export type Asked = ReadonlyMap<string, readonly ParamCondition[]>
+
+export const askedBy = (
+  rules: readonly { readonly params?: readonly ParamCondition[] | undefined }[],
+): Asked =>
+  Map.groupBy(
+    rules.flatMap(({ params = [] }) => params),
+    ({ param }) => param,
+  )
+
+export function contextOf(call: Call, asked: Asked) {
+  return {
+    source: call.source,
+    tool: call.tool,
+    sideEffect: call.sideEffect,
+    labels: [...call.labels],
+    isTracked: call.paramLabels !== undefined,
+    at: Object.fromEntries(
+      [...asked].map(([path, conditions]) => [
+        path,
+        pathContext(call, path, new Set(conditions.map(({ operator }) => operator))),
+      ]),
+    ),
+    from: Object.fromEntries([...asked.keys()].map((path) => [path, sourcesOf(call, path)])),
+  }
+}
+
+/**
+ * Cedar cannot iterate over the elements of a set, so leaves, hosts and sources get numbered fields, and only where
+ * an operator needs them.
+ */
+function pathContext(
+  call: Call,
+  path: string,
+  operators: ReadonlySet<RuleOperator>,
+): Record<string, unknown> {
+  const asks = (...names: RuleOperator[]) => names.some((name) => operators.has(name))
+  const found = foundAt(call.params, path)
+  const leaves = found.leaves.map(({ value, inList }) => ({
+    key: keyOf(typeof value === 'string' ? idOf(value) : value),
+    isElement: inList,
+    ...(typeof value === 'string' ? { text: value, id: idOf(value) } : {}),
+  }))
+  const addresses = found.leaves.flatMap((leaf) =>
+    leaf.addresses.map((address) => ({ text: address, isElement: leaf.inList })),
+  )
+  const hosts = new Set(found.leaves.flatMap((leaf) => leaf.hosts ?? []))
+  return {
+    isMissing: found.isMissing,
+    isThere: found.isThere,
+    keys: leaves.map(({ key }) => key),
+    addresses: addresses.map(({ text }) => text),
+    ...(asks('contains', 'startswith')
+      ? { ...numbered('leaf', leaves), ...numbered('address', addresses) }
+      : {}),
+    ...(asks('domain_in', 'domain_not_in') ? numbered('host', [...hosts].map(domainsAbove)) : {}),
+  }
+}
+
+/** The labels of each source of a parameter. Apart from its values, because a plan knows them earlier. */
+function sourcesOf({ paramLabels = new Map() }: Call, path: string): Record<string, unknown> {
+  const concerned = [...paramLabels].filter(([built]) => concern(path, built))
+  return numbered(
+    'source',
+    concerned.map(([, labels]) => [...labels]),
+  )
+}
+
+export type Place = 'leaf' | 'host' | 'source' | 'address'
+/** For each path, the largest number of fields of each kind that a call fills. */
+export type Most = (path: string, name: Place) => number
+
+export function placesIn(contexts: readonly CallContext[]): Most {
+  return (path, name) => {
+    const filled = (context: CallContext) =>
+      Object.keys({ ...context.at[path], ...context.from[path] }).filter((key) =>
+        new RegExp(`^${name}\\d+$`).test(key),
+      ).length
+    return Math.max(1, ...contexts.map(filled))
+  }
+}
+
+function numbered(name: Place, values: readonly unknown[]): Record<string, unknown> {
+  return Object.fromEntries(values.map((value, index) => [`${name}${index}`, value]))
+}
+
+/** Every domain that contains the host (`wide`), and those of the same registrant (`narrow`). */
+function domainsAbove(host: string | null): { wide: string[]; narrow: string[] } {
+  const labels = host?.split('.') ?? []
+  const wide = labels.map((_, index) => labels.slice(index).join('.'))
+  const suffix = suffixes[host ?? '']
+  return { wide, narrow: wide.filter((domain) => suffix === undefined || domain.length > suffix.length) }
+}
+
+export function concern(rule: string, built: string): boolean {
+  const wanted = rule.split('.')
+  let parts = built.split('.')
+  if (!wanted.some((part) => /^\d$/.test(part))) parts = parts.filter((part) => !/^\d$/.test(part))
+  const common = Math.min(wanted.length, parts.length)
+  return wanted.slice(0, common).every((part, index) => part === '*' || part === parts[index])
+}
+
+export const keyOf = (value: string | number | boolean) => `${typeof value}:${value}`

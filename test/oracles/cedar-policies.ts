@@ -1,0 +1,177 @@
+import type { ParamCondition } from '../../src/policy/condition.ts'
+import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
+import { keyOf, type Most, type Place } from './cedar-context.ts'
+import { idOf, ruleDomains, writtenAddress } from './texts.ts'
+
+/* A rule, as a policy of Cedar. */
+
+/** Without a rule every call is allowed. */
+export const basePolicy = `permit(principal, action in [Action::"call", Action::"unattended"], resource);`
+
+export function policyOf(rule: StoredRule, most: Most): string {
+  const conditions = [
+    rule.side_effects && some(rule.side_effects.map((each) => `context.sideEffect == ${text(each)}`)),
+    rule.applies_to && some(rule.applies_to.map((each) => `context.source == ${text(each)}`)),
+    ...sharedConditions(rule, rule.verdict !== 'allow', most),
+  ]
+  return `${scopeOf(rule)}${when(conditions)};`
+}
+
+export function labelPolicyOf(rule: StoredLabelRule, most: Most): string {
+  const actions = rule.add_labels.map((label) => `Action::${text(`add ${label}`)}`).join(', ')
+  return `permit(principal, action in [${actions}], resource)${when(sharedConditions(rule, true, most))};`
+}
+
+const some = (list: readonly unknown[]) => list.join(' || ')
+
+function when(conditions: readonly (string | undefined)[]): string {
+  const given = conditions.filter((condition) => condition !== undefined)
+  return given.length === 0 ? '' : ` when { ${given.map((each) => `(${each})`).join(' && ')} }`
+}
+
+function sharedConditions(rule: StoredRule | StoredLabelRule, isStrict: boolean, most: Most) {
+  const { labels = {} } = rule
+  return [
+    rule.tools && some(rule.tools.map(toolMatches)),
+    labels.any_of && `context.labels.containsAny(${set(labels.any_of)})`,
+    labels.all_of && `context.labels.containsAll(${set(labels.all_of)})`,
+    labels.none_of && `!context.labels.containsAny(${set(labels.none_of)})`,
+    ...(rule.params ?? []).map((each) => conditionOf(each, isStrict, most)),
+  ]
+}
+
+function scopeOf({ status, verdict }: StoredRule): string {
+  if (status === 'shadow' || verdict === 'allow')
+    return 'permit(principal, action == Action::"note", resource)'
+  if (verdict === 'deny')
+    return 'forbid(principal, action in [Action::"call", Action::"unattended"], resource)'
+  return 'forbid(principal, action == Action::"unattended", resource)'
+}
+
+function toolMatches(glob: string): string {
+  // `?` is exactly one character, which Cedar's `like` cannot express, so the existing tools are listed.
+  if (glob === 'file_rea?') return 'context.tool == "file_read"'
+  return `context.tool like ${pattern(glob.split('*'))}`
+}
+
+function conditionOf({ param, operator, value }: ParamCondition, isStrict: boolean, most: Most): string {
+  const at = `context.at[${text(param)}]`
+  const list = Array.isArray(value) ? value : [value]
+  const keys = set(list.map((each) => keyOf(typeof each === 'string' ? idOf(each) : each)))
+  const none = `${at}.keys.isEmpty()`
+  const range = (name: Place) => Array.from({ length: most(param, name) }, (_, index) => `${name}${index}`)
+  switch (operator) {
+    case 'equals':
+    case 'in':
+      return isStrict
+        ? `${at}.keys.containsAny(${keys}) || ${at}.addresses.containsAny(${set(wholes(list))})`
+        : `!${at}.isMissing && !${none} && ${keys}.containsAll(${at}.keys)`
+    case 'not_in':
+      return isStrict
+        ? `${at}.isMissing || ${none} || !${keys}.containsAll(${at}.keys)`
+        : `!${at}.isMissing && !${none} && !${at}.keys.containsAny(${keys})`
+    case 'contains': {
+      const ofText = each(at, range('leaf'), isStrict, (leaf) =>
+        includes(leaf, list[0] as string | number | boolean),
+      )
+      return isStrict ? `${ofText} || ${ofAddresses(at, range('address'), list[0], true)}` : ofText
+    }
+    case 'startswith': {
+      const ofText = each(at, range('leaf'), isStrict, (leaf) => begins(leaf, value))
+      return isStrict ? `${ofText} || ${ofAddresses(at, range('address'), value, false)}` : ofText
+    }
+    case 'domain_in':
+      return each(
+        at,
+        range('host'),
+        isStrict,
+        (host) => `${host}.${isStrict ? 'wide' : 'narrow'}.containsAny(${domains(list)})`,
+      )
+    case 'domain_not_in': {
+      const outside = (host: string) =>
+        `!${host}.${isStrict ? 'narrow' : 'wide'}.containsAny(${domains(list)})`
+      const some = each(at, range('host'), isStrict, outside)
+      return isStrict ? `${at}.isMissing || !(${at} has host0) || ${some}` : some
+    }
+    case 'exists': {
+      const isComplete = `(${at}.isThere && !${at}.isMissing)`
+      if (value) return isStrict ? `${at}.isThere` : isComplete
+      return isStrict ? `!${isComplete}` : `!${at}.isThere`
+    }
+    default: {
+      const wanted = set(list)
+      const untracked = `!context.isTracked && ${at}.isThere && context.labels.containsAny(${wanted})`
+      const carried = (source: string) => `${source}.containsAny(${wanted})`
+      const of = `context.from[${text(param)}]`
+      const tracked = range('source').map((place) => guarded(of, place, carried, isStrict))
+      const all = isStrict ? tracked.join(' || ') : `${of} has source0 && ${tracked.map(wrap).join(' && ')}`
+      return `(${untracked}) || (context.isTracked && (${all}))`
+    }
+  }
+}
+
+/**
+ * For a rule that restricts, one matching element is enough. For a rule that allows, all must match, and there must
+ * be at least one.
+ */
+function each(
+  at: string,
+  places: readonly string[],
+  isStrict: boolean,
+  holds: (place: string) => string,
+): string {
+  const answers = places.map((place) => guarded(at, place, holds, isStrict))
+  if (isStrict) return answers.join(' || ')
+  return `!${at}.isMissing && ${at} has ${places[0]} && ${answers.map(wrap).join(' && ')}`
+}
+
+function guarded(at: string, place: string, holds: (place: string) => string, isStrict: boolean): string {
+  const condition = `(${holds(`${at}.${place}`)})`
+  return isStrict ? `(${at} has ${place} && ${condition})` : `!(${at} has ${place}) || ${condition}`
+}
+
+const wrap = (condition: string) => `(${condition})`
+
+function includes(leaf: string, value: string | number | boolean): string {
+  const isEqual = `${leaf}.key == ${text(keyOf(typeof value === 'string' ? idOf(value) : value))}`
+  if (typeof value !== 'string') return isEqual
+  const inText = [value, idOf(value)].map((part) => `${leaf}.text like ${pattern(['', part, ''])}`)
+  return `if ${leaf}.isElement then ${isEqual} else ${leaf} has text && (${inText.join(' || ')})`
+}
+
+function begins(leaf: string, value: string): string {
+  return `${leaf} has text && (${leaf}.text like ${pattern([value, ''])} || ${leaf}.id like ${pattern([idOf(value), ''])})`
+}
+
+const wholes = (list: readonly unknown[]) =>
+  list.flatMap((each) => (typeof each === 'string' ? (writtenAddress(each).whole ?? []) : []))
+
+/**
+ * Whether an address starts with the value, or contains it if `isAnywhere`. For an element of a list, the address
+ * must equal it.
+ */
+function ofAddresses(at: string, places: readonly string[], value: unknown, isAnywhere: boolean): string {
+  if (typeof value !== 'string' || (isAnywhere && !value.includes('@'))) return 'false'
+  const like = (address: string) =>
+    writtenAddress(value).parts.map(
+      (part) => `${address}.text like ${pattern(isAnywhere ? ['', part, ''] : [part, ''])}`,
+    )
+  return each(at, places, true, (address) => {
+    const inText = ['false', ...like(address)].join(' || ')
+    if (!isAnywhere) return inText
+    return `if ${address}.isElement then ${set(wholes([value]))}.contains(${address}.text) else (${inText})`
+  })
+}
+
+const domains = (list: readonly unknown[]) => set(list.map((each) => ruleDomains.get(String(each)) as string))
+const set = (values: readonly unknown[]) => `[${values.map((value) => text(String(value))).join(', ')}]`
+
+/** A Cedar string. Only the escapes that the texts need. */
+function text(value: string): string {
+  return `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`
+}
+
+/** A `like` pattern: these parts, with anything in between. */
+function pattern(parts: readonly string[]): string {
+  return `"${parts.map((part) => text(part).slice(1, -1).replaceAll('*', '\\*')).join('*')}"`
+}
