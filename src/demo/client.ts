@@ -15,8 +15,12 @@ export interface Answer<T> {
   readonly status: number
   /** The payload, also for an error status. */
   readonly body: T
-  /** The error's code and message; null for a success. */
-  readonly error: { readonly code: string; readonly message: string } | null
+  /** null for a success. */
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    readonly details: readonly { readonly path: string; readonly message: string }[]
+  } | null
 }
 
 export interface Client {

@@ -1,4 +1,5 @@
 import type { Client, Person } from './client.ts'
+import { limitMail } from './limit.ts'
 
 export const documentPath = 'reports/q3-summary.md'
 export const insideAddress = 'team@larkspur.example'
@@ -9,9 +10,11 @@ export interface Prepared {
   readonly workflowId: string
   readonly subject: string
   readonly denyName: string
+  /** A workflow of the member, whose mail a tool policy limits, and the subject of its mail. */
+  readonly limited: { readonly workflowId: string; readonly subject: string }
   /** Lines to print about them. */
   readonly lines: readonly string[]
-  /** Deletes the rules and restores the settings. The workflow and its run stay for inspection. */
+  /** Deletes the rules and restores settings and policy. The workflows and the run stay for inspection. */
   undo(): Promise<void>
 }
 
@@ -20,7 +23,7 @@ interface Settings {
   readonly allow_self_approval: boolean
 }
 
-/** Turns approvals on and saves two rules, a label rule and a workflow, with unique names. */
+/** Turns approvals on and saves two rules, a label rule, a tool policy and two workflows, with unique names. */
 export async function prepare(client: Client, organizationId: string, as: Person): Promise<Prepared> {
   const tag = Math.random().toString(36).slice(2, 8)
   const organization = `/organizations/${organizationId}`
@@ -92,11 +95,15 @@ export async function prepare(client: Client, organizationId: string, as: Person
         ],
       },
     })
+    const limit = await limitMail(client, organizationId, 'larkspur.example', tag)
+    undoing.push(limit.undo)
     const lines = [
       ...Object.values(names).map((name) => `rule      ${name}`),
+      limit.line,
       `workflow  ${workflow.id}, version ${workflow.version}: file_read ${documentPath}, then mail_send`,
     ]
-    return { workflowId: workflow.id, subject, denyName: names.deny, lines, undo }
+    const limited = { workflowId: limit.workflowId, subject: tag }
+    return { workflowId: workflow.id, subject, denyName: names.deny, limited, lines, undo }
   } catch (error) {
     await undo()
     throw error

@@ -1,6 +1,7 @@
 import { caughtMail } from './mail.ts'
 import { until, type Client, type Person } from './client.ts'
 import type { DemoStack } from './stack.ts'
+import { limited } from './limit.ts'
 import { documentPath, insideAddress, outsideAddress, prepare, type Prepared } from './prepare.ts'
 
 interface Run {
@@ -31,6 +32,7 @@ interface Receipt {
 }
 interface Preview {
   readonly steps: readonly {
+    readonly role_policy: { readonly certainty: string; readonly explanation: string } | null
     readonly rules: readonly { name: string; verdict: string; certainty: string; because: string }[]
   }[]
 }
@@ -62,6 +64,7 @@ export async function tellStory(stack: DemoStack, client: Client, tell: Teller):
   try {
     for (const line of prepared.lines) tell.line(line)
     await previewed(client, prepared, tell)
+    await limitedMail(stack, client, prepared, tell)
     await refusedPlan(stack, client, prepared, tell)
     const held = await heldRun(client, prepared, tell)
     mustHold(mailOf(stack, prepared).length === 0, 'no mail left before the approval')
@@ -86,6 +89,36 @@ async function previewed(client: Client, { workflowId, denyName }: Prepared, tel
   const known = await client.get<Preview>('viewer', 'POST', path, { inputs: { to: insideAddress } })
   const denied = known.steps[1]?.rules.some(({ name }) => name === denyName)
   mustHold(denied === false, 'with an address inside the rule does not match')
+}
+
+async function limitedMail(
+  stack: DemoStack,
+  client: Client,
+  { limited: { workflowId, subject } }: Prepared,
+  tell: Teller,
+): Promise<void> {
+  tell.step('A limit on a tool holds, whatever the rules allow')
+  const path = `/workflows/${workflowId}`
+  const policyOf = async (body: object) =>
+    (await client.get<Preview>(limited, 'POST', `${path}/authorization-preview`, body)).steps[0]?.role_policy
+  mustHold(
+    (await policyOf({}))?.certainty === 'possible',
+    'without inputs the preview shows the limit as possible',
+  )
+  mustHold((await policyOf({ inputs: { to: insideAddress } })) === null, 'the limit allows an address inside')
+  const inputs = { to: outsideAddress }
+  const { status, error } = await client.ask(limited, 'POST', `${path}/execute`, { inputs })
+  mustHold(
+    status === 403 && error?.code === 'run_denied',
+    `mail of the ${limited} to ${outsideAddress} is refused`,
+  )
+  const why = error.details[0]?.message ?? ''
+  mustHold(why.includes('`allowed_domains`'), 'the refusal names the limit')
+  mustHold(
+    caughtMail(stack.mailDir).every((each) => each.subject !== subject),
+    'no such mail left',
+  )
+  tell.line(`to ${outsideAddress}: 403 ${error.code}, ${why}`)
 }
 
 async function refusedPlan(

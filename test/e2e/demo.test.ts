@@ -12,6 +12,13 @@ import { programEnv } from '../support/program-env.ts'
 
 const demo = fileURLToPath(new URL('../../src/demo/main.ts', import.meta.url))
 
+interface Policy {
+  readonly tool_name: string
+  readonly role: string | null
+  readonly allowed: boolean | null
+  readonly restrictions: object
+}
+
 /** Runs `npm run demo` with closed standard input, because it must not ask anything. */
 function runDemo(env: Record<string, string>): Promise<{ code: number | null; output: string }> {
   const child = spawn(process.execPath, [demo], {
@@ -40,7 +47,7 @@ test('without a stack it starts one, shows everything, and leaves nothing behind
   const [, shown = ''] = /shortened:\n\n```\n(.*?)\n```/s.exec(readme) ?? []
   for (const line of shown.split('\n').filter((each) => each !== ''))
     for (const part of line.split('...')) expect(output).toContain(part)
-  expect(output).toMatch(/\n10\. The audit log proves itself\n/)
+  expect(output).toMatch(/\n11\. The audit log proves itself\n/)
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])
 })
@@ -68,6 +75,9 @@ describe('with a running stack', () => {
     settings: await client.get('owner', 'GET', `${organization}/governance`),
     rules: await client.get('owner', 'GET', `${organization}/rules`),
     labelRules: await client.get('owner', 'GET', `${organization}/label-rules`),
+    policies: (
+      await client.get<{ data: Policy[] }>('owner', 'GET', `${organization}/tool-policies`)
+    ).data.map(({ tool_name, role, allowed, restrictions }) => ({ tool_name, role, allowed, restrictions })),
   })
 
   let before: unknown
@@ -79,10 +89,14 @@ describe('with a running stack', () => {
       approval_required_from: 'high',
       allow_self_approval: true,
     })
+    const policy = { tool_name: 'mail_send', role: 'member', restrictions: { max_message_length: 900 } }
+    await client.get('owner', 'POST', `${organization}/tool-policies`, policy)
     before = await governed()
     const { code, output } = await runDemo({ DATA_DIR: home.dataDir })
     expect(output).toContain(`using the stack that runs at ${stack.baseUrl}`)
     expect(output).toContain('approved by approver and owner')
+    expect(output).toContain('A limit on a tool holds, whatever the rules allow')
+    expect(output).toMatch(/403 run_denied, .*only recipients in `larkspur\.example` \(`allowed_domains`\)/)
     expect(output).toMatch(/\nevery check passed\n$/)
     expect(code).toBe(0)
     expect(caughtMail(join(home.dataDir, 'mail'))).toHaveLength(1)

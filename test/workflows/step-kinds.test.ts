@@ -235,7 +235,7 @@ const cases: Record<string, Case> = {
     steps: [read('e', '{{item}}', { for_each: ['x'] }), read('b', 'b', { depends_on: ['e'] })],
     states: { run: 'rejected', b: 'cancelled', e: 'rejected' },
     nodes: '0/1',
-    reason: 'step `e` ended the run: `admin@countersign.test` rejected it',
+    reason: 'step `e` was rejected at item 0 of 1 (counted from 0): `admin@countersign.test` rejected it',
     events:
       'run.started, step.started e, step.decided e#0, step.held e#0, approval.created e, run.paused, approval.decided, run.resumed, step.rejected e#0, step.rejected e, run.rejected',
     receipts: 'e#0 require_approval require_approval rejected',
@@ -261,7 +261,7 @@ const cases: Record<string, Case> = {
     steps: [read('e', '{{item}}', { for_each: ['x'] })],
     states: { run: 'expired', e: 'expired' },
     nodes: '0/1',
-    reason: 'step `e` ended the run: nobody approved it in time',
+    reason: 'step `e` expired at item 0 of 1 (counted from 0): nobody approved it in time',
     events:
       'run.started, step.started e, step.decided e#0, step.held e#0, approval.created e, run.paused, approval.decided, run.resumed, step.expired e#0, step.expired e, run.expired',
     receipts: 'e#0 require_approval require_approval expired',
@@ -272,7 +272,8 @@ const cases: Record<string, Case> = {
     steps: [read('a', 'a'), read('e', '{{a.output.text}}{{item}}', { for_each: ['x'] })],
     states: { run: 'denied', a: 'completed', e: 'denied' },
     nodes: '1/1',
-    reason: 'step `e` ended the run: Rule `deny` denies `file_read` because `path` is `ax`.',
+    reason:
+      'step `e` was denied at item 0 of 1 (counted from 0): Rule `deny` denies `file_read` because `path` is `ax`.',
     events:
       'run.started, step.decided a, step.started a, step.completed a, step.started e, step.decided e#0, step.denied e#0, step.denied e, run.denied',
     receipts: 'a allow - completed, e#0 deny deny denied',

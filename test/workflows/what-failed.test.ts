@@ -48,6 +48,18 @@ describe('items of a `for_each` that failed', () => {
     expect(seen?.failed_items[0]).toEqual({ item_index: 5, status: 'failed', error })
   })
 
+  test('give the reason of the run: the first of them, and its error without values', async () => {
+    const items = ['ok-0', 'ok-1', 'ok-2', 'fail-3', 'ok-4', 'fail-5']
+    const runId = await stack.run({ steps: [read('each', '{{item}}', { for_each: items })] })
+    expect(await stack.ended(runId)).toEqual({ run: 'failed', each: 'failed' })
+    const run = await stack.context.db
+      .selectFrom('runs')
+      .select('status_reason')
+      .where('id', '=', runId)
+      .executeTakeFirstOrThrow()
+    expect(run.status_reason).toBe('step `each` failed at item 3 of 6 (counted from 0): it cannot be read')
+  })
+
   test('have their value if their parameters could not be made, and a large value by its size', async () => {
     const items = [{ name: 'n' }, { id: 1, text: 'x'.repeat(3_000) }]
     const runId = await stack.run({

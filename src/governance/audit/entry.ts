@@ -32,6 +32,7 @@ export interface LoggedFields {
   /** The request that started the run; default: the actor's request. */
   readonly request_id?: string | null
   readonly step_id?: string | undefined
+  readonly item_index?: number | undefined
   readonly error_code?: string | undefined
   readonly rule_id?: string | undefined
 }

@@ -316,6 +316,29 @@ test('a session that has ended is not ended again', async () => {
   expect((await server.call(world.owner.key, 'GET', listing)).body.total).toBe(1)
 })
 
+test('the receipt of a session shows an approved call once, with its approval, and a call that still waits', async () => {
+  await world.change('POST', '/rules', { name: 'hold', verdict: 'require_approval', tools: ['Write'] })
+  const agent = world.agent()
+  const held = await agent.ask('Write', { file_path: 'a' })
+  // The agent asks again before somebody has approved.
+  expect((await agent.ask('Write', { file_path: 'a' })).approval_id).toBe(held.approval_id)
+  await world.decide(held.approval_id, 'approve')
+  expect((await agent.ask('Write', { file_path: 'a' })).decision).toBe('allow')
+  const waiting = await agent.ask('Write', { file_path: 'b' })
+  const path = `/runs/${held.session_run_id}/authorization`
+  const { decisions } = (await server.call(world.member.key, 'GET', path)).body
+  expect(decisions).toMatchObject([
+    {
+      verdict: 'allow',
+      rule_name: 'hold',
+      held_at: expect.any(String),
+      approval: { id: held.approval_id, votes: [{ decision: 'approve' }] },
+    },
+    { verdict: 'require_approval', approval: { id: waiting.approval_id, votes: [] } },
+  ])
+  expect(Date.parse(decisions[0].held_at)).toBeLessThan(Date.parse(decisions[0].decided_at))
+})
+
 test('an ended session reopens with its labels; its receipt has every decision in order', async () => {
   const agent = world.agent()
   const { session_run_id } = await agent.ask('Read')

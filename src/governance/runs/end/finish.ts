@@ -5,7 +5,7 @@ import type { ToolDeclaration } from '../../../catalog/tool.ts'
 import type { Context } from '../../context.ts'
 import type { FinalStatus, FinishInput } from '../../../contract/messages.ts'
 import { runEnded, type RunStatus } from '../../../contract/status.ts'
-import type { RunsTable, RunStepsTable } from '../../../db/schema/runs.ts'
+import type { RunsTable } from '../../../db/schema/runs.ts'
 import { references, resolve, type Scope } from '../../../policy/templates.ts'
 import type { Json } from '../../../policy/types.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
@@ -18,6 +18,7 @@ import { load } from '../values/loading.ts'
 import { forgetRun, ResourceExhausted } from '../values/outputs.ts'
 import { readStarts } from '../values/load-starts.ts'
 import { whyCancelled } from './cancelled-by.ts'
+import { whyEnded, type EndedStep } from './why-ended.ts'
 import { resultPlace } from '../../sealing/places.ts'
 import { readVersion } from '../values/version-cache.ts'
 
@@ -54,7 +55,8 @@ export async function finishRun(
     if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps)))
       return end('failed', 'the workflow ended before its steps had', { error_code: 'ended_early' })
     if (resolved.problem !== null) return end('failed', resolved.problem, { error_code: 'unresolved_result' })
-    return end(input.status, reasonOf(input, steps), causeOf(input, steps))
+    const { reason, cause } = await whyEnded(tx, input, steps)
+    return end(input.status, reason, cause)
   })
   await forgetCached(context, fixed)
   return status
@@ -82,12 +84,13 @@ async function forgetCached(context: Pick<Context, 'db' | 'runCaches'>, run: Run
   )
 }
 
-type Step = Pick<Selectable<RunStepsTable>, 'step_id' | 'status' | 'error'>
-
-async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run; steps: readonly Step[] }> {
+async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run; steps: readonly EndedStep[] }> {
   const runs = tx.send(tx.trx.selectFrom('runs').selectAll().where('id', '=', runId))
   const steps = tx.send(
-    tx.trx.selectFrom('run_steps').select(['step_id', 'status', 'error']).where('run_id', '=', runId),
+    tx.trx
+      .selectFrom('run_steps')
+      .select(['step_id', 'status', 'error', 'item_count'])
+      .where('run_id', '=', runId),
   )
   const [run] = await runs
   if (run === undefined) throw notFound('run', runId)
@@ -98,7 +101,7 @@ async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run; steps: r
 async function everyStepAllows(
   context: Pick<Context, 'db' | 'runCaches'>,
   run: RunSnapshot,
-  steps: readonly Step[],
+  steps: readonly EndedStep[],
 ): Promise<boolean> {
   const { definition } = await readVersion(context, run.workflowId, run.workflowVersion)
   const goesOn = new Set(
@@ -110,22 +113,6 @@ async function everyStepAllows(
       status === 'skipped' ||
       (goesOn.has(step_id) && ['failed', 'denied', 'rejected', 'expired'].includes(status)),
   )
-}
-
-/** One sentence that says why the run ended with this status. */
-function reasonOf(input: FinishInput, steps: readonly Step[]): string {
-  if (input.status === 'completed') return 'every step has ended'
-  if (input.stepId === undefined) return `the run ${input.status}`
-  const step = steps.find((each) => each.step_id === input.stepId)
-  const what = step?.error?.message ?? input.status
-  return `step \`${input.stepId}\` ended the run: ${what}`
-}
-
-/** The step that ended the run, with the code of its error. */
-function causeOf({ status, stepId }: FinishInput, steps: readonly Step[]): LoggedFields {
-  if (status === 'completed' || stepId === undefined) return {}
-  const step = steps.find((each) => each.step_id === stepId)
-  return { step_id: stepId, error_code: step?.error?.code ?? status }
 }
 
 /**

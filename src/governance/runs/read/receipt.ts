@@ -141,9 +141,13 @@ type DecisionRow = Awaited<ReturnType<typeof readDecisions>>[number]
 const isHold = (each: DecisionRow): boolean =>
   each.held_at !== null && each.held_at.getTime() === each.decided_at.getTime()
 
-/** An approved call is shown once: by the decision that used the approval. */
+/**
+ * An approved call is shown once: by the decision that used the approval. An agent may have asked several times before
+ * somebody approved.
+ */
 const isShownAtItsUse = (each: DecisionRow): boolean =>
-  each.session_id === null && each.approval_used_at !== null && isHold(each)
+  each.approval_used_at !== null &&
+  (each.session_id === null ? isHold(each) : each.verdict === 'require_approval')
 
 function receiptDecision(
   each: DecisionRow,

@@ -1,0 +1,51 @@
+import type { Client, Person } from './client.ts'
+
+/** A limit on the mail of one role, and a workflow of it. */
+export interface MailLimit {
+  readonly workflowId: string
+  readonly line: string
+  /** Restores the role's policy. The workflow stays. */
+  undo(): Promise<void>
+}
+
+/** The role whose mail the demo limits, and the person who has it. Nobody else is limited. */
+export const limited: Person & 'member' = 'member'
+
+interface Policy {
+  readonly tool_name: string
+  readonly role: string | null
+  readonly allowed: boolean | null
+  readonly restrictions: object
+}
+
+/** Lets the role mail only to `domain`. A policy that the organization has already gets the limit, and loses it again. */
+export async function limitMail(
+  client: Client,
+  organizationId: string,
+  domain: string,
+  tag: string,
+): Promise<MailLimit> {
+  const policies = `/organizations/${organizationId}/tool-policies`
+  const one = `${policies}/mail_send?role=${limited}`
+  const { data } = await client.get<{ data: Policy[] }>('owner', 'GET', `${policies}?limit=200`)
+  const before = data.find(({ tool_name, role }) => tool_name === 'mail_send' && role === limited)
+  const restrictions = { allowed_domains: [domain] }
+  const workflow = await client.get<{ id: string }>(limited, 'POST', '/workflows', {
+    name: `demo ${tag}: tell somebody`,
+    definition: {
+      inputs: { to: { type: 'string', required: true } },
+      steps: [{ id: 'tell', tool: 'mail_send', params: { to: '{{input.to}}', subject: tag, text: 'hello' } }],
+    },
+  })
+  if (before === undefined)
+    await client.get('owner', 'POST', policies, { tool_name: 'mail_send', role: limited, restrictions })
+  else await client.get('owner', 'PATCH', one, { restrictions })
+  return {
+    workflowId: workflow.id,
+    line: `policy    role ${limited}: mail_send only to ${domain} (allowed_domains)`,
+    undo: async () => {
+      if (before === undefined) await client.get('owner', 'DELETE', one)
+      else await client.get('owner', 'PATCH', one, { restrictions: before.restrictions })
+    },
+  }
+}
