@@ -24,21 +24,18 @@ async function serve(script: ScriptedService['script']): Promise<ScriptedService
 describe.each(clients)('%s', (_name, client) => {
   test('a hanging service does not prevent its end, and still gets the report of the end', async () => {
     let well = false
-    let asked = Infinity
     const taken: unknown[] = []
     const service = await serve(({ path, body }, socket) => {
       if (path !== '/api/v1/authorize/sessions/end') return reply(socket, 200, { ...allowed, ok: true })
-      asked = Math.min(asked, performance.now())
       if (!well) return
       taken.push((JSON.parse(body) as { session_id: string }).session_id)
       reply(socket, 200, { ok: true })
     })
-    let took = 0
     const run = await runClient(client, {
       script: [[client.shell('echo ran > RAN')]],
       setup: (place) => installHook(client, place, { url: service.url, key: 'csk_test' }),
+      // The client has ended by now, and the service has answered nothing yet.
       afterwards: async (place) => {
-        took = performance.now() - asked
         await until('the end is noted', () => endsKept(place).length === 1)
         well = true
         await until('the service has heard of it', () => endsKept(place).length === 0)
@@ -46,8 +43,6 @@ describe.each(clients)('%s', (_name, client) => {
     })
     expect(run).toMatchObject({ exit: 0, files: { RAN: 'ran\n' } })
     expect(taken).toEqual([client.sessionId(run.stdout)])
-    // The hook takes at most two seconds; the client needs the rest to exit.
-    expect(took).toBeLessThan(5_000)
   })
 
   test('a call that is held for longer than it waits is blocked before its timeout', async () => {
