@@ -3,8 +3,6 @@ import { parseParams } from '../contract/tool-params.ts'
 import type { Context } from '../governance/context.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import type { EffectState } from '../contract/status.ts'
-import { isConnectionError } from '../db/errors.ts'
-import { DomainError } from '../governance/errors.ts'
 import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
 import { decideAgain } from '../governance/runs/effects/decide-again.ts'
 import type { StepOp } from '../governance/runs/effects/step-op.ts'
@@ -18,10 +16,11 @@ import {
   type OutcomeOp,
 } from '../governance/runs/effects/outcome.ts'
 import { unionLabels, type JsonObject } from '../policy/types.ts'
-import { raceWithLimit } from './patience.ts'
+import { isOutage, raceWithLimit } from './patience.ts'
 import { retryLater, retryOf } from './retry.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
 import { notMade, readFound, readLookError, type Looked } from './look.ts'
+import { Spend } from './spend.ts'
 import { OutcomeUnknown, ToolError, type Found, type ToolResult } from './tools/executor.ts'
 import { createToolServices } from './tools/services.ts'
 
@@ -63,6 +62,7 @@ interface Stopped {
 /** Controls one body: time limit, cancellation and point of no return. */
 export class Control {
   readonly #attempt: Attempt
+  readonly #spend: Spend
   #verdict: Allowed
   #isSent = false
   #isSuperseded = false
@@ -70,6 +70,7 @@ export class Control {
 
   constructor(attempt: Attempt) {
     this.#attempt = attempt
+    this.#spend = new Spend(attempt)
     this.#verdict = attempt.verdict
   }
 
@@ -101,6 +102,7 @@ export class Control {
       {
         signal: AbortSignal.any([limit, activity.cancellationSignal]),
         pointOfNoReturn: () => this.#pointOfNoReturn(),
+        reserve: (most) => this.#spend.reserve(this.attempt, most),
         tools: createToolServices(context),
       },
       look,
@@ -215,8 +217,9 @@ export class Control {
       return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)
     if (!this.#isSent && isTooLarge(output)) return failed('output_too_large', tooLargeMessage)
     const labels = unionLabels(tool.outputLabels, result.labels ?? [])
-    const { cost, commit } = result
-    return { result: { state: 'completed', output, labels, call: callOf(op), cost }, commit }
+    const cost = this.#spend.correction(result.cost)
+    const completed = { state: 'completed', output, labels, call: callOf(op), cost } as const
+    return { result: completed, commit: result.commit }
   }
 
   /**
@@ -231,7 +234,7 @@ export class Control {
     // refusal).
     if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
     if (this.#isSent) return this.#lost()
-    if (this.#isSuperseded || isCancelled(activity)) {
+    if (this.#isSuperseded || this.#spend.isSuperseded || isCancelled(activity)) {
       if (isShutdown(activity)) throw error
       return { result: { state: tool.repeat === 'keyed' ? 'unknown_outcome' : 'cancelled' } }
     }
@@ -240,7 +243,10 @@ export class Control {
     if (limit.aborted && tool.repeat === 'keyed') throw retryLater(this.#attempt)
     if (limit.aborted)
       return this.#toolError(
-        new ToolError('timeout', `\`${tool.name}\` took longer than ${seconds} s`, { retryable: true }),
+        new ToolError('timeout', `\`${tool.name}\` took longer than ${seconds} s`, {
+          retryable: true,
+          cost: this.#spend.reserved,
+        }),
       )
     if (isOutage(error)) throw error
     const { id: runId, organizationId } = spec.run
@@ -266,6 +272,7 @@ export class Control {
         state: again ? 'retry' : 'failed',
         error: { code: error.code, message: error.message },
         detail: error.detail,
+        cost: this.#spend.correction(error.cost),
       },
       retryAfterSeconds: error.retryAfterSeconds,
     }
@@ -281,9 +288,6 @@ const longestMarkMilliseconds = 10_000
 
 const tookTooLong = (tool: ToolDeclaration): ToolError =>
   new ToolError('timeout', `looking for a call of \`${tool.name}\` took too long`, { retryable: true })
-
-const isOutage = (error: unknown): boolean =>
-  isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
 
 const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
 

@@ -1,6 +1,10 @@
 import { isConnectionError } from '../db/errors.ts'
 import { DomainError } from '../governance/errors.ts'
 
+/** Whether the database cannot be reached. */
+export const isOutage = (error: unknown): boolean =>
+  isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
+
 /** How long a body may continue after its time limit; longer if bytes have left. */
 const graceMilliseconds = { unsent: 2_000, sent: 45_000 }
 
@@ -26,9 +30,7 @@ export async function throughOutages<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      const isAway =
-        isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
-      if (!isAway || Date.now() > deadline) throw error
+      if (!isOutage(error) || Date.now() > deadline) throw error
       await new Promise((resolve) => setTimeout(resolve, 250))
     }
   }

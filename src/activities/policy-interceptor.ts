@@ -3,7 +3,6 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import type { ActivityExecuteInput, ActivityInboundCallsInterceptor, Next } from '@temporalio/worker'
 import { failureTypes, type StepDone, type StepRef } from '../contract/messages.ts'
 import type { Context } from '../governance/context.ts'
-import { isConnectionError } from '../db/errors.ts'
 import { TransactionTooLong } from '../governance/audit/commit-failures.ts'
 import { DomainError } from '../governance/errors.ts'
 import { decideSteps } from '../governance/runs/effects/effect.ts'
@@ -16,6 +15,7 @@ import { answer } from './answers.ts'
 import { runAttempt } from './attempt.ts'
 import { createCallPlaces, type CallPlace, type CallPlaces } from './call-places.ts'
 import { engineActivityNames } from './engine.ts'
+import { isOutage } from './patience.ts'
 import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
 
 /** Temporal's delay after a database outage. Outages do not use up a step's attempts. */
@@ -189,9 +189,6 @@ async function unexpected(
     type: failureTypes.unavailable,
   })
 }
-
-const isOutage = (error: unknown): boolean =>
-  isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
 
 const placeOf = ({ info }: ActivityContext) => ({
   run_id: info.workflowExecution?.workflowId ?? '',

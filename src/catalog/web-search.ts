@@ -1,15 +1,19 @@
 import { z } from 'zod'
 import { defineTool } from './tool.ts'
 
+/** Requests that one call sends to the search service at most: one for each page of results. */
+export const mostSearches = 3
+export const mostResults = 50
+
 /** Anybody can write what a search of the web finds, so its results are `untrusted`. */
 export const webSearch = defineTool({
   name: 'web_search',
-  description: 'Searches the web.',
+  description: 'Searches the web; at most three pages of results.',
   sideEffect: 'read',
   outputLabels: ['untrusted'],
   params: z.strictObject({
     query: z.string().min(1).max(1000),
-    limit: z.int().min(1).max(50).optional().describe('Maximum number of results; default 10.'),
+    limit: z.int().min(1).max(mostResults).optional().describe('Maximum number of results; default 10.'),
   }),
   output: z.strictObject({
     results: z.array(z.strictObject({ title: z.string(), url: z.string(), snippet: z.string() })),
@@ -20,6 +24,6 @@ export const webSearch = defineTool({
   repeat: 'free',
   reversible: 'yes',
   connection: 'search',
-  hasExecutor: false,
+  hasExecutor: true,
   timeoutSeconds: 90,
 })

@@ -2,6 +2,7 @@ import { hkdfSync, randomUUID } from 'node:crypto'
 import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
+import type { ModelPrice } from './model-prices.ts'
 import { loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
 import type { SignUp } from './sign-up-setting.ts'
 
@@ -50,6 +51,7 @@ export interface Config {
     readonly mailFrom: string
     /** Which organizations may use `fileRoot` and `smtpUrl`: all, or those that an operator names. */
     readonly installationTools: 'all' | 'named'
+    readonly modelPrices: readonly ModelPrice[]
   }
   /** Where credentials of connections are kept. */
   readonly secrets:
@@ -136,6 +138,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       smtpUrl: e.SMTP_URL ?? null,
       mailFrom: e.MAIL_FROM,
       installationTools: e.INSTALLATION_TOOLS ?? (isShared ? 'named' : 'all'),
+      modelPrices: e.LLM_PRICES,
     },
     secrets,
     connections: {

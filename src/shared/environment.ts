@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { defaultModelPrices, modelPrices } from './model-prices.ts'
 import { connectionHosts } from './outgoing/hosts.ts'
 import { proxyHosts } from './proxy-hosts.ts'
 import { signUpSetting } from './sign-up-setting.ts'
@@ -71,6 +72,7 @@ const fields = {
   INSTALLATION_TOOLS: oneOf(['all', 'named']).optional(),
   CONNECTION_HOSTS: z.string().transform(connectionHosts).optional(),
   TRACKER_BASE_URL: address(['http:', 'https:'], 'https://acme.atlassian.net').optional(),
+  LLM_PRICES: z.string().default(defaultModelPrices).transform(modelPrices),
   SIGN_UP: signUpSetting.optional(),
   ORGANIZATIONS_PER_PERSON: z
     .union([z.literal('unlimited').transform(() => null), wholeNumber(0, 1_000_000)], {

@@ -10,15 +10,17 @@ export interface Scheduled {
   readonly args: unknown[]
   /** The tool's body; the default returns a text. */
   readonly body?: (decided: unknown) => Promise<unknown>
+  /** Temporal's; it cancels with an error `CANCELLED`. */
+  readonly signal?: AbortSignal
 }
 
 /** Runs an activity as a worker would. Returns its result and the argument of its body. */
 export async function execute(context: Context, scheduled: Scheduled) {
-  const { workflowId, activityType, activityId = 'a', attempt = 1, args, body } = scheduled
+  const { workflowId, activityType, activityId = 'a', attempt = 1, args, body, signal } = scheduled
   const bodies: unknown[] = []
   const activity = {
     info: { activityType, activityId, attempt, workflowExecution: { workflowId, runId: 'r' } },
-    cancellationSignal: new AbortController().signal,
+    cancellationSignal: signal ?? new AbortController().signal,
     heartbeat: () => {},
   } as unknown as ActivityContext
   const { inbound } = createPolicyInterceptor(context)(activity)

@@ -5,6 +5,7 @@ import { crashHome, govern, type CrashHome, type Fault } from '../support/chaos.
 import type { Answer } from '../support/client.ts'
 import type { Approval, Run } from '../support/client-types.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
+import { startModel, type Model } from '../support/model.ts'
 
 /*
  * The process is killed at each named commit point, one after another, and the run must reach its right end. All
@@ -31,14 +32,15 @@ const onMail = both('effect.decide', 'effect.sent', 'effect.outcome', 'run.finis
 const unknowable: readonly Fault[] = ['effect.sent:after', 'effect.outcome:before']
 
 let home: CrashHome
+let model: Model
 let workflowId: string
 
 beforeAll(async () => {
-  home = await crashHome()
+  ;[home, model] = await Promise.all([crashHome(), startModel()])
   workflowId = await govern(home, { settings: { approval_required_from: 'high' } })
 })
 afterAll(async () => {
-  await home.close()
+  await Promise.all([home?.close(), model?.close()])
 })
 
 interface Started {
@@ -180,6 +182,19 @@ describe('a process killed at a commit point', () => {
         await expectFinished(home, runId, started.subject)
       }),
     )
+  })
+
+  test.each(both('effect.spend'))('%s: no cost is lost, and the model answers', async (fault) => {
+    await home.member.good('POST', '/tools/llm_generate/connect', model.connection)
+    const steps = [{ id: 'ask', tool: 'llm_generate', params: { prompt: 'why?', max_tokens: 5 } }]
+    const asking = await home.member.createWorkflow(fault, { steps })
+    let runId!: Promise<string>
+    await home.faults.at(fault, () => {
+      runId = home.member.execute(asking, {}, { key: randomUUID() })
+    })
+    const { cost } = await home.member.untilStatus(await runId, 'completed')
+    // 3 tokens for 5 units a million and 2 for 25; and the highest cost of the attempt that died.
+    expect(cost).toBeCloseTo(fault === 'effect.spend:after' ? 0.000_065 + 0.010_145 : 0.000_065, 9)
   })
 
   test.each(both('org.change'))('%s: a setting is changed once', async (fault) => {

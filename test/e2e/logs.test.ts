@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
+import { modelAnswer, startModel, type Model } from '../support/model.ts'
 import { until } from '../stack/until.ts'
 
 /*
@@ -11,10 +12,14 @@ import { until } from '../stack/until.ts'
  */
 
 let home: CrashHome
+let model: Model
 const secret = `s3cr3t-${randomBytes(12).toString('hex')}`
 
 beforeAll(async () => {
-  home = await crashHome({ env: { LOG_LEVEL: 'debug' } })
+  ;[home, model] = await Promise.all([
+    crashHome({ env: { LOG_LEVEL: 'debug' } }),
+    startModel(`key-${secret}`),
+  ])
   await home.owner.settings({ approvals_enabled: true })
   await home.admin.createRule({
     name: `held ${secret}`,
@@ -22,7 +27,7 @@ beforeAll(async () => {
     tools: ['mail_send', 'Write'],
   })
 })
-afterAll(() => home?.close())
+afterAll(() => Promise.all([home?.close(), model?.close()]))
 
 type Line = Readonly<Record<string, unknown>> & { readonly msg: string; readonly process: string }
 
@@ -95,6 +100,65 @@ test('a run that fails names the step and the code of its error', async () => {
   await home.member.untilStatus(runId, 'failed')
   expect(await theLine(runId, 'tool call failed')).toMatchObject({ step_id: 'lost', tool: 'file_read' })
   expect(await theLine(runId, 'run ended')).toMatchObject({ status: 'failed', step_id: 'lost', error_code: 'file_not_found' }) // prettier-ignore
+})
+
+describe('a run that searches the web and asks a model', () => {
+  const found = {
+    title: secret,
+    url: `https://a.test/${secret}`,
+    description: `words of strangers ${secret}`,
+  }
+  const ask = (id: string, prompt: string, more: object = {}) => ({
+    id,
+    tool: 'llm_generate',
+    params: { prompt, max_tokens: 5 },
+    retry: { attempts: 1, backoff_seconds: 1 },
+    ...more,
+  })
+  beforeAll(async () => {
+    const search = { provider: 'brave', api_key: `key-${secret}`, base_url: model.url }
+    await home.member.good('POST', '/tools/llm_generate/connect', model.connection)
+    await home.member.good('POST', '/tools/web_search/connect', { credential: search, scope: 'personal' })
+    const isUntrusted = { labels: { any_of: ['untrusted'] } }
+    await home.admin.createRule({ name: 'of strangers', verdict: 'require_approval', tools: ['memory_set'], ...isUntrusted }) // prettier-ignore
+    model.answer = ({ path, body }) => {
+      if (path.startsWith('/res/'))
+        return { status: 200, body: { type: 'search', web: { results: [found] } } }
+      if (body.includes('refuse')) return { status: 400, body: { error: { message: secret } } }
+      if (body.includes('page')) return { status: 200, body: `<p>${secret}` }
+      return { status: 200, body: modelAnswer(`in short: ${secret}`) }
+    }
+  })
+
+  test('is held where the words of strangers would be kept', async () => {
+    const id = await workflow([
+      { id: 'search', tool: 'web_search', params: { query: '{{input.text}}' } },
+      ask('ask', 'sum up: {{steps.search.output.results}}'),
+      { id: 'keep', tool: 'memory_set', params: { key: 'sum', value: '{{ask.output.text}}' } },
+    ])
+    const runId = await home.member.execute(id, { text: secret })
+    const approvalId = await home.approver.untilHeld(runId, 'step')
+    expect(await home.approver.approval(approvalId)).toMatchObject({ labels: ['untrusted'] })
+    expect(model.arrived.at(-1)?.body).toContain('words of strangers')
+    await home.approver.decide(approvalId, 'approve')
+    expect((await home.member.untilStatus(runId, 'completed')).cost).toBeGreaterThan(0)
+    expect(await home.member.good('GET', '/memory/sum')).toMatchObject({
+      value: `in short: ${secret}`,
+      labels: ['untrusted'],
+    })
+  })
+
+  test('says of bad answers only what to do', async () => {
+    const goOn = { on_error: 'continue' }
+    const id = await workflow([
+      ask('no', 'refuse {{input.text}}', goOn),
+      ask('html', 'page {{input.text}}', goOn),
+    ])
+    const runId = await home.member.execute(id, { text: secret })
+    const { steps } = await home.member.untilStatus(runId, 'completed')
+    expect(steps.map(({ error }) => error?.code)).toEqual(['llm_refused', 'llm_bad_answer'])
+    expect(JSON.stringify(steps)).not.toContain(secret)
+  })
 })
 
 test('a rejection, a cancellation and a held call of an agent', async () => {

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** A request as it arrived. */
@@ -15,6 +15,8 @@ export interface Scripted {
   readonly headers?: Record<string, string>
   /** Sent as JSON, text as it is. */
   readonly body?: unknown
+  /** Writes the answer itself, in place of the body, and need not end it. */
+  readonly write?: (response: ServerResponse) => void
 }
 
 /** An HTTP server that plays a service: it answers each request as `answer` says, and records what arrived. */
@@ -33,9 +35,11 @@ export async function startScriptedServer(): Promise<ScriptedServer> {
       const { method = '', url: path = '', headers } = request
       const arrived = { method, path, headers, body: Buffer.concat(chunks).toString() }
       scripted.arrived.push(arrived)
-      const { status, headers: own = {}, body } = scripted.answer(arrived)
+      const { status, headers: own = {}, body, write } = scripted.answer(arrived)
       const text = typeof body === 'string' ? body : JSON.stringify(body)
-      response.writeHead(status, { 'content-type': 'application/json', ...own }).end(text)
+      response.writeHead(status, { 'content-type': 'application/json', ...own })
+      if (write === undefined) response.end(text)
+      else write(response)
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -5,6 +5,7 @@ import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import type { OwnWrite } from '../../governance/runs/effects/outcome.ts'
 import type { Json, JsonObject, Label } from '../../policy/types.ts'
 import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
+import type { TokenPrice } from '../../shared/model-prices.ts'
 
 /** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
@@ -30,6 +31,12 @@ export interface ToolContext {
    * its irreversible act. Throws if the attempt was superseded or the run cancelled; then nothing may be sent.
    */
   pointOfNoReturn(): Promise<void>
+  /**
+   * Counts the highest cost of what follows for the organization's month (commit point `effect.spend`). A tool that costs
+   * money awaits it before it spends. The outcome then counts the real cost in its place. Throws ToolError
+   * `quota_exceeded` if the month's spend would go over its limit; then nothing may be spent.
+   */
+  reserve(most: number): Promise<void>
   readonly tools: ToolServices
 }
 
@@ -44,6 +51,8 @@ export interface ToolServices {
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name>>
+  /** What a language model costs; null: the operator has set no price for it. */
+  priceOf(provider: string, model: string): TokenPrice | null
   readonly fileRoot: string
   readonly smtpUrl: string | null
   readonly mailFrom: string
@@ -78,7 +87,7 @@ export interface ToolResult<Output = Json> {
    * limit, it writes nothing and returns the limit or an error.
    */
   readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | null>
-  /** Cost of the call in currency units, counted for the organization's month. */
+  /** Cost of the call in currency units, at most what was reserved. It takes the place of the reserved cost. */
   readonly cost?: number
 }
 
@@ -121,6 +130,8 @@ export class ToolError extends Error {
   readonly retryable: boolean
   /** Seconds that the service asks to wait before a retry; null: it does not say. */
   readonly retryAfterSeconds: number | null
+  /** What the failed call cost, in currency units. It takes the place of the reserved cost. */
+  readonly cost: number
   /** Private, so that no logger finds it. */
   readonly #detail: JsonObject | undefined
   constructor(
@@ -129,6 +140,7 @@ export class ToolError extends Error {
     options: {
       retryable: boolean
       retryAfterSeconds?: number | null
+      cost?: number
       cause?: unknown
       detail?: JsonObject
     },
@@ -137,7 +149,15 @@ export class ToolError extends Error {
     this.code = code
     this.retryable = options.retryable
     this.retryAfterSeconds = options.retryAfterSeconds ?? null
+    this.cost = options.cost ?? 0
     this.#detail = options.detail
+  }
+
+  /** The same error of a call that cost this much. */
+  withCost(cost: number): ToolError {
+    const { retryable, retryAfterSeconds, cause } = this
+    const detail = this.#detail === undefined ? {} : { detail: this.#detail }
+    return new ToolError(this.code, this.message, { retryable, retryAfterSeconds, cost, cause, ...detail })
   }
 
   get detail(): JsonObject | undefined {

@@ -3,8 +3,10 @@ import { readFileTool } from './file-read.ts'
 import { sendMail } from './mail-send.ts'
 import { getFile, getIssue, listIssues, listPullRequests, searchCode } from './github/reads.ts'
 import { comment, createIssue, findComment, findIssue } from './github/writes.ts'
+import { generateWithModel } from './llm/llm-generate.ts'
 import { getMemory } from './memory-get.ts'
 import { setMemory } from './memory-set.ts'
+import { searchWeb } from './search/web-search.ts'
 import type { FinderOf, ToolBody } from './params.ts'
 
 /** Bodies by tool name. A catalogue tool without a body fails with `tool_not_available`. */
@@ -20,6 +22,8 @@ export const executors = {
   github_list_pull_requests: listPullRequests,
   github_create_issue: createIssue,
   github_comment: comment,
+  web_search: searchWeb,
+  llm_generate: generateWithModel,
 } satisfies { [Name in ToolName]?: ToolBody<Name> }
 
 type Findable = {

@@ -3,6 +3,7 @@ import { isTooLarge, mostValues } from '../../shared/json-size.ts'
 import { memoryPlace } from '../../governance/sealing/places.ts'
 import { openKept } from '../../governance/sealing/sealer.ts'
 import type { Json } from '../../policy/types.ts'
+import { priceOf } from '../../shared/model-prices.ts'
 import { ToolError, type ToolServices } from './executor.ts'
 import { connectionOfCall } from './service-connection.ts'
 
@@ -13,6 +14,7 @@ export function createToolServices(context: Context): ToolServices {
     fileRoot: tools.fileRoot,
     smtpUrl: tools.smtpUrl,
     mailFrom: tools.mailFrom,
+    priceOf: (provider, model) => priceOf(tools.modelPrices, provider, model),
     connection: (call, tool, integration) => connectionOfCall(context, call, tool, integration),
     memory: {
       async get(organizationId, key) {

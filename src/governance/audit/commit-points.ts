@@ -16,6 +16,8 @@ export const commitPoints = {
     'before: no byte of the effect has left, and a change since the decision leads to a new decision; after: bytes may have left, an unsafe call becomes unknown_outcome',
   'effect.outcome':
     'before: the intent is open, see effect.sent; after: the outcome is returned and nothing runs again',
+  'effect.spend':
+    'before: nothing was counted and nothing was spent; after: the highest cost of the call counts for the month, also if the worker dies, and the call is made again with its own cost',
   'step.finish': 'before: the step is counted again from its items; after: the step is finished',
   'run.finish': 'before: the run is finished again from the same rows; after: the run has ended',
   'run.cancel':

@@ -26,7 +26,9 @@ export function toolContext(
     pointOfNoReturn: async () => {
       context.marks++
     },
+    reserve: async () => {},
     tools: {
+      priceOf: () => ({ input: 0, output: 0 }),
       fileRoot: '/nowhere',
       smtpUrl: null,
       mailFrom: 'Countersign <countersign@larkspur.example>',

@@ -20,7 +20,10 @@ import { storageOver } from '../../limits/storage.ts'
 import { runActor, settle } from './ledger-moves.ts'
 import { fitsRun, runTooLarge } from './storage-limit.ts'
 
-/** The result of one attempt's body. */
+/**
+ * The result of one attempt's body. `cost` is in currency units and changes what is counted for the month: it is the real
+ * cost without what the attempt has reserved.
+ */
 export interface OutcomeOp {
   readonly key: EffectKey
   readonly attempt: number
@@ -33,7 +36,6 @@ export interface OutcomeOp {
         readonly labels: readonly Label[]
         /** For label rules: the call as of now. */
         readonly call: Call
-        /** Currency units, for the month's spend. */
         readonly cost?: number | undefined
       }
     /** `retry`: a temporary failure. The caller chooses `retry` or `failed` by the step's retry options. */
@@ -42,6 +44,7 @@ export interface OutcomeOp {
         readonly error: StepError
         /** JSON text of values that belong to the error. */
         readonly errorDetail?: SealedText | undefined
+        readonly cost?: number | undefined
       }
     | { readonly state: 'cancelled' | 'unknown_outcome' }
   readonly durationMs: number
@@ -129,7 +132,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   const result = kept(call, op.result)
   if (op.result.state === 'retry') effect.failures += 1
   // The cost counts even if the output is dropped.
-  if (op.result.state === 'completed') run.cost += op.result.cost ?? 0
+  if ('cost' in op.result) run.cost = Math.max(0, run.cost + (op.result.cost ?? 0))
   settle(call, {
     state: result.state,
     durationMs: op.durationMs,

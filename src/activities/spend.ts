@@ -1,0 +1,55 @@
+import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { Context } from '../governance/context.ts'
+import { quotaExceeded } from '../governance/limits/run-quota.ts'
+import { reserveCost } from '../governance/runs/effects/reserve-cost.ts'
+import type { CallSpec } from '../governance/runs/values/call-spec.ts'
+import { ToolError } from './tools/executor.ts'
+
+interface Spending {
+  readonly context: Pick<Context, 'combiner'>
+  readonly spec: Pick<CallSpec, 'key' | 'run'>
+  readonly tool: Pick<ToolDeclaration, 'name'>
+}
+
+/** What one attempt has counted for the month before it spends. */
+export class Spend {
+  readonly #of: Spending
+  #reserved = 0
+  #isSuperseded = false
+
+  constructor(of: Spending) {
+    this.#of = of
+  }
+
+  /** See `ToolContext.reserve`. `attempt` is a fence: only the newest attempt may spend. */
+  async reserve(attempt: number, most: number): Promise<void> {
+    if (most === 0) return
+    const { context, spec, tool } = this.#of
+    const ask = { key: spec.key, attempt, tool: tool.name, most }
+    const answer = await reserveCost(context, spec.run.organizationId, ask)
+    if (answer === 'reserved') {
+      this.#reserved += most
+      return
+    }
+    this.#isSuperseded = answer === 'superseded'
+    if (answer === 'superseded')
+      throw new ToolError('superseded', 'the call was taken over or cancelled before it spent anything', {
+        retryable: true,
+      })
+    const { code, message } = quotaExceeded(answer)
+    throw new ToolError(code, message, { retryable: false })
+  }
+
+  get reserved(): number {
+    return this.#reserved
+  }
+
+  get isSuperseded(): boolean {
+    return this.#isSuperseded
+  }
+
+  /** What the outcome of a call with this cost changes about the counted cost. */
+  correction(cost = 0): number {
+    return cost - this.#reserved
+  }
+}

@@ -1,0 +1,31 @@
+import type { TokenPrice } from '../../../shared/model-prices.ts'
+
+/** Tokens that a service may add to a prompt for roles and rules of its own. */
+const addedTokens = 2_000
+
+interface Asked {
+  readonly prompt: string
+  readonly system?: string | undefined
+}
+
+export interface Usage {
+  /** null: the service does not say. */
+  readonly input_tokens: number | null
+  readonly output_tokens: number | null
+}
+
+/** The highest cost of one request in currency units. A token has one byte at least. */
+export function mostCost(price: TokenPrice, { prompt, system = '' }: Asked, maxTokens: number): number {
+  const bytes = Buffer.byteLength(prompt) + Buffer.byteLength(system)
+  return inUnits(price, bytes + addedTokens, maxTokens)
+}
+
+/** The cost of an answer. It is `most` for an answer that does not tell its tokens, or tells more than there can be. */
+export function costOf(price: TokenPrice, { input_tokens, output_tokens }: Usage, most: number): number {
+  if (input_tokens === null || output_tokens === null) return most
+  return Math.min(inUnits(price, input_tokens, output_tokens), most)
+}
+
+/** Rounded up to a millionth, as the database keeps it. */
+const inUnits = ({ input, output }: TokenPrice, inputTokens: number, outputTokens: number): number =>
+  Math.ceil(input * inputTokens + output * outputTokens) / 1_000_000

@@ -1,0 +1,60 @@
+import { defaultMaxTokens } from '../../../catalog/llm-generate.ts'
+import { ToolError } from '../executor.ts'
+import type { ToolBody } from '../params.ts'
+import { watch } from '../read-errors.ts'
+import { generate } from './client.ts'
+import { costOf, mostCost } from './cost.ts'
+import { llmErrors } from './errors.ts'
+
+/** The tool's own time limit ends a request earlier. */
+const exchangeMilliseconds = 300_000
+/** Largest answer. The longest text of a model has a few MB. */
+const mostBytes = 8 * 1024 * 1024
+
+/**
+ * Asks the model once. The highest cost is counted before a byte leaves. A failed call keeps it unless the service has
+ * certainly not worked.
+ */
+export const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
+  const { prompt, system, max_tokens: maxTokens = defaultMaxTokens } = call.params
+  const connection = await context.tools.connection(call, 'llm_generate', 'llm')
+  const { credential } = connection
+  const model = call.params.model ?? credential.model
+  const price = context.tools.priceOf(credential.provider, model)
+  if (price === null) throw noPrice()
+  const most = mostCost(price, { prompt, system }, maxTokens)
+  await context.reserve(most)
+  const { signal } = context
+  const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes, signal }
+  const watched = watch(connection.fetchWithin(bounds), llmErrors, () => connection.expired())
+  try {
+    const output = await generate(connection, {
+      model,
+      prompt,
+      system,
+      maxTokens,
+      fetch: watched.fetch,
+      signal,
+    })
+    const cost = costOf(price, output.usage, most)
+    if (output.text === '') throw noText(cost)
+    return { output, cost }
+  } catch (error) {
+    const read = await watched.errorOf(error, signal)
+    throw read instanceof ToolError && read !== error && watched.mayHaveWorked() ? read.withCost(most) : read
+  }
+}
+
+const noPrice = (): ToolError =>
+  new ToolError(
+    'llm_no_price',
+    'the model has no price: use another model, or let the operator add this one to `LLM_PRICES`',
+    { retryable: false },
+  )
+
+const noText = (cost: number): ToolError =>
+  new ToolError(
+    'llm_no_text',
+    'the model answered without text: raise `max_tokens`, change `prompt`, or use another model',
+    { retryable: false, cost },
+  )

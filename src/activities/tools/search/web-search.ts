@@ -1,0 +1,75 @@
+import { mostResults, mostSearches } from '../../../catalog/web-search.ts'
+import { ToolError, type ServiceConnection } from '../executor.ts'
+import type { ToolBody } from '../params.ts'
+import { watch } from '../read-errors.ts'
+import { searchErrors } from './errors.ts'
+import { providers, type FoundPage } from './providers.ts'
+
+const defaultLimit = 10
+/** The longest exchange of one search. Three fit into the tool's time. */
+const exchangeMilliseconds = 30_000
+/** Largest answer. */
+const mostBytes = 4 * 1024 * 1024
+
+/**
+ * Asks for pages of results until there are enough, at most `mostSearches`. A page that fails behind the first one ends
+ * the list, because services allow few searches in a second and count each of them.
+ */
+export const searchWeb: ToolBody<'web_search'> = async (call, context) => {
+  const { query, limit = defaultLimit } = call.params
+  const connection = await context.tools.connection(call, 'web_search', 'search')
+  const { most, hasPages } = providers[connection.credential.provider]
+  const count = Math.min(limit, most ?? mostResults)
+  const found = new Map<string, FoundPage>()
+  for (let page = 0; page < (hasPages ? mostSearches : 1) && found.size < limit; page += 1) {
+    const results = await search(connection, { query, page, count }, context.signal).catch(
+      (error: unknown) => {
+        if (page > 0 && error instanceof ToolError && error.retryable) return []
+        throw error
+      },
+    )
+    const before = found.size
+    for (const result of results) addBounded(found, result)
+    const isLast = found.size === before || (most !== null && results.length < count)
+    if (isLast) break
+  }
+  return { output: { results: [...found.values()].slice(0, limit) } }
+}
+
+async function search(
+  { credential, base, headers, fetchWithin, expired }: ServiceConnection<'search'>,
+  { query, page, count }: { readonly query: string; readonly page: number; readonly count: number },
+  signal: AbortSignal,
+): Promise<readonly FoundPage[]> {
+  const provider = providers[credential.provider]
+  const { path, body } = provider.request(query, page, count)
+  const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes, signal }
+  const watched = watch(fetchWithin(bounds), searchErrors, expired)
+  try {
+    const answer = await watched.fetch(`${base}${path}`, {
+      headers: { 'user-agent': 'countersign', 'content-type': 'application/json', ...headers },
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    })
+    if (answer.ok) return provider.form.parse(await answer.json())
+    throw new Error('refused')
+  } catch (error) {
+    throw await watched.errorOf(error, signal)
+  }
+}
+
+const longest = { title: 500, url: 2_048, snippet: 4_000 }
+
+/** Only links to pages are results. Texts are cut, because anybody in the web may have written them. */
+function addBounded(found: Map<string, FoundPage>, { title, url, snippet }: FoundPage): void {
+  const isPage = url.length <= longest.url && URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)
+  if (!isPage || found.has(url)) return
+  found.set(url, { title: cut(title, longest.title), url, snippet: cut(snippet, longest.snippet) })
+}
+
+/** In one line, without control characters and halves of characters. */
+const cut = (text: string, most: number): string =>
+  text
+    .replace(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, most)
+    .toWellFormed()

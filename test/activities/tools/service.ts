@@ -1,0 +1,130 @@
+import type { ServerResponse } from 'node:http'
+import { afterAll, beforeAll, beforeEach } from '@jest/globals'
+import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
+import {
+  ToolError,
+  type ServiceConnection,
+  type ToolContext,
+  type ToolResult,
+} from '../../../src/activities/tools/executor.ts'
+import { createToolActivities } from '../../../src/activities/tool-activities.ts'
+import { getTool, type ToolName } from '../../../src/catalog/index.ts'
+import {
+  integrationNamed,
+  type Connectable,
+  type CredentialOf,
+} from '../../../src/catalog/integrations/index.ts'
+import type { IntegrationDeclaration } from '../../../src/catalog/integrations/integration.ts'
+import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
+import { createOutgoing, type Outgoing } from '../../../src/shared/outgoing/outgoing.ts'
+import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
+import { toolCall, toolContext } from './call.ts'
+
+/** What tests of a tool need that only reads from a service. */
+export interface Service {
+  readonly scripted: ScriptedServer
+  /** Calls the tool's body with the credential; its output has the form that the tool declares. */
+  run(credential: object, params: object, over?: Partial<ToolContext>): Promise<ToolResult>
+}
+
+/** A service for all tests of a file, passed to `use` once it runs. */
+export function useService(tool: ToolName, integration: Connectable, use: (service: Service) => void): void {
+  let scripted: ScriptedServer
+  let outgoing: Outgoing
+  beforeAll(async () => {
+    scripted = await startScriptedServer()
+    outgoing = createOutgoing({ hosts: loopbackHosts })
+    use({ scripted, run })
+  })
+  beforeEach(() => {
+    scripted.arrived.length = 0
+  })
+  afterAll(() => Promise.all([scripted?.close(), outgoing?.close()]))
+
+  const body = createToolActivities()[tool]!
+  async function run(given: object, params: object, over: Partial<ToolContext> = {}) {
+    const connection = connectionOf(outgoing, integration, given)
+    const { tools, ...rest } = over
+    const context = toolContext({ ...tools, connection: async () => connection }, rest)
+    const result = (await body(issueDecidedCall(toolCall(params), context, null))) as ToolResult
+    getTool(tool)?.output.parse(result.output)
+    return result
+  }
+}
+
+function connectionOf(outgoing: Outgoing, name: Connectable, given: object): ServiceConnection<Connectable> {
+  const declaration = integrationNamed(name) as IntegrationDeclaration<CredentialOf<Connectable>>
+  const credential = declaration.credential.parse(given)
+  const addresses = declaration.addresses(credential, { trackerBaseUrl: null })
+  return {
+    credential,
+    account: null,
+    base: addresses[0] ?? '',
+    headers: declaration.headers(credential),
+    fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses }),
+    expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
+  }
+}
+
+const endless = (response: ServerResponse): void => {
+  const part = Buffer.alloc(64 * 1024, ' ')
+  const more = (): void => {
+    while (!response.destroyed && response.write(part));
+  }
+  response.on('drain', more)
+  more()
+}
+
+const later = (code: string, retryAfterSeconds: number | null = null): object => ({
+  code,
+  retryable: true,
+  retryAfterSeconds,
+})
+const final = (code: string): object => ({ code, retryable: false })
+
+/** Answers that every service may give, and the error that each of them means. No message may say `secret words`. */
+export const badAnswers = (prefix: string): readonly (readonly [string, Scripted, object])[] => [
+  ['401', { status: 401, body: {} }, final('connection_expired')],
+  ['403', { status: 403, body: { message: 'secret words' } }, final(`${prefix}_forbidden`)],
+  ['404', { status: 404, body: {} }, final(`${prefix}_not_found`)],
+  ['400', { status: 400, body: 'secret words' }, final(`${prefix}_refused`)],
+  ['another refusal', { status: 418, body: {} }, final(`${prefix}_refused`)],
+  ['402', { status: 402, body: {} }, final(`${prefix}_no_credit`)],
+  ['429', { status: 429, body: {} }, later(`${prefix}_rate_limited`)],
+  [
+    '429 with a pause',
+    { status: 429, headers: { 'retry-after': '17' }, body: {} },
+    later(`${prefix}_rate_limited`, 17),
+  ],
+  ['408', { status: 408, body: {} }, later(`${prefix}_unavailable`)],
+  ['500', { status: 500, body: {} }, later(`${prefix}_unavailable`)],
+  [
+    '503 with a pause',
+    { status: 503, headers: { 'retry-after': '5' }, body: {} },
+    later(`${prefix}_unavailable`, 5),
+  ],
+  [
+    'a redirect to another host',
+    { status: 307, headers: { location: 'http://127.0.0.1:9/' }, body: {} },
+    final(`${prefix}_redirected`),
+  ],
+  [
+    'a page in place of JSON',
+    { status: 200, headers: { 'content-type': 'text/html' }, body: '<p>secret words' },
+    final(`${prefix}_bad_answer`),
+  ],
+  ['half of an answer', { status: 200, body: '{"results":[' }, final(`${prefix}_bad_answer`)],
+  ['null', { status: 200, body: null }, final(`${prefix}_bad_answer`)],
+  [
+    'values of other types',
+    { status: 200, body: { type: 'search', results: 'x', web: 7, choices: [{ message: 7 }], content: [7] } },
+    final(`${prefix}_bad_answer`),
+  ],
+  ['an answer without an end', { status: 200, write: endless }, final('response_too_large')],
+  ['a refusal without an end', { status: 500, write: endless }, final('response_too_large')],
+  [
+    'a lost connection',
+    { status: 200, write: (response) => void response.destroy() },
+    later(`${prefix}_unavailable`),
+  ],
+]
