@@ -15,6 +15,7 @@ import { createSealer } from '../governance/sealing/sealer.ts'
 import { createSecrets } from '../governance/sealing/secrets.ts'
 import type { Config } from '../shared/config.ts'
 import { createSparseLog } from '../shared/sparse-log.ts'
+import { lostLines } from '../shared/log-file.ts'
 import { createLog, type Log } from '../shared/log.ts'
 import { createMetrics } from '../shared/metrics.ts'
 import { createOutgoing } from '../shared/outgoing/outgoing.ts'
@@ -30,6 +31,10 @@ export function createContext(
 ): Context {
   for (const warning of config.warnings) log.warn(warning)
   const metrics = createMetrics(kind)
+  metrics.beforeScrape(async () => {
+    metrics.lostLines.reset()
+    for (const [to, count] of Object.entries(lostLines)) metrics.lostLines.inc({ to }, count)
+  })
   const pool = createPool({
     url: config.database.url,
     appRole: config.database.appRole,

@@ -9,6 +9,9 @@ export interface LineSink {
   write(line: string): void
 }
 
+/** Lines of this process that could not be written. Metrics tell them, because the log cannot. */
+export const lostLines = { file: 0, terminal: 0 }
+
 /**
  * Appends to `folder/NAME.log` (mode 0600). Only one process may write to a file at a time. A full disk loses lines,
  * but does not stop the service.
@@ -23,13 +26,44 @@ export function logFile(folder: string, name: string, limit = largest): LineSink
       try {
         if (size > limit) {
           renameSync(path, `${path}.1`)
+          const next = openSync(path, 'a', 0o600)
           closeSync(file)
-          file = openSync(path, 'a', 0o600)
+          file = next
           size = 0
         }
         size += writeSync(file, line)
       } catch {
-        // The failure cannot be reported anywhere.
+        lostLines.file += 1
+      }
+    },
+  }
+}
+
+/** Waits for a reader of a full pipe: this often, this many milliseconds. Nothing else runs meanwhile. */
+const [mostWaits, wait] = [50, 20]
+
+/** Writes to a file descriptor, by default stderr. A full disk or a reader that has gone loses lines. */
+export function terminal(descriptor = 2): LineSink {
+  const sleeper = new Int32Array(new SharedArrayBuffer(4))
+  const write = (bytes: Buffer): number => {
+    try {
+      return writeSync(descriptor, bytes)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+      Atomics.wait(sleeper, 0, 0, wait)
+      return 0
+    }
+  }
+  return {
+    write(line) {
+      try {
+        let rest: Buffer = Buffer.from(line)
+        for (let waits = 0; rest.length > 0; waits += 1) {
+          if (waits > mostWaits) throw new Error('nobody reads')
+          rest = rest.subarray(write(rest))
+        }
+      } catch {
+        lostLines.terminal += 1
       }
     },
   }

@@ -1,6 +1,6 @@
 import { pino, type Logger } from 'pino'
 import { isError, loggedError } from './log-error.ts'
-import { forPeople, logFile, type LineSink } from './log-file.ts'
+import { forPeople, logFile, terminal, type LineSink } from './log-file.ts'
 
 export { isError, wordsOf } from './log-error.ts'
 export type Log = Logger
@@ -46,7 +46,7 @@ export function createLog({ level, process, processId, folder }: LogOptions): Lo
         },
       },
     },
-    folder === null ? stderr() : split(logFile(folder, process), stderr()),
+    folder === null ? terminal() : split(logFile(folder, process), terminal()),
   )
 }
 
@@ -58,8 +58,6 @@ const reduced = (entry: Record<string, unknown>): Record<string, unknown> =>
       name !== 'err' && isError(value) ? loggedError(value) : value,
     ]),
   )
-
-const stderr = () => pino.destination({ dest: 2, sync: true })
 
 function split(whole: LineSink, people: LineSink): LineSink {
   return {

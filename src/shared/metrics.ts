@@ -74,6 +74,7 @@ export function createMetrics(kind: string) {
     unknownOutcomes: gauge('unknown_outcomes', 'Calls that a person must resolve, up to 10,000'),
     outbox: gauge('outbox_messages', 'Messages that Temporal has not got, up to 10,000'),
     oldestMessage: gauge('outbox_oldest_seconds', 'Age of the oldest message in the outbox'),
+    lostLines: counter('log_lines_lost_total', 'Lines of the log that could not be written', 'to'),
     diskFree: gauge('disk_free_bytes', 'Free bytes of the disk of a folder', 'folder'),
     /** `read` sets gauges before each scrape. It must be cheap and must not throw. */
     beforeScrape: (read: () => Promise<void>) => void readers.push(read),

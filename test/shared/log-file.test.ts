@@ -1,7 +1,7 @@
-import { readFileSync, statSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { forPeople, logFile } from '../../src/shared/log-file.ts'
+import { forPeople, logFile, lostLines } from '../../src/shared/log-file.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 
 describe('a log file', () => {
@@ -16,6 +16,21 @@ describe('a log file', () => {
     write('three\n')
     expect(readFileSync(path, 'utf8')).toBe('three\n')
     expect(readFileSync(`${path}.1`, 'utf8')).toBe('one\ntwo-two-two\n')
+  })
+
+  test('a line that cannot be written is counted, and later ones are written again', () => {
+    const folder = temporaryFolder()
+    const file = logFile(folder, 'api', 3)
+    const before = lostLines.file
+    file.write('1234\n')
+    // The next line cannot set the file aside: a folder with something in it stands in the way.
+    mkdirSync(join(folder, 'api.log.1', 'x'), { recursive: true })
+    file.write('5678\n')
+    expect(lostLines.file).toBe(before + 1)
+    rmSync(join(folder, 'api.log.1'), { recursive: true })
+    file.write('9\n')
+    expect(lostLines.file).toBe(before + 1)
+    expect(readFileSync(join(folder, 'api.log'), 'utf8')).toBe('9\n')
   })
 
   test('logging continues in the new file', () => {

@@ -1,7 +1,7 @@
-import { mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs'
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, truncateSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { ActivityFailure, ApplicationFailure, RetryState } from '@temporalio/common'
 import pg from 'pg'
@@ -159,6 +159,31 @@ test('a workflow that fails as its run ended is not logged, and any other is', (
   for (const message of ['failed', 'denied: step a', 'cancelled']) failed(message)
   expect(lastLine()).toMatchObject({ msg: 'a line after it' })
 })
+
+test.each(['a full disk', 'a reader that has gone'])(
+  '%s behind stderr loses lines, counts them, and does not end the process',
+  async (where) => {
+    // Only Linux has a device that is always full.
+    if (where === 'a full disk' && !existsSync('/dev/full')) return
+    const module = (name: string) => JSON.stringify(new URL(`../../src/${name}.ts`, import.meta.url).href)
+    const program = `
+    import { createLog } from ${module('shared/log')}
+    import { lostLines } from ${module('shared/log-file')}
+    const log = createLog({ level: 'info', process: 'api', processId: 'p', folder: null })
+    const write = () => (lostLines.terminal < 3 ? (log.error('x'), setTimeout(write, 5)) : console.log('3 lost'))
+    write()`
+    const full = where === 'a full disk' ? openSync('/dev/full', 'w') : ('pipe' as const)
+    const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+      stdio: ['ignore', 'pipe', full],
+    })
+    child.stderr?.destroy()
+    let output = ''
+    child.stdout?.on('data', (data) => (output += String(data)))
+    await new Promise((ended) => child.once('close', ended))
+    if (typeof full === 'number') closeSync(full)
+    expect(output).toBe('3 lost\n')
+  },
+)
 
 test.each(['throw', 'void Promise.reject'])(
   'an uncaught error ends the process without showing its values: %s',
