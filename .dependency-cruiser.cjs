@@ -151,9 +151,28 @@ module.exports = {
       'activities and the API are neighbours that never meet',
     ),
     only(
+      'console-is-a-caller',
+      '^src/console/',
+      ['^src/(policy|contract|governance)/'],
+      'pages read and change things through the routes of the API, which they are given',
+    ),
+    {
+      name: 'console-takes-types',
+      comment: 'pages know the form of answers, and nothing that reads or decides',
+      severity: 'error',
+      from: { path: '^src/console/' },
+      to: { path: '^src/governance/', ...notTypes },
+    },
+    packages(
+      'console-packages',
+      '^src/console/',
+      inModules('preact', 'preact-render-to-string'),
+      'pages are made from their data alone',
+    ),
+    only(
       'api-on-top',
       '^src/api/',
-      ['^src/(policy|shell|catalog|contract|db|governance|shared)/'],
+      ['^src/(policy|shell|catalog|contract|db|governance|shared|console)/'],
       'activities and the API are neighbours that never meet',
     ),
     only(

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 
 /*
- * `npm run build [-- FOLDER]`: src/ as JavaScript in dist/ (or FOLDER), with the bundled workflow code beside it. What it
+ * `npm run build [-- FOLDER]`: src/ as JavaScript in dist/ (or FOLDER), with the console's assets and the bundled workflow code. What it
  * makes appears at once or, when a part fails, not at all. Run it with `node dist/programs/main.js` (or `api-server.js`, `worker.js`).
  */
 
@@ -19,6 +19,7 @@ try {
     cwd: root,
     stdio: 'inherit',
   })
+  cpSync(join(root, 'src', 'console', 'assets'), join(making, 'console', 'assets'), { recursive: true })
   const workflowsPath = join(making, 'workflows', 'index.js')
   const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
   // The name that src/programs/workflow-bundle.ts looks for.

@@ -2,6 +2,7 @@ import express, { type Express, type NextFunction, type Request, type Response, 
 import type { Context } from '../governance/context.ts'
 import { splitKey, type Method } from './access.ts'
 import { createAuth } from './auth.ts'
+import { consoleRouter } from './console/router.ts'
 import { dispatch } from './dispatch.ts'
 import { docsFiles } from './docs-page.ts'
 import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
@@ -33,7 +34,9 @@ export function createApp(context: Context, services: Services): Express {
     response.locals[routeLocal] = '/api/auth/*'
     return auth.answer(request, response)
   })
-  const router = createRouter(context, { ...services, auth })
+  const mounted = { ...services, auth }
+  app.use(consoleRouter(context, mounted))
+  const router = createRouter(context, mounted)
   for (const prefix of prefixes) app.use(prefix, router)
   app.use((request: Request) => {
     throw unknownRoute(request)

@@ -21,6 +21,14 @@ export interface Auth {
   userOf(request: Request): Promise<{ readonly userId: string; readonly sessionId: string } | null>
   /** Answers a request below `/api/auth/` in the library's own form. */
   answer(request: Request, response: Response): Promise<void>
+  /** Sends `body` to an endpoint below `/api/auth` for the browser of this request: a form of the console. */
+  post(request: Request, path: string, body: unknown): Promise<AuthAnswer>
+}
+
+/** An answer of the library, and the cookies to set. */
+export interface AuthAnswer {
+  readonly answer: globalThis.Response
+  readonly cookies: readonly string[]
 }
 
 export const authBodyLimit = 64 * 1024
@@ -57,6 +65,19 @@ export function createAuth(context: Context, mail: SendMail): Auth {
     return found === null ? null : { userId: found.user.id, sessionId: found.session.id }
   }
   const endpoints = new Set(Object.values(library.api).map(({ path }) => `/api/auth${path}`))
+  const ask = async (request: Request, asked: Asked): Promise<AuthAnswer> => {
+    const passedOn = asWebRequest(context.config, request, asked)
+    const userOf = async () => (await signedIn(request))?.userId ?? null
+    const { answer, cookies } = await guarded(context, { request, ...asked }, userOf, () =>
+      library.handler(passedOn).catch(raced),
+    )
+    // A reset by mail proves that this browser is the person's, so guesses by strangers no longer slow it down.
+    const reset = resets.get(passedOn)
+    if (reset !== undefined) cookies.push(deviceCookie(context.config, accountOf(reset)))
+    if (!safe.has(asked.method)) await recordAccountEvents(context).catch(recordLater(context))
+    noteFailure(context, request, asked.path, answer.status, endpoints)
+    return { answer, cookies: [...answer.headers.getSetCookie(), ...cookies] }
+  }
   return {
     async userOf(request) {
       const session = await signedIn(request)
@@ -67,19 +88,18 @@ export function createAuth(context: Context, mail: SendMail): Auth {
       if (!answered.has(request.method))
         throw new ApiError('not_found', `no endpoint below \`/api/auth/\` answers \`${request.method}\``)
       const body = safe.has(request.method) ? undefined : await readJsonBody(request, authBodyLimit)
-      const passedOn = asWebRequest(context.config, request, body)
-      const userOf = async () => (await signedIn(request))?.userId ?? null
-      const { answer, cookies } = await guarded(context, request, body, userOf, () =>
-        library.handler(passedOn).catch(raced),
-      )
-      // A reset by mail proves that this browser is the person's, so guesses by strangers no longer slow it down.
-      const reset = resets.get(passedOn)
-      if (reset !== undefined) cookies.push(deviceCookie(context.config, accountOf(reset)))
-      if (!safe.has(request.method)) await recordAccountEvents(context).catch(recordLater(context))
-      noteFailure(context, request, answer.status, endpoints)
-      await send(response, answer, cookies)
+      await send(response, await ask(request, { method: request.method, path: request.originalUrl, body }))
     },
+    post: (request, path, body) => ask(request, { method: 'POST', path: `/api/auth${path}`, body }),
   }
+}
+
+/** One question to the library. */
+interface Asked {
+  readonly method: string
+  /** With the query. */
+  readonly path: string
+  readonly body: unknown
 }
 
 /** The library reads first and inserts later, so the second of two requests at once meets a duplicate row. */
@@ -92,7 +112,7 @@ function raced(error: unknown): never {
 }
 
 /** A browser sends the true origin, and another site cannot make it send ours. */
-function requireSameOrigin(config: Config, request: Request): void {
+export function requireSameOrigin(config: Config, request: Request): void {
   const { origin } = request.headers
   if (origin !== undefined && ownOrigins(config, ownOrigin(request)).includes(origin)) return
   throw new ApiError(
@@ -107,7 +127,7 @@ function ownOrigin(request: Request): string | null {
   return URL.canParse(url) ? new URL(url).origin : null
 }
 
-function asWebRequest(config: Config, request: Request, body: unknown): globalThis.Request {
+function asWebRequest(config: Config, request: Request, { method, path, body }: Asked): globalThis.Request {
   const headers = new Headers()
   for (const name of passed) {
     const value = request.headers[name]
@@ -117,8 +137,8 @@ function asWebRequest(config: Config, request: Request, body: unknown): globalTh
   // The body that was read is sent as JSON, whatever content type the request named.
   headers.delete('content-type')
   if (body !== undefined) headers.set('content-type', 'application/json')
-  return new globalThis.Request(addressAsked(config, request), {
-    method: request.method,
+  return new globalThis.Request(addressAsked(config, request, path), {
+    method,
     headers,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
@@ -128,9 +148,9 @@ function asWebRequest(config: Config, request: Request, body: unknown): globalTh
  * The path and query of the request under our own scheme and host. A request to a proxy names a host in its first
  * line; that host is ignored.
  */
-function addressAsked(config: Config, request: Request): string {
+function addressAsked(config: Config, request: Request, path: string): string {
   const base = ownOrigin(request) ?? new URL(publicBase(config)).origin
-  const address = base + request.originalUrl.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
+  const address = base + path.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
   if (!URL.canParse(address)) throw new ApiError('bad_request', 'the address of the request cannot be read')
   return address
 }
@@ -142,20 +162,20 @@ const recordLater = (context: Pick<Context, 'log'>) => (error: Error) =>
 function noteFailure(
   context: Pick<Context, 'log'>,
   request: Request,
+  asked: string,
   status: number,
   endpoints: ReadonlySet<string>,
 ): void {
   if (status !== 401 && status !== 403 && status !== 429) return
-  const [sent = ''] = request.originalUrl.split('?', 1)
+  const [sent = ''] = asked.split('?', 1)
   // A path that is no known endpoint may contain a token.
   const path = endpoints.has(sent) ? sent : '/api/auth/...'
   context.log.warn({ path, status, ip: addressOf(request) }, 'a sign-in or change of an account was refused')
 }
 
-async function send(response: Response, answer: globalThis.Response, ours: readonly string[]): Promise<void> {
+async function send(response: Response, { answer, cookies }: AuthAnswer): Promise<void> {
   response.status(answer.status)
   for (const [name, value] of answer.headers) if (name !== 'set-cookie') response.setHeader(name, value)
-  const cookies = [...answer.headers.getSetCookie(), ...ours]
   if (cookies.length > 0) response.setHeader('Set-Cookie', cookies)
   response.setHeader('Cache-Control', 'no-store')
   const wait = answer.headers.get('x-retry-after')

@@ -30,7 +30,7 @@ export function deviceCookie(config: Config, account: string): string {
   const until = String(Math.floor(Date.now() / 1_000) + lastsSeconds)
   const value = `${browser}.${until}.${sign(config, account, browser, until)}`
   const secure = publicBase(config).startsWith('https:') ? '; Secure' : ''
-  return `${name}=${value}; Max-Age=${lastsSeconds}; Path=/api/auth; HttpOnly; SameSite=Lax${secure}`
+  return `${name}=${value}; Max-Age=${lastsSeconds}; Path=/; HttpOnly; SameSite=Lax${secure}`
 }
 
 function sign(config: Config, ...parts: readonly string[]): string {

@@ -1,4 +1,3 @@
-import type { Request } from 'express'
 import { hashOf, sha256 } from '../shared/canonical-json.ts'
 import { mostKeptLength, openKey, type Claim } from '../governance/idempotency.ts'
 import { JsonParts } from '../shared/json-parts.ts'
@@ -33,12 +32,7 @@ const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated
  * Runs the handler once per `Idempotency-Key`. Answers below 500 are kept, including refusals. After a 429 or 5xx the
  * key is free again.
  */
-export async function answerOnce(
-  route: Route,
-  call: Call,
-  request: Request,
-  sent: unknown,
-): Promise<TextAnswer> {
+export async function answerOnce(route: Route, call: Call, sent: unknown): Promise<TextAnswer> {
   const handle: Handle = (each) => (route.handle as Handle)(each)
   const { idempotencyKey: key, caller, context } = call
   if (key === null) return handle(call)
@@ -53,12 +47,9 @@ export async function answerOnce(
     key,
     bodyHash: hashOf(sent),
   })
-  const { res: response } = request
-  if ('replay' in opening) {
-    response?.setHeader('Idempotent-Replayed', 'true')
+  if ('replay' in opening)
     return { status: opening.replay.status, body: undefined, text: opening.replay.body, replayed: true }
-  }
-  return handleClaimed(call, handle, opening.claim, String(response?.getHeader('X-Request-Id')))
+  return handleClaimed(call, handle, opening.claim, call.requestId)
 }
 
 async function handleClaimed(

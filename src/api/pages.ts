@@ -1,13 +1,9 @@
 import express, { type Request, type Response, type Router } from 'express'
 import type { Context } from '../governance/context.ts'
-import { idPrefixes } from '../contract/ids.ts'
 import { authPage, invitationPage, resetPage } from './auth-pages.ts'
 import { secondFactorPage } from '../governance/access/second-factor.ts'
-import { consolePage } from './console-page.ts'
 import { sendPage } from './html-page.ts'
 import { sendAnswer } from './send.ts'
-
-const approvalId = new RegExp(`^${idPrefixes.approval}_[0-9A-HJKMNP-TV-Z]{26}$`)
 
 /**
  * Pages for a person who opens the base address in a browser. They are not routes of the API: they need no key,
@@ -21,13 +17,7 @@ export function pages(context: Pick<Context, 'config'>): Router {
     else sendAnswer(response, { status: 200, body: pointer(context) })
   })
   router.get('/console', (_request, response) => sendTo(response, '/console/'))
-  router.get('/console/', (_request, response) => sendPage(response, consolePage(context.config, null)))
-  router.get('/console/approvals/:id', (request, response, next) => {
-    const { id } = request.params
-    // Not an id: continue to the 404 of unknown paths.
-    if (!approvalId.test(id)) next()
-    else sendPage(response, consolePage(context.config, id))
-  })
+  router.get('/console/', (_request, response) => sendTo(response, '/console/approvals'))
   for (const path of [secondFactorPage, resetPage, invitationPage])
     router.get(path, (request, response) => {
       const query = new URLSearchParams(request.originalUrl.split('?', 2)[1] ?? '')

@@ -20,12 +20,11 @@ const wrong = new Set([
  */
 export async function guarded(
   context: Pick<Context, 'config' | 'db'>,
-  request: Request,
-  body: unknown,
-  userOf: (request: Request) => Promise<string | null>,
+  { request, path, body }: { readonly request: Request; readonly path: string; readonly body: unknown },
+  userOf: () => Promise<string | null>,
   answer: () => Promise<Response>,
 ): Promise<{ readonly answer: Response; readonly cookies: string[] }> {
-  const account = await accountGuessedAt(request, body, userOf)
+  const account = await accountGuessedAt(body, userOf)
   if (account === null) return { answer: await answer(), cookies: [] }
   const { config, db } = context
   const device = deviceOf(config, request, account)
@@ -38,7 +37,7 @@ export async function guarded(
   try {
     const given = await answer()
     wasWrong = await isWrong(given)
-    const isIn = given.ok && request.path === '/api/auth/sign-in/email'
+    const isIn = given.ok && path.split('?', 1)[0] === '/api/auth/sign-in/email'
     return { answer: given, cookies: isIn ? [deviceCookie(config, account)] : [] }
   } finally {
     if (!wasWrong) await returnGuess(db, key)
@@ -51,20 +50,16 @@ export const accountOf = (email: string): string => `email ${email.toLowerCase()
  * The account whose password or code the request tries, or null. Every endpoint that checks a password has it in one
  * of these fields.
  */
-async function accountGuessedAt(
-  request: Request,
-  body: unknown,
-  userOf: (request: Request) => Promise<string | null>,
-): Promise<string | null> {
+async function accountGuessedAt(body: unknown, userOf: () => Promise<string | null>): Promise<string | null> {
   const { email, password, currentPassword, code } = Object(body) as Record<string, unknown>
   // The library limits codes during sign-in. In an open session it would accept any number.
   if (typeof code === 'string') {
-    const userId = await userOf(request)
+    const userId = await userOf()
     return userId === null ? null : `factor ${userId}`
   }
   if (typeof password !== 'string' && typeof currentPassword !== 'string') return null
   if (typeof email === 'string') return accountOf(email)
-  const userId = await userOf(request)
+  const userId = await userOf()
   return userId === null ? null : `user ${userId}`
 }
 

@@ -28,6 +28,7 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   readonly body: Body
   /** The `Idempotency-Key` header, or null. The handler can derive ids from it. */
   readonly idempotencyKey: string | null
+  readonly requestId: string
   /** Present with a key. The handler marks it done in its own transaction, so that the change is made only once. */
   readonly once: Once | null
   /** Aborted when the client has disconnected or the server drains. */

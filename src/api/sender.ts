@@ -60,16 +60,20 @@ export async function asking(
   return { identity, confirm }
 }
 
-/** A request with an `Authorization` header never falls back to its cookie. */
-async function identify(
+/**
+ * The sender of the request, or null. A request with an `Authorization` header never falls back to its cookie. `chosen`: the
+ * organization that a page is for.
+ */
+export async function identify(
   context: Pick<Context, 'db' | 'keys'>,
   auth: Auth,
   request: Request,
+  chosen: string | null = null,
 ): Promise<Identity | null> {
   if (request.headers.authorization !== undefined)
     return authenticate(context.keys, request.headers.authorization)
   const session = await auth.userOf(request)
   if (session === null) return null
   const wanted = request.headers['x-organization-id']
-  return identityOfSession(context.db, session, typeof wanted === 'string' ? wanted : null)
+  return identityOfSession(context.db, session, typeof wanted === 'string' ? wanted : chosen)
 }

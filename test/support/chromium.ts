@@ -1,6 +1,6 @@
 import { afterAll } from '@jest/globals'
 import chromium from '@sparticuz/chromium'
-import { chromium as playwright, type Browser, type Page } from 'playwright-core'
+import { chromium as playwright, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 
 /** The packages carry a browser for Linux on x64 alone. */
 export const hasChromium = process.platform === 'linux' && process.arch === 'x64'
@@ -16,22 +16,29 @@ export interface Visited {
   readonly errors: readonly string[]
 }
 
-/** Opens an address in a real browser, in a window of this width. */
-export async function visit(url: string, width: number): Promise<Visited> {
+/** A window of a new, signed-out person, with the sizes and habits of `options`. */
+export async function openPage(options: BrowserContextOptions = {}): Promise<Visited> {
   started ??= chromium
     .executablePath()
     .then((executablePath) => playwright.launch({ executablePath, args: ['--no-sandbox'] }))
-  const page = await (await started).newPage({ viewport: { width, height: 900 } })
+  const context = await (await started).newContext({ viewport: { width: 1280, height: 900 }, ...options })
+  const page = await context.newPage()
   // A loaded machine is several times slower than a free one.
   page.setDefaultTimeout(120_000)
   const [foreign, errors]: string[][] = [[], []]
-  const { origin } = new URL(url)
   page.on('request', (request) => {
-    const { protocol, origin: asked } = new URL(request.url())
-    if (protocol !== 'data:' && asked !== origin) foreign?.push(request.url())
+    const { protocol, origin } = new URL(request.url())
+    const own = page.url().startsWith('http') ? new URL(page.url()).origin : origin
+    if (protocol !== 'data:' && origin !== own) foreign?.push(request.url())
   })
   page.on('console', (message) => message.type() === 'error' && errors?.push(message.text()))
   page.on('pageerror', (error) => errors?.push(String(error)))
-  await page.goto(url)
   return { page, foreign: foreign ?? [], errors: errors ?? [] }
+}
+
+/** Opens an address in a real browser, in a window of this width. */
+export async function visit(url: string, width: number): Promise<Visited> {
+  const opened = await openPage({ viewport: { width, height: 900 } })
+  await opened.page.goto(url)
+  return opened
 }

@@ -1,0 +1,151 @@
+import type { Context } from '../governance/context.ts'
+import type { Caller, Identity } from '../governance/access/identity.ts'
+import { requireFactor } from '../governance/access/second-factor.ts'
+import { scopesOfRole } from '../governance/access/scopes.ts'
+import { createEntry, type Entry } from '../governance/limits/request-shares.ts'
+import { requireRole, requireScope } from '../governance/access/recheck.ts'
+import { accessOf, type Access } from './access.ts'
+import { ApiError, statusOf, toApiError } from './errors.ts'
+import {
+  organizationNamed,
+  requireOneOrganization,
+  requireSubjectsOrganization,
+} from './organization-named.ts'
+import { queryOf } from './query.ts'
+import type { Call, Mounted, Route } from './route.ts'
+import { findMissingToKey, findStanding } from './subjects.ts'
+import { validate } from './validation.ts'
+
+export type Guarded = Extract<Access, { public: false }>
+
+/** What the checks read of a request, whether it came over HTTP or from a page of the console. */
+export interface Sent {
+  readonly params: Record<string, string>
+  readonly query: Record<string, string>
+  /** Reads the body once. */
+  body(entry: Entry): Promise<unknown>
+  /** Throws for a malformed one. */
+  idempotencyKey(): string | null
+  readonly ip: string | null
+  readonly requestId: string
+  /** Aborted when the client has disconnected or the server drains. */
+  signal(): AbortSignal
+  /** Finds the sender again, for answers that take long. Throws `unauthenticated`. */
+  identify(): Promise<Identity>
+}
+
+interface Arrived {
+  readonly route: Route
+  readonly context: Context
+  readonly services: Mounted
+  readonly identity: Identity
+  readonly sent: Sent
+}
+
+/** Runs `work` with the checked call. The request waits for its organization's share first, and then has a place in it. */
+export async function admitted<T>(
+  arrived: Arrived,
+  work: (call: Call, entry: Entry, rawBody: unknown) => Promise<T>,
+): Promise<T> {
+  const { context, identity, route } = arrived
+  const entry = createEntry(context.shares, identity.charged.holderId)
+  try {
+    const { call, rawBody } = await checked(arrived, entry)
+    // Waiting for work elsewhere, or for a slow reader, does not use the organization's share. A handler that goes on to wait calls
+    // `leaveShare` then.
+    if (route.stream !== undefined || route.waits) entry.leave()
+    return await work(call, entry, rawBody)
+  } finally {
+    entry.leave()
+  }
+}
+
+async function checked(
+  { route, context, services, identity, sent }: Arrived,
+  entry: Entry,
+): Promise<{ readonly call: Call; readonly rawBody: unknown }> {
+  const access = accessOf(route.key) as Guarded
+  const { params, query, ip, requestId } = sent
+  const rawBody = await sent.body(entry)
+  await entry.admit('small')
+  const naming = {
+    params,
+    organizationId: organizationNamed(query, rawBody) ?? identity.wanted ?? identity.organizationId,
+  }
+  const caller = { ...(await standIn(context, identity, access, ip, naming)), requestId }
+  entry.works()
+  requireOneOrganization(query, rawBody)
+  if (access.subject !== 'nothing') requireSubjectsOrganization(query, rawBody, caller)
+
+  const call: Call = {
+    context,
+    services,
+    identity,
+    caller,
+    params,
+    query: validate(queryOf(route), query, 'the query'),
+    body: route.body === undefined ? undefined : validate(route.body, rawBody, 'the body'),
+    idempotencyKey: sent.idempotencyKey(),
+    requestId,
+    once: null,
+    signal: sent.signal(),
+    leaveShare: () => entry.leave(),
+    stillAllowed: async () => {
+      try {
+        const now = await sent.identify()
+        requireScope(now.scopes, access.scope)
+        await standIn(context, now, access, ip, naming)
+        return true
+      } catch (error) {
+        // An outage says nothing about the caller's rights.
+        if (statusOf[toApiError(error).code] >= 500) throw error
+        return false
+      }
+    },
+  }
+  return { call, rawBody }
+}
+
+/** The caller in the subject's organization. Throws if the role is too low or a second factor is missing. */
+async function standIn(
+  context: Pick<Context, 'config' | 'db'>,
+  identity: Identity,
+  { subject, role, scope, factor = false }: Guarded,
+  ip: string | null,
+  naming: { params: Record<string, string>; organizationId: string },
+): Promise<Caller> {
+  const standing =
+    subject === 'nothing'
+      ? // Calls about the caller alone need only the lowest role. A session may always learn who it is and where to
+        // enrol a factor, so nothing is missing for a session here.
+        {
+          organizationId: identity.organizationId,
+          role: 'viewer' as const,
+          missing: identity.keyId === null ? null : await findMissingToKey(context.db, identity),
+        }
+      : await findStanding(context.db, identity, { subject, factor }, naming)
+  requireFactor(context.config, { scope, factor }, standing.missing, identity)
+  if (subject !== 'nothing') requireRole(standing.role, role)
+  return {
+    userId: identity.user.id,
+    email: identity.user.email,
+    organizationId: standing.organizationId,
+    role: standing.role,
+    keyId: identity.keyId,
+    sessionId: identity.sessionId,
+    scopes: identity.keyId === null ? scopesOfRole(standing.role) : identity.scopes,
+    needs: { scope, role, factor },
+    ip,
+  }
+}
+
+/** Path parameters. One with a NUL character, which PostgreSQL cannot compare, is 404. */
+export function pathParams(given: Readonly<Record<string, unknown>>): Record<string, string> {
+  const params: Record<string, string> = {}
+  for (const [name, value] of Object.entries(given)) {
+    const text = String(value)
+    if (text.includes('\u0000')) throw new ApiError('not_found', 'no name contains NUL characters')
+    params[name] = text
+  }
+  return params
+}

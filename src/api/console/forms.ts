@@ -1,0 +1,64 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import express, { type Request, type Response } from 'express'
+import type { Config } from '../../shared/config.ts'
+import { requireSameOrigin } from '../auth.ts'
+import { ApiError } from '../errors.ts'
+
+/** Bytes of a form. The largest field is a comment; a bulk decision names up to 200 approvals. */
+const formLimit = 64 * 1024
+const text = express.text({ type: 'application/x-www-form-urlencoded', limit: formLimit })
+
+/**
+ * Reads a submitted form. Throws for a form of another site: by its `Origin`, and by `Sec-Fetch-Site` where the browser
+ * sends it.
+ */
+export async function readForm(
+  config: Config,
+  request: Request,
+  response: Response,
+): Promise<URLSearchParams> {
+  const site = request.headers['sec-fetch-site']
+  if (site !== undefined && site !== 'same-origin')
+    throw new ApiError(
+      'unauthenticated',
+      'this form was sent from another site: open the page here, and send it again',
+    )
+  requireSameOrigin(config, request)
+  await new Promise<void>((resolve, reject) => {
+    text(request, response, (error?: unknown) =>
+      error === undefined ? resolve() : reject(tooLargeOr(error)),
+    )
+  })
+  return new URLSearchParams(typeof request.body === 'string' ? request.body : '')
+}
+
+const tooLargeOr = (error: unknown): ApiError =>
+  (error as { status?: unknown }).status === 413
+    ? new ApiError('too_large', `the form is larger than ${formLimit} bytes: send less`)
+    : new ApiError('bad_request', 'the form cannot be read: send it as a browser does')
+
+/** The token that binds a form to the session of its page. */
+export function formToken(config: Config, sessionId: string): string {
+  return createHmac('sha256', config.sessionSecret)
+    .update(JSON.stringify(['form', sessionId]))
+    .digest('base64url')
+}
+
+export function requireToken(config: Config, sessionId: string, form: URLSearchParams): void {
+  const [given, right] = [form.get('token') ?? '', formToken(config, sessionId)].map((each) =>
+    Buffer.from(each),
+  )
+  if (
+    given === undefined ||
+    right === undefined ||
+    given.length !== right.length ||
+    !timingSafeEqual(given, right)
+  )
+    throw new ApiError(
+      'unauthenticated',
+      'this form belongs to another sign-in: load the page again, and send it once more',
+    )
+}
+
+export const queryOf = (request: Request): URLSearchParams =>
+  new URLSearchParams(request.originalUrl.split('?', 2)[1] ?? '')

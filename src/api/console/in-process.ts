@@ -1,0 +1,81 @@
+import type { Api, ApiRequest, Result } from '../../console/visit.ts'
+import type { Context } from '../../governance/context.ts'
+import type { Identity } from '../../governance/access/identity.ts'
+import { requireScope } from '../../governance/access/recheck.ts'
+import { JsonParts } from '../../shared/json-parts.ts'
+import { accessOf } from '../access.ts'
+import { admitted, pathParams, type Sent } from '../admitted.ts'
+import { ApiError, statusOf, toApiError } from '../errors.ts'
+import { answerOnce } from '../idempotent.ts'
+import type { Answer, Mounted, Route } from '../route.ts'
+import { routes } from '../routes/index.ts'
+
+/*
+ * The public API for pages of the console, without HTTP between them: the same routes, checks of rights, shares, audit and
+ * idempotency. The page itself was counted as a request.
+ */
+
+export interface Sender {
+  readonly identity: Identity
+  readonly ip: string | null
+  readonly requestId: string
+  readonly signal: () => AbortSignal
+  readonly identify: () => Promise<Identity>
+}
+
+const byKey = new Map<string, Route>(routes.map((route) => [route.key, route]))
+
+export function apiFor(context: Context, services: Mounted, sender: Sender): Api {
+  return {
+    async call<T>(key: string, request: ApiRequest = {}): Promise<Result<T>> {
+      try {
+        return { ok: true, body: (await bodyOf(await call(context, services, sender, key, request))) as T }
+      } catch (thrown) {
+        const error = toApiError(thrown)
+        // The page for a failure of the service is made where it is logged.
+        if (error.code === 'internal') throw thrown
+        return { ok: false, status: statusOf[error.code], code: error.code, message: error.message }
+      }
+    },
+  }
+}
+
+async function call(
+  context: Context,
+  services: Mounted,
+  { identity, ip, requestId, signal, identify }: Sender,
+  key: string,
+  { params = {}, query = {}, body, idempotencyKey }: ApiRequest,
+): Promise<TextAnswer> {
+  const route = byKey.get(key)
+  if (route?.handle === undefined) throw new Error(`no route for pages has the key ${key}`)
+  const access = accessOf(route.key)
+  if (!access.public) requireScope(identity.scopes, access.scope)
+  const sent: Sent = {
+    params: pathParams(params),
+    query: { ...query },
+    body: () => Promise.resolve(route.body === undefined ? undefined : (body ?? {})),
+    idempotencyKey: () => idempotencyKey ?? null,
+    ip,
+    requestId,
+    signal,
+    identify,
+  }
+  return admitted({ route, context, services, identity, sent }, (made, _entry, rawBody) =>
+    answerOnce(route, made, rawBody),
+  )
+}
+
+type TextAnswer = Answer & { readonly text?: string | null }
+
+/** The body as a client would read it. */
+async function bodyOf({ status, body, text }: TextAnswer): Promise<unknown> {
+  if (text !== undefined && text !== null) {
+    const read = JSON.parse(text) as { error?: { code: string; message: string } }
+    // A kept refusal, given again.
+    if (status >= 400 && read.error !== undefined)
+      throw new ApiError(read.error.code as ApiError['code'], read.error.message)
+    return read
+  }
+  return body instanceof JsonParts ? JSON.parse(await body.text()) : body
+}

@@ -1,0 +1,81 @@
+import express, { type Request, type Response, type Router } from 'express'
+import { pages, type PageRoute } from '../../console/pages/index.ts'
+import { problemPage } from '../../console/pages/problem.ts'
+import { ownPlace, type Form } from '../../console/visit.ts'
+import type { Context } from '../../governance/context.ts'
+import { countRequest } from '../rate.ts'
+import type { Mounted } from '../route.ts'
+import { consoleAssets, type Assets } from './assets.ts'
+import { formToken, queryOf, readForm, requireToken } from './forms.ts'
+import { asPage, consoleHeaders, sendTo, show } from './show.ts'
+import { signInRouter } from './sign-in.ts'
+import { apiOf, personOf, signedIn } from './visits.ts'
+
+/**
+ * The console: pages rendered by the server (src/console) for people who are signed in. They read and change things only
+ * through the routes of the public API (docs/decisions/0114-the-console-is-rendered-by-the-server.md).
+ */
+export function consoleRouter(context: Context, services: Mounted): Router {
+  const router = express.Router({ caseSensitive: true, strict: true })
+  const assets = consoleAssets()
+  router.use(assets.router)
+  router.use('/console', consoleHeaders)
+  router.use(signInRouter(context, services, assets))
+  for (const page of pages) mount(router, page, { context, services, assets })
+  router.get('/console/*splat', (request, response) => {
+    const missing = { status: 404, code: 'not_found', message: '' }
+    show({ request, response, assets }, problemPage(missing, request.originalUrl), null)
+  })
+  return router
+}
+
+interface Parts {
+  readonly context: Context
+  readonly services: Mounted
+  readonly assets: Assets
+}
+
+function mount(router: Router, page: PageRoute, parts: Parts): void {
+  const { context, assets } = parts
+  router.get(
+    page.path,
+    asPage(page.path, assets, (request, response) => answer(page, parts, { request, response, form: null })),
+  )
+  if (page.post === undefined) return
+  router.post(
+    page.path,
+    asPage(page.path, assets, async (request, response) => {
+      const form = await readForm(context.config, request, response)
+      await answer(page, parts, { request, response, form })
+    }),
+  )
+}
+
+async function answer(
+  page: PageRoute,
+  { context, services, assets }: Parts,
+  { request, response, form }: { request: Request; response: Response; form: Form | null },
+): Promise<void> {
+  const signed = await signedIn(context, services, request)
+  if (signed === null) {
+    sendTo(response, `/console/sign-in?return=${encodeURIComponent(ownPlace(request.originalUrl))}`)
+    return
+  }
+  const token = formToken(context.config, signed.sessionId)
+  if (form !== null) requireToken(context.config, signed.sessionId, form)
+  await countRequest(context, response, signed.identity.charged, 'requests')
+  const api = apiOf(context, services, { request, response, signed })
+  const person = await personOf(api, request)
+  const visit = {
+    place: request.originalUrl,
+    params: request.params as Record<string, string>,
+    query: queryOf(request),
+    now: new Date(),
+    api,
+    person,
+    token,
+  }
+  const shown =
+    form === null || page.post === undefined ? await page.get(visit) : await page.post(visit, form)
+  show({ request, response, assets }, shown, { person, token })
+}

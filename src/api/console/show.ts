@@ -1,0 +1,77 @@
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import { document } from '../../console/parts/layout.ts'
+import { problemPage } from '../../console/pages/problem.ts'
+import type { Person, Shown } from '../../console/visit.ts'
+import { statusOf, toApiError } from '../errors.ts'
+import { routeLocal } from '../observed.ts'
+import type { Assets } from './assets.ts'
+
+/** Scripts and styles come from this service alone, forms go to it alone, and no other site may frame a page. */
+const policy = [
+  "default-src 'none'",
+  "style-src 'self'",
+  "script-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/** Headers of every answer below `/console`. */
+export const consoleHeaders: RequestHandler = (_request, response, next) => {
+  response.setHeader('Content-Security-Policy', policy)
+  // With `no-referrer`, which the API's answers have, a browser would not say which origin a form comes from.
+  response.setHeader('Referrer-Policy', 'same-origin')
+  next()
+}
+
+/** The signed-in person in the frame of a page, and the token of its forms. */
+export interface Visitor {
+  readonly person: Person
+  readonly token: string
+}
+
+export function show(
+  { request, response, assets }: { request: Request; response: Response; assets: Assets },
+  shown: Shown,
+  visitor: Visitor | null,
+): void {
+  if ('redirect' in shown) {
+    sendTo(response, shown.redirect)
+    return
+  }
+  const frame = { person: visitor?.person ?? null, token: visitor?.token ?? '', assets }
+  response.status(shown.status).setHeader('Content-Type', 'text/html; charset=utf-8')
+  response.end(document(shown, { ...frame, place: request.originalUrl }))
+}
+
+/** After a form, a browser loads the page at `place` by GET. */
+export function sendTo(response: Response, place: string): void {
+  response.status(303).setHeader('Location', place)
+  response.end()
+}
+
+/** A handler whose errors become pages. Failures of the service go on to where they are logged. */
+export function asPage(
+  pattern: string,
+  assets: Assets,
+  work: (request: Request, response: Response) => Promise<void>,
+) {
+  return async (request: Request, response: Response, next: NextFunction): Promise<void> => {
+    response.locals[routeLocal] = pattern
+    try {
+      await work(request, response)
+    } catch (thrown) {
+      const error = toApiError(thrown)
+      if (error.code === 'internal' || response.headersSent) {
+        next(thrown)
+        return
+      }
+      if (error.retryAfter !== undefined) response.setHeader('Retry-After', String(error.retryAfter))
+      // A form of another site or another session. Asking for a sign-in again would not help.
+      const status = error.code === 'unauthenticated' ? 403 : statusOf[error.code]
+      const problem = { status, code: error.code, message: error.message }
+      show({ request, response, assets }, problemPage(problem, request.originalUrl), null)
+    }
+  }
+}

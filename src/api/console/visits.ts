@@ -1,0 +1,79 @@
+import type { Request, Response } from 'express'
+import type { Api, Organization, Person } from '../../console/visit.ts'
+import type { Context } from '../../governance/context.ts'
+import type { Identity } from '../../governance/access/identity.ts'
+import { publicBase, type Config } from '../../shared/config.ts'
+import { addressOf } from '../client-address.ts'
+import { goneSignal } from '../dispatch.ts'
+import { ApiError } from '../errors.ts'
+import { requestIdOf } from '../request-id.ts'
+import type { Mounted } from '../route.ts'
+import { identify } from '../sender.ts'
+import { apiFor } from './in-process.ts'
+
+/** A person with a session. Pages take no API keys. */
+export interface Signed {
+  readonly identity: Identity
+  readonly sessionId: string
+}
+
+export async function signedIn(
+  context: Context,
+  services: Mounted,
+  request: Request,
+): Promise<Signed | null> {
+  if (request.headers.authorization !== undefined) return null
+  const identity = await identify(context, services.auth, request, wantedBy(request))
+  if (identity === null || identity.sessionId === null) return null
+  return { identity, sessionId: identity.sessionId }
+}
+
+/** The public API with the rights of this session. */
+export function apiOf(
+  context: Context,
+  services: Mounted,
+  { request, response, signed }: { request: Request; response: Response; signed: Signed },
+): Api {
+  return apiFor(context, services, {
+    identity: signed.identity,
+    ip: addressOf(request),
+    requestId: requestIdOf(response),
+    signal: () => goneSignal(response, services),
+    identify: async () => {
+      const now = await signedIn(context, services, request)
+      if (now === null) throw new ApiError('unauthenticated', 'the session has ended: sign in again')
+      return now.identity
+    },
+  })
+}
+
+const cookie = 'countersign.organization'
+
+/** The `Set-Cookie` line for the organization whose lists a person wants to see. It gives no access. */
+export function organizationCookie(config: Config, id: string): string {
+  const secure = publicBase(config).startsWith('https:') ? '; Secure' : ''
+  return `${cookie}=${id}; Path=/console; HttpOnly; SameSite=Lax; Max-Age=31536000${secure}`
+}
+
+export const organizationId = /^org_[0-9A-Za-z]{26}$/
+
+export async function personOf(api: Api, request: Request): Promise<Person> {
+  const me = await api.call<Omit<Person, 'organization'>>('GET /me')
+  if (!me.ok) throw new ApiError('unavailable', me.message)
+  const { user, organizations } = me.body
+  return { user, organizations, organization: chosen(organizations, request) }
+}
+
+/** The organization of the cookie, else the first that is not personal. */
+function chosen(organizations: readonly Organization[], request: Request): Organization | null {
+  const wanted = wantedBy(request)
+  return (
+    organizations.find(({ id }) => id === wanted) ??
+    organizations.find(({ personal }) => !personal) ??
+    organizations[0] ??
+    null
+  )
+}
+
+const wantedBy = (request: Request): string | null =>
+  /(?:^|; ?)countersign\.organization=(org_\w{26})(?:;|$)/.exec(request.headers.cookie ?? '')?.[1] ?? null

@@ -1,0 +1,38 @@
+import { h } from 'preact'
+import { ownPlace, type Page, type Problem } from '../visit.ts'
+import { Words } from '../parts/words.ts'
+
+const titles: Readonly<Record<number, string>> = {
+  403: 'This is not yours to see',
+  404: 'There is nothing here',
+  429: 'Too many requests',
+  503: 'The service cannot answer now',
+}
+
+const helps: Readonly<Record<number, string>> = {
+  404: 'The link may be wrong, or it leads to an organization that you are not a member of.',
+  429: 'Wait a moment, and load the page again.',
+  503: 'Nothing was changed. Load the page again in a moment.',
+}
+
+/** The page for a refusal or failure at `place`. */
+export function problemPage({ status, code, message }: Problem, place: string): Page {
+  const title = titles[status] ?? 'This did not work'
+  const words = status === 404 ? null : message
+  return {
+    status,
+    title,
+    main: h('article', { class: 'narrow' }, [
+      h('h1', null, title),
+      words === null ? null : h('p', null, h(Words, { text: words, most: 1_000 })),
+      helps[status] === undefined ? null : h('p', null, helps[status]),
+      code === 'mfa_required'
+        ? h('p', null, h('a', { href: codePlace(place) }, 'Prove your second factor'))
+        : null,
+      h('p', null, h('a', { href: '/console/approvals' }, 'What waits for a decision')),
+    ]),
+  }
+}
+
+const codePlace = (place: string): string =>
+  `/console/sign-in/code?return=${encodeURIComponent(ownPlace(place))}`

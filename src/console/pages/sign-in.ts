@@ -1,0 +1,75 @@
+import { h, type ComponentChild } from 'preact'
+import type { Page } from '../visit.ts'
+
+/** A message about the attempt before. */
+export function Alert({ message }: { readonly message: string | null }): ComponentChild {
+  return message === null ? null : h('p', { class: 'alert', role: 'alert' }, message)
+}
+
+export interface SignIn {
+  /** Where to go then. */
+  readonly place: string
+  readonly email: string
+  readonly problem: string | null
+}
+
+export function signInPage({ place, email, problem }: SignIn): Page {
+  return {
+    status: problem === null ? 200 : 401,
+    title: 'Sign in',
+    main: h('article', { class: 'narrow card' }, [
+      h('h1', null, 'Sign in'),
+      h(Alert, { message: problem }),
+      h('form', { method: 'post', action: '/console/sign-in', class: 'stack' }, [
+        h('input', { type: 'hidden', name: 'return', value: place }),
+        h('label', { for: 'email' }, 'E-mail address'),
+        h('input', {
+          id: 'email',
+          name: 'email',
+          type: 'email',
+          autocomplete: 'username',
+          required: true,
+          maxlength: 254,
+          value: email,
+        }),
+        h('label', { for: 'password' }, 'Password'),
+        h('input', {
+          id: 'password',
+          name: 'password',
+          type: 'password',
+          autocomplete: 'current-password',
+          required: true,
+          maxlength: 128,
+        }),
+        h('button', { class: 'primary' }, 'Sign in'),
+      ]),
+    ]),
+  }
+}
+
+/** The second step: a code of the authenticator app, or a backup code. */
+export function codePage({ place, problem }: Omit<SignIn, 'email'>): Page {
+  return {
+    status: problem === null ? 200 : 401,
+    title: 'Second factor',
+    main: h('article', { class: 'narrow card' }, [
+      h('h1', null, 'Second factor'),
+      h(Alert, { message: problem }),
+      h('form', { method: 'post', action: '/console/sign-in/code', class: 'stack' }, [
+        h('input', { type: 'hidden', name: 'return', value: place }),
+        h('label', { for: 'code' }, 'Code of your authenticator app, or a backup code'),
+        h('input', {
+          id: 'code',
+          name: 'code',
+          autocomplete: 'one-time-code',
+          inputmode: 'text',
+          required: true,
+          maxlength: 40,
+          spellcheck: false,
+        }),
+        h('button', { class: 'primary' }, 'Go on'),
+      ]),
+      h('p', null, h('a', { href: '/console/sign-in' }, 'Start again')),
+    ]),
+  }
+}

@@ -1,0 +1,109 @@
+import { h, type ComponentChild, type ComponentChildren } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import type { Page, Person } from '../visit.ts'
+import { Icon } from './state.ts'
+import { Words } from './words.ts'
+
+export interface Frame {
+  readonly person: Person | null
+  readonly token: string
+  /** Addresses of the files that the page loads. */
+  readonly assets: { readonly style: string; readonly script: string }
+  readonly place: string
+}
+
+/** The whole HTML document of a page. */
+export function document(page: Page, frame: Frame): string {
+  const { assets } = frame
+  return `<!doctype html>${renderToString(
+    h('html', { lang: 'en' }, [
+      h('head', null, [
+        h('meta', { charset: 'utf-8' }),
+        h('title', null, `${page.title} · Countersign`),
+        h('meta', { name: 'viewport', content: 'width=device-width, initial-scale=1' }),
+        h('meta', { name: 'color-scheme', content: 'light dark' }),
+        h('link', { rel: 'stylesheet', href: assets.style }),
+        h('script', { type: 'module', src: assets.script }),
+      ]),
+      h('body', null, [
+        h('a', { class: 'skip', href: '#main' }, 'Skip to the content'),
+        h(Header, { frame }),
+        h('main', { id: 'main', tabindex: -1 }, page.main),
+      ]),
+    ]),
+  )}`
+}
+
+const places = [['/console/approvals', 'Approvals']] as const
+
+function Header({ frame: { person, token, place } }: { readonly frame: Frame }): ComponentChild {
+  return h('header', { class: 'top' }, [
+    h('a', { class: 'brand', href: '/console/approvals' }, 'Countersign'),
+    person === null
+      ? null
+      : [
+          h(
+            'nav',
+            { 'aria-label': 'Main' },
+            places.map(([path, name]) =>
+              h('a', { href: path, ...(place.startsWith(path) ? { 'aria-current': 'page' } : {}) }, name),
+            ),
+          ),
+          h('details', { class: 'account' }, [
+            h('summary', null, [
+              h(Icon, { name: 'person' }),
+              h(Words, { text: person.user.email, most: 60 }),
+            ]),
+            h('div', { class: 'menu' }, [
+              h(OrganizationSwitch, { person, token }),
+              h(
+                PostForm,
+                { action: '/console/sign-out', token },
+                h('button', { class: 'plain' }, 'Sign out'),
+              ),
+            ]),
+          ]),
+        ],
+  ])
+}
+
+function OrganizationSwitch({
+  person,
+  token,
+}: {
+  readonly person: Person
+  readonly token: string
+}): ComponentChild {
+  const { organization, organizations } = person
+  if (organizations.length < 2)
+    return h('p', null, organization === null ? 'No organization' : h(Words, { text: organization.name }))
+  return h(PostForm, { action: '/console/organization', token }, [
+    h('label', { for: 'organization' }, 'Organization'),
+    h(
+      'select',
+      { id: 'organization', name: 'organization_id' },
+      organizations.map(({ id, name }) =>
+        h('option', { value: id, selected: id === organization?.id }, name.slice(0, 80)),
+      ),
+    ),
+    h('button', { class: 'plain' }, 'Switch'),
+  ])
+}
+
+/** A form that changes something: by POST, with the session's token. */
+export function PostForm({
+  action,
+  token,
+  children,
+  ...rest
+}: {
+  readonly action: string
+  readonly token: string
+  readonly children?: ComponentChildren
+  readonly class?: string
+}): ComponentChild {
+  return h('form', { method: 'post', action, ...rest }, [
+    h('input', { type: 'hidden', name: 'token', value: token }),
+    children,
+  ])
+}

@@ -1,0 +1,60 @@
+import { h, type ComponentChild } from 'preact'
+
+/*
+ * States as a word and an icon. The colour only repeats what the word says.
+ */
+
+type Tone = 'wait' | 'good' | 'bad' | 'off' | 'warn'
+
+/** Each icon is a path in a box of 16 by 16. */
+const icons = {
+  wait: 'M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13Zm0 3V8l2.5 1.5',
+  good: 'M3 8.5 6.5 12 13 4.5',
+  bad: 'M4 4l8 8M12 4l-8 8',
+  off: 'M3 8h10',
+  warn: 'M8 2 1.5 13.5h13L8 2Zm0 4.5v3.5m0 1.7v.3',
+  person: 'M8 8a3 3 0 1 0 0-6 3 3 0 0 0 0 6Zm-6 6.5c.6-3 3-4.5 6-4.5s5.4 1.5 6 4.5',
+} as const satisfies Record<Tone | 'person', string>
+
+export function Icon({ name }: { readonly name: keyof typeof icons }): ComponentChild {
+  return h(
+    'svg',
+    { class: 'icon', viewBox: '0 0 16 16', width: 16, height: 16, 'aria-hidden': 'true', focusable: 'false' },
+    h('path', {
+      d: icons[name],
+      fill: 'none',
+      stroke: 'currentColor',
+      'stroke-width': 1.8,
+      'stroke-linecap': 'round',
+      'stroke-linejoin': 'round',
+    }),
+  )
+}
+
+export function Badge({ tone, word }: { readonly tone: Tone; readonly word: string }): ComponentChild {
+  return h('span', { class: `badge ${tone}` }, [h(Icon, { name: tone }), word])
+}
+
+const approvalStates: Readonly<Record<string, readonly [Tone, string]>> = {
+  pending: ['wait', 'Waiting for a decision'],
+  approved: ['good', 'Approved'],
+  rejected: ['bad', 'Rejected'],
+  cancelled: ['off', 'Withdrawn'],
+  expired: ['off', 'Expired'],
+}
+
+export function ApprovalState({ status }: { readonly status: string }): ComponentChild {
+  const [tone, word] = approvalStates[status] ?? ['off', status]
+  return h(Badge, { tone, word })
+}
+
+const riskTones: Readonly<Record<string, Tone>> = {
+  low: 'off',
+  medium: 'warn',
+  high: 'warn',
+  critical: 'bad',
+}
+
+export function Risk({ level }: { readonly level: string }): ComponentChild {
+  return h(Badge, { tone: riskTones[level] ?? 'warn', word: `${level} risk` })
+}

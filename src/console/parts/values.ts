@@ -1,0 +1,50 @@
+import { h, type ComponentChild } from 'preact'
+import type { Json, JsonObject } from '../../policy/types.ts'
+import { LongText, Words } from './words.ts'
+
+/** Deeper values, and values beyond this many, are shown as JSON. */
+const deepest = 5
+const mostValues = 300
+
+/** A readable view of parameters: each name with its value. */
+export function Values({ values }: { readonly values: JsonObject }): ComponentChild {
+  const room = { left: mostValues }
+  return h('div', { class: 'values' }, fields(values, 0, room))
+}
+
+interface Room {
+  left: number
+}
+
+function fields(values: JsonObject, depth: number, room: Room): ComponentChild {
+  const entries = Object.entries(values)
+  if (entries.length === 0) return h('p', { class: 'quiet' }, 'no values')
+  return h(
+    'dl',
+    { class: 'fields' },
+    entries.map(([name, value]) =>
+      h('div', { class: 'field' }, [
+        h('dt', null, h(Words, { text: name })),
+        h('dd', null, shown(value, depth + 1, room)),
+      ]),
+    ),
+  )
+}
+
+function shown(value: Json, depth: number, room: Room): ComponentChild {
+  room.left -= 1
+  if (typeof value === 'string')
+    return value === '' ? h('span', { class: 'quiet' }, 'empty text') : h(LongText, { text: value })
+  if (value === null) return h('span', { class: 'quiet' }, 'null')
+  if (typeof value !== 'object') return h('code', null, String(value))
+  if (depth > deepest || room.left <= 0) return h(LongText, { text: JSON.stringify(value, null, 2) })
+  if (!isList(value)) return fields(value, depth, room)
+  if (value.length === 0) return h('span', { class: 'quiet' }, 'empty list')
+  return h(
+    'ol',
+    { class: 'items' },
+    value.map((each) => h('li', null, shown(each, depth + 1, room))),
+  )
+}
+
+const isList = (value: Json): value is readonly Json[] => Array.isArray(value)

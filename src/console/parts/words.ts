@@ -1,0 +1,74 @@
+import { h, type ComponentChild } from 'preact'
+
+/*
+ * Text from strangers. It is shown as text, and nothing in it can change how the rest of the page reads: characters that
+ * are invisible or turn the direction of writing are shown by their numbers.
+ */
+
+/**
+ * Characters that show nothing, and marks of direction. Line breaks and tabs are laid out, and U+FE0F only chooses the
+ * coloured form of an emoji.
+ */
+const hidden = /(?!\n|\t|\ufe0f)(?:\p{Cc}|\p{Cf}|\p{Cs}|\p{Zl}|\p{Zp}|\p{Default_Ignorable_Code_Point})/gu
+
+/** The text in parts: visible text, and the numbers of characters that are not. */
+function partsOf(text: string, isOneLine: boolean): (string | { readonly hidden: string })[] {
+  const parts: (string | { hidden: string })[] = []
+  let from = 0
+  const shown = isOneLine ? text.replaceAll(/[\n\t]/g, ' ') : text
+  for (const { 0: found, index } of shown.matchAll(hidden)) {
+    if (index > from) parts.push(shown.slice(from, index))
+    parts.push({ hidden: found })
+    from = index + found.length
+  }
+  if (from < shown.length) parts.push(shown.slice(from))
+  return parts
+}
+
+const numberOf = (character: string): string =>
+  `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
+
+/** Above this many hidden characters, a text has each of them as plain text. */
+const mostMarks = 2_000
+
+function marked(text: string, isOneLine: boolean): ComponentChild[] {
+  const parts = partsOf(text, isOneLine)
+  const isMany = parts.length > mostMarks
+  if (isMany) return [parts.map((part) => (typeof part === 'string' ? part : numberOf(part.hidden))).join('')]
+  return parts.map((part) =>
+    typeof part === 'string'
+      ? part
+      : h('span', { class: 'hidden-character', title: 'an invisible character' }, numberOf(part.hidden)),
+  )
+}
+
+/** A name or another short text, in one line. */
+export function Words({
+  text,
+  most = 300,
+}: {
+  readonly text: string
+  readonly most?: number
+}): ComponentChild {
+  const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
+  return h('bdi', { class: 'words' }, marked(cut, true))
+}
+
+/** Longer texts are folded. */
+const shortText = 500
+const shortLines = 10
+
+/** A text with its line breaks, exactly as it is. The beginning of a long one is shown, and all of it on request. */
+export function LongText({ text }: { readonly text: string }): ComponentChild {
+  const lines = text.split('\n', shortLines + 1)
+  const isShort = text.length <= shortText && lines.length <= shortLines
+  if (isShort) return h('div', { class: 'text', dir: 'auto' }, marked(text, false))
+  const beginning = lines.slice(0, shortLines).join('\n').slice(0, shortText).toWellFormed()
+  return h('div', { class: 'long' }, [
+    h('div', { class: 'text', dir: 'auto' }, [marked(beginning, false), '…']),
+    h('details', null, [
+      h('summary', null, `Show all ${text.length.toLocaleString('en')} characters`),
+      h('div', { class: 'text', dir: 'auto', tabindex: 0 }, marked(text, false)),
+    ]),
+  ])
+}

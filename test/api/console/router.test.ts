@@ -1,0 +1,200 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Browser } from '../browser.ts'
+import { startTestServer, type TestServer } from '../server.ts'
+import { heldCall, holdAgents } from '../../console/support.ts'
+
+/* Pages and forms of the console over HTTP, without a browser. */
+
+let server: TestServer
+let approver: Browser
+beforeAll(async () => {
+  server = await startTestServer()
+  await holdAgents(server)
+  const { email, password } = server.identities.users.approver
+  approver = new Browser(server)
+  await approver.signIn(email, password)
+})
+afterAll(() => server.close())
+
+const get = (path: string, cookie = approver.cookie) =>
+  fetch(`${server.base}${path}`, { headers: { cookie }, redirect: 'manual' })
+
+/** Sends a form as a browser would, from a page of this service unless `headers` say otherwise. */
+const post = (
+  path: string,
+  fields: Record<string, string>,
+  headers: Record<string, string> = {},
+  cookie = approver.cookie,
+) =>
+  fetch(`${server.base}${path}`, {
+    method: 'POST',
+    body: new URLSearchParams(fields),
+    headers: { cookie, origin: server.base, 'sec-fetch-site': 'same-origin', ...headers },
+    redirect: 'manual',
+  })
+
+const tokenOf = async (path: string): Promise<string> =>
+  /name="token" value="([\w-]+)"/.exec(await (await get(path)).text())?.[1] ?? ''
+
+const approvalOf = async (id: string) =>
+  (await server.call(server.identities.users.admin.api_key, 'GET', `/approvals/${id}`)).body
+
+describe('a page', () => {
+  test('loads only files of this service, runs nothing inline, and is not kept', async () => {
+    const id = await heldCall(server)
+    for (const path of [
+      '/console/sign-in',
+      '/console/approvals',
+      `/console/approvals/${id}`,
+      '/console/none',
+    ]) {
+      const answer = await get(path, path === '/console/sign-in' ? '' : approver.cookie)
+      expect(answer.headers.get('content-security-policy')?.split('; ')).toEqual([
+        "default-src 'none'",
+        "style-src 'self'",
+        "script-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+      ])
+      expect(answer.headers.get('cache-control')).toBe('no-store')
+      expect(answer.headers.get('referrer-policy')).toBe('same-origin')
+      const text = await answer.text()
+      expect(text).not.toMatch(/<script(?![^>]* src=)|<style|style="|\son\w+="/)
+    }
+  })
+
+  test('sends its two files, which browsers may keep', async () => {
+    const text = await (await get('/console/sign-in', '')).text()
+    const files = [...text.matchAll(/(?:src|href)="(\/console\/assets\/[^"]+)"/g)].map(
+      ([, path = '']) => path,
+    )
+    expect(files).toHaveLength(2)
+    for (const file of files) {
+      const answer = await get(file)
+      expect([answer.status, answer.headers.get('cache-control')]).toEqual([
+        200,
+        'public, max-age=31536000, immutable',
+      ])
+      await answer.bytes()
+    }
+  })
+
+  test('leads people without a session to the sign-in, with the way back', async () => {
+    const answer = await get('/console/approvals/apr_1?x=1', '')
+    expect([answer.status, answer.headers.get('location')]).toEqual([
+      303,
+      `/console/sign-in?return=${encodeURIComponent('/console/approvals/apr_1?x=1')}`,
+    ])
+    // A key is for programs.
+    const key = server.identities.users.owner.api_key
+    const headers = { authorization: `Bearer ${key}` }
+    expect((await fetch(`${server.base}/console/approvals`, { headers, redirect: 'manual' })).status).toBe(
+      303,
+    )
+  })
+
+  test('of an approval that does not exist or belongs to another organization is 404', async () => {
+    expect((await get('/console/approvals/apr_1')).status).toBe(404)
+    const stranger = new Browser(server)
+    const account = { name: 'S', email: 'stranger@elsewhere.example', password: 'a long password' }
+    await stranger.auth('sign-up/email', account)
+    await server.context.db
+      .updateTable('users')
+      .set({ email_verified: true })
+      .where('email', '=', account.email)
+      .execute()
+    await stranger.signIn(account.email, account.password)
+    const id = await heldCall(server)
+    const answer = await get(`/console/approvals/${id}`, stranger.cookie)
+    expect([answer.status, (await answer.text()).includes('git push')]).toEqual([404, false])
+  })
+})
+
+describe('the sign-in', () => {
+  const { signIn } = { signIn: (fields: Record<string, string>) => post('/console/sign-in', fields, {}, '') }
+  const account = () => {
+    const { email, password } = server.identities.users.admin
+    return { email, password }
+  }
+
+  test.each([
+    ['/console/approvals/apr_1?a=b', '/console/approvals/apr_1?a=b'],
+    ['https://evil.example/console/', '/console/approvals'],
+    ['//evil.example/console/', '/console/approvals'],
+    ['/\\evil.example', '/console/approvals'],
+    ['/console/\\..\\..//evil.example', '/console/approvals'],
+    ['/console/\r\nSet-Cookie: a=b', '/console/approvals'],
+    ['/api/v1/me', '/console/approvals'],
+  ])('goes back to %s only if that is a page of the console', async (place, location) => {
+    const answer = await signIn({ ...account(), return: place })
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, location])
+    expect(answer.headers.getSetCookie().join('\n')).toMatch(/session_token=.*HttpOnly; SameSite=Lax/)
+  })
+
+  test('refuses a wrong password with words, and keeps no password in the page', async () => {
+    const answer = await signIn({ ...account(), password: 'wrong wrong wrong', return: '' })
+    const text = await answer.text()
+    expect(answer.status).toBe(401)
+    expect(text).toContain('role="alert"')
+    expect(text).not.toContain('wrong wrong wrong')
+    expect(answer.headers.getSetCookie().join('')).not.toContain('session_token')
+  })
+
+  test('refuses a form that another site sends', async () => {
+    for (const headers of [
+      { origin: 'https://evil.example' },
+      { 'sec-fetch-site': 'cross-site' },
+      { origin: 'null' },
+    ])
+      expect((await post('/console/sign-in', account(), headers, '')).status).toBe(403)
+  })
+})
+
+describe('a decision', () => {
+  test('needs the token of its session and the origin of this service', async () => {
+    const id = await heldCall(server)
+    const path = `/console/approvals/${id}`
+    const token = await tokenOf(path)
+    const fields = { token, decision: 'approve', comment: '' }
+    const other = new Browser(server)
+    const { email, password } = server.identities.users.admin
+    await other.signIn(email, password)
+    for (const refused of [
+      await post(path, { ...fields, token: '' }),
+      await post(path, { ...fields, token: `${token.slice(0, -1)}_` }),
+      await post(path, fields, {}, other.cookie),
+      await post(path, fields, { origin: 'https://evil.example' }),
+      await post(path, fields, { 'sec-fetch-site': 'same-site' }),
+    ])
+      expect(refused.status).toBe(403)
+    expect(await approvalOf(id)).toMatchObject({ status: 'pending', votes: [] })
+    expect((await post(path, fields)).status).toBe(303)
+    expect(await approvalOf(id)).toMatchObject({ status: 'approved' })
+  })
+
+  test('that comes too late changes nothing, and shows what has happened', async () => {
+    const id = await heldCall(server)
+    const path = `/console/approvals/${id}`
+    const token = await tokenOf(path)
+    await server.call(server.identities.users.admin.api_key, 'POST', `/approvals/${id}/reject`, {
+      comment: 'no',
+    })
+    const answer = await post(path, { token, decision: 'approve', comment: '' })
+    const text = await answer.text()
+    expect(answer.status).toBe(409)
+    expect(text).toContain('already')
+    expect(text).toContain('Rejected')
+    expect(await approvalOf(id)).toMatchObject({ status: 'rejected' })
+  })
+
+  test('that is sent twice counts once', async () => {
+    const id = await heldCall(server)
+    const path = `/console/approvals/${id}`
+    const fields = { token: await tokenOf(path), decision: 'approve', comment: 'twice', once: 'abcdefgh-1' }
+    const answers = [await post(path, fields), await post(path, fields)]
+    expect(answers.map(({ status }) => status)).toEqual([303, 303])
+    expect((await approvalOf(id)).votes).toHaveLength(1)
+  })
+})

@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { startTestServer, type TestServer } from '../api/server.ts'
+import { hasChromium, openPage } from '../support/chromium.ts'
+import { fillSignIn, heldCall, holdAgents, signedInAt } from './support.ts'
+
+/* The console's pages in a real browser. */
+
+const inBrowser = hasChromium ? test : test.skip
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startTestServer()
+  await holdAgents(server)
+})
+afterAll(() => server.close())
+
+const statusOf = async (id: string): Promise<unknown> =>
+  (await server.call(server.identities.users.admin.api_key, 'GET', `/approvals/${id}`)).body
+
+/** What axe finds wrong, by its rule. The script runs outside the page's policy. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  return page.evaluate(
+    `axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes.map(({ html }) => html).join(' ')))`,
+  )
+}
+
+describe('an approval', () => {
+  inBrowser('is decided by somebody who follows its link, signs in, reads and approves', async () => {
+    const id = await heldCall(server, { command: 'git push origin main' })
+    const { page, foreign, errors } = await openPage({ viewport: { width: 360, height: 740 } })
+    await page.goto(`${server.base}/console/approvals/${id}`)
+    await fillSignIn(page, server, 'approver')
+    await page.waitForURL(`${server.base}/console/approvals/${id}`)
+    await page.getByText('git push origin main').first().waitFor()
+    await page.getByText('Agents ask before they send').waitFor()
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+    await page.getByLabel('Comment').fill('go on')
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('Approved', { exact: true }).first().waitFor()
+    expect(await page.getByRole('button', { name: 'Reject' }).count()).toBe(0)
+    expect(await statusOf(id)).toMatchObject({
+      status: 'approved',
+      votes: [{ user_id: server.identities.users.approver.user_id, comment: 'go on' }],
+    })
+    expect({ foreign, errors }).toEqual({ foreign: [], errors: [] })
+  })
+
+  inBrowser.each([360, 1280])('has no violation that axe finds at %d px', async (width) => {
+    const id = await heldCall(server)
+    const path = `/console/approvals/${id}`
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const { page } = await signedInAt(server, 'approver', path, {
+        viewport: { width, height: 740 },
+        colorScheme,
+      })
+      expect(await violations(page)).toEqual([])
+    }
+  })
+
+  inBrowser('is decided without JavaScript', async () => {
+    const id = await heldCall(server)
+    const { page } = await signedInAt(server, 'approver', `/console/approvals/${id}`, {
+      javaScriptEnabled: false,
+    })
+    await page.getByRole('button', { name: 'Reject' }).click()
+    await page.getByText('Rejected', { exact: true }).first().waitFor()
+    expect(await statusOf(id)).toMatchObject({ status: 'rejected' })
+  })
+})
