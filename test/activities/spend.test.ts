@@ -127,11 +127,15 @@ describe('the month’s spend', () => {
       .set({ cost: 1 - (1.5 * most) / 1e6 })
       .where('id', '=', other)
       .execute()
-    const bothAsked = gate()
-    model.answer = () => ({ ...answer, write: (response) => void bothAsked.opened.then(() => response.end(JSON.stringify(answer.body))) }) // prettier-ignore
+    const answered = gate()
+    model.answer = () => {
+      if (model.arrived.length === 2) answered.open()
+      const body = JSON.stringify(answer.body)
+      return { status: 200, write: (response) => void answered.opened.then(() => response.end(body)) }
+    }
     const calls = [first, second].map((runId) => attempt(runId))
     await Promise.race(calls)
-    bothAsked.open()
+    answered.open()
     await Promise.all(calls)
     const codes = [await errorOf(first), await errorOf(second)]
     expect(new Set(codes)).toEqual(new Set(['quota_exceeded', undefined]))

@@ -3,7 +3,8 @@ export const longestRetryAfter = 3_600
 
 /**
  * Seconds to wait before the next request, as the service asks: `Retry-After` in seconds or as a date, or the end of an
- * exhausted rate limit (`X-RateLimit-Remaining: 0` with `X-RateLimit-Reset` in epoch seconds). null: it does not say.
+ * exhausted rate limit (`X-RateLimit-Remaining: 0` with `X-RateLimit-Reset` in epoch seconds, or for several limits
+ * `0, 14` with the seconds of each, `1, 1419704`). null: it does not say.
  */
 export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): number | null {
   const asked = headers.get('retry-after')?.trim()
@@ -12,10 +13,17 @@ export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): n
     const at = /^[A-Z][a-z]{2}/.test(asked) ? Date.parse(asked) : Number.NaN
     if (!Number.isNaN(at)) return limited((at - now) / 1_000)
   }
-  const reset = headers.get('x-ratelimit-reset')
-  if (headers.get('x-ratelimit-remaining') === '0' && reset !== null && /^\d{1,12}$/.test(reset))
-    return limited(Number(reset) - now / 1_000)
-  return null
+  const remaining = listed(headers.get('x-ratelimit-remaining'))
+  const resets = listed(headers.get('x-ratelimit-reset'))
+  const exhausted = resets.filter((_, index) => remaining[index] === 0)
+  if (exhausted.length === 0) return null
+  return limited(Math.max(...exhausted) - (resets.length === 1 ? now / 1_000 : 0))
+}
+
+/** The numbers of a header; none if one is no number. */
+function listed(text: string | null): number[] {
+  const parts = (text ?? '').split(',', 10).map((part) => part.trim())
+  return parts.every((part) => /^\d{1,12}$/.test(part)) ? parts.map(Number) : []
 }
 
 const limited = (seconds: number): number => Math.min(Math.max(Math.ceil(seconds), 0), longestRetryAfter)

@@ -16,6 +16,10 @@ test.each([
   [{ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(now / 1_000 + 60) }, 60],
   [{ 'x-ratelimit-remaining': '1', 'x-ratelimit-reset': String(now / 1_000 + 60) }, null],
   [{ 'x-ratelimit-remaining': '0' }, null],
+  [{ 'x-ratelimit-remaining': '0, 14523', 'x-ratelimit-reset': '1, 1419704' }, 1],
+  [{ 'x-ratelimit-remaining': '0, 0', 'x-ratelimit-reset': '1, 1419704' }, 3_600],
+  [{ 'x-ratelimit-remaining': '1, 5', 'x-ratelimit-reset': '1, 60' }, null],
+  [{ 'x-ratelimit-remaining': '0, x', 'x-ratelimit-reset': '1, 60' }, null],
   [{ 'retry-after': '5', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(now / 1_000 + 60) }, 5],
 ])('%j is %p seconds', (headers, seconds) => {
   expect(retryAfterOf(new Headers(headers as Record<string, string>), now)).toBe(seconds)

@@ -2,7 +2,6 @@ import { defaultMaxTokens } from '../../../catalog/llm-generate.ts'
 import { ToolError } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
 import { watch } from '../read-errors.ts'
-import { generate } from './client.ts'
 import { costOf, mostCost } from './cost.ts'
 import { llmErrors } from './errors.ts'
 
@@ -23,6 +22,8 @@ export const generateWithModel: ToolBody<'llm_generate'> = async (call, context)
   const price = context.tools.priceOf(credential.provider, model)
   if (price === null) throw noPrice()
   const most = mostCost(price, { prompt, system }, maxTokens)
+  // Loaded by the first call: the library takes 50 MB of a worker's memory.
+  const { generate } = await import('./client.ts')
   await context.reserve(most)
   const { signal } = context
   const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes, signal }
