@@ -65,6 +65,13 @@ export const access = {
   'PATCH /organizations/{id}/members/{user}': needs('organizations:*', 'owner', 'organization'),
   // Every member may leave. `removeMember` checks that only owners remove others.
   'DELETE /organizations/{id}/members/{user}': needs('organizations:*', 'viewer', 'organization'),
+  // For oneself, or as an admin for anybody. `linkSlackAccount` checks it.
+  'PUT /organizations/{id}/members/{user}/accounts/slack': needs('organizations:*', 'viewer', 'organization'),
+  'DELETE /organizations/{id}/members/{user}/accounts/slack': needs(
+    'organizations:*',
+    'viewer',
+    'organization',
+  ),
   'POST /organizations/{id}/invitations': needs('organizations:*', 'owner', 'organization'),
   'GET /organizations/{id}/invitations': needs('organizations:*', 'owner', 'organization'),
   'DELETE /organizations/{id}/invitations/{invitation}': needs('organizations:*', 'owner', 'organization'),

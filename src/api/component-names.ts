@@ -108,6 +108,7 @@ const names: Readonly<Record<string, z.ZodType>> = {
   MemoryRequest: memoryBody,
   OrganizationRequest: people.organizationBody,
   MemberChanges: people.memberChanges,
+  SlackAccountRequest: people.slackAccountBody,
   InvitationRequest: people.invitationBody,
   AcceptInvitationRequest: people.acceptanceBody,
   ApiKeyRequest: people.apiKeyBody,

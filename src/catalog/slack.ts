@@ -3,9 +3,11 @@ import { defineTool } from './tool.ts'
 
 const common = {
   connection: 'slack',
-  hasExecutor: false,
+  hasExecutor: true,
   outputLabels: [],
-  repeat: 'unsafe',
+  repeat: 'findable',
+  // A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag.
+  findableAfterSeconds: 60,
   timeoutSeconds: 60,
 } as const
 
@@ -56,7 +58,11 @@ export const slackCreateChannel = defineTool({
       .describe('Lower-case letters, digits, `-` and `_`, with or without `#` before it.'),
     is_private: z.boolean().optional().describe('Default false.'),
   }),
-  output: z.strictObject({ channel: z.string(), name: z.string() }),
+  output: z.strictObject({
+    channel: z.string(),
+    name: z.string(),
+    invited: z.boolean().describe('Whether the person who runs the workflow is in the channel.'),
+  }),
   // The invitation lets somebody in.
   categories: ['permission_changes'],
   risk: 'medium',

@@ -213,6 +213,14 @@ export const auditEvents = {
   'member.joined': { when: 'A person accepts an invitation.', metadata: ['invitation_id', 'role'] },
   'member.role_changed': { when: 'A member gets another role.', metadata: ['member_id', 'from', 'to'] },
   'member.removed': { when: 'A member is removed.', metadata: ['member_id', 'cancelled_approvals'] },
+  'member.account_linked': {
+    when: 'A member’s account at another service is linked.',
+    metadata: ['member_id', 'service', 'external_id'],
+  },
+  'member.account_unlinked': {
+    when: 'A member’s account at another service is linked no more.',
+    metadata: ['member_id', 'service', 'external_id'],
+  },
   'member.left': { when: 'A member leaves.', metadata: ['member_id', 'cancelled_approvals'] },
   'invitation.revoked': { when: 'An invitation is withdrawn.', metadata: ['invitation_id', 'role'] },
   'api_key.created': { when: 'An API key is created.', metadata: keyFields() },

@@ -1,6 +1,7 @@
 import type { Connectable, CredentialOf } from '../../catalog/integrations/index.ts'
 import type { ToolName } from '../../catalog/index.ts'
 import type { StepError } from '../../db/schema/runs.ts'
+import type { LinkedAccount } from '../../governance/people/slack-accounts.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import type { OwnWrite } from '../../governance/runs/effects/outcome.ts'
 import type { Json, JsonObject, Label } from '../../policy/types.ts'
@@ -53,6 +54,8 @@ export interface ToolServices {
   ): Promise<ServiceConnection<Name>>
   /** What a language model costs; null: the operator has set no price for it. */
   priceOf(provider: string, model: string): TokenPrice | null
+  /** The Slack account of the person who runs the workflow; null: none is linked. */
+  slackAccount(call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>): Promise<LinkedAccount | null>
   readonly fileRoot: string
   readonly smtpUrl: string | null
   readonly mailFrom: string
@@ -112,7 +115,10 @@ export type Found<Output = Json> =
   | { readonly kind: 'absent' }
   | { readonly kind: 'unclear' }
 
-/** Looks for a call of a `findable` tool; changes nothing. Throws ToolError if it could not look. */
+/**
+ * Looks for a call of a `findable` tool. It may complete a call that it finds half made, with requests that can be repeated;
+ * otherwise it changes nothing. Throws ToolError if it could not look.
+ */
 export type Finder<Params, Output = Json> = (
   call: ToolCall<Params>,
   context: ToolContext,

@@ -7,6 +7,8 @@ import { generateWithModel } from './llm/llm-generate.ts'
 import { getMemory } from './memory-get.ts'
 import { setMemory } from './memory-set.ts'
 import { searchWeb } from './search/web-search.ts'
+import { createChannel, findChannel } from './slack/channels.ts'
+import { findMessage, sendMessage } from './slack/messages.ts'
 import type { FinderOf, ToolBody } from './params.ts'
 
 /** Bodies by tool name. A catalogue tool without a body fails with `tool_not_available`. */
@@ -15,6 +17,8 @@ export const executors = {
   memory_get: getMemory,
   memory_set: setMemory,
   mail_send: sendMail,
+  slack_send_message: sendMessage,
+  slack_create_channel: createChannel,
   github_search_code: searchCode,
   github_get_file: getFile,
   github_list_issues: listIssues,
@@ -32,6 +36,8 @@ type Findable = {
 
 /** One finder for each `findable` tool. */
 export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
+  slack_send_message: findMessage,
+  slack_create_channel: findChannel,
   github_create_issue: findIssue,
   github_comment: findComment,
 }

@@ -1,22 +1,35 @@
 import { createHash } from 'node:crypto'
-import type { ToolCall } from './executor.ts'
+import type { Look, ToolCall } from './executor.ts'
+
+type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
 
 /*
- * The marker of a findable call: a comment in the text that it writes, which the service does not show to readers. It
- * names the call (run, step, item) by a hash. So it shows no name of the workflow, and cannot be guessed
- * before the call is made. It is no secret.
+ * The marker of a findable call. It names the call (run, step, item) by a hash. So it shows no name of the workflow, and
+ * cannot be guessed before the call is made. It is no secret. In a text it is a comment, which the service does not show
+ * to readers.
  */
 
 const anyMarker = /\n*<!-- countersign:call:[\da-f]{32} -->/g
 
-export function markerOf({ idempotencyKey }: Pick<ToolCall<unknown>, 'idempotencyKey'>): string {
-  return `<!-- countersign:call:${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)} -->`
-}
+export const markOf = ({ idempotencyKey }: Marked): string =>
+  `countersign:call:${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)}`
+
+/** Whether a text holds the mark of any call. */
+export const hasMark = (text: string): boolean => /countersign:call:[\da-f]{32}/.test(text)
+
+export const markerOf = (call: Marked): string => `<!-- ${markOf(call)} -->`
 
 /** The text with the call's own marker and no other: a copied text may carry the marker of another call. */
-export function withMarker(text: string, call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string {
+export function withMarker(text: string, call: Marked): string {
   const bare = withoutMarkers(text)
   return bare === '' ? markerOf(call) : `${bare}\n\n${markerOf(call)}`
 }
 
 export const withoutMarkers = (text: string): string => text.replace(anyMarker, '')
+
+/** How far the clocks of this machine and a service may differ. */
+const clocksDifferMilliseconds = 3_600_000
+
+/** A time before the point of no return, by the service's clock: what a call has made is not older. */
+export const beforeSending = ({ sentSecondsAgo }: Look): Date =>
+  new Date(Date.now() - sentSecondsAgo * 1_000 - clocksDifferMilliseconds)

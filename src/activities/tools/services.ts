@@ -1,5 +1,6 @@
 import type { Context } from '../../governance/context.ts'
 import { isTooLarge, mostValues } from '../../shared/json-size.ts'
+import { slackAccountOf } from '../../governance/people/slack-accounts.ts'
 import { memoryPlace } from '../../governance/sealing/places.ts'
 import { openKept } from '../../governance/sealing/sealer.ts'
 import type { Json } from '../../policy/types.ts'
@@ -16,6 +17,8 @@ export function createToolServices(context: Context): ToolServices {
     mailFrom: tools.mailFrom,
     priceOf: (provider, model) => priceOf(tools.modelPrices, provider, model),
     connection: (call, tool, integration) => connectionOfCall(context, call, tool, integration),
+    slackAccount: ({ organizationId, requester }) =>
+      slackAccountOf(context.db, { organizationId, userId: requester.userId }),
     memory: {
       async get(organizationId, key) {
         const row = await context.db

@@ -7,12 +7,13 @@ import {
   listInvitations,
   revokeInvitation,
 } from '../../governance/people/invitations.ts'
+import { linkSlackAccount, unlinkSlackAccount } from '../../governance/people/slack-accounts.ts'
 import { changeRole, listMembers, removeMember } from '../../governance/people/members.ts'
 import { invitationMail } from '../auth-mails.ts'
 import { invitationPage } from '../auth-pages.ts'
 import { created, noContent, ok, route } from '../route.ts'
 import { id, listOf, listQuery, role, time } from '../schemas/common.ts'
-import { acceptanceBody, invitationBody, memberChanges } from '../schemas/people.ts'
+import { acceptanceBody, invitationBody, memberChanges, slackAccountBody } from '../schemas/people.ts'
 
 const tag = 'Identity'
 
@@ -76,6 +77,30 @@ const deleteMember = route({
   responses: { 204: null },
   async handle({ context, caller, params }) {
     await removeMember(context, caller, params.user)
+    return noContent
+  },
+})
+
+const putSlackAccount = route({
+  key: 'PUT /organizations/{id}/members/{user}/accounts/slack',
+  summary: 'Link a Slack account: your own, or as an admin that of a member',
+  description:
+    '`@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
+  tag,
+  body: slackAccountBody,
+  responses: { 200: z.strictObject({ user_id: id, external_id: z.string() }) },
+  async handle({ context, caller, params, body }) {
+    return ok(await linkSlackAccount(context, caller, params.user, body.external_id))
+  },
+})
+
+const deleteSlackAccount = route({
+  key: 'DELETE /organizations/{id}/members/{user}/accounts/slack',
+  summary: 'Unlink a Slack account',
+  tag,
+  responses: { 204: null },
+  async handle({ context, caller, params }) {
+    await unlinkSlackAccount(context, caller, params.user)
     return noContent
   },
 })
@@ -148,6 +173,8 @@ export const memberRoutes = [
   getMembers,
   patchMember,
   deleteMember,
+  putSlackAccount,
+  deleteSlackAccount,
   postInvitation,
   getInvitations,
   deleteInvitation,

@@ -18,6 +18,11 @@ export const organization = z
 
 export const organizationBody = z.strictObject({ name: nameField(200) })
 export const memberChanges = z.strictObject({ role })
+export const slackAccountBody = z.strictObject({
+  external_id: z
+    .string()
+    .regex(/^[UW][A-Z\d]{7,20}$/, 'must be the member id of a Slack profile, such as `U012ABCDEF`'),
+})
 export const invitationBody = z.strictObject({
   email: z.email().max(254),
   role: role.default('member'),

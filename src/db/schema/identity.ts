@@ -84,6 +84,9 @@ export interface MembershipsTable {
   user_id: string
   role: Role
   created_at: Generated<Date>
+  /** Slack's id of the person; null: not linked. */
+  slack_account: Generated<string | null>
+  slack_linked_at: Generated<Date | null>
 }
 
 export interface ApiKeysTable {

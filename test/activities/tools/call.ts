@@ -35,6 +35,7 @@ export function toolContext(
       connection: async () => {
         throw new Error('the test gives the tool no connection')
       },
+      slackAccount: async () => null,
       memory: {
         get: async () => null,
         seal: async (_organization: string, _key: string, text: string) => Buffer.from(text),

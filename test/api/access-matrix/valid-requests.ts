@@ -59,6 +59,8 @@ const aNewRule = (kind: 'rules' | 'label-rules', status: number, body?: () => ob
   }))
 const named = { name: 'another' }
 
+const aSlackId = (): string => `U${newId('user').slice(-20).toUpperCase()}`
+
 /** The one credential that no service is asked about. */
 const aCredential = { credential: { provider: 'brave', api_key: 'k' }, scope: 'personal' }
 
@@ -84,6 +86,14 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     prepare: async (world) => ({ ids: { user: await world.aLeaver() } }),
     restore: (world) => world.comeBack(),
   },
+  'PUT /organizations/{id}/members/{user}/accounts/slack': of(200, async (world) => ({
+    ids: { user: world.sender.userId },
+    body: { external_id: aSlackId() },
+  })),
+  'DELETE /organizations/{id}/members/{user}/accounts/slack': of(204, async (world) => {
+    await world.linkSlack(aSlackId())
+    return { ids: { user: world.sender.userId } }
+  }),
   'POST /organizations/{id}/invitations': of(201, async () => ({
     body: { email: `${newId('user')}@elsewhere.test`, role: 'viewer', send_mail: false },
   })),

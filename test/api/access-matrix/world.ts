@@ -232,6 +232,16 @@ export class World {
     await db.insertInto('memberships').values(back).execute()
   }
 
+  /** Links an account to the sender, if they are a member. */
+  async linkSlack(account: string): Promise<void> {
+    await this.server.context.db
+      .updateTable('memberships')
+      .set({ slack_account: account, slack_linked_at: new Date() })
+      .where('organization_id', '=', this.organizationId)
+      .where('user_id', '=', this.sender.userId)
+      .execute()
+  }
+
   #left: Role | null = null
   #membership() {
     return this.server.context.db

@@ -58,6 +58,7 @@ const acts: readonly RouteKey[] = [
   'POST /invitations/accept',
   'POST /tools/{name}/connect',
   'PATCH /connections/{id}',
+  'PUT /organizations/{id}/members/{user}/accounts/slack',
 ]
 
 /** All routes read conditions with one schema, so each operator is tested only on creation. */

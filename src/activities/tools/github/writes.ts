@@ -1,4 +1,4 @@
-import { markerOf, withMarker } from '../marker.ts'
+import { beforeSending, markerOf, withMarker } from '../marker.ts'
 import type { FinderOf, ToolBody } from '../params.ts'
 import { githubOf } from './client.ts'
 import { madeComment, madeIssue, markedComments, markedIssues } from './forms.ts'
@@ -37,16 +37,11 @@ export const comment: ToolBody<'github_comment'> = async (call, context) => {
 
 /** The most pages of 100 that are listed to find one call. */
 const mostPages = 10
-/** How far the clocks of this machine and GitHub may differ. */
-const clocksDifferMilliseconds = 3_600_000
 
-const before = (secondsAgo: number): Date =>
-  new Date(Date.now() - secondsAgo * 1_000 - clocksDifferMilliseconds)
-
-export const findIssue: FinderOf<'github_create_issue'> = async (call, context, { sentSecondsAgo }) => {
+export const findIssue: FinderOf<'github_create_issue'> = async (call, context, look) => {
   const repository = repositoryAt(call.params.repo)
   const github = await githubOf(call, context, 'github_create_issue')
-  const since = before(sentSecondsAgo)
+  const since = beforeSending(look)
   const marker = markerOf(call)
   for (let page = 1; page <= mostPages; page += 1) {
     const listed = await github.read(markedIssues, (octokit) =>
@@ -68,10 +63,10 @@ export const findIssue: FinderOf<'github_create_issue'> = async (call, context, 
   return { kind: 'unclear' }
 }
 
-export const findComment: FinderOf<'github_comment'> = async (call, context, { sentSecondsAgo }) => {
+export const findComment: FinderOf<'github_comment'> = async (call, context, look) => {
   const place = issueAt(call.params)
   const github = await githubOf(call, context, 'github_comment')
-  const since = before(sentSecondsAgo).toISOString()
+  const since = beforeSending(look).toISOString()
   const marker = markerOf(call)
   for (let page = 1; page <= mostPages; page += 1) {
     const listed = await github.read(markedComments, (octokit) =>

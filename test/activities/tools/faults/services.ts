@@ -1,8 +1,9 @@
 import type { ToolName } from '../../../../src/catalog/index.ts'
 import { github } from './github.ts'
 import type { FaultService } from './service.ts'
+import { slack } from './slack.ts'
 
-export const services: readonly FaultService[] = [github]
+export const services: readonly FaultService[] = [github, slack]
 
 /** Writing tools that no service's stand-in can hold, with the tests of their faults. */
 export const testedElsewhere: Readonly<Partial<Record<ToolName, readonly string[]>>> = {

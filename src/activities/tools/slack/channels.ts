@@ -1,0 +1,92 @@
+import type { LinkedAccount } from '../../../governance/people/slack-accounts.ts'
+import { OutcomeUnknown, type ToolCall } from '../executor.ts'
+import { beforeSending, hasMark, markOf } from '../marker.ts'
+import type { FinderOf, ToolBody, ToolParams } from '../params.ts'
+import { slackOf, type Slack } from './client.ts'
+import { SlackRefusal } from './errors.ts'
+import { done, madeChannel, ownAccount, type Channel } from './forms.ts'
+import { accountOf, channelsCalled, newNameOf } from './place.ts'
+
+/*
+ * A channel is made in three requests: it is created, its description gets the mark of the call, and the person who runs
+ * the workflow is invited. The last two can be repeated, so a call that was interrupted between them is completed when it
+ * is looked for.
+ */
+
+type Call = ToolCall<ToolParams<'slack_create_channel'>>
+type Made = { readonly channel: string; readonly name: string; readonly invited: boolean }
+
+export const createChannel: ToolBody<'slack_create_channel'> = async (call, context) => {
+  const name = newNameOf(call.params.name)
+  const { is_private = false } = call.params
+  // Nobody could enter a private channel without the invitation.
+  const account = is_private
+    ? await accountOf(call, context, 'a private channel')
+    : await context.tools.slackAccount(call)
+  const slack = await slackOf(call, context, 'slack_create_channel')
+  await context.pointOfNoReturn()
+  const made = await slack.write(madeChannel, (client) => client.conversations.create({ name, is_private }))
+  try {
+    return { output: await completed(slack, call, made.channel, account) }
+  } catch {
+    // The channel stands. The next attempt finds it and completes it, or a person is asked.
+    throw new OutcomeUnknown('the channel was created, but not everything after it is certain')
+  }
+}
+
+/** Marks the channel and invites the person. Throws ToolError if that can succeed later. */
+async function completed(
+  slack: Slack,
+  call: Call,
+  { id, name }: Pick<Channel, 'id' | 'name'>,
+  account: LinkedAccount | null,
+): Promise<Made> {
+  const purpose = `Created by a Countersign workflow (${markOf(call)})`
+  await accepted(slack.complete(done, (client) => client.conversations.setPurpose({ channel: id, purpose })))
+  const invited =
+    account !== null &&
+    (await accepted(
+      slack.complete(done, (client) => client.conversations.invite({ channel: id, users: account.id })),
+    ))
+  return { channel: id, name, invited }
+}
+
+/** The person is in the channel: somebody else has invited them, or the token is their own. */
+const alreadyThere: ReadonlySet<string> = new Set(['already_in_channel', 'cant_invite_self'])
+
+/** False if Slack refuses the request for good. The channel stands all the same. */
+async function accepted(request: Promise<unknown>): Promise<boolean> {
+  try {
+    await request
+    return true
+  } catch (error) {
+    if (!(error instanceof SlackRefusal)) throw error
+    return alreadyThere.has(error.slackCode)
+  }
+}
+
+/**
+ * Finds the channel by its name, and completes it. Names are unique in a workspace, so without a channel of this name
+ * the call was not carried out. A channel that this account created without a mark is the one that the call was about to
+ * mark: every other call marks its own.
+ */
+export const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look) => {
+  const name = newNameOf(call.params.name)
+  const slack = await slackOf(call, context, 'slack_create_channel')
+  const listed = await channelsCalled(slack, name)
+  if (listed === null) return { kind: 'unclear' }
+  if (listed.length === 0) return { kind: 'absent' }
+  const { user_id: self } = await slack.read(ownAccount, (client) => client.auth.test())
+  const since = beforeSending(look).getTime() / 1_000
+  const recent = listed.filter(({ created }) => created >= since)
+  const isOurs = ({ purpose, creator }: Channel) =>
+    purpose.includes(markOf(call)) || (creator === self && purpose === '')
+  const found = recent.find(isOurs)
+  if (found === undefined) {
+    // Made by another call, which has marked it: this one was refused because the name was taken.
+    const isOthers = ({ purpose, creator }: Channel) => creator === self && hasMark(purpose)
+    return { kind: recent.every(isOthers) ? 'absent' : 'unclear' }
+  }
+  const account = await context.tools.slackAccount(call)
+  return { kind: 'done', output: await completed(slack, call, found, account) }
+}

@@ -1,0 +1,98 @@
+import { LogLevel, WebClient, type FetchFunction } from '@slack/web-api'
+import type { z } from 'zod'
+import type { ToolName } from '../../../catalog/index.ts'
+import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
+import type { ServiceConnection, ToolCall, ToolContext } from '../executor.ts'
+import { errorOf, HttpFailure, unreadable, type Exchanged, type Sending } from './errors.ts'
+
+/** The longest exchange of one request. A write that has not ended by then has not begun to be carried out later. */
+const exchangeMilliseconds = 30_000
+/** Largest answer. A page has 100 messages. */
+const mostBytes = 32 * 1024 * 1024
+
+type Exchange = <Form extends z.ZodType>(
+  form: Form,
+  send: (client: WebClient) => Promise<unknown>,
+) => Promise<z.output<Form>>
+
+/** Slack as one call sees it. Each function returns the checked answer, and throws by the table in errors.ts. */
+export interface Slack {
+  /** Sends a request that may be sent any number of times. */
+  readonly read: Exchange
+  /** Sends a request that completes an effect, and may be sent any number of times. A cancellation does not stop it. */
+  readonly complete: Exchange
+  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
+  readonly write: Exchange
+}
+
+/** The client with the connection of this call. */
+export async function slackOf(
+  call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+  context: ToolContext,
+  tool: ToolName,
+): Promise<Slack> {
+  const connection = await context.tools.connection(call, tool, 'slack')
+  const exchange =
+    (sending: Sending, signal: AbortSignal | null): Exchange =>
+    async (form, send) => {
+      const exchanged: Exchanged = { retryAfterSeconds: null }
+      try {
+        const parsed = form.safeParse(await send(clientOf(connection, signal, exchanged)))
+        if (parsed.success) return parsed.data
+      } catch (error) {
+        throw await errorOf(error, sending, exchanged, () => connection.expired())
+      }
+      throw unreadable(sending)
+    }
+  return {
+    read: exchange('again', context.signal),
+    complete: exchange('again', null),
+    write: exchange('once', null),
+  }
+}
+
+/** A client for one request. It repeats nothing by itself. */
+function clientOf(
+  connection: ServiceConnection<'slack'>,
+  signal: AbortSignal | null,
+  exchanged: Exchanged,
+): WebClient {
+  const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes }
+  const send = connection.fetchWithin(signal === null ? bounds : { ...bounds, signal })
+  const { authorization = '' } = connection.headers
+  return new WebClient(undefined, {
+    slackApiUrl: connection.base,
+    allowAbsoluteUrls: false,
+    headers: { Authorization: authorization, 'User-Agent': 'countersign' },
+    fetch: plainFetch(send, exchanged),
+    retryConfig: { retries: 0 },
+    rejectRateLimitedCalls: true,
+    logger: silent,
+  })
+}
+
+/**
+ * The client gets the text of an answer and none of its headers. Otherwise it would unpack an answer that calls itself
+ * gzip without a limit, and read `Retry-After` by rules of its own.
+ */
+function plainFetch(send: ReturnType<ServiceConnection<'slack'>['fetchWithin']>, exchanged: Exchanged) {
+  const plain: FetchFunction = async (url, init) => {
+    const answer = await send(url, init)
+    exchanged.retryAfterSeconds = retryAfterOf(answer.headers)
+    if (answer.status !== 200) throw new HttpFailure(answer.status)
+    return new Response(await answer.text())
+  }
+  return plain
+}
+
+/** The client would write parameters and answers to the console. */
+const nothing = (): void => {}
+const silent = {
+  debug: nothing,
+  info: nothing,
+  warn: nothing,
+  error: nothing,
+  setLevel: nothing,
+  setName: nothing,
+  getLevel: () => LogLevel.ERROR,
+}

@@ -1,0 +1,81 @@
+import type { LinkedAccount } from '../../../governance/people/slack-accounts.ts'
+import { channelOf } from '../../../policy/readers/channels.ts'
+import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
+import type { Slack } from './client.ts'
+import { aConversation, channels, type Channel } from './forms.ts'
+
+/** Where a message goes. */
+export type Place =
+  | { readonly kind: 'id'; readonly id: string }
+  /** Without `#`. */
+  | { readonly kind: 'name'; readonly name: string }
+  | { readonly kind: 'person'; readonly id: string }
+  | { readonly kind: 'requester' }
+
+const wrong = (message: string): ToolError => new ToolError('invalid_params', message, { retryable: false })
+
+/** Reads `channel` as tool policies read it. Throws ToolError `invalid_params`. */
+export function placeAt(text: string): Place {
+  const place = channelOf(text)
+  if (place === null)
+    throw wrong('`channel` must be `#name`, a channel’s id, a link to a channel in slack.com, or `@me`')
+  if (place === '@me') return { kind: 'requester' }
+  if (place.startsWith('#')) return { kind: 'name', name: place.slice(1) }
+  return /^[UW]/.test(place) ? { kind: 'person', id: place } : { kind: 'id', id: place }
+}
+
+/** The name of a channel that is made, without `#`. Throws ToolError `invalid_params`. */
+export function newNameOf(text: string): string {
+  const name = channelOf(text)
+  if (name?.startsWith('#') === true) return name.slice(1)
+  throw wrong('`name` must have lower-case letters, digits, `-` and `_` only, with or without `#` before it')
+}
+
+/** Throws ToolError `slack_account_not_linked`. */
+export async function accountOf(
+  call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+  context: ToolContext,
+  why: string,
+): Promise<LinkedAccount> {
+  const account = await context.tools.slackAccount(call)
+  if (account !== null) return account
+  throw new ToolError(
+    'slack_account_not_linked',
+    `${why} needs the Slack account of the person who runs the workflow: link it with PUT /organizations/{id}/members/{user}/accounts/slack`,
+    { retryable: false },
+  )
+}
+
+/** The direct conversation with a person. Opening it again gives the same one. */
+export async function conversationWith(slack: Slack, userId: string): Promise<string> {
+  const { channel } = await slack.read(aConversation, (client) =>
+    client.conversations.open({ users: userId }),
+  )
+  return channel.id
+}
+
+/** The most pages of channels that are listed to find one by its name. */
+const mostPages = 20
+const pageSize = 1_000
+
+/**
+ * The channels that have this name now, or had it before; so a channel that was renamed meanwhile is found too. null: the
+ * workspace has too many channels.
+ */
+export async function channelsCalled(slack: Slack, name: string): Promise<readonly Channel[] | null> {
+  const found: Channel[] = []
+  let cursor = ''
+  for (let page = 0; page < mostPages; page += 1) {
+    const listed = await slack.read(channels, (client) =>
+      client.conversations.list({
+        types: 'public_channel,private_channel',
+        limit: pageSize,
+        ...(cursor === '' ? {} : { cursor }),
+      }),
+    )
+    found.push(...listed.channels.filter((each) => [each.name, ...each.previous_names].includes(name)))
+    cursor = listed.response_metadata
+    if (cursor === '') return found
+  }
+  return null
+}

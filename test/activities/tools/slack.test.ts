@@ -1,0 +1,227 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { ToolName } from '../../../src/catalog/index.ts'
+import type { Emulator } from '../../support/emulators.ts'
+import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
+import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
+import { askSlack, startSlack } from '../../support/slack-emulator.ts'
+import { rejection } from './call.ts'
+import { outgoing, SlackCall } from './slack-call.ts'
+
+let slack: Emulator
+let proxy: FaultProxy
+let scripted: ScriptedServer
+/** Ids in the emulator. */
+const at = { general: '', team: '', hidden: '', member: '' }
+beforeAll(async () => {
+  ;[slack, scripted] = await Promise.all([
+    startSlack({
+      users: [{ name: 'member' }],
+      channels: [{ name: 'team' }, { name: 'hidden', is_private: true }],
+    }),
+    startScriptedServer(),
+  ])
+  proxy = await startFaultProxy(slack.url)
+  const { members } = await ask('users.list', {})
+  for (const { id, name } of [...(await listed()), ...members])
+    if (name in at) at[name as keyof typeof at] = id
+})
+afterAll(() => Promise.all([proxy?.close(), slack?.close(), scripted?.close(), outgoing.close()]))
+beforeEach(() => {
+  proxy.choose = () => 'pass'
+  scripted.arrived.splice(0)
+})
+
+const ask = (method: string, body: object) => askSlack(slack.url, method, body)
+const listed = async () =>
+  (await ask('conversations.list', { types: 'public_channel,private_channel', limit: 1_000 })).channels
+const sent = async (channel: string) => (await ask('conversations.history', { channel })).messages
+
+const message = (params: object, over = {}) =>
+  new SlackCall('slack_send_message', { text: 't', ...params }, { base: proxy.url, ...over })
+const channel = (params: object, over = {}) =>
+  new SlackCall('slack_create_channel', params, { base: proxy.url, ...over })
+
+describe('a message', () => {
+  const places = [
+    ['an id', () => at.team, () => at.team],
+    ['`#name`', () => '#team', () => at.team],
+    ['a name', () => 'team', () => at.team],
+    ['the name of a private channel', () => '#hidden', () => at.hidden],
+    ['a link', () => `https://acme.slack.com/archives/${at.team}/p1700000000000100`, () => at.team],
+  ] as const
+  test.each(places)('to %s goes there, and is found there', async (_, given, expected) => {
+    const call = message({ channel: given(), text: 'words & <marks>' })
+    expect(await call.find()).toBe('absent')
+    const made = await call.make()
+    expect(made.channel).toBe(expected())
+    expect(await sent(made.channel)).toContainEqual(
+      expect.objectContaining({
+        ts: made.ts,
+        text: 'words & <marks>',
+        unfurl_links: false,
+        unfurl_media: false,
+      }),
+    )
+    expect(await call.find()).toEqual(made)
+    expect(await message({ channel: given() }).find()).toBe('absent')
+  })
+
+  test.each(['@me', 'the id of a person'])(
+    'to %s goes to the conversation with the person',
+    async (given) => {
+      const call = message({ channel: given === '@me' ? given : at.member }, { account: at.member })
+      const made = await call.make()
+      expect(made.channel).toMatch(/^D/)
+      expect(await sent(made.channel)).toContainEqual(expect.objectContaining({ ts: made.ts }))
+      expect(await call.find()).toEqual(made)
+    },
+  )
+
+  test('to `@me` without a linked account says what to do, and sends nothing', async () => {
+    const error = await rejection(message({ channel: '@me' }, { base: scripted.url }).make())
+    expect(error).toMatchObject({
+      code: 'slack_account_not_linked',
+      retryable: false,
+      message: expect.stringContaining('accounts/slack'),
+    })
+    expect(scripted.arrived).toEqual([])
+  })
+
+  test('to `@me` is not looked for if another account was linked since', async () => {
+    const over = { account: at.member, linkedSecondsAgo: 30 }
+    expect(await message({ channel: '@me' }, over).find(10)).toBe('unclear')
+  })
+
+  test('in a thread is found in the thread', async () => {
+    const { ts } = await ask('chat.postMessage', { channel: at.general, text: 'begin' })
+    const call = message({ channel: at.general, thread_ts: ts })
+    expect(await call.find()).toBe('absent')
+    const made = await call.make()
+    expect(await sent(at.general)).not.toContainEqual(expect.objectContaining({ ts: made.ts }))
+    expect(await call.find()).toEqual(made)
+    expect(await message({ channel: at.general, thread_ts: made.ts }).find()).toBe('unclear')
+  })
+
+  test('to a name that no channel has, or too many have had, cannot be looked for', async () => {
+    expect(await message({ channel: '#nowhere' }).find()).toBe('unclear')
+    const called = (id: number) => ({
+      id: `C00000000${id}`,
+      name: `n${id}`,
+      created: 1,
+      previous_names: ['old'],
+    })
+    scripted.answer = () => ({ status: 200, body: { ok: true, channels: [1, 2, 3, 4, 5, 6].map(called) } })
+    expect(await message({ channel: '#old' }, { base: scripted.url }).find()).toBe('unclear')
+  })
+
+  test('is looked for in a channel that has another name by now', async () => {
+    const renamed = { id: at.team, name: 'new', created: 1, previous_names: ['old'] }
+    const messages: object[] = []
+    scripted.answer = ({ body }) => {
+      const metadata = new URLSearchParams(body).get('metadata')
+      if (metadata !== null) messages.push({ ts: '1.0', metadata: JSON.parse(metadata) })
+      return { status: 200, body: { ok: true, channel: at.team, ts: '1.0', channels: [renamed], messages } }
+    }
+    const call = message({ channel: '#old' }, { base: scripted.url })
+    expect(await call.find()).toBe('absent')
+    const made = await call.make()
+    scripted.arrived.splice(0)
+    expect(await call.find()).toEqual(made)
+    expect(scripted.arrived.map(({ path }) => path)).toEqual([
+      '/conversations.list',
+      '/conversations.history',
+    ])
+  })
+
+  test('is looked for since an hour before it was sent, on at most 10 pages', async () => {
+    scripted.answer = () => ({
+      status: 200,
+      body: { ok: true, messages: [{ ts: '1.0' }], response_metadata: { next_cursor: 'next' } },
+    })
+    expect(await message({ channel: at.team }, { base: scripted.url }).find(600)).toBe('unclear')
+    expect(scripted.arrived).toHaveLength(10)
+    const asked = new URLSearchParams(scripted.arrived[1]?.body)
+    expect(Object.fromEntries(asked)).toMatchObject({ include_all_metadata: 'true', cursor: 'next' })
+    const since = Date.now() / 1_000 - Number(asked.get('oldest'))
+    expect(since).toBeGreaterThan(3_600 + 599)
+  })
+})
+
+describe('a channel', () => {
+  const of = async (id: string) => (await listed()).find((each) => each.id === id)
+  const membersOf = async (id: string) =>
+    ((await ask('conversations.members', { channel: id })) as unknown as { members: string[] }).members
+
+  test.each([
+    ['public', false],
+    ['private', true],
+  ])('%s is made, and the person who runs the workflow is invited', async (name, is_private) => {
+    const call = channel({ name: `#new-${name}`, is_private }, { account: at.member })
+    const made = await call.make()
+    expect(made).toEqual({ channel: made.channel, name: `new-${name}`, invited: true })
+    expect(await of(made.channel)).toMatchObject({ name: `new-${name}`, is_private })
+    expect(await membersOf(made.channel)).toContain(at.member)
+    expect(await call.find()).toEqual(made)
+  })
+
+  test('public is made without an invitation if no account is linked, private is not', async () => {
+    expect(await channel({ name: 'alone' }).make()).toMatchObject({ name: 'alone', invited: false })
+    const error = await rejection(channel({ name: 'closed', is_private: true }).make())
+    expect(error).toMatchObject({ code: 'slack_account_not_linked', retryable: false })
+    expect((await listed()).map(({ name }) => name)).not.toContain('closed')
+  })
+
+  test('stands although Slack refuses the invitation', async () => {
+    const made = await channel({ name: 'refused' }, { account: 'U99999999' }).make()
+    expect(made).toMatchObject({ name: 'refused', invited: false })
+  })
+
+  test.each(['conversations.setPurpose', 'conversations.invite'])(
+    'that was interrupted before %s is completed when it is found',
+    async (method) => {
+      const name = `cut-${method.slice(14).toLowerCase()}`
+      const call = channel({ name }, { account: at.member })
+      proxy.choose = (_, path) => (path.endsWith(method) ? 'cut' : 'pass')
+      expect(await rejection(call.make())).toMatchObject({ name: 'OutcomeUnknown' })
+      expect(await rejection(call.find())).toMatchObject({ code: 'slack_unavailable', retryable: true })
+      proxy.choose = () => 'pass'
+      const found = await call.find()
+      expect(found).toMatchObject({ name, invited: true })
+      expect((await listed()).filter((each) => each.name === name)).toHaveLength(1)
+      expect(await call.find()).toEqual(found)
+    },
+  )
+
+  test('is absent if there is none, or if the one of this name is another call’s', async () => {
+    expect(await channel({ name: 'nobody' }).find()).toBe('absent')
+    await channel({ name: 'mine' }).make()
+    const other = channel({ name: 'mine' })
+    expect(await rejection(other.make())).toMatchObject({ code: 'slack_name_taken', retryable: false })
+    expect(await other.find()).toBe('absent')
+  })
+
+  test('that somebody else made at that time is no answer', async () => {
+    const { channel: made } = await ask('conversations.create', { name: 'theirs' })
+    await ask('conversations.setPurpose', { channel: made.id, purpose: 'ours' })
+    expect(await channel({ name: 'theirs' }).find()).toBe('unclear')
+  })
+})
+
+describe('parameters that name no one thing with certainty are refused before any request', () => {
+  const wrong: readonly (readonly [ToolName, object])[] = [
+    ['slack_send_message', { channel: '#a,#b', text: 't' }],
+    ['slack_send_message', { channel: '@someone', text: 't' }],
+    ['slack_send_message', { channel: 'https://evil.example/archives/C024BE91L', text: 't' }],
+    ['slack_send_message', { channel: '#Team', text: 't' }],
+    ['slack_create_channel', { name: 'Team' }],
+    ['slack_create_channel', { name: '@me' }],
+    ['slack_create_channel', { name: 'C024BE91L' }],
+  ]
+  test.each(wrong)('%s %j', async (name, params) => {
+    expect(await rejection(new SlackCall(name, params, { base: scripted.url }).make())).toMatchObject({
+      code: 'invalid_params',
+      retryable: false,
+    })
+    expect(scripted.arrived).toEqual([])
+  })
+})
