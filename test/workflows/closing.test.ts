@@ -97,9 +97,12 @@ describe('a run closes in Temporal as it ended', () => {
 
   test('rejected before it has started: by the word of its rows, not of the workflow', async () => {
     await stack.settings({ approval_required_from: 'low' })
-    const runId = await stack
-      .run({ steps: [read('a', 'a')] })
-      .finally(() => stack.settings({ approval_required_from: null }))
+    let runId: string
+    try {
+      runId = await stack.run({ steps: [read('a', 'a')] })
+    } finally {
+      await stack.settings({ approval_required_from: null })
+    }
     await stack.vote(await stack.held(runId), 'admin', 'reject')
     await closed(stack, runId)
     expect(await failureOf(runId)).toMatchObject({
