@@ -25,6 +25,7 @@ import { mailsAnHour } from '../src/governance/people/invitations.ts'
 import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
 import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
 import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
+import { mostChanges } from '../src/governance/runs/effects/approval-use.ts'
 import { maxAttempts } from '../src/governance/runs/effects/effect.ts'
 import { mostStoredBytes } from '../src/governance/runs/effects/storage-limit.ts'
 import { shownOutputBytes } from '../src/governance/runs/read/read.ts'
@@ -197,9 +198,11 @@ const tools: Rows = [
   ['file that `file_read` reads', bytes(maxFileSize)],
   ['value of the memory, as JSON', `${count(maxMemoryValueLength)} characters`],
   ['key of the memory', `${count(catalog.memory_get.params.shape.key.maxLength ?? Number.NaN)} characters`],
+  ['rounds of approval after what a call changes has changed', count(mostChanges)],
   ['recipients of a mail: `to`, `cc` and `bcc` together', count(maxMailRecipients)],
   ['`subject`, `text` and `html` of a mail', mailTexts()],
   ['a value in the preview of a held call', `${count(mostOfPreview.value)} characters`],
+  ['each side of its diff', `${count(mostOfPreview.side)} characters`],
 ]
 const rules: Rows = [
   ['name of a rule', characters('RuleRequest.name')],

@@ -1,6 +1,6 @@
 import { format, resolveConfig } from 'prettier'
 import { catalog } from '../src/catalog/index.ts'
-import type { ToolDeclaration } from '../src/catalog/tool.ts'
+import type { Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
 
 export const toolsPath = new URL('../docs/tools.md', import.meta.url)
 
@@ -30,6 +30,19 @@ const reversed: Record<ToolDeclaration['reversible'], string> = {
 const needs = ({ connection }: ToolDeclaration): string =>
   ({ none: 'nothing', installation: 'the operator’s connection' })[connection as string] ??
   `a connection to \`${connection}\``
+
+const checked: Record<Precondition['check'], string> = {
+  transaction: 'in the transaction of the write',
+  service: 'by the service, with the write',
+  before: 'right before the call is sent; a later change is not seen',
+}
+
+const covered = (): string[] =>
+  tools.flatMap(({ name, precondition }) =>
+    precondition === undefined
+      ? []
+      : [`| \`${name}\` | ${precondition.of} | ${checked[precondition.check]} |`],
+  )
 
 /** The page on the tools of workflow steps, as Markdown. */
 export async function toolsPage(): Promise<string> {
@@ -69,6 +82,15 @@ already.
 | Tool | Use | Parameters | Needs | A crash leaves | Reversible | Runs |
 | --- | --- | --- | --- | --- | --- | --- |
 ${details.join('\n')}
+
+## What an approval covers
+
+An approval covers the parameters of its call. For these tools it also covers what the call changes, as the approvers saw it. If this has
+changed meanwhile, the call is [held again](reference/approvals.md#what-the-approvers-saw).
+
+| Tool | Covers | Checked |
+| --- | --- | --- |
+${covered().join('\n')}
 `
   return format(text, { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
 }

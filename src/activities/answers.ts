@@ -1,7 +1,7 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { failureTypes, type HeldDetails, type StepDone } from '../contract/messages.ts'
-import type { StepVerdict } from '../governance/runs/effects/effect.ts'
+import type { StepVerdict, Unseen } from '../governance/runs/effects/effect.ts'
 
 /** Delays of a call that has no storage room: they double from the first to the longest. */
 const roomDelay = { firstSeconds: 2, mostSeconds: 30 }
@@ -18,7 +18,10 @@ function waitsForRoom(attempt: number): ApplicationFailure {
 }
 
 /** The answer to the workflow for a call that did not run now. */
-export function answer(verdict: Extract<StepVerdict, { go: false }>, { info }: ActivityContext): StepDone {
+export function answer(
+  verdict: Exclude<Extract<StepVerdict, { go: false }>, Unseen>,
+  { info }: ActivityContext,
+): StepDone {
   if (verdict.state === 'no_room') throw waitsForRoom(info.attempt)
   if (verdict.state === 'completed' || verdict.state === 'skipped') return { outcome: verdict.state }
   if (verdict.state === 'held') {

@@ -1,11 +1,12 @@
 import { ApplicationFailure } from '@temporalio/common'
 import { failureTypes, type StepDone } from '../contract/messages.ts'
 import type { EffectState } from '../contract/status.ts'
-import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
+import type { Outdated, OutcomeOp } from '../governance/runs/effects/outcome.ts'
 import { errorPlace, outputPlace } from '../governance/sealing/places.ts'
 import { sealText } from '../governance/sealing/sealer.ts'
 import { answer } from './answers.ts'
-import { Control, type Attempt, type Ended } from './call-control.ts'
+import { Control, type Attempt } from './call-control.ts'
+import type { Ended } from './ended.ts'
 import { throughOutages } from './patience.ts'
 import { retryLater } from './retry.ts'
 import type { DecidedCall } from './decided-call.ts'
@@ -22,6 +23,7 @@ export async function runAttempt(
   const ended = await control.run(body)
   // The call was decided again before it acted. That decision is already recorded.
   if ('refused' in ended) return answer(ended.refused, attempt.activity)
+  if ('hasChanged' in ended) return heldAgain(attempt, control)
   const result = await sealed(attempt, ended.result)
   const outcome = (): OutcomeOp => ({
     key: attempt.op.key,
@@ -36,10 +38,21 @@ export async function runAttempt(
       if (refused === null) continue
       return refused === 'superseded' ? conclude(attempt, 'intent') : answer(refused, attempt.activity)
     }
+    if (state === 'outdated') return heldAgain(attempt, control)
     if (state === 'retry') throw retryLater(attempt, ended.retryAfterSeconds)
     if (state === 'completed' && ended.result.state === 'completed') return { outcome: 'completed' }
     return conclude(attempt, state)
   }
+}
+
+/** What the call changes is not what its approvers saw, and nothing was done: the call is held for a new approval. */
+async function heldAgain(attempt: Attempt, control: Control): Promise<StepDone> {
+  control.logState('what the call changes has changed since it was approved')
+  const refused = await throughOutages(() => control.holdAgain())
+  if (refused === 'superseded') return conclude(attempt, 'intent')
+  // No rule holds the call any more, so the next attempt makes it whatever the state is.
+  if (refused === null) throw retryLater(attempt)
+  return answer(refused, attempt.activity)
 }
 
 /** Another attempt may have continued meanwhile, so the workflow gets the state of the row. */
@@ -55,7 +68,7 @@ function save(
   control: Control,
   op: OutcomeOp,
   commit: ToolResult['commit'],
-): Promise<EffectState | 'changed'> {
+): Promise<EffectState | 'changed' | Outdated> {
   return throughOutages(() =>
     commit === undefined ? control.record(op) : control.recordWithWrite(op, commit),
   )

@@ -1,63 +1,46 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { parseParams } from '../contract/tool-params.ts'
-import type { Context } from '../governance/context.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import type { EffectState } from '../contract/status.ts'
+import { approvedRevision } from '../governance/approvals/approved-state.ts'
 import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
 import { decideAgain } from '../governance/runs/effects/decide-again.ts'
 import type { StepOp } from '../governance/runs/effects/step-op.ts'
-import { callOf, type StepVerdict } from '../governance/runs/effects/effect.ts'
-import type { CallSpec } from '../governance/runs/values/call-spec.ts'
-import { effectId } from '../contract/effect-key.ts'
+import { callOf, type StepVerdict, type Unseen } from '../governance/runs/effects/effect.ts'
 import {
   markSent,
   recordOutcomes,
   recordWithWrite,
+  type Outdated,
   type OutcomeOp,
 } from '../governance/runs/effects/outcome.ts'
-import { unionLabels, type JsonObject } from '../policy/types.ts'
+import { unionLabels } from '../policy/types.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
+import { isCancelled, isShutdown } from './cancellation.ts'
+import type { Ended } from './ended.ts'
 import { retryLater, retryOf } from './retry.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
+import { type CallInHand, askSeeing, readPresent, seenNow, toolCallOf } from './seen-state.ts'
 import { notMade, readFound, readLookError, type Looked } from './look.ts'
 import { Spend } from './spend.ts'
-import { OutcomeUnknown, ToolError, type Found, type ToolResult } from './tools/executor.ts'
+import { OutcomeUnknown, StateChanged, ToolError, type Found, type ToolResult } from './tools/executor.ts'
 import { createToolServices } from './tools/services.ts'
 
-export interface Attempt {
-  readonly context: Context
+export interface Attempt extends CallInHand {
   readonly activity: ActivityContext
-  readonly spec: CallSpec
-  readonly tool: ToolDeclaration
-  readonly op: StepOp
   /** The decision that allows the call, with the number of the attempt. */
   readonly verdict: Allowed
 }
 
 type Allowed = Extract<StepVerdict, { go: true }>
-type Refused = Extract<StepVerdict, { go: false }>
+type Refused = Exclude<Extract<StepVerdict, { go: false }>, Unseen>
 
 /** Maximum characters of an output's JSON. Temporal never sees outputs; PostgreSQL and readers do. */
 export const maxOutputLength = 32 * 1024 * 1024
 const tooLargeMessage = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
-type Completed = Extract<OutcomeOp['result'], { state: 'completed' }>
-type Failed = Extract<OutcomeOp['result'], { state: 'failed' | 'retry' }>
 
-export interface Ended {
-  /** Values are not sealed yet: `output` is JSON text. */
-  readonly result:
-    | Extract<OutcomeOp['result'], { state: 'cancelled' | 'unknown_outcome' }>
-    | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
-    | (Omit<Completed, 'output'> & { readonly output: string })
-  readonly commit?: ToolResult['commit']
-  /** Seconds that the service asks to wait before the next attempt. Only a failed call that is tried again has them. */
-  readonly retryAfterSeconds?: number | null
-}
-
-/** The call was decided again before it acted, and was refused. */
-interface Stopped {
-  readonly refused: Refused
-}
+/** The call was decided again before it acted, and was refused; or what it changes is not as its approvers saw it. */
+type Stopped = { readonly refused: Refused } | { readonly hasChanged: true }
 
 /** Controls one body: time limit, cancellation and point of no return. */
 export class Control {
@@ -67,6 +50,8 @@ export class Control {
   #isSent = false
   #isSuperseded = false
   #refused: Refused | null = null
+  /** What the call changes must have this revision; null: any. */
+  #revision: string | null = null
 
   constructor(attempt: Attempt) {
     this.#attempt = attempt
@@ -84,21 +69,14 @@ export class Control {
     const parsed =
       op.parsed === undefined ? parseParams(tool, op.params) : { ok: true as const, params: op.parsed }
     if (!parsed.ok) return failed('invalid_params', parsed.issues.map((issue) => issue.message).join('; '))
-    const { sentSecondsAgo } = this.#verdict
+    const { sentSecondsAgo, approvalId } = this.#verdict
     const look = sentSecondsAgo === null ? null : { sentSecondsAgo }
+    if (look === null && approvalId !== null && tool.precondition !== undefined)
+      this.#revision = await approvedRevision(context, approvalId)
     const seconds = spec.step.timeout_seconds ?? tool.timeoutSeconds
     const limit = AbortSignal.timeout(seconds * 1_000)
     const call = issueDecidedCall(
-      {
-        params: parsed.params,
-        organizationId: spec.run.organizationId,
-        runId: spec.run.id,
-        stepId: spec.key.stepId,
-        itemIndex: spec.key.itemIndex < 0 ? null : spec.key.itemIndex,
-        requester: { userId: spec.run.requestedBy },
-        idempotencyKey: effectId(spec.key),
-        labels: op.labels,
-      },
+      toolCallOf(this.#attempt, parsed.params, this.#revision),
       {
         signal: AbortSignal.any([limit, activity.cancellationSignal]),
         pointOfNoReturn: () => this.#pointOfNoReturn(),
@@ -145,6 +123,7 @@ export class Control {
 
   async #pointOfNoReturn(): Promise<void> {
     const { context, op, tool } = this.#attempt
+    await this.#compare()
     const asked = performance.now()
     for (;;) {
       const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis)
@@ -161,6 +140,14 @@ export class Control {
     if (tool.repeat === 'findable' && performance.now() - asked > longestMarkMilliseconds)
       throw new ToolError('stalled', 'the worker was too slow: nothing was sent', { retryable: true })
     this.logState('the call is sent')
+  }
+
+  /** For a service that takes no revision with the write. */
+  async #compare(): Promise<void> {
+    const { activity, tool } = this.#attempt
+    if (this.#revision === null || tool.precondition?.check !== 'before') return
+    const { revision } = await readPresent(this.#attempt, activity.cancellationSignal)
+    if (revision !== this.#revision) throw new StateChanged()
   }
 
   /** The states that no audit entry tells. */
@@ -186,11 +173,29 @@ export class Control {
    * latest when the call has used up its attempts.
    */
   async decideAgain(): Promise<Refused | 'superseded' | null> {
-    const { context, spec, op } = this.#attempt
-    const again = { key: op.key, step: op, attempt: this.attempt }
-    const verdict = await context.combiner.join(spec.run.organizationId, decideAgain, again)
+    return this.#decided(this.#attempt.op)
+  }
+
+  /** The same after what the call changes has changed. null: nothing holds the call now. */
+  async holdAgain(): Promise<Refused | 'superseded' | null> {
+    const seen = await seenNow(this.#attempt, this.#attempt.activity.cancellationSignal)
+    return this.#decided({ ...this.#attempt.op, seen, hasChanged: true })
+  }
+
+  async #decided(op: StepOp): Promise<Refused | 'superseded' | null> {
+    const { activity, context, spec, tool } = this.#attempt
+    const verdict = await askSeeing({ ...this.#attempt, op }, activity.cancellationSignal, (step) =>
+      context.combiner.join(spec.run.organizationId, decideAgain, {
+        key: op.key,
+        step,
+        attempt: this.attempt,
+      }),
+    )
     if (verdict === null) return 'superseded'
     if (!verdict.go) return verdict
+    // The body runs without the revision of another approval, so another attempt must make the call.
+    const isOther = verdict.approvalId !== null && verdict.approvalId !== this.#verdict.approvalId
+    if (isOther && tool.precondition !== undefined) return 'superseded'
     this.#verdict = verdict
     return null
   }
@@ -199,7 +204,7 @@ export class Control {
   recordWithWrite(
     op: OutcomeOp,
     commit: NonNullable<ToolResult['commit']>,
-  ): Promise<EffectState | 'changed'> {
+  ): Promise<EffectState | 'changed' | Outdated> {
     const { context, spec } = this.#attempt
     return recordWithWrite(context, spec.run.organizationId, op, this.#verdict.basis, commit)
   }
@@ -229,6 +234,7 @@ export class Control {
   #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped {
     const { activity, context, spec, tool } = this.#attempt
     if (this.#refused !== null) return { refused: this.#refused }
+    if (error instanceof StateChanged) return { hasChanged: true }
     if (error instanceof OutcomeUnknown) return this.#lost()
     // A tool that knows that nothing was done throws ToolError, even after its point of no return (e.g. a server's
     // refusal).
@@ -288,11 +294,3 @@ const longestMarkMilliseconds = 10_000
 
 const tookTooLong = (tool: ToolDeclaration): ToolError =>
   new ToolError('timeout', `looking for a call of \`${tool.name}\` took too long`, { retryable: true })
-
-const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
-
-/** A worker that stops leaves its calls to another one; they are not cancelled. */
-function isShutdown(activity: ActivityContext): boolean {
-  const { reason } = activity.cancellationSignal as { reason?: unknown }
-  return !(reason instanceof Error) || reason.message !== 'CANCELLED'
-}

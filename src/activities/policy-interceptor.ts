@@ -17,6 +17,7 @@ import { createCallPlaces, type CallPlace, type CallPlaces } from './call-places
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
 import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
+import { askSeeing } from './seen-state.ts'
 
 /** Temporal's delay after a database outage. Outages do not use up a step's attempts. */
 const outageRetryDelay = '1s'
@@ -77,7 +78,9 @@ async function governed(
     const { spec, tool } = await admit(context, activity, key)
     const { value: op, permit } = await prepared(context, spec, tool, activity.cancellationSignal)
     try {
-      const verdict = await context.combiner.join(spec.run.organizationId, decideSteps, op)
+      const verdict = await askSeeing({ context, spec, tool, op }, activity.cancellationSignal, (asked) =>
+        context.combiner.join(spec.run.organizationId, decideSteps, asked),
+      )
       if (!verdict.go) return answer(verdict, activity)
       place.bodyBegins()
       return await runAttempt({ context, activity, spec, tool, op, verdict }, (call) =>

@@ -159,6 +159,7 @@ export const githubComment = defineTool({
   description: 'Comments on an issue or a pull request of a GitHub repository.',
   sideEffect: 'egress',
   reversible: 'no',
+  precondition: { of: 'the title or state of the issue', check: 'before' },
   preview: (params) => ({
     title: `Comment on ${params.repo}${params.number === undefined ? '' : `#${params.number}`}`,
   }),

@@ -27,6 +27,7 @@ export const memorySet = defineTool({
   repeat: 'transactional',
   // The old value is not kept.
   reversible: 'by hand',
+  precondition: { of: 'the value in the memory', check: 'transaction' },
   preview: ({ key, value }) => ({ title: `Store a value under ${quoted(key)}`, fields: { key, value } }),
   connection: 'none',
   hasExecutor: true,

@@ -8,10 +8,22 @@ export interface PreviewField {
   readonly value: string
 }
 
+/** What a call changes: the old text and the new one. */
+export interface PreviewDiff {
+  /** null: there is nothing yet. */
+  readonly before: string | null
+  readonly after: string
+  /** Characters at the beginning that are the same in both, and are left out. */
+  readonly skipped: number
+}
+
 export interface Preview {
   /** One sentence: what would happen. */
   readonly title: string
   readonly fields: readonly PreviewField[]
+  readonly diff?: PreviewDiff
+  /** What could not be shown, and why. */
+  readonly note?: string
 }
 
 /** What a tool says of a call. Without `fields`, all parameters are shown. */
@@ -26,9 +38,12 @@ export const mostOfPreview = {
   title: 200,
   name: 100,
   value: 2_000,
+  side: 5_000,
   fields: 30,
   items: 100,
 } as const
+/** Characters that both sides of a diff have, and that are shown before the first difference. */
+const leading = 300
 
 /** The beginning of a text that is longer than `limit`, and how much is missing. */
 function cut(text: string, limit: number): string {
@@ -56,6 +71,22 @@ export const fieldsOf = (values: Readonly<Record<string, unknown>>): PreviewFiel
     }))
 
 export const titleOf = (text: string): string => cut(text.replaceAll(/\s+/g, ' ').trim(), mostOfPreview.title)
+
+/** Long texts are shown from shortly before their first difference. */
+export function diffOf(before: string | null, after: string): PreviewDiff {
+  if (before === null) return { before, after: cut(after, mostOfPreview.side), skipped: 0 }
+  const isShort = before.length <= mostOfPreview.side && after.length <= mostOfPreview.side
+  const skipped = isShort ? 0 : Math.max(0, sameCharacters(before, after) - leading)
+  const shown = (text: string): string => cut(text.slice(skipped).toWellFormed(), mostOfPreview.side)
+  return { before: shown(before), after: shown(after), skipped }
+}
+
+function sameCharacters(one: string, other: string): number {
+  const length = Math.min(one.length, other.length)
+  let same = 0
+  while (same < length && one.charCodeAt(same) === other.charCodeAt(same)) same += 1
+  return same
+}
 
 /** A text in quotes, for a title. */
 export const quoted = (text: unknown): string => `“${String(text)}”`

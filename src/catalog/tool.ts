@@ -23,6 +23,22 @@ export type Repeat = 'free' | 'transactional' | 'keyed' | 'findable' | 'unsafe'
 export const reversibilities = ['yes', 'by hand', 'no'] as const
 export type Reversible = (typeof reversibilities)[number]
 
+/**
+ * What a call changes. Its revision is read when an approval is made, and checked when the call is made: an approval
+ * covers the state that its approvers saw. After a change the call is held again.
+ */
+export interface Precondition {
+  /** Names it in a sentence, e.g. `the value in the memory`. */
+  readonly of: string
+  /**
+   * How the revision is checked:
+   * - `transaction`: in the transaction that commits the call's write.
+   * - `service`: the write carries the revision, and the service refuses another one.
+   * - `before`: it is read again right before the point of no return. A later change is not seen.
+   */
+  readonly check: 'transaction' | 'service' | 'before'
+}
+
 /** A service outside that several tools share; an organization connects all of them at once. */
 export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm'
 
@@ -57,6 +73,8 @@ export interface ToolDeclaration<
   readonly constraints: LimitedParams
   readonly repeat: Repeat
   readonly reversible: Reversible
+  /** Not together with `keyed`: a repeated call could meet its own change. */
+  readonly precondition?: Precondition
   /**
    * What an approver sees in place of the parameters, from the parameters alone. Without it, the description and all
    * parameters are shown.

@@ -113,7 +113,7 @@ export const auditEvents = {
   },
   'approval.requested': {
     when: 'A run, a step or an agent’s call is held for a person.',
-    metadata: ['approval_id', 'step_id', 'session_id', 'rule_name', 'risk'],
+    metadata: ['approval_id', 'step_id', 'session_id', 'rule_name', 'risk', 'supersedes_id', 'because'],
   },
   'approval.voted': { when: 'A person approves, and more approvals are needed.', metadata: voteFields() },
   'approval.granted': { when: 'The last needed approval is given.', metadata: voteFields() },

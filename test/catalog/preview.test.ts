@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { fieldsOf, mostOfPreview, titleOf } from '../../src/catalog/preview.ts'
+import { diffOf, fieldsOf, mostOfPreview, titleOf } from '../../src/catalog/preview.ts'
 
 describe('fields', () => {
   test.each([
@@ -35,4 +35,28 @@ describe('fields', () => {
 test('a title is one line, and short', () => {
   expect(titleOf(' Send\n\na  mail ')).toBe('Send a mail')
   expect(titleOf('x'.repeat(1_000))).toBe(`${'x'.repeat(mostOfPreview.title)}… (800 more characters)`)
+})
+
+describe('a diff', () => {
+  test('of short texts has both whole', () => {
+    expect(diffOf('old', 'new')).toEqual({ before: 'old', after: 'new', skipped: 0 })
+    expect(diffOf(null, 'new')).toEqual({ before: null, after: 'new', skipped: 0 })
+  })
+
+  test('of long texts shows their first difference', () => {
+    const same = 'same '.repeat(10_000)
+    const { before, after, skipped } = diffOf(`${same}old end`, `${same}new end`)
+    expect(skipped).toBeGreaterThan(40_000)
+    expect(before).toMatch(/same old end$/)
+    expect(after).toMatch(/same new end$/)
+    expect(same.length - skipped).toBe(before!.length - 'old end'.length)
+  })
+
+  test('is cut', () => {
+    const { before, after } = diffOf('a'.repeat(1_000_000), 'b'.repeat(1_000_000))
+    for (const side of [before!, after]) {
+      expect(side.length).toBeLessThan(mostOfPreview.side + 50)
+      expect(side).toMatch(/more characters\)$/)
+    }
+  })
 })

@@ -4,6 +4,7 @@ import { commitPoints, type CommitPoint } from '../../src/governance/audit/commi
 import { crashHome, govern, type CrashHome, type Fault } from '../support/chaos.ts'
 import type { Answer } from '../support/client.ts'
 import type { Approval, Run } from '../support/client-types.ts'
+import { until } from '../stack/until.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { startModel, type Model } from '../support/model.ts'
 
@@ -196,6 +197,49 @@ describe('a process killed at a commit point', () => {
     // 3 tokens for 5 units a million and 2 for 25; and the highest cost of the attempt that died.
     expect(cost).toBeCloseTo(fault === 'effect.spend:after' ? 0.000_065 + 0.010_145 : 0.000_065, 9)
   })
+
+  test.each(['effect.decide:after', 'effect.outcome:after'] as const)(
+    '%s: an approved write whose key was changed writes nothing, and asks once more',
+    async (fault) => {
+      const key = `approved/${fault}`
+      const store = (value: string) => home.admin.good('PUT', `/memory/${encodeURIComponent(key)}`, { value })
+      const stored = async () =>
+        (await home.admin.good<{ value: unknown }>('GET', `/memory/${encodeURIComponent(key)}`)).value
+      const prefix = [{ param: 'key', operator: 'contains', value: 'approved/' }]
+      await home.admin.createRule({
+        name: key,
+        verdict: 'require_approval',
+        tools: ['memory_set'],
+        params: prefix,
+      })
+      const step = { id: 'set', tool: 'memory_set', params: { key, value: 'new' } }
+      const keeps = await home.member.createWorkflow(key, { steps: [step] })
+      await store('old')
+      let accepted!: Promise<string>
+      // The worker dies after the hold in one case, and later in the other.
+      if (fault === 'effect.decide:after')
+        await home.faults.at(fault, () => {
+          accepted = home.member.execute(keeps, {}, { key: randomUUID() })
+        })
+      else accepted = home.member.execute(keeps, {})
+      const runId = await accepted
+      const first = await home.approver.untilHeld(runId, 'step')
+      expect(await home.approver.pending(runId)).toHaveLength(1)
+      await store('other')
+      await home.faults.at(fault, () => waiting.push(approve(first)))
+      const second = async () => (await home.approver.pending(runId)).find(({ id }) => id !== first)
+      await until('it is held again', async () => (await second()) !== undefined)
+      expect(await stored()).toBe('other')
+      expect(await second()).toMatchObject({
+        supersedes_id: first,
+        votes: [],
+        preview: { diff: { before: '"other"', after: '"new"' } },
+      })
+      await approve((await second())?.id ?? '')
+      await home.member.untilStatus(runId, 'completed')
+      expect(await stored()).toBe('new')
+    },
+  )
 
   test.each(both('org.change'))('%s: a setting is changed once', async (fault) => {
     const threshold = fault.endsWith('before') ? 3 : 1

@@ -3,7 +3,7 @@ import type { ToolName } from '../../catalog/index.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import type { LinkedAccount } from '../../governance/people/slack-accounts.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
-import type { OwnWrite } from '../../governance/runs/effects/outcome.ts'
+import type { Outdated, OwnWrite } from '../../governance/runs/effects/outcome.ts'
 import type { Json, JsonObject, Label } from '../../policy/types.ts'
 import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
 import type { TokenPrice } from '../../shared/model-prices.ts'
@@ -22,6 +22,11 @@ export interface ToolCall<Params> {
   readonly idempotencyKey: string
   /** The input labels on which the call was decided. */
   readonly labels: readonly Label[]
+  /**
+   * The revision of what the call changes, as its approvers saw it. null: nobody had to approve the call, or it could not
+   * be read. A tool whose precondition says `transaction` or `service` acts only on this revision.
+   */
+  readonly revision: string | null
 }
 
 /** Services that a tool's body may use. */
@@ -61,6 +66,11 @@ export interface ToolServices {
   readonly mailFrom: string
   readonly memory: {
     get(organizationId: string, key: string): Promise<{ value: Json; labels: readonly Label[] } | null>
+    /** The JSON text of a value; null for an empty key, or for a value that cannot be opened (`isBroken`). */
+    state(
+      organizationId: string,
+      key: string,
+    ): Promise<{ text: string | null; isBroken: boolean; labels: readonly Label[]; revision: string }>
     /** Seals the JSON text of a value for its row. */
     seal(organizationId: string, key: string, text: string): Promise<Buffer>
   }
@@ -87,9 +97,9 @@ export interface ToolResult<Output = Json> {
   readonly labels?: readonly Label[]
   /**
    * For `transactional` tools: performs the write in the transaction that commits the outcome. If it would exceed a
-   * limit, it writes nothing and returns the limit or an error.
+   * limit, it writes nothing and returns the limit or an error. `outdated`: the revision is not that of the call.
    */
-  readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | null>
+  readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | Outdated | null>
   /** Cost of the call in currency units, at most what was reserved. It takes the place of the reserved cost. */
   readonly cost?: number
 }
@@ -98,6 +108,29 @@ export type Executor<Params, Output = Json> = (
   call: ToolCall<Params>,
   context: ToolContext,
 ) => Promise<ToolResult<Output>>
+
+/** What a call changes, as it is now. */
+export interface State {
+  /** Another one after each change. */
+  readonly revision: string
+  /** What approvers see besides the parameters. */
+  readonly fields?: Readonly<Record<string, unknown>>
+  /** The present text, and the text after the call. */
+  readonly diff?: { readonly before: string | null; readonly after: string }
+  /** What cannot be shown, and why. */
+  readonly note?: string
+}
+
+/** Reads what a call of a tool with a precondition changes; changes nothing. Throws ToolError if it cannot be read. */
+export type StateReader<Params> = (
+  call: ToolCall<Params>,
+  context: Pick<ToolContext, 'signal' | 'tools'>,
+) => Promise<State>
+
+/** What the call changes is not what its approvers saw. The tool knows that nothing was done. */
+export class StateChanged extends Error {
+  override readonly name = 'StateChanged'
+}
 
 /** A call of a `findable` tool that is looked for, because an earlier attempt may have made it. */
 export interface Look {

@@ -2,14 +2,15 @@ import type { catalog, ToolName } from '../../catalog/index.ts'
 import { readFileTool } from './file-read.ts'
 import { sendMail } from './mail-send.ts'
 import { getFile, getIssue, listIssues, listPullRequests, searchCode } from './github/reads.ts'
+import { readIssueState } from './github/state.ts'
 import { comment, createIssue, findComment, findIssue } from './github/writes.ts'
 import { generateWithModel } from './llm/llm-generate.ts'
 import { getMemory } from './memory-get.ts'
-import { setMemory } from './memory-set.ts'
+import { readMemoryState, setMemory } from './memory-set.ts'
 import { searchWeb } from './search/web-search.ts'
 import { createChannel, findChannel } from './slack/channels.ts'
 import { findMessage, sendMessage } from './slack/messages.ts'
-import type { FinderOf, ToolBody } from './params.ts'
+import type { FinderOf, StateReaderOf, ToolBody } from './params.ts'
 
 /** Bodies by tool name. A catalogue tool without a body fails with `tool_not_available`. */
 export const executors = {
@@ -41,3 +42,9 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
   github_create_issue: findIssue,
   github_comment: findComment,
 }
+
+/** One reader for each tool with a precondition. */
+export const stateReaders = {
+  memory_set: readMemoryState,
+  github_comment: readIssueState,
+} satisfies { [Name in ToolName]?: StateReaderOf<Name> }

@@ -4,13 +4,14 @@ import { sha256 } from '../../shared/canonical-json.ts'
 import { memoryOver } from '../../governance/tools/memory-limit.ts'
 import { hasRole } from '../../governance/access/scopes.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Label } from '../../policy/types.ts'
-import type { ToolBody } from './params.ts'
+import { memoryRevision } from '../../governance/tools/memory.ts'
+import type { StateReaderOf, ToolBody } from './params.ts'
 
 /**
  * Writes nothing itself. `commit` replaces the value in the transaction that also commits the outcome, so a crash
  * before it leaves nothing and a repeated attempt writes once. The value gets the labels on which the call was
  * decided. Labels that the key already has stay, even those of a deleted value, unless an admin started the run
- * (docs/decisions/0071). The last writer wins.
+ * (docs/decisions/0071). The last writer wins, unless the call was approved: then the key must be as its approvers saw it.
  */
 export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
   const { organizationId } = call
@@ -21,7 +22,8 @@ export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
   return {
     output: { key },
     commit: async ({ trx, limits, role, append }) => {
-      const before = await labelsOf(trx, organizationId, key)
+      const { labels: before, revision } = await presentOf(trx, organizationId, key)
+      if (call.revision !== null && call.revision !== revision) return 'outdated'
       const isAdmin = role !== null && hasRole(role, 'admin')
       const labels = isAdmin ? own : unionLabels(before, own)
       if (labels.length > Math.max(mostLabels, before.length)) return tooMany
@@ -54,19 +56,35 @@ export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
 
 const tooMany = { code: 'resource_exhausted', message: tooManyLabels('the key would have') }
 
-/** The labels of a key, including those that a deleted value left. */
-async function labelsOf(
+/** What approvers see: the present value and the new one, and the labels of the key. */
+export const readMemoryState: StateReaderOf<'memory_set'> = async (call, context) => {
+  const { key, value } = call.params
+  const { text, isBroken, labels, revision } = await context.tools.memory.state(call.organizationId, key)
+  const fields = { 'labels of the key now': labels.length === 0 ? undefined : labels }
+  const note = isBroken ? { note: 'The present value of the key cannot be opened.' } : {}
+  const after = JSON.stringify(value)
+  const inLines = Math.max(text?.length ?? 0, after.length) <= mostInLines
+  const shown = (json: string): string => (inLines ? JSON.stringify(JSON.parse(json), null, 2) : json)
+  const diff = { before: text === null ? null : shown(text), after: shown(after) }
+  return { revision, fields, ...note, ...(isBroken ? {} : { diff }) }
+}
+
+/** Longer JSON texts are compared as they are stored, in one line. */
+const mostInLines = 50_000
+
+/** The labels of a key, including those that a deleted value left, and its revision. */
+async function presentOf(
   trx: Transaction<Database>,
   organizationId: string,
   key: string,
-): Promise<readonly Label[]> {
+): Promise<{ labels: readonly Label[]; revision: string }> {
   const row = await trx
     .selectFrom('memory')
-    .select('labels')
+    .select(['labels', 'revision'])
     .where('organization_id', '=', organizationId)
     .where('key', '=', key)
     .executeTakeFirst()
-  return row?.labels ?? []
+  return { labels: row?.labels ?? [], revision: memoryRevision(row) }
 }
 
 /** Compares two lists without repeats, ignoring their order. */

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { catalog, ToolName } from '../../catalog/index.ts'
-import type { Executor, Finder } from './executor.ts'
+import type { Executor, Finder, StateReader } from './executor.ts'
 
 /** A tool's parameters after its schema has parsed them. */
 export type ToolParams<Name extends ToolName> = z.output<(typeof catalog)[Name]['params']>
@@ -16,3 +16,6 @@ export type FinderOf<Name extends ToolName> = Finder<
   ToolParams<Name>,
   z.output<(typeof catalog)[Name]['output']>
 >
+
+/** Reads what a call of this tool changes. */
+export type StateReaderOf<Name extends ToolName> = StateReader<ToolParams<Name>>

@@ -2,6 +2,8 @@ import type { Context } from '../../governance/context.ts'
 import { isTooLarge, mostValues } from '../../shared/json-size.ts'
 import { slackAccountOf } from '../../governance/people/slack-accounts.ts'
 import { memoryPlace } from '../../governance/sealing/places.ts'
+import { memoryRevision } from '../../governance/tools/memory.ts'
+import { UnsealError } from '../../governance/sealing/format.ts'
 import { openKept } from '../../governance/sealing/sealer.ts'
 import type { Json } from '../../policy/types.ts'
 import { priceOf } from '../../shared/model-prices.ts'
@@ -35,6 +37,23 @@ export function createToolServices(context: Context): ToolServices {
             retryable: false,
           })
         return { value: JSON.parse(text) as Json, labels: row.labels }
+      },
+      async state(organizationId, key) {
+        const row = await context.db
+          .selectFrom('memory')
+          .select(['value as plain', 'value_sealed as sealed', 'labels', 'revision', 'deleted_at'])
+          .where('organization_id', '=', organizationId)
+          .where('key', '=', key)
+          .executeTakeFirst()
+        const state = { labels: row?.labels ?? [], revision: memoryRevision(row) }
+        if (row === undefined || row.deleted_at !== null) return { ...state, text: null, isBroken: false }
+        try {
+          const text = await openKept(context.sealer, memoryPlace(organizationId, key), row)
+          return { ...state, text, isBroken: false }
+        } catch (error) {
+          if (!(error instanceof UnsealError)) throw error
+          return { ...state, text: null, isBroken: true }
+        }
       },
       seal: (organizationId, key, text) => context.sealer.seal(memoryPlace(organizationId, key), text),
     },

@@ -6,6 +6,15 @@ const preview = z
   .strictObject({
     title: z.string().describe('one sentence: what would happen'),
     fields: z.array(z.strictObject({ name: z.string(), value: z.string() })),
+    diff: z
+      .strictObject({
+        before: z.string().nullable().describe('null: there was nothing yet'),
+        after: z.string(),
+        skipped: z.int().describe('characters at the beginning that are the same, and are left out'),
+      })
+      .optional()
+      .describe('what the call changes, as it was when the approval was made'),
+    note: z.string().optional().describe('what could not be shown, and why'),
   })
   .meta({
     id: 'Preview',
@@ -34,6 +43,9 @@ export const approval = z
       .optional()
       .meta({ description: 'only for those who may decide it' }),
     preview: preview.optional(),
+    superseded_by: id.nullable().describe('the approval that replaced this one'),
+    supersedes_id: id.nullable().describe('the approval that this one replaces; its votes do not count here'),
+    held_again: z.string().nullable().describe('why it replaces it, in one sentence'),
     params_hash: z.string().nullable(),
     rule_id: id.nullable(),
     rule_name: z.string().nullable(),

@@ -183,7 +183,15 @@ const decision = z.strictObject({
   labels,
   label_sources: labelSources,
   params_hash: z.string(),
-  approval: z.strictObject({ id, status: approvalStatus, votes: z.array(vote) }).nullable(),
+  approval: z
+    .strictObject({
+      id,
+      status: approvalStatus,
+      votes: z.array(vote),
+      supersedes_id: id.nullable().describe('the approval that it replaces'),
+      held_again: z.string().nullable().describe('why it replaces it'),
+    })
+    .nullable(),
   held_at: time.nullable().describe('When the call was held for this approval.'),
   executed_at: time.nullable(),
   outcome: z.string().nullable(),

@@ -30,6 +30,7 @@ import { secretRemovals } from './0036-secret-removals.ts'
 import { reports } from './0037-reports.ts'
 import { auditCounts } from './0038-audit-counts.ts'
 import { countedWords } from './0040-counted-words.ts'
+import { approvedState } from './0044-approved-state.ts'
 import { slackAccounts } from './0045-slack-accounts.ts'
 
 /** In order, forward only. A released migration is never edited. */
@@ -66,5 +67,6 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0037-reports', sql: reports },
   { name: '0038-audit-counts', sql: auditCounts },
   { name: '0040-counted-words', sql: countedWords },
+  { name: '0044-approved-state', sql: approvedState },
   { name: '0045-slack-accounts', sql: slackAccounts },
 ]

@@ -88,6 +88,8 @@ export interface MemoryTable {
   updated_by: string
   /** The value was deleted; its labels stay for the next value of the key. */
   deleted_at: Date | null
+  /** Another one after each write, set by a trigger. No two writes have the same. */
+  revision: Generated<number>
 }
 
 /** Keys that seal values. */

@@ -209,8 +209,15 @@ export interface ApprovalsTable {
   used_at: Date | null
   /** The effect (or run) that used it up: `run/step/item`. */
   used_by: string | null
-  /** The approval that replaced it, if rules or labels were stricter at the time of use. */
+  /** The approval that replaced it, because it did not cover its call any more. */
   superseded_by: string | null
+  /** What the call changes, as it was when the approval was made (JSON text), sealed. */
+  state_sealed: Buffer | null
+  /** The approval that this one replaced, and why. */
+  supersedes_id: string | null
+  held_again: string | null
+  /** How often what the call changes has changed under an approval of this call. */
+  state_changes: Generated<number>
 }
 
 export interface ApprovalVotesTable {

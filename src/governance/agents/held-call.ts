@@ -1,6 +1,6 @@
 import type { Decided } from '../../policy/decide.ts'
 import { assessRisk } from '../../policy/risk.ts'
-import { pendingApproval, requirementNow, stateAtUse } from '../approvals/held.ts'
+import { heldAgain, pendingApproval, requirementNow, stateAtUse, type HeldAgain } from '../approvals/held.ts'
 import {
   announceRequest,
   approvalsActor,
@@ -25,7 +25,9 @@ import { limitExplanation } from './unrecorded.ts'
  */
 export function useHeldCall(question: Question, decided: Decided): Judged {
   const { ledger, op, session, labels } = question
-  const hold = (former?: ApprovalRecord): Judged => holdCall(question, decided, former)
+  const hold = (again: HeldAgain | null = null): Judged => holdCall(question, decided, again)
+  const holdAgain = (former: ApprovalRecord, because: string): Judged =>
+    hold({ former, because, hasChanged: false })
   const isShown = (given: ApprovalRecord): boolean => {
     const shown = new Set(given.labels)
     return labels.every((label) => shown.has(label))
@@ -51,10 +53,11 @@ export function useHeldCall(question: Question, decided: Decided): Judged {
   if (state === 'withdrawn' || state === 'used' || approval.status === 'expired') return hold()
   if (state === 'expired' && approval.status === 'pending')
     expireApproval(question, approval, { actor: approvalsActor, runId: session.run_id })
-  if (state === 'expired' || !isShown(approval)) return hold(approval)
+  if (state === 'expired') return holdAgain(approval, heldAgain.late)
+  if (!isShown(approval)) return holdAgain(approval, heldAgain.labels)
   if (approval.status === 'pending')
     return { ...decided, approvalId: approval.id, expiresAt: isoTime(approval.expires_at) }
-  if (state !== 'usable') return hold(approval)
+  if (state !== 'usable') return holdAgain(approval, heldAgain.votes)
   markUsed(question, approval, useOf(question))
   return letThrough(decided, approval)
 }
@@ -87,9 +90,9 @@ function letThrough(decided: Decided, approval: ApprovalRecord): Judged {
 const useOf = ({ session, op }: Question): string =>
   `${session.id}/${op.key.toolUseId ?? `call ${session.decision_seq + 1}`}`
 
-function holdCall(question: Question, decided: Decided, former: ApprovalRecord | undefined): Judged {
+function holdCall(question: Question, decided: Decided, again: HeldAgain | null): Judged {
   const { tx, ledger, op, session, sideEffect, labels } = question
-  const isMore = former?.status !== 'pending'
+  const isMore = again?.former.status !== 'pending'
   const over = storageOver(tx, op.weight) ?? (isMore ? approvalsOver(tx) : null)
   if (over !== null) return { ...decided, ...noRoom(over) }
   tx.expects({ bytes: op.weight, approvals: isMore ? 1 : 0 })
@@ -109,17 +112,19 @@ function holdCall(question: Question, decided: Decided, former: ApprovalRecord |
     },
     requirementNow(tx, decided),
     decided.expiresAfterSeconds ?? op.approvalSeconds,
+    { again },
   )
   const approval: NewApproval = {
     record,
     sealed: op.seal(record.id),
+    state: null,
     tool: op.call.tool,
     side_effect: sideEffect,
     rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect, risk: riskOf[sideEffect], labels }]),
   }
   ledger.addApproval(approval)
-  if (former !== undefined) supersedeApproval(question, former, record.id)
+  if (again !== null) supersedeApproval(question, again.former, record.id)
   announceRequest(tx, approval, { actor: op.actor, runId: session.run_id })
   return { ...decided, approvalId: record.id, expiresAt: record.expires_at }
 }

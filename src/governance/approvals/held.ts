@@ -34,19 +34,45 @@ export function stateAtUse(
   return approvalState(approval, votes, { ...required, approver }, tx.now, user)
 }
 
+/** Reasons to hold a call again. */
+export const heldAgain = {
+  used: 'another call has used its approval',
+  params: 'its parameters are not those that were approved',
+  labels: 'it carries a label that its approvers were not shown',
+  votes: 'the rules or roles of now ask for more than its votes',
+  late: 'its approval has expired',
+} as const
+
+/** Why a call is held again, although it had an approval. */
+export interface HeldAgain {
+  readonly former: ApprovalRecord
+  /** One sentence without values. */
+  readonly because: string
+  /** Whether what the call changes has changed. */
+  readonly hasChanged: boolean
+}
+
 type StoredLater = 'id' | 'approver' | 'approvals_needed' | 'expires_at' | 'votes' | 'status' | 'decided_at'
 type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by'
+type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
 
 /** A new pending approval. It expires after `seconds`; 0 means never. */
 export function pendingApproval(
   tx: ChainTx,
-  held: Omit<ApprovalRecord, StoredLater | StoredAtUse>,
+  held: Omit<ApprovalRecord, StoredLater | StoredAtUse | FromFormer>,
   { approver, needed }: Pick<Requirement, 'approver' | 'needed'>,
   seconds: number,
+  {
+    id = newId('approval'),
+    again = null,
+  }: { readonly id?: string | undefined; readonly again?: HeldAgain | null } = {},
 ): ApprovalRecord {
   return {
-    id: newId('approval'),
+    id,
     ...held,
+    supersedes_id: again?.former.id ?? null,
+    held_again: again?.because ?? null,
+    state_changes: (again?.former.state_changes ?? 0) + (again?.hasChanged === true ? 1 : 0),
     approver,
     approvals_needed: needed,
     expires_at: seconds === 0 ? null : new Date(tx.now.getTime() + seconds * 1_000).toISOString(),

@@ -41,6 +41,8 @@ export function announceRequest(
   const { id, kind, run_id, step_id, session_id, rule_name } = record
   if (run_id !== null)
     tx.event(run_id, 'approval.created', { approval_id: id, ...(step_id === null ? {} : { step_id }) })
+  const former =
+    record.supersedes_id === null ? {} : { supersedes_id: record.supersedes_id, because: record.held_again }
   const about = {
     run: { risk: risk.level },
     step: { step_id, rule_name },
@@ -53,7 +55,7 @@ export function announceRequest(
     actor,
     workflowId: record.workflow_id,
     runId,
-    metadata: { approval_id: id, ...about[kind] },
+    metadata: { approval_id: id, ...about[kind], ...former },
   })
 }
 

@@ -2,7 +2,7 @@ import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { getTool } from '../../catalog/index.ts'
 import type { Preview } from '../../catalog/preview.ts'
-import type { Reversible } from '../../catalog/tool.ts'
+import type { Reversible, ToolDeclaration } from '../../catalog/tool.ts'
 import { publicBase } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
@@ -10,6 +10,7 @@ import type { ApprovalsTable, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
+import { openState } from './approved-state.ts'
 import { previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputPlace } from '../sealing/places.ts'
@@ -40,6 +41,10 @@ export interface ApprovalView {
   readonly params?: JsonObject
   /** A readable view of the same; for a call of a run. */
   readonly preview?: Preview
+  /** The approval that replaced this one, and the one that this one replaces, with the reason in one sentence. */
+  readonly superseded_by: string | null
+  readonly supersedes_id: string | null
+  readonly held_again: string | null
   readonly params_hash: string | null
   readonly rule_id: string | null
   readonly rule_name: string | null
@@ -184,7 +189,10 @@ async function approvalView(
     ...(params === undefined ? {} : { params }),
     ...(params === undefined || tool === undefined
       ? {}
-      : { preview: previewOf(tool, params, row.requester_email ?? '') }),
+      : { preview: await shownPreview(context, row, tool, params) }),
+    superseded_by: row.superseded_by,
+    supersedes_id: row.supersedes_id,
+    held_again: row.held_again,
     params_hash: row.params_hash,
     rule_id: row.rule_id,
     rule_name: row.rule_name,
@@ -201,6 +209,21 @@ async function approvalView(
     resolve_with: null,
     console_url: `${publicBase(context.config)}/console/approvals/${row.id}`,
   }
+}
+
+async function shownPreview(
+  { sealer }: Pick<Context, 'sealer'>,
+  {
+    id,
+    state_sealed,
+    requester_email,
+  }: Pick<ApprovalsTable, 'id' | 'state_sealed'> & {
+    requester_email: string | null
+  },
+  tool: ToolDeclaration,
+  params: JsonObject,
+): Promise<Preview> {
+  return previewOf(tool, params, requester_email ?? '', await openState(sealer, id, state_sealed))
 }
 
 async function shownParams(

@@ -30,6 +30,10 @@ export interface ApprovalRecord {
   readonly params_hash: string | null
   readonly labels: string[]
   readonly rule_name: string | null
+  /** The approval that it replaces, and why; null for the first one of a call. */
+  readonly supersedes_id: string | null
+  readonly held_again: string | null
+  readonly state_changes: number
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
   readonly expires_at: string | null
@@ -45,6 +49,8 @@ export interface ApprovalRecord {
 export interface NewApproval {
   record: ApprovalRecord
   sealed: Buffer | null
+  /** What the call changes, sealed; null for a tool without a precondition. */
+  state: Buffer | null
   tool: string | null
   side_effect: SideEffect | null
   rule_id: string | null
@@ -59,7 +65,7 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
 
 /** The columns of an ApprovalRecord, for a query on `approvals`. */
 export const approvalColumns = sql`id, kind, run_id, workflow_id, step_id, item_index, session_id, requested_by, params_hash, labels,
-  rule_name, approver, approvals_needed, expires_at, status, decided_at, used_at, used_by, superseded_by,
+  rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, expires_at, status, decided_at, used_at, used_by, superseded_by,
   coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', u.email, 'decision', v.decision,
                                               'comment', v.comment))
             from approval_votes v join users u on u.id = v.user_id where v.approval_id = approvals.id), '[]') as votes`
@@ -95,20 +101,24 @@ export const numbered = (rows: readonly object[]): string =>
 
 /** Part of a statement: inserts approvals. */
 export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]): RawBuilder<unknown> {
-  const rows = approvals.map(({ record, sealed: _sealed, ...rest }) => ({ ...record, ...rest }))
+  const rows = approvals.map(({ record, sealed: _sealed, state: _state, ...rest }) => ({
+    ...record,
+    ...rest,
+  }))
   return sql`new_approvals as (
     insert into approvals (organization_id, id, kind, status, run_id, step_id, item_index, session_id, workflow_id, tool,
       side_effect, params_hash, rule_id, rule_name, labels, risk, requested_by, approver, approvals_needed, created_at,
-      expires_at, params_sealed)
+      expires_at, supersedes_id, held_again, state_changes, params_sealed, state_sealed)
     select ${tx.organizationId}, r.id, r.kind, r.status, r.run_id, r.step_id, r.item_index, r.session_id, r.workflow_id, r.tool,
       r.side_effect, r.params_hash, r.rule_id, r.rule_name, r.labels, r.risk, r.requested_by, r.approver,
-      r.approvals_needed, ${tx.now}::timestamptz, r.expires_at, o.sealed
+      r.approvals_needed, ${tx.now}::timestamptz, r.expires_at, r.supersedes_id, r.held_again, r.state_changes, o.sealed, o.state
     from json_to_recordset(${numbered(rows)}::json) as r(n int, id text, kind text, status text, run_id text,
       step_id text, item_index int, session_id text, workflow_id text, tool text, side_effect text, params_hash text, rule_id text,
       rule_name text, labels text[], risk jsonb, requested_by text, approver text, approvals_needed int,
-      expires_at timestamptz)
-    join unnest(${approvals.map((approval) => approval.sealed)}::bytea[])
-      with ordinality as o(sealed, n) on o.n = r.n
+      expires_at timestamptz, supersedes_id text, held_again text, state_changes int)
+    join unnest(${approvals.map((approval) => approval.sealed)}::bytea[],
+                ${approvals.map((approval) => approval.state)}::bytea[])
+      with ordinality as o(sealed, state, n) on o.n = r.n
   )`
 }
 

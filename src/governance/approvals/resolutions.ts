@@ -156,6 +156,9 @@ async function viewOf(
     ...(params === undefined || tool === undefined
       ? {}
       : { preview: previewOf(tool, params, row.requester_email) }),
+    superseded_by: null,
+    supersedes_id: null,
+    held_again: null,
     params_hash: row.params_hash,
     rule_id: null,
     rule_name: null,

@@ -8,6 +8,7 @@ import {
   outputPlace,
   paramsPlace,
   resultPlace,
+  statePlace,
 } from './places.ts'
 
 /** A column with sealed values. */
@@ -101,6 +102,13 @@ export const sealedColumns: readonly SealedColumn[] = [
     also: ['kind', 'run_id', 'step_id', 'item_index'],
     place: (row) =>
       row['kind'] === 'agent_call' ? agentInputPlace(String(row['id'])) : paramsPlace(effectKey(row)),
+  },
+  {
+    table: 'approvals',
+    key: textKey('id'),
+    column: 'state_sealed',
+    stored: 'bytes',
+    place: (row) => statePlace(String(row['id'])),
   },
   {
     table: 'memory',

@@ -9,6 +9,8 @@ import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 export const paramsPlace = (key: EffectKey): string => effectId(key)
 /** The input of an agent's call, in its approval. */
 export const agentInputPlace = (approvalId: string): string => approvalId
+/** What the call of an approval changes, as its approvers saw it. */
+export const statePlace = (approvalId: string): string => `${approvalId}/state`
 export const outputPlace = (key: EffectKey): string => `${effectId(key)}/output`
 /** Values that belong to a call's error. */
 export const errorPlace = (key: EffectKey): string => `${effectId(key)}/error`

@@ -43,6 +43,10 @@ export async function readMemory(
   return { key: row.key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
 }
 
+/** The revision of a key. No two writes have the same; a key without a row has none of them. */
+export const memoryRevision = (row: { readonly revision: number } | undefined): string =>
+  row === undefined ? 'absent' : String(row.revision)
+
 /** The value in a row of `memory`. Throws UnsealError. */
 async function openMemory(
   context: Pick<Context, 'sealer'>,

@@ -69,7 +69,9 @@ function removeBatch(db: Db, days: number): Promise<number> {
     await sql`update effects set params_sealed = null, output = null, output_sealed = null, error_detail_sealed = null where run_id = any(${ids})`.execute(
       trx,
     )
-    await sql`update approvals set params_sealed = null where run_id = any(${ids})`.execute(trx)
+    await sql`update approvals set params_sealed = null, state_sealed = null where run_id = any(${ids})`.execute(
+      trx,
+    )
     await sql`delete from run_events where run_id = any(${ids})`.execute(trx)
     return ids.length
   })

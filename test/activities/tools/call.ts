@@ -11,6 +11,7 @@ export function toolCall<Params>(params: Params, over: Partial<ToolCall<Params>>
     requester: { userId: 'usr_1' },
     idempotencyKey: 'run_1/step/',
     labels: [],
+    revision: null,
     ...over,
   }
 }
@@ -38,6 +39,7 @@ export function toolContext(
       slackAccount: async () => null,
       memory: {
         get: async () => null,
+        state: async () => ({ text: null, isBroken: false, labels: [], revision: 'absent' }),
         seal: async (_organization: string, _key: string, text: string) => Buffer.from(text),
       },
       ...services,

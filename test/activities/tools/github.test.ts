@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { createToolActivities } from '../../../src/activities/tool-activities.ts'
 import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
 import { ToolError, type ServiceConnection, type ToolResult } from '../../../src/activities/tools/executor.ts'
+import { readIssueState } from '../../../src/activities/tools/github/state.ts'
 import { getTool, type ToolName } from '../../../src/catalog/index.ts'
 import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
@@ -187,4 +188,20 @@ test('a file that is no text is refused, and so is a folder', async () => {
   const of = (path: string) => rejection(run('github_get_file', { repo, path }))
   expect(await of('b.bin')).toMatchObject({ code: 'github_no_text' })
   expect(await of('docs')).toMatchObject({ code: 'github_no_file' })
+})
+
+describe('what approvers of a comment see', () => {
+  const context = toolContext({ connection: (async () => connectionAt(github.url)) as never })
+  const seen = (number: number) => readIssueState(toolCall({ repo, number, body: 'b' }), context)
+
+  test('title and state of the issue; the revision changes with these alone', async () => {
+    const { number } = (await ask('POST', '/issues', { title: 'before' })) as { number: number }
+    const first = await seen(number)
+    expect(first.fields).toMatchObject({ 'title of the issue': 'before', 'state of the issue': 'open' })
+    await ask('POST', `/issues/${number}/comments`, { body: 'by somebody else' })
+    expect(await seen(number)).toEqual(first)
+    await ask('PATCH', `/issues/${number}`, { state: 'closed' })
+    expect((await seen(number)).revision).not.toBe(first.revision)
+    await expect(seen(9_999)).rejects.toMatchObject({ code: 'github_not_found' })
+  })
 })

@@ -14,6 +14,7 @@ import { toolCall, toolContext } from './call.ts'
 describe('memory_get', () => {
   const context = toolContext({
     memory: {
+      ...toolContext().tools.memory,
       get: async (organization, key) =>
         organization === 'org_1' && key === 'k' ? { value: { a: [1] }, labels: ['pii'] } : null,
       seal: async (_organization, _key, text) => Buffer.from(text),

@@ -49,7 +49,7 @@ describe('the preview of a call', () => {
 
   test('of a read shows its description and parameters', () => {
     expect(shown('web_search', { query: 'words' })).toEqual({
-      title: 'Searches the web.',
+      title: getTool('web_search')?.description,
       fields: [{ name: 'query', value: 'words' }],
     })
   })

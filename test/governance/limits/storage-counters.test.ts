@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { countedWithWords } from '../../../src/db/migrations/0040-counted-words.ts'
+import { countedWithStates } from '../../../src/db/migrations/0044-approved-state.ts'
 import { migrations } from '../../../src/db/migrations/index.ts'
 import { authorize } from '../../../src/governance/agents/ask.ts'
 import { createRoleOverride, deleteRoleOverride } from '../../../src/governance/rules/role-overrides.ts'
@@ -217,9 +217,9 @@ test('every column that can grow is counted for its table', async () => {
   const { rows } = await engine.context.pool.query<{ table: string; column: string }>(
     `select table_name as table, column_name as column from information_schema.columns
      where table_name = any($1) and table_schema = 'public' and data_type in ('text', 'ARRAY', 'jsonb', 'bytea')`,
-    [countedWithWords.map(({ name }) => name)],
+    [countedWithStates.map(({ name }) => name)],
   )
-  const formulas = new Map(countedWithWords.map(({ name, bytes }) => [name, bytes]))
+  const formulas = new Map(countedWithStates.map(({ name, bytes }) => [name, bytes]))
   const uncounted = rows.filter(
     ({ table, column }) =>
       !bounded.test(column) && !new RegExp(`t\\.${column}\\b`).test(formulas.get(table) ?? ''),

@@ -29,7 +29,7 @@ export interface GitHub {
  */
 export async function githubOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
-  context: ToolContext,
+  context: Pick<ToolContext, 'signal' | 'tools'>,
   tool: ToolName,
 ): Promise<GitHub> {
   const connection = await context.tools.connection(call, tool, 'github')

@@ -3,7 +3,13 @@ import type { Decided } from '../../../policy/decide.ts'
 import { quote } from '../../../policy/explain.ts'
 import { assessRisk } from '../../../policy/risk.ts'
 import { unionLabels } from '../../../policy/types.ts'
-import { pendingApproval, requirementNow, stateAtUse } from '../../approvals/held.ts'
+import {
+  heldAgain,
+  pendingApproval,
+  requirementNow,
+  stateAtUse,
+  type HeldAgain,
+} from '../../approvals/held.ts'
 import {
   announceRequest,
   expireApproval,
@@ -16,6 +22,7 @@ import { rejectionBy } from '../../approvals/votes.ts'
 import type { ApprovalRecord, NewApproval } from '../../approvals/records.ts'
 import { effectId } from '../../../contract/effect-key.ts'
 import type { DecidingCall, LockedCall } from './run-call.ts'
+import type { StepOp } from './step-op.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
 import { countStoredBytes } from './storage-limit.ts'
 import { takeSlot } from './slot-moves.ts'
@@ -28,10 +35,13 @@ export type ApprovalUse =
   | ({ readonly kind: 'waits' } & HeldDetails)
   /** The call would be held, but too many approvals are pending. */
   | { readonly kind: 'no_room'; readonly over: Exceeded }
+  /** The call would be held, but what it changes was not read yet. Nothing was changed. */
+  | { readonly kind: 'unseen' }
   | {
       readonly kind: 'ended'
-      readonly outcome: 'rejected' | 'expired' | 'cancelled'
+      readonly outcome: 'rejected' | 'expired' | 'cancelled' | 'failed'
       readonly reason: string
+      readonly code?: string
     }
 
 type Ended = Extract<ApprovalUse, { kind: 'ended' }>
@@ -39,24 +49,27 @@ type Ended = Extract<ApprovalUse, { kind: 'ended' }>
 /**
  * Decides whether a held call may run now. An approval covers one call with all its technical retries. At use, the
  * votes must satisfy the strictest rule that matches now. The parameters must be the approved ones, and the approvers
- * must have seen all labels. Otherwise the call is held again. Expiry is compared with the database's clock.
+ * must have seen all labels, and the call must not have met another state than they saw. Otherwise the call is held
+ * again. Expiry is compared with the database's clock.
  */
 export function useApproval(call: DecidingCall, decided: Decided): ApprovalUse {
   const { op } = call
   const approval = approvalOf(call)
-  const hold = (): ApprovalUse => holdCall(call, decided, approval)
-  if (approval === undefined) return hold()
+  if (approval === undefined) return holdCall(call, decided, null)
+  const holdAgain = (because: string, hasChanged = false): ApprovalUse =>
+    holdCall(call, decided, { former: approval, because, hasChanged })
   const user = effectId(op.key)
   const state = stateAtUse(call, decided, approval, user)
-  if (state === 'used') return hold()
+  if (state === 'used') return holdAgain(heldAgain.used)
   const ended = endedBy(call, approval, state)
   if (ended !== null) return ended
-  if (approval.params_hash !== op.paramsHash) return hold()
+  if (approval.params_hash !== op.paramsHash) return holdAgain(heldAgain.params)
   const shown = new Set(approval.labels)
-  if (op.labels.some((label) => !shown.has(label))) return hold()
+  if (op.labels.some((label) => !shown.has(label))) return holdAgain(heldAgain.labels)
   if (approval.status === 'pending')
     return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
-  if (state !== 'usable') return hold()
+  if (state !== 'usable') return holdAgain(heldAgain.votes)
+  if (op.hasChanged === true) return holdAgain(hasChanged(op), true)
   // Take the slot before the approval is used: while the run waits for a slot, all conditions above may change.
   if (!takeSlot(call)) return waitForSlot(call, approval.expires_at)
   if (approval.used_by === null) markUsed(call, approval, user)
@@ -126,13 +139,31 @@ export function withdrawPending(call: LockedCall): void {
   if (approval?.status === 'pending') withdrawApproval(call, approval)
 }
 
-/** Holds the call with a new approval. It replaces `former` if that one no longer covers the call. */
-function holdCall(call: DecidingCall, decided: Decided, former: ApprovalRecord | undefined): ApprovalUse {
+/** Whether what the call changes must be read before a person is asked. */
+export const isUnseen = ({ tool, seen, wanted, problem }: StepOp): boolean =>
+  tool.precondition !== undefined && seen === undefined && wanted && problem === null
+
+/** How often what a call changes may change under its approvals. Then the call fails. */
+export const mostChanges = 5
+
+const hasChanged = ({ tool }: StepOp): string =>
+  `${tool.precondition?.of ?? 'what it changes'} has changed since it was approved`
+
+function changedTooOften({ tool }: StepOp): Extract<ApprovalUse, { kind: 'ended' }> {
+  const reason = `${tool.precondition?.of ?? 'what it changes'} changed ${mostChanges + 1} times after the call was approved: find out who changes it, then run the workflow again`
+  return { kind: 'ended', outcome: 'failed', reason, code: 'changed_too_often' }
+}
+
+/** Holds the call with a new approval. It replaces a former one that no longer covers the call. */
+function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null): ApprovalUse {
   const { tx, ledger, run, effect, op } = call
-  const isMore = former?.status !== 'pending'
+  if (again?.hasChanged === true && again.former.state_changes >= mostChanges) return changedTooOften(op)
+  if (isUnseen(op)) return { kind: 'unseen' }
+  const isMore = again?.former.status !== 'pending'
+  const bytes = op.sealed.length + (op.seen?.sealed.length ?? 0)
   const over = isMore ? approvalsOver(tx) : null
   if (over !== null) return { kind: 'no_room', over }
-  tx.expects({ bytes: op.sealed.length, approvals: isMore ? 1 : 0 })
+  tx.expects({ bytes, approvals: isMore ? 1 : 0 })
   const record = pendingApproval(
     tx,
     {
@@ -149,24 +180,27 @@ function holdCall(call: DecidingCall, decided: Decided, former: ApprovalRecord |
     },
     requirementNow(tx, decided),
     decided.expiresAfterSeconds ?? op.approvalSeconds,
+    { id: op.seen?.approvalId, again },
   )
   const { id } = record
   const approval: NewApproval = {
     record,
     sealed: op.sealed,
+    state: op.seen?.sealed ?? null,
     tool: effect.tool,
     side_effect: op.tool.sideEffect,
     rule_id: decided.ruleId,
     risk: assessRisk([{ sideEffect: op.tool.sideEffect, risk: op.tool.risk, labels: op.labels }]),
   }
   ledger.addApproval(approval)
-  countStoredBytes(call, op.sealed.length)
-  if (former !== undefined) supersedeApproval(call, former, id)
+  countStoredBytes(call, bytes)
+  if (again !== null) supersedeApproval(call, again.former, id)
   if (effect.state !== 'held' && effect.state !== 'unknown_outcome') run.waiting += 1
   effect.state = 'held'
   effect.wants_slot = false
   effect.approval_id = id
-  effect.decision_id = recordDecision(call, decided, id)
+  const why = again === null ? '' : ` It is held again: ${again.because}.`
+  effect.decision_id = recordDecision(call, { ...decided, explanation: `${decided.explanation}${why}` }, id)
   ledger.touchEffect(effect)
   showHeld(call, approval)
   return { kind: 'waits', waitsFor: 'approval', approvalId: id, expiresAt: record.expires_at }
@@ -187,5 +221,6 @@ function showHeld(call: LockedCall, approval: NewApproval): void {
   announceRequest(tx, approval, { actor: runActor(run), runId: run.id })
   const who = approver === 'owner' ? 'an owner' : 'an admin or owner'
   const why = rule_name === null ? '' : ` (rule ${quote(rule_name)})`
-  updateRunStatus(call, `step \`${effect.step_id}\` waits for approval by ${who}${why}`)
+  const again = approval.record.held_again === null ? '' : `: ${approval.record.held_again}`
+  updateRunStatus(call, `step \`${effect.step_id}\` waits for approval by ${who}${why}${again}`)
 }

@@ -9,7 +9,7 @@ import { DomainError } from '../../errors.ts'
 import { addressNotConfirmed } from '../../access/address-proof.ts'
 import { refusalOfRole } from '../../access/role-refusal.ts'
 import { addEffect } from './add-effect.ts'
-import { releaseHold, useApproval, withdrawPending } from './approval-use.ts'
+import { isUnseen, releaseHold, useApproval, withdrawPending } from './approval-use.ts'
 import { effectId } from '../../../contract/effect-key.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
@@ -57,6 +57,8 @@ export type StepVerdict =
       readonly basis: Basis
       /** Seconds since an earlier attempt may have acted: look for what it made. null: make the call. */
       readonly sentSecondsAgo: number | null
+      /** The approval that lets the call through; null if no rule holds it. */
+      readonly approvalId: string | null
     }
   /** The call has its outcome; nothing runs. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
@@ -64,6 +66,13 @@ export type StepVerdict =
   | { readonly go: false; readonly state: 'unknown_outcome' }
   /** Nothing was decided, because the organization has no storage left. The caller asks again later. */
   | OverStorageLimit
+  | Unseen
+
+/** The call must be held, and what it changes must be read first (`StepOp.seen`). The caller asks again at once. */
+export interface Unseen {
+  readonly go: false
+  readonly state: 'unseen'
+}
 
 /** Attempts after which a call is given up: each one failed or ended its worker. */
 export const maxAttempts = 100
@@ -90,6 +99,8 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   const over =
     run.cancel_requested_at === null ? organizationLimitReached(tx, known, asked, wouldBeHeld) : null
   if (over !== null) return waitForOrganizationLimit(locked, over)
+  // Nothing is written before what the call changes is known.
+  if (known === undefined && isUnseen(asked) && wouldBeHeld()) return { go: false, state: 'unseen' }
   startRun(locked)
   const fits = callFitsRun(run, known, asked)
   // Label sources are not stored without storage left, whatever the call's outcome.
@@ -135,9 +146,10 @@ function judge(call: DecidingCall): StepVerdict {
     const use = useApproval(call, decided)
     if (use.kind === 'waits') return held(use)
     if (use.kind === 'no_room') return waitForOrganizationLimit(call, use.over)
-    if (use.kind === 'ended') return finish(call, use.outcome, use.reason)
+    if (use.kind === 'unseen') return { go: false, state: 'unseen' }
+    if (use.kind === 'ended') return finish(call, use.outcome, use.reason, use.code)
     const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
-    return begin(call, { ...decided, explanation })
+    return begin(call, { ...decided, explanation }, effect.approval_id)
   }
   // No rule holds the call now, but an earlier rejection or expiry still ends it.
   const stopped = releaseHold(call, decided)
@@ -181,7 +193,7 @@ export function callOf(op: StepOp): Call {
 }
 
 /** Moves the call to `intent`: decision, approval use and the permission to run the body commit together. */
-function begin(call: DecidingCall, decided: Decided): StepVerdict {
+function begin(call: DecidingCall, decided: Decided, approvalId: string | null = null): StepVerdict {
   const { tx, ledger, run, effect, op } = call
   const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
   // A person chose `retry` for the attempt before.
@@ -212,7 +224,7 @@ function begin(call: DecidingCall, decided: Decided): StepVerdict {
   const basis = { policyVersion: tx.policy.version, role }
   const { sent_at: sentAt } = effect
   const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
-  return { go: true, attempt: effect.attempt, failures: effect.failures, basis, sentSecondsAgo }
+  return { go: true, attempt: effect.attempt, failures: effect.failures, basis, sentSecondsAgo, approvalId }
 }
 
 function becomeUnknown(call: LockedCall): StepVerdict {

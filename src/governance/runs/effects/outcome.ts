@@ -53,6 +53,9 @@ export interface OutcomeOp {
 /** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
 export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
+/** What the call changes is not what its approvers saw; nothing was written. */
+export type Outdated = 'outdated'
+
 /** The means of a tool's write, inside the transaction that commits the outcome under the organization's lock. */
 export interface OwnWrite {
   readonly trx: Transaction<Database>
@@ -66,21 +69,22 @@ export interface OwnWrite {
 /**
  * Records the outcome together with a write of the tool (`transactional` tools). A superseded attempt writes nothing.
  * If a quota or the tool itself refuses the write, nothing is written and the call fails. `changed`: nothing was
- * written or recorded, and the call must be decided again first; see MayAct.
+ * written or recorded, and the call must be decided again first; see MayAct. `outdated`: the same, since the tool refused.
  */
 export function recordWithWrite(
   context: Pick<Context, 'combiner'>,
   organizationId: string,
   op: OutcomeOp,
   basis: Basis,
-  write: (own: OwnWrite) => Promise<Exceeded | StepError | null>,
-): Promise<EffectState | 'changed'> {
+  write: (own: OwnWrite) => Promise<Exceeded | StepError | Outdated | null>,
+): Promise<EffectState | 'changed' | Outdated> {
   return context.combiner.run(organizationId, 'effect.outcome', async (tx) => {
     const ledger = await loadLedger(tx, [op.key])
     const effect = ledger.effects.get(effectId(op.key))
     const acts = effect !== undefined && isCurrent(effect, op)
     if (acts && !isSame(tx, ledger, op.key, basis)) return 'changed'
     const over = acts ? await write(ownWrite(tx, ledger, op.key)) : null
+    if (over === 'outdated') return over
     if (over !== null && 'limit' in over)
       tx.append(exceededEntry(over, effect?.tool ?? '', runActor({ id: op.key.runId }), op.key))
     const state = applyOutcome(tx, ledger, over === null ? op : { ...op, result: refusedBy(over) })

@@ -4,6 +4,12 @@ import type { LabelSource, StepError } from '../../../db/schema/runs.ts'
 import type { JsonObject, Label, Role } from '../../../policy/types.ts'
 import type { Installation } from '../../tools/connections.ts'
 
+/** What a call changes, sealed for its next approval. */
+export interface Seen {
+  readonly approvalId: string
+  readonly sealed: Buffer
+}
+
 /** A call of a run that is to be decided. */
 export interface StepOp {
   readonly key: EffectKey
@@ -29,6 +35,10 @@ export interface StepOp {
   readonly labelSources: LabelSource[]
   /** The installation's folder and mail server, for tools that need them. */
   readonly installation: Installation
+  /** What the call changes, read for a person; absent if it was not read. */
+  readonly seen?: Seen | undefined
+  /** Whether this has changed since the call was approved. */
+  readonly hasChanged?: boolean
   /** Whether a person with an unconfirmed address is refused. */
   readonly mustBeConfirmed: boolean
   /** Seconds until an approval expires unless its rule says otherwise; 0 means never. */

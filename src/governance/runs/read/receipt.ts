@@ -44,6 +44,9 @@ export interface ReceiptDecision {
     readonly id: string
     readonly status: ApprovalStatus
     readonly votes: readonly VoteView[]
+    /** The approval that it replaces, and why. */
+    readonly supersedes_id: string | null
+    readonly held_again: string | null
   } | null
   /** When the call was held for this approval; null if it was not held. */
   readonly held_at: string | null
@@ -177,6 +180,8 @@ function receiptDecision(
             id: each.approval_id,
             status: each.approval_status ?? 'cancelled',
             votes: votes.get(each.approval_id) ?? [],
+            supersedes_id: each.supersedes_id,
+            held_again: each.held_again,
           },
     // The effect names its newest decision. Earlier ones allowed earlier attempts, or held the call.
     held_at: each.held_at?.toISOString() ?? null,
@@ -254,6 +259,8 @@ function readDecisions(context: Pick<Context, 'db'>, runId: string, after: numbe
       'a.status as approval_status',
       'a.created_at as held_at',
       'a.used_at as approval_used_at',
+      'a.supersedes_id',
+      'a.held_again',
       'e.past_outcomes',
       'e.state as effect_state',
       'e.decision_id as effect_decision',

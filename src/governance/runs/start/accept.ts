@@ -218,7 +218,7 @@ function createRunApproval(
     terms,
     expiryOf(terms, context.config.runApprovalSeconds),
   )
-  const approval = { record, sealed: null, tool: null, side_effect: null, rule_id: null, risk }
+  const approval = { record, sealed: null, state: null, tool: null, side_effect: null, rule_id: null, risk }
   void tx.send(sql`with ${insertApprovals(tx, [approval])} select 1`)
   tx.event(request.runId, 'run.awaiting_approval', { approval_id: record.id })
   announceRequest(tx, approval, { actor: actorOf(request.caller), runId: request.runId })

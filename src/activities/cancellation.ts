@@ -1,0 +1,9 @@
+import type { Context as ActivityContext } from '@temporalio/activity'
+
+export const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
+
+/** A worker that stops leaves its calls to another one; they are not cancelled. */
+export function isShutdown(activity: ActivityContext): boolean {
+  const { reason } = activity.cancellationSignal as { reason?: unknown }
+  return !(reason instanceof Error) || reason.message !== 'CANCELLED'
+}

@@ -1,0 +1,25 @@
+import { z } from 'zod'
+import { hashOf } from '../../../shared/canonical-json.ts'
+import type { StateReaderOf } from '../params.ts'
+import { githubOf } from './client.ts'
+import { issueAt } from './place.ts'
+
+const issueState = z.object({ title: z.string(), state: z.string(), html_url: z.string() })
+
+/**
+ * What approvers of a comment see of its issue or pull request. The revision is made of just this: GitHub's `updated_at`
+ * changes with each comment and label of anybody, and a comment does not depend on them.
+ */
+export const readIssueState: StateReaderOf<'github_comment'> = async (call, context) => {
+  const place = issueAt(call.params)
+  const github = await githubOf(call, context, 'github_comment')
+  const {
+    title,
+    state,
+    html_url: link,
+  } = await github.read(issueState, (octokit) => octokit.rest.issues.get({ ...place }))
+  return {
+    revision: hashOf({ title, state }),
+    fields: { 'title of the issue': title, 'state of the issue': state, link },
+  }
+}
