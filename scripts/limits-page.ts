@@ -37,6 +37,11 @@ import { mostParamText } from '../src/governance/runs/values/loading.ts'
 import { comparisonBudget } from '../src/policy/budget.ts'
 import { mostResolvedText } from '../src/policy/text-budget.ts'
 import { mostLabels } from '../src/policy/types.ts'
+import { maxDocumentSize } from '../src/shared/documents/document.ts'
+import { mostSheetCells, mostSheetRows, mostUnpacked } from '../src/shared/documents/office.ts'
+import { mostPages } from '../src/shared/documents/pdf.ts'
+import { usualLimits } from '../src/shared/documents/sandbox.ts'
+import { mostCells, mostColumns, mostRows } from '../src/shared/documents/table.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
 import { mostHeapBytes, mostValues as mostOutputValues } from '../src/shared/json-size.ts'
 import { longest as longestCommand } from '../src/shell/limits.ts'
@@ -191,6 +196,17 @@ const runs: Rows = [
   ['approval of a whole run', `${seconds(settings.RUN_APPROVAL_SECONDS)} (\`RUN_APPROVAL_SECONDS\`)`],
   ['data of a run after its end', `${settings.RETENTION_DAYS} days (\`RETENTION_DAYS\`)`],
 ]
+const files: Rows = [
+  ['uploaded file, and its text', bytes(maxDocumentSize)],
+  ['parts of an Office file, unpacked', bytes(mostUnpacked)],
+  ['pages of a PDF', count(mostPages)],
+  ['rows, and cells, of all sheets of an Excel file', `${count(mostSheetRows)}; ${count(mostSheetCells)}`],
+  ['rows, columns and cells of a table', `${count(mostRows)}; ${count(mostColumns)}; ${count(mostCells)}`],
+  [
+    'time to read a file',
+    `${count(usualLimits.processorSeconds)} seconds of the processor, ${seconds(usualLimits.seconds)}`,
+  ],
+]
 const tools: Rows = [
   ...Object.values(catalog).map(
     ({ name, timeoutSeconds }) => [`time of one \`${name}\``, seconds(timeoutSeconds)] as const,
@@ -282,6 +298,8 @@ of an organization that uses more than its part wait longer ([decision 78](../de
 ${table('Workflow definitions', definitions)}
 
 ${table('Runs', runs)}
+
+${table('Files', files)}
 
 ${table('Tools', tools)}
 

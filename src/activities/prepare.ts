@@ -1,3 +1,4 @@
+import { withFilesAsText } from '../contract/files-as-text.ts'
 import { parseParams } from '../contract/tool-params.ts'
 import type { ToolDeclaration } from '../catalog/tool.ts'
 import type { Context } from '../governance/context.ts'
@@ -59,7 +60,10 @@ const tooMany: StepError = {
 /** Copies of the parameters in memory while a call is made: opened, sealed, and as the tool gets them. */
 const copiesInUse = 3
 
-const free = (value: StepOp): Prepared => ({ value, permit: { release: () => {} } })
+const free = (value: StepOp): Prepared => ({
+  value,
+  permit: { release: () => {} },
+})
 
 /** All templates of the call, which are resolved together. */
 const templatesOf = ({ step }: CallSpec): Json => {
@@ -104,8 +108,17 @@ async function resolved(
   }
   // Parameters of a call that cannot run are not stored, since they may only be there to fill the disk.
   if (problem !== null) stored = noParams
-  const sealed = await sealParams(context.sealer, spec.key, { ...stored, ...item })
-  return operation(context, spec, tool, { stored, sealed, wanted, problem, parsed })
+  const sealed = await sealParams(context.sealer, spec.key, {
+    ...stored,
+    ...item,
+  })
+  return operation(context, spec, tool, {
+    stored,
+    sealed,
+    wanted,
+    problem,
+    parsed,
+  })
 }
 
 interface Made extends Partial<Pick<StepOp, 'wanted' | 'problem' | 'parsed'>> {
@@ -145,7 +158,10 @@ export async function brokenCall(
   spec: CallSpec,
   tool: ToolDeclaration,
 ): Promise<StepOp> {
-  const problem = { code: 'not_prepared', message: 'the parameters could not be prepared or opened' }
+  const problem = {
+    code: 'not_prepared',
+    message: 'the parameters could not be prepared or opened',
+  }
   return { ...(await unread(context, spec, tool)), problem }
 }
 
@@ -196,7 +212,8 @@ function labelsOfParams(spec: CallSpec, sources: Resolved['sources']): SealedPar
 }
 
 function resolveParams(spec: CallSpec, scope: Scope): SealedParams {
-  const { value, sources } = resolve(spec.step.params, scope, mostParamText)
+  const params = spec.tool === undefined ? spec.step.params : withFilesAsText(spec.tool, spec.step.params)
+  const { value, sources } = resolve(params, scope, mostParamText)
   return {
     params: value as JsonObject,
     paramLabels: labelsOfParams(spec, sources),
@@ -210,7 +227,10 @@ function checkParams(
   try {
     const parsed = parseParams(tool, params)
     if (parsed.ok) return parsed
-    return { ok: false, message: parsed.issues.map((issue) => issue.message).join('; ') }
+    return {
+      ok: false,
+      message: parsed.issues.map((issue) => issue.message).join('; '),
+    }
   } catch {
     return { ok: false, message: 'the parameters are too large to be checked' }
   }

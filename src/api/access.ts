@@ -6,7 +6,7 @@ import type { Role } from '../policy/types.ts'
  * which the caller is not a member answers 404.
  * - `own`: the `organization_id` of the query or body, else the organization of the key;
  * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule of that organization;
- * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`: the organization that owns the object named by the
+ * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the object named by the
  *   path's `{id}`;
  * - `nothing`: the call is about the caller alone, or finds its organization itself. No role is checked beforehand.
  */
@@ -21,6 +21,7 @@ export type Subject =
   | 'api_key'
   | 'agent_session'
   | 'connection'
+  | 'file'
   | 'nothing'
 
 export type Access =
@@ -176,6 +177,12 @@ export const access = {
   'GET /connections': needs('tools:read', 'viewer', 'own'),
   'PATCH /connections/{id}': needs('tools:connect', 'member', 'connection'),
   'DELETE /connections/{id}': needs('tools:connect', 'member', 'connection'),
+
+  // There is no scope for reading alone: the list shows no contents.
+  'POST /files': needs('files:write', 'member', 'own'),
+  'GET /files': needs('files:write', 'member', 'own'),
+  'GET /files/{id}': needs('files:write', 'member', 'file'),
+  'DELETE /files/{id}': needs('files:write', 'member', 'file'),
 
   'GET /memory/{key}': needs('memory:read', 'member', 'own'),
   'PUT /memory/{key}': needs('memory:write', 'member', 'own'),

@@ -84,7 +84,10 @@ async function checked(
     caller,
     params,
     query: validate(queryOf(route), query, 'the query'),
-    body: route.body === undefined ? undefined : validate(route.body, rawBody, 'the body'),
+    body:
+      route.body === undefined || route.receive !== undefined
+        ? undefined
+        : validate(route.body, rawBody, 'the body'),
     idempotencyKey: sent.idempotencyKey(),
     requestId,
     once: null,

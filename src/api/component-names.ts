@@ -9,6 +9,7 @@ import * as agents from './schemas/agents.ts'
 import * as approvals from './schemas/approvals.ts'
 import * as common from './schemas/common.ts'
 import * as connections from './schemas/connections.ts'
+import { fileForm } from './schemas/files.ts'
 import * as governance from './schemas/governance.ts'
 import { memoryBody } from './schemas/memory.ts'
 import * as people from './schemas/people.ts'
@@ -105,6 +106,7 @@ const names: Readonly<Record<string, z.ZodType>> = {
   ToolPolicyChanges: governance.toolPolicyPatch,
   RoleOverrideRequest: governance.roleOverrideBody,
   FreezeRequest: governance.freezeBody,
+  FileForm: fileForm,
   MemoryRequest: memoryBody,
   OrganizationRequest: people.organizationBody,
   MemberChanges: people.memberChanges,

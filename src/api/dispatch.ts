@@ -15,7 +15,7 @@ import { readJsonBody } from './json-body.ts'
 import { queryOf, readQuery } from './query.ts'
 import { countRequest } from './rate.ts'
 import { requestIdOf } from './request-id.ts'
-import type { Mounted, Route } from './route.ts'
+import type { Call, Mounted, Route } from './route.ts'
 import { sendAnswer, sendParts } from './send.ts'
 import { asking, requireIdentity } from './sender.ts'
 import { validate } from './validation.ts'
@@ -56,11 +56,12 @@ export async function dispatch(
     throw error
   }
   requireScope(identity.scopes, access.scope)
-  const takesBody = route.body !== undefined || splitKey(route.key).method === 'POST'
+  const takesJson =
+    route.receive === undefined && (route.body !== undefined || splitKey(route.key).method === 'POST')
   const sent: Sent = {
     params: pathParams(request.params),
     query: readQuery(request),
-    body: (entry) => (takesBody ? bodyOf(request, route, entry) : Promise.resolve(undefined)),
+    body: (entry) => (takesJson ? bodyOf(request, route, entry) : Promise.resolve(undefined)),
     idempotencyKey: () => idempotencyKey(route, request),
     ip: addressOf(request),
     requestId: requestIdOf(response),
@@ -74,7 +75,10 @@ export async function dispatch(
       else await route.stream(call, request, response)
       return
     }
-    const answered = await answerOnce(route, call, rawBody)
+    const answered =
+      route.receive === undefined
+        ? await answerOnce(route, call, rawBody)
+        : await answerReceived(route, call, request, entry)
     if (answered.replayed === true) response.setHeader('Idempotent-Replayed', 'true')
     entry.works()
     if (answered.body instanceof JsonParts) {
@@ -82,6 +86,23 @@ export async function dispatch(
       await sendParts(response, answered.status, answered.body, call)
     } else sendAnswer(response, answered)
   })
+}
+
+/** Answers a request whose body is not JSON. */
+async function answerReceived(
+  route: Route,
+  call: Call,
+  request: Request,
+  entry: Entry,
+): ReturnType<typeof answerOnce> {
+  // The body comes as slowly as the client sends it.
+  entry.leave()
+  const received = await (route.receive as NonNullable<Route['receive']>)(call, request)
+  try {
+    return await answerOnce(route, { ...call, body: received.body }, received.hashed)
+  } finally {
+    received.release()
+  }
 }
 
 /**

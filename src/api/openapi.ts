@@ -106,7 +106,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
         ? {}
         : {
             body: {
-              content: json(route.body, example?.body),
+              content: contentOf(route, route.body, example),
               // A missing body counts as an empty object.
               required: !route.body.safeParse({}).success,
             },
@@ -125,6 +125,10 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
       },
     },
   })
+}
+
+function contentOf(route: Route, body: z.ZodType, example: Example | undefined) {
+  return route.receive === undefined ? json(body, example?.body) : { 'multipart/form-data': { schema: body } }
 }
 
 function successes(route: Route, example: Example | undefined) {

@@ -75,6 +75,15 @@ export interface Question {
   readonly signal: () => AbortSignal
 }
 
+/** A body that is not JSON, once it has arrived. */
+export interface Received {
+  readonly body: unknown
+  /** Stands for the body in the hash that goes with an `Idempotency-Key`. */
+  readonly hashed: object
+  /** Called when the request is answered. */
+  release(): void
+}
+
 interface Described {
   readonly summary: string
   readonly tag: string
@@ -95,6 +104,11 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   readonly bodyValues?: number
   /** The handler waits for work outside this thread, so the request does not use its organization's share. */
   readonly waits?: true
+  /**
+   * Reads a body that is `multipart/form-data`, after all other checks. Then `body` only documents the form. It does not
+   * use the organization's share.
+   */
+  receive?(call: Call, request: Request): Promise<Received>
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
 
@@ -132,6 +146,7 @@ export type Route = Described & {
   /** The handler waits for work outside this thread, so the request does not use its organization's share. */
   readonly waits?: true
   ask?(question: Question, request: Request): Promise<Answer>
+  receive?(call: Call, request: Request): Promise<Received>
   handle?(call: Call): Promise<Answer>
   stream?(call: Call, request: Request, response: Response): Promise<void>
   open?(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>

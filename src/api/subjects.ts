@@ -32,6 +32,7 @@ const words = {
   api_key: 'API key',
   agent_session: 'agent session',
   connection: 'connection',
+  file: 'file',
 } as const satisfies Record<Exclude<Subject, 'nothing'>, string>
 
 /** SQL that selects the subject's `organization_id`, or no row. */
@@ -53,6 +54,7 @@ const sources: Readonly<
   api_key: (id) => sql`select organization_id from api_keys where id = ${id}`,
   agent_session: (id) => sql`select organization_id from agent_sessions where id = ${id}`,
   connection: (id) => sql`select organization_id from connections where id = ${id}`,
+  file: (id) => sql`select organization_id from files where id = ${id}`,
 }
 
 /** For calls about the person alone. The key's own organization still decides whether a second factor is required. */

@@ -204,6 +204,11 @@ export const auditEvents = {
     when: 'Something is refused or waits because of a limit.',
     metadata: ['limit', 'value'],
   },
+  'file.created': {
+    when: 'A file is uploaded.',
+    metadata: ['file_id', 'sha256', 'size', 'media_type', 'labels'],
+  },
+  'file.deleted': { when: 'An uploaded file is deleted.', metadata: ['file_id', 'sha256', 'labels'] },
   'memory.set': {
     when: 'A value is kept in the organization’s memory.',
     metadata: ['key', 'value_hash', 'labels', 'labels_before'],

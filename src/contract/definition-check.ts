@@ -1,6 +1,7 @@
 import type { ToolCatalog } from '../catalog/tool.ts'
 import { ruleDomain } from '../policy/readers/hosts.ts'
 import { hasMoreReferences, isTemplate, references, reservedWords } from '../policy/template-syntax.ts'
+import { filesInput } from '../policy/uploaded-files.ts'
 import { catalogueNames, nearestNames } from '../policy/tool-names.ts'
 import type { Json } from '../policy/types.ts'
 import { mostItems, mostSteps, type WorkflowDefinition, type WorkflowStep } from './definition.ts'
@@ -33,18 +34,29 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
     ]
   }
   if (hasMoreReferences([definition.steps, definition.result ?? {}] as unknown as Json, mostReferences))
-    return [{ path: 'steps', message: `a workflow has at most ${inWords(mostReferences)} templates` }]
+    return [
+      {
+        path: 'steps',
+        message: `a workflow has at most ${inWords(mostReferences)} templates`,
+      },
+    ]
   const known = knownOf(definition, catalog)
   const issues = [...checkInputDeclarations(known.inputs), ...checkIds(definition.steps)]
   for (const [index, step] of definition.steps.entries()) {
     if (issues.length >= mostIssues) return issues.slice(0, mostIssues)
     const add = (place: string, message: string) =>
-      issues.push({ path: `steps.${index}.${place}`, message: `step \`${step.id}\`: ${message}` })
+      issues.push({
+        path: `steps.${index}.${place}`,
+        message: `step \`${step.id}\`: ${message}`,
+      })
     checkStep(step, catalog, known, add)
   }
   for (const [key, value] of Object.entries(definition.result ?? {})) {
     const add = (message: string) =>
-      issues.push({ path: `result.${key}`, message: `result \`${key}\`: ${message}` })
+      issues.push({
+        path: `result.${key}`,
+        message: `result \`${key}\`: ${message}`,
+      })
     for (const reference of references(value)) {
       const form = referenceForm(reference, known, null)
       if (typeof form === 'string') add(form)
@@ -54,7 +66,10 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
   const cycle = findCycle(dependencies(definition))
   if (cycle !== null) {
     const steps = [...cycle, cycle[0] ?? ''].map((id) => `\`${id}\``).join(' → ')
-    issues.push({ path: 'steps', message: `steps wait for each other in a cycle: ${steps}` })
+    issues.push({
+      path: 'steps',
+      message: `steps wait for each other in a cycle: ${steps}`,
+    })
   }
   return issues.slice(0, mostIssues)
 }
@@ -65,9 +80,12 @@ function checkInputDeclarations(inputs: Known['inputs']): Issue[] {
   const issues: Issue[] = []
   for (const [input, declaration] of Object.entries(inputs)) {
     const add = (message: string) =>
-      issues.push({ path: `inputs.${input}`, message: `input \`${input}\`: ${message}` })
+      issues.push({
+        path: `inputs.${input}`,
+        message: `input \`${input}\`: ${message}`,
+      })
     if (!name.test(input)) add('a name has letters, digits, `_` and `-`, and does not start with `-`')
-    if (input === 'uploaded_files') add('`uploaded_files` always exists: choose another name')
+    if (input === filesInput) add('`uploaded_files` always exists: choose another name')
     const value = declaration.default
     if (value !== undefined && value !== null && !hasInputType(value, declaration.type)) {
       add(`the default must be of type ${declaration.type}, not ${typeOfJson(value)}`)
@@ -81,7 +99,10 @@ function checkIds(steps: readonly WorkflowStep[]): Issue[] {
   const seen = new Set<string>()
   steps.forEach((step, index) => {
     const add = (message: string) =>
-      issues.push({ path: `steps.${index}.id`, message: `step \`${step.id}\`: ${message}` })
+      issues.push({
+        path: `steps.${index}.id`,
+        message: `step \`${step.id}\`: ${message}`,
+      })
     if (!name.test(step.id)) add('an id has letters, digits, `_` and `-`, and does not start with `-`')
     else if (isForbiddenName(step.id) || reservedWords.has(step.id))
       add('this id means something else: choose another')

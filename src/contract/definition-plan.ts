@@ -3,6 +3,7 @@ import type { JsonObject } from '../policy/types.ts'
 import type { ToolCatalog } from '../catalog/tool.ts'
 import type { WorkflowDefinition } from './definition.ts'
 import { dependencies } from './definition-graph.ts'
+import { withFilesAsText } from './files-as-text.ts'
 
 /** Outputs of these tools can carry labels that no declaration names: a memory value has its own labels. */
 const bringingOwnLabels: ReadonlySet<string> = new Set(['memory_get'])
@@ -13,7 +14,7 @@ export function planOf(
   catalog: ToolCatalog,
   known: { inputs: JsonObject; areInputsComplete: boolean } & Pick<
     Plan,
-    'uploadedFiles' | 'builtins' | 'requesterEmail' | 'inputLabels'
+    'builtins' | 'requesterEmail' | 'inputLabels'
   >,
 ): Plan {
   const graph = dependencies(definition)
@@ -25,7 +26,7 @@ export function planOf(
       sideEffect: tool?.sideEffect ?? 'egress',
       outputLabels: tool?.outputLabels ?? [],
       bringsOwnLabels: tool === undefined || bringingOwnLabels.has(step.tool),
-      params: step.params,
+      params: tool === undefined ? step.params : withFilesAsText(tool, step.params),
       people: tool?.people,
       dependsOn: graph.get(step.id) ?? [],
       when: step.when,

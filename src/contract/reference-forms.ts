@@ -1,5 +1,6 @@
 import type { ToolCatalog } from '../catalog/tool.ts'
 import type { Reference } from '../policy/template-syntax.ts'
+import { filesInput } from '../policy/uploaded-files.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 import {
   type Form,
@@ -67,6 +68,8 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
     }
     case 'input': {
       const { name, path } = reference
+      if (name === filesInput)
+        return path.length === 0 ? filesForm : follow(listForm(fileForm), path, text, 'the list of files')
       const input = Object.hasOwn(known.inputs, name) ? known.inputs[name] : undefined
       if (input === undefined) return `\`${text}\`: the workflow declares no input \`${name}\``
       return follow(inputForm(input.type), path, text, `input \`${name}\``)
@@ -75,12 +78,25 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
       return item === null ? outsideForEach(text) : follow(item, reference.path, text, '`item`')
     case 'index':
       return item === null ? outsideForEach(text) : numberForm
-    case 'uploaded_files':
-      return true
     default:
       return textForm
   }
 }
+
+const fileForm: Form = {
+  type: 'object',
+  properties: {
+    id: textForm,
+    name: textForm,
+    media_type: textForm,
+    size: numberForm,
+    text: textForm,
+    rows: listForm({ type: 'object' }),
+  },
+  additionalProperties: false,
+}
+/** All files: a list, or text where a parameter takes only text (files-as-text.ts). */
+const filesForm: Form = { anyOf: [listForm(fileForm), textForm] }
 
 const outsideForEach = (text: string): string =>
   `\`${text}\` only has a value in the params and \`when\` of a step with \`for_each\``

@@ -11,6 +11,7 @@ import type { SessionCache } from './access/session-cache.ts'
 import type { Combiner } from './audit/combiner.ts'
 import type { Rates } from './limits/rates.ts'
 import type { Shares } from './limits/request-shares.ts'
+import type { LoadBudget } from './runs/values/load-budget.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { RunCaches } from './runs/values/run-caches.ts'
 import type { Sealer } from './sealing/sealer.ts'
@@ -34,6 +35,8 @@ export interface Context {
   readonly keys: KeyLookup
   readonly agentSessions: SessionCache
   readonly runCaches: RunCaches
+  /** What the uploads of this process share (files/uploads.ts). */
+  readonly uploads: { readonly memory: LoadBudget; readonly parsers: LoadBudget }
   /** When this process last found an audit entry that the service did not write, by `performance.now()`. */
   auditAlarmAt: number | null
   /** Whether Temporal did not answer when this process last asked (delivery/temporal-watch.ts). Only the API asks. */

@@ -17,7 +17,12 @@ export interface PlanStep {
   /** All steps that it waits for, whether named or referenced. */
   readonly dependsOn: readonly string[]
   readonly when?:
-    { readonly value: Json; readonly operator: WhenOperator; readonly compare?: Json | undefined } | undefined
+    | {
+        readonly value: Json
+        readonly operator: WhenOperator
+        readonly compare?: Json | undefined
+      }
+    | undefined
   readonly forEach?: Json | undefined
   readonly onError?: 'fail' | 'continue' | undefined
 }
@@ -34,7 +39,6 @@ export interface Plan {
    * unknown one can bring any label, because it can be the output of another run.
    */
   readonly inputLabels?: ReadonlyMap<string, readonly Label[]> | undefined
-  readonly uploadedFiles?: Json | undefined
   readonly builtins?: Builtins | undefined
   /** The address that `me` stands for; undefined if the requester is not known yet. */
   readonly requesterEmail?: string | undefined

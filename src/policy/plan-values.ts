@@ -1,8 +1,9 @@
 import type { Builtins } from './builtins.ts'
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
-import { TemplateError, asText, descend, missingInput, own } from './templates.ts'
+import { TemplateError, descend, missingInput, textFor } from './templates.ts'
 import type { TextBudget } from './text-budget.ts'
 import type { Json, JsonObject } from './types.ts'
+import { givenInput } from './uploaded-files.ts'
 import { Hole, type Partial, isList } from './values.ts'
 
 /** A run's scope, as far as it is known before the run. */
@@ -10,7 +11,6 @@ export interface PlanScope {
   readonly inputs: JsonObject
   /** Whether inputs that are not given are absent (true) or unknown (false). */
   readonly areInputsComplete: boolean
-  readonly uploadedFiles?: Json | undefined
   readonly builtins?: Builtins | undefined
   /** Steps that are certainly skipped; their output is null. */
   readonly skipped: ReadonlySet<string>
@@ -50,7 +50,7 @@ function fillInText(text: string, scope: PlanScope): Partial {
     // Text after the first unknown part has an unknown position.
     if (value instanceof Hole) return new Hole(known + (value.prefix ?? ''), from)
     if (!isKnown(value)) return new Hole(known, from)
-    const piece = asText(value)
+    const piece = typeof part === 'string' ? part : textFor(part, value)
     if (!scope.room.take(1 + piece.length)) return new Hole(known, from)
     known += piece
   }
@@ -64,13 +64,10 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
     case 'now':
       return scope.builtins?.[reference.kind] ?? new Hole('', reference.kind)
     case 'input': {
-      const value = own(scope.inputs, reference.name)
-      if (value === undefined && !scope.areInputsComplete) return unknown(reference)
+      if (!scope.areInputsComplete && !Object.hasOwn(scope.inputs, reference.name)) return unknown(reference)
+      const value = givenInput(scope.inputs, reference.name)
       return value === undefined || value === null ? null : followKnown(value, reference)
     }
-    case 'uploaded_files':
-      if (scope.uploadedFiles === undefined) return unknown(reference)
-      return scope.uploadedFiles === null ? null : followKnown(scope.uploadedFiles, reference)
     case 'item':
       return scope.item === undefined ? unknown(reference) : follow(scope.item, reference)
     case 'index':

@@ -2,15 +2,27 @@ import type { Json } from './types.ts'
 
 /** A parsed `{{...}}`. `text` is the whole reference with braces, for messages. */
 export type Reference =
-  | { readonly kind: 'input'; readonly name: string; readonly path: readonly string[]; readonly text: string }
+  | {
+      readonly kind: 'input'
+      readonly name: string
+      readonly path: readonly string[]
+      readonly text: string
+    }
   | {
       readonly kind: 'step'
       readonly stepId: string
       readonly path: readonly string[]
       readonly text: string
     }
-  | { readonly kind: 'item' | 'uploaded_files'; readonly path: readonly string[]; readonly text: string }
-  | { readonly kind: 'index' | 'today' | 'yesterday' | 'now'; readonly text: string }
+  | {
+      readonly kind: 'item'
+      readonly path: readonly string[]
+      readonly text: string
+    }
+  | {
+      readonly kind: 'index' | 'today' | 'yesterday' | 'now'
+      readonly text: string
+    }
   /** Not a valid reference. */
   | { readonly kind: 'unknown'; readonly text: string }
 
@@ -124,7 +136,6 @@ function classify(head: string, path: readonly string[], text: string): Referenc
     case 'input': {
       const [name, ...rest] = path
       if (name === undefined) return { kind: 'unknown', text }
-      if (name === 'uploaded_files') return { kind: 'uploaded_files', path: rest, text }
       return { kind: 'input', name, path: rest, text }
     }
     case 'steps': {

@@ -1,5 +1,6 @@
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
 import { mostResolvedText, TextBudget } from './text-budget.ts'
+import { filesInput, givenInput, textOfFiles } from './uploaded-files.ts'
 import type { Json, JsonObject } from './types.ts'
 
 export { references } from './template-syntax.ts'
@@ -14,7 +15,6 @@ export class TemplateError extends Error {
 /** The values for references. */
 export interface Scope {
   readonly inputs: JsonObject
-  readonly uploadedFiles?: Json | undefined
   /** The step's output (null if it was skipped); undefined if it has none yet. */
   step(id: string): Json | undefined
   readonly item?: Json | undefined
@@ -46,7 +46,10 @@ export interface Resolved {
 export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
   const sources = new Map<string, readonly string[]>()
   const room = new TextBudget(mostText)
-  return { value: resolveAt(value, '', { scope, sources, room, mostText }), sources }
+  return {
+    value: resolveAt(value, '', { scope, sources, room, mostText }),
+    sources,
+  }
 }
 
 /** The name of an input among a value's sources. It cannot be a step's id, which has no dot. */
@@ -91,7 +94,7 @@ function resolveText(text: string, path: string, { scope, sources, room, mostTex
   }
   let resolved = ''
   for (const part of parts) {
-    const piece = typeof part === 'string' ? part : asText(givenOf(part, scope))
+    const piece = typeof part === 'string' ? part : textFor(part, givenOf(part, scope))
     if (!room.take(piece.length)) throw tooLong(mostText)
     resolved += piece
   }
@@ -111,7 +114,9 @@ function givenOf(reference: Reference, scope: Scope): Json {
 
 /** The name of an optional input that was not given and has no default; null for every other reference. */
 export function missingInput(reference: Reference, inputs: JsonObject): string | null {
-  return reference.kind === 'input' && (own(inputs, reference.name) ?? null) === null ? reference.name : null
+  return reference.kind === 'input' && (givenInput(inputs, reference.name) ?? null) === null
+    ? reference.name
+    : null
 }
 
 function tooLong(most: number): TemplateError {
@@ -124,6 +129,12 @@ export function asText(value: Json): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
+/** The form of a reference's value inside text. */
+export function textFor(reference: Reference, value: Json): string {
+  const isFiles = reference.kind === 'input' && reference.name === filesInput && reference.path.length === 0
+  return isFiles ? textOfFiles(value) : asText(value)
+}
+
 function lookUp(reference: Reference, scope: Scope): Json {
   switch (reference.kind) {
     case 'today':
@@ -132,13 +143,9 @@ function lookUp(reference: Reference, scope: Scope): Json {
       return scope[reference.kind]
     case 'input': {
       // An optional input that was not given is null, and so is every path in it.
-      const value = own(scope.inputs, reference.name)
+      const value = givenInput(scope.inputs, reference.name)
       return value === undefined || value === null ? null : descend(value, reference.path, reference.text)
     }
-    case 'uploaded_files':
-      return scope.uploadedFiles === undefined || scope.uploadedFiles === null
-        ? null
-        : descend(scope.uploadedFiles, reference.path, reference.text)
     case 'item':
       if (scope.item === undefined) throw outsideForEach(reference.text)
       return scope.item === null ? null : descend(scope.item, reference.path, reference.text)

@@ -6,6 +6,7 @@ import { createCombiner } from '../governance/audit/combiner.ts'
 import { countEntries } from '../governance/audit/entry-metrics.ts'
 import { logEntries } from '../governance/audit/log-lines.ts'
 import type { Context } from '../governance/context.ts'
+import { createUploads } from '../governance/files/uploads.ts'
 import { createRates } from '../governance/limits/rates.ts'
 import { createShares } from '../governance/limits/request-shares.ts'
 import { createNotifier } from '../governance/notifications/notifier.ts'
@@ -72,6 +73,7 @@ export function createContext(
     metrics,
     keys: createKeyLookup(db),
     agentSessions: createSessionCache(),
+    uploads: createUploads(),
     runCaches: createRunCaches(),
     combiner: createCombiner({
       pipeline: createPipeline(pool, { prepare: config.database.prepare }),

@@ -22,7 +22,7 @@ afterAll(() => server.close())
 
 /** Agents' questions get a decision, whatever is wrong with them (test/api/agents). */
 const erring = routes.filter((route) => route.ask === undefined)
-const withBody = erring.filter((route) => route.body !== undefined)
+const withBody = erring.filter((route) => route.body !== undefined && route.receive === undefined)
 const routeOf = (key: (typeof routes)[number]['key']) => routes.find((each) => each.key === key) as Route
 const guarded = routes.filter((route) => !accessOf(route.key).public)
 
@@ -37,6 +37,7 @@ function pathOf(key: (typeof routes)[number]['key'], replace?: string): string {
     api_key: ours.ids.key,
     agent_session: ours.ids.session,
     connection: ours.ids.connection,
+    file: ours.ids.file,
   }
   const names = [...splitKey(key).path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
   return names.reduce((path, name, index) => {

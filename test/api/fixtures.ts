@@ -150,3 +150,11 @@ export async function addConnection(
     .execute()
   return id
 }
+
+/** The form that uploads a file. */
+export function formOf(name: string, content: string | Buffer, ...labels: readonly string[]): FormData {
+  const form = new FormData()
+  form.append('file', new Blob([typeof content === 'string' ? content : new Uint8Array(content)]), name)
+  for (const label of labels) form.append('labels', label)
+  return form
+}

@@ -1,5 +1,5 @@
 import { newId } from '../../src/contract/ids.ts'
-import { aDefinition, aLabelRule, aRule, addConnection, addKey, everyScope } from './fixtures.ts'
+import { aDefinition, aLabelRule, aRule, addConnection, addKey, everyScope, formOf } from './fixtures.ts'
 import type { TestServer } from './server.ts'
 
 /** One of each object that a path can name. */
@@ -14,6 +14,7 @@ export interface Resources {
     readonly key: string
     readonly session: string
     readonly connection: string
+    readonly file: string
   }
 }
 
@@ -111,5 +112,6 @@ export async function resourcesOf(
     })
     .execute()
   const connection = await addConnection(context, organizationId, userId)
-  return { organizationId, ids: { workflow, rule, labelRule, run, approval, key, session, connection } }
+  const file = await make('/files', formOf('a.txt', 'text'))
+  return { organizationId, ids: { workflow, rule, labelRule, run, approval, key, session, connection, file } }
 }

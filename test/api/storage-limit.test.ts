@@ -49,6 +49,7 @@ describe('over `storage_mb` every route', () => {
     'POST /organizations/{id}/tool-policies',
     'POST /organizations/{id}/role-policy-overrides',
     'POST /tools/{name}/connect',
+    'POST /files',
     // Refused for its unknown session. An agent's question gets a denial, not an error.
     'POST /authorize/observe',
   ]

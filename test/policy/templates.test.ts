@@ -11,7 +11,12 @@ import {
 import type { Json, JsonObject } from '../../src/policy/types.ts'
 
 const outputs: Record<string, Json> = {
-  read: { rows: [{ name: 'Ann', n: 1 }, { name: 'Bob' }], 'odd key': 2, 'a.b': 3, inner: null },
+  read: {
+    rows: [{ name: 'Ann', n: 1 }, { name: 'Bob' }],
+    'odd key': 2,
+    'a.b': 3,
+    inner: null,
+  },
   text: 'hello',
   skipped: null,
   each: [{ text: 'a', inner: null }, null],
@@ -20,16 +25,33 @@ const outputs: Record<string, Json> = {
 }
 
 const scope: Scope = {
-  inputs: { name: 'Ann', n: 7, list: ['a'], secret: 'S', object: { deep: [true] } },
-  uploadedFiles: [{ name: 'a.pdf', text: 'PDF' }],
+  inputs: {
+    name: 'Ann',
+    n: 7,
+    list: ['a'],
+    secret: 'S',
+    object: { deep: [true] },
+    uploaded_files: [{ name: 'a.pdf', text: 'PDF' }],
+  },
   step: (id) => (Object.hasOwn(outputs, id) ? outputs[id] : undefined),
   today: '2026-03-01',
   yesterday: '2026-02-28',
   now: '2026-03-01T00:00:00.000Z',
 }
-const within: Scope = { ...scope, item: { id: 5 }, index: 2, itemSources: ['read'] }
+const within: Scope = {
+  ...scope,
+  item: { id: 5 },
+  index: 2,
+  itemSources: ['read'],
+}
 
 describe('resolving', () => {
+  test('a run without files has an empty list of them, and no text', () => {
+    const without = { ...scope, inputs: {} }
+    expect(resolve('{{input.uploaded_files}}', without).value).toEqual([])
+    expect(resolve('Read: {{input.uploaded_files}}', without).value).toBe('Read: ')
+  })
+
   test.each<[Json, Json]>([
     ['{{steps.read.output.rows[0].name}}', 'Ann'],
     ['{{read.output.rows[1].name}}', 'Bob'],
@@ -44,6 +66,7 @@ describe('resolving', () => {
     ['{{input.object.deep[0]}}', true],
     ['{{input.uploaded_files}}', [{ name: 'a.pdf', text: 'PDF' }]],
     ['{{input.uploaded_files[0].text}}', 'PDF'],
+    ['Read: {{input.uploaded_files}}', 'Read: File: a.pdf\n\nPDF'],
     ['{{input.absent}}', null],
     ['{{input.absent.deeper}}', null],
     ['{{skipped.output.rows[0]}}', null],
@@ -84,7 +107,10 @@ describe('resolving', () => {
   test('a filled-in value is never read as a template again', () => {
     expect(resolve('{{evil}} {{evil}}', scope).value).toBe(`${outputs['evil']} ${outputs['evil']}`)
     expect(
-      resolve('{{input.open}}{{input.close}}', { ...scope, inputs: { open: '{{text', close: '}}' } }).value,
+      resolve('{{input.open}}{{input.close}}', {
+        ...scope,
+        inputs: { open: '{{text', close: '}}' },
+      }).value,
     ).toBe('{{text}}')
   })
 
@@ -176,7 +202,7 @@ describe('references', () => {
       'today',
       'yesterday',
       'now',
-      'uploaded_files',
+      'input',
     ])
   })
 
@@ -237,7 +263,11 @@ describe('built-in values', () => {
       '2026-03-30T00:30:00.000+02:00',
     ],
   ])('%s in %s', (instant, zone, today, yesterday, now) => {
-    expect(builtins(new Date(instant), zone)).toEqual({ today, yesterday, now })
+    expect(builtins(new Date(instant), zone)).toEqual({
+      today,
+      yesterday,
+      now,
+    })
     expect(new Date(now).toISOString()).toBe(instant)
   })
 

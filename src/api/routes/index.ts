@@ -7,6 +7,7 @@ import { getVerify } from './audit-verify.ts'
 import { postClaudeCode } from './claude-code.ts'
 import { connectionRoutes } from './connections.ts'
 import { docsRoutes } from './docs.ts'
+import { fileRoutes } from './files.ts'
 import { freezeRoutes } from './freeze.ts'
 import { getAudit, getGovernance, patchGovernance } from './governance.ts'
 import { getHealth } from './health.ts'
@@ -89,6 +90,7 @@ export const routes: readonly Route[] = [
   ...roleOverrideRoutes,
   getToolConstraints,
   ...dataRoutes,
+  ...fileRoutes,
   ...connectionRoutes,
   ...identityRoutes,
   ...memberRoutes,

@@ -38,7 +38,12 @@ const step = z.strictObject({
   ),
   rules_left_out: z.int().min(0).describe('matching rules of a very large plan that are not shown'),
   role_policy: z
-    .strictObject({ verdict: z.literal('deny'), certainty, reason: z.string(), explanation: z.string() })
+    .strictObject({
+      verdict: z.literal('deny'),
+      certainty,
+      reason: z.string(),
+      explanation: z.string(),
+    })
     .nullable()
     .describe('what tool policies say against the call for your role'),
   connected: z.boolean(),
@@ -79,6 +84,7 @@ export const postPreview = route({
       workflowId: params.id,
       inputs: body.inputs as JsonObject | undefined,
       inputLabels: body.input_labels,
+      files: body.files,
       version: body.version,
       definition: body.definition,
     }

@@ -37,6 +37,7 @@ export const postExecute = route({
       workflowId: params.id,
       inputs: body.inputs as JsonObject,
       inputLabels: body.input_labels,
+      files: body.files,
       timeZone: body.time_zone,
       version: body.version,
       // The body is part of the hash, because the key may be used for another body once its 24 hours are over.
@@ -95,7 +96,12 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
       responses: { 200: listOf(runSummary) },
       async handle({ context, caller, query }) {
         const { limit, cursor = null, organization_id: _, ...filters } = query
-        return ok(await listRuns(context, caller.organizationId, filters, { limit, cursor }))
+        return ok(
+          await listRuns(context, caller.organizationId, filters, {
+            limit,
+            cursor,
+          }),
+        )
       },
     }),
     route({

@@ -16,7 +16,10 @@ export const runStatus = z.enum(runStatuses)
 export const approvalStatus = z.enum(approvalStatuses)
 const milliseconds = z.int().min(0)
 export const itemIndex = z.int().min(0).nullable()
-export const risk = z.strictObject({ level: riskLevel, reasons: z.array(z.string()) })
+export const risk = z.strictObject({
+  level: riskLevel,
+  reasons: z.array(z.string()),
+})
 const stepError = z.strictObject({
   code: z.string(),
   message: z.string(),
@@ -129,7 +132,10 @@ const step = z.strictObject({
   approval_ids: z.array(id),
 })
 
-export const labelSource = z.strictObject({ label: z.string(), from: z.array(z.string()) })
+export const labelSource = z.strictObject({
+  label: z.string(),
+  from: z.array(z.string()),
+})
 const labelSources = z
   .array(labelSource)
   .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
@@ -220,6 +226,12 @@ const inputLabels = z
   .refine((all) => Object.values(all).flat().length <= mostLabels, tooManyLabels('has'))
   .describe('labels by input name; every step that refers to the input carries them')
 
+/** Ids of files of one run. */
+const runFiles = z
+  .array(z.string().max(100))
+  .max(20)
+  .describe('ids of uploaded files; templates name them as `{{input.uploaded_files}}`')
+
 export const executeBody = z.strictObject({
   inputs: z
     .record(z.string(), anyJson)
@@ -228,7 +240,7 @@ export const executeBody = z.strictObject({
       '`{"from_run", "step", "path"?}` is the output of a completed step of a run that you can see, with its labels',
     ),
   input_labels: inputLabels.optional(),
-  files: z.array(z.string()).max(0, 'this file does not exist').optional(),
+  files: runFiles.optional(),
   time_zone: z.string().min(1).max(100).optional(),
   version: z.int().min(1).max(1_000_000_000).optional(),
 })
@@ -240,6 +252,7 @@ export const previewBody = z
       .optional()
       .describe('as for `execute`; inputs may be missing, and are then unknown'),
     input_labels: inputLabels.optional(),
+    files: runFiles.optional(),
     version: z.int().min(1).max(1_000_000_000).optional(),
     definition: workflowDefinition.optional().describe('a definition that need not be saved'),
   })

@@ -53,6 +53,7 @@ const changeable = [
   'default_task_queue',
   'connections',
   'secret_removals',
+  'files',
 ]
 const deletable = [
   'run_events',
@@ -78,6 +79,7 @@ const deletable = [
   'installation_connections',
   'connections',
   'secret_removals',
+  'files',
 ]
 
 /** Statements that give `role` exactly these rights. The role name must be a quoted identifier. */

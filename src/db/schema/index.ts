@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely'
 import type { AgentObservationsTable, AgentSessionsTable, ToolPoliciesTable } from './agents.ts'
 import type { AuditCountsTable, AuditEventsTable, ChainHeadTable, StorageMovesTable } from './audit.ts'
 import type { ConnectionsTable, SecretRemovalsTable } from './connections.ts'
+import type { FilesTable } from './files.ts'
 import type {
   AccountEventsTable,
   ApiKeysTable,
@@ -75,6 +76,7 @@ export interface Database {
   installation_connections: InstallationConnectionsTable
   connections: ConnectionsTable
   secret_removals: SecretRemovalsTable
+  files: FilesTable
   call_starts: CallStartsTable
   default_task_queue: DefaultTaskQueueTable
 }

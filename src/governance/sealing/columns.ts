@@ -2,6 +2,7 @@ import {
   agentInputPlace,
   connectionPlace,
   errorPlace,
+  filePlace,
   idempotencyPlace,
   inputsPlace,
   memoryPlace,
@@ -126,6 +127,14 @@ export const sealedColumns: readonly SealedColumn[] = [
     also: ['organization_id'],
     place: (row) => connectionPlace(String(row['organization_id']), String(row['id']), 'credential'),
   },
+  ...(['text', 'rows'] as const).map((part): SealedColumn => ({
+    table: 'files',
+    key: textKey('id'),
+    column: `${part}_sealed`,
+    stored: 'bytes',
+    also: ['organization_id'],
+    place: (row) => filePlace(String(row['organization_id']), String(row['id']), part),
+  })),
   {
     table: 'idempotency_keys',
     key: idempotencyKey,

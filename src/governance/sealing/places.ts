@@ -27,6 +27,10 @@ export const connectionPlace = (
   field: ConnectionField,
 ): string => JSON.stringify(['connection', organizationId, connectionId, field])
 
+/** What was read out of an uploaded file. */
+export const filePlace = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>
+  JSON.stringify(['file', organizationId, fileId, part])
+
 /** One use of an `Idempotency-Key`, for a stored answer or the result of its act. */
 export interface IdempotencyUse {
   /** Empty for a call about the caller alone. */

@@ -7,7 +7,7 @@ const batch = 50
 
 /**
  * Removes the data of runs that ended before RETENTION_DAYS: inputs, sealed parameters, outputs, result and events.
- * Also removes sealed inputs of agents' calls that were decided, and connections that were revoked, before that time. The record stays for ever: the run,
+ * Also removes uploaded files that no run took since that time. Also removes sealed inputs of agents' calls that were decided, and connections that were revoked, before that time. The record stays for ever: the run,
  * its steps, decisions, approvals and the audit log, with hashes of the removed data. Returns the number of runs.
  * Concurrent processes take different runs.
  */
@@ -28,6 +28,13 @@ export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Pr
       delete from connections
       where id in (select id from connections
                    where revoked_at < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
+                   limit ${batch} for update skip locked)`.execute(context.db),
+  )
+  await inBatches(() =>
+    sql`
+      delete from files
+      where id in (select id from files
+                   where coalesce(last_used_at, created_at) < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
                    limit ${batch} for update skip locked)`.execute(context.db),
   )
   for (let removed = 0; ;) {

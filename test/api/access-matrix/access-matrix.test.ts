@@ -69,7 +69,9 @@ async function attempts(key: GuardedKey): Promise<Attempt[]> {
   const all = [at(ours.organizationId, here as Filling), at(their, there as Filling)]
   if (accessTo(key).subject === 'nothing') return all
   all.push(at(newId('organization'), { ...there, ids: unknownIds(there as Filling) }, null))
-  if (accessTo(key).subject === 'own' && there?.body !== undefined) {
+  // A form has no field for the organization.
+  const isForm = there?.body instanceof FormData
+  if (accessTo(key).subject === 'own' && there?.body !== undefined && !isForm) {
     const named = { organization_id: their }
     const { path } = requestOf(key, '', there)
     const body = { ...(there.body as object), ...named }

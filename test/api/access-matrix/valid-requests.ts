@@ -1,7 +1,7 @@
 import { access, accessOf, splitKey, type Access, type RouteKey } from '../../../src/api/access.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
-import { addKey, aLabelRule, aRule } from '../fixtures.ts'
+import { addKey, aLabelRule, aRule, formOf } from '../fixtures.ts'
 import type { World } from './world.ts'
 
 /*
@@ -229,6 +229,11 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /connections': of(200),
   'PATCH /connections/{id}': about(200, (world) => world.connection(), named),
   'DELETE /connections/{id}': about(204, (world) => world.connection()),
+
+  'POST /files': of(201, async () => ({ body: formOf('notes.txt', 'hello') })),
+  'GET /files': of(200),
+  'GET /files/{id}': about(200, (world) => world.file()),
+  'DELETE /files/{id}': about(204, (world) => world.file()),
 
   'GET /memory/{key}': inMemory(200),
   'PUT /memory/{key}': of(200, async (world) => ({

@@ -6,7 +6,7 @@ import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { recordOutcomes } from '../../../src/governance/runs/effects/outcome.ts'
 import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
 import type { Role } from '../../../src/policy/types.ts'
-import { addConnection, addOrganization, addPerson } from '../fixtures.ts'
+import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 
 export interface Person {
@@ -61,7 +61,7 @@ export class World {
   /** The answer's body; fails the test if the request is refused. */
   async send(by: Person, method: string, path: string, body: unknown = {}): Promise<Record<string, string>> {
     // On other routes the path names the organization.
-    const isOwn = /^\/(workflows|memory\/[^/]+)$/.test(path)
+    const isOwn = /^\/(workflows|files|memory\/[^/]+)$/.test(path)
     const named = isOwn ? `${path}?organization_id=${this.organizationId}` : path
     const answer = await this.server.call(by.key, method, named, method === 'GET' ? undefined : body)
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.text}`)
@@ -136,6 +136,10 @@ export class World {
     if (state === 'unknown_outcome') await mark(context, op, 1)
     await context.combiner.join(this.organizationId, recordOutcomes, outcomeOf(op, 1, state))
     return runId
+  }
+
+  file(): Promise<string> {
+    return this.make('/files', formOf('a.txt', 'text'))
   }
 
   async memoryKey(): Promise<string> {

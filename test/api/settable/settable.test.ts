@@ -59,6 +59,7 @@ const acts: readonly RouteKey[] = [
   'POST /tools/{name}/connect',
   'PATCH /connections/{id}',
   'PUT /organizations/{id}/members/{user}/accounts/slack',
+  'POST /files',
 ]
 
 /** All routes read conditions with one schema, so each operator is tested only on creation. */

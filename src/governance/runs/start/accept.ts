@@ -14,6 +14,7 @@ import { waitsForSlot } from '../../limits/slots.ts'
 import { exceededEntry, quotaExceeded, runCapacity, type Exceeded } from '../../limits/run-quota.ts'
 import { covers } from '../../access/scopes.ts'
 import { pendingApproval } from '../../approvals/held.ts'
+import { noteUse } from '../../files/run-files.ts'
 import { announceRequest } from '../../approvals/moves.ts'
 import { insertApprovals } from '../../approvals/records.ts'
 import type { ApprovalTerms, RunGate } from './gate.ts'
@@ -41,7 +42,7 @@ export interface AcceptRequest extends InputsOfRequest {
   readonly once?: Once | null | undefined
 }
 
-interface Prepared extends Omit<AcceptRequest, keyof InputsOfRequest>, GivenInputs {
+interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenInputs {
   /** `inputs` as sealed JSON, and the hash of `given`. Up to 8 MiB, so prepared before the lock. */
   readonly kept: SealedText
   readonly inputHash: string
@@ -148,6 +149,7 @@ async function acceptUnderLock(
       risk_reasons: [...risk.reasons],
     },
   })
+  await noteUse(tx, request.files ?? [])
   await request.once?.markActed(tx.trx, { runId: request.runId })
   return null
 }
@@ -218,10 +220,24 @@ function createRunApproval(
     terms,
     expiryOf(terms, context.config.runApprovalSeconds),
   )
+<<<<<<< HEAD
   const approval = { record, sealed: null, state: null, tool: null, side_effect: null, rule_id: null, risk }
+=======
+  const approval = {
+    record,
+    sealed: null,
+    tool: null,
+    side_effect: null,
+    rule_id: null,
+    risk,
+  }
+>>>>>>> da6b3cf (files: uploads are read in a process without rights, stored sealed, and reach runs with their labels)
   void tx.send(sql`with ${insertApprovals(tx, [approval])} select 1`)
   tx.event(request.runId, 'run.awaiting_approval', { approval_id: record.id })
-  announceRequest(tx, approval, { actor: actorOf(request.caller), runId: request.runId })
+  announceRequest(tx, approval, {
+    actor: actorOf(request.caller),
+    runId: request.runId,
+  })
 }
 
 /** The shorter of a rule's time and the installation's; 0 = never. */

@@ -18,6 +18,8 @@ import {
 import { DomainError } from '../../errors.ts'
 import type { Caller } from '../../access/identity.ts'
 import { covers } from '../../access/scopes.ts'
+import { filesInput } from '../../../policy/uploaded-files.ts'
+import { readRunFiles } from '../../files/run-files.ts'
 import { readStepOutput } from '../read/read.ts'
 import type { FrozenVersion } from '../values/version-cache.ts'
 
@@ -44,6 +46,8 @@ export interface InputsOfRequest {
   readonly inputs: JsonObject
   /** Labels of inputs, by name. */
   readonly inputLabels?: Readonly<Record<string, readonly Label[]>> | undefined
+  /** Ids of uploaded files. */
+  readonly files?: readonly string[] | undefined
 }
 
 interface Reference {
@@ -76,19 +80,31 @@ export async function givenInputs(
   const references = referencesIn(request.inputs)
   const unknown = Object.keys(inputLabels)
     .filter((name) => !Object.hasOwn(definition.inputs ?? {}, name))
-    .map((name) => ({ path: `input_labels.${name}`, message: `the workflow has no input \`${name}\`` }))
+    .map((name) => ({
+      path: `input_labels.${name}`,
+      message: `the workflow has no input \`${name}\``,
+    }))
   refuse(unknown)
   const referred = await follow(context, caller, references)
   const values = [...referred].map(([name, { value }]) => [name, value] as const)
   const checked = checkInputs(definition, { ...request.inputs, ...Object.fromEntries(values) }, { mayLack })
   if (!('inputs' in checked)) refuse(checked)
-  const { inputs, areComplete } = checked as CheckedInputs
-  const labels = labelsOf(inputLabels, referred)
+  const { inputs: declared, areComplete } = checked as CheckedInputs
+  const files = await readRunFiles(context, caller.organizationId, request.files ?? [])
+  const inputs = files === null ? declared : { ...declared, [filesInput]: files.value }
+  const labels = {
+    ...labelsOf(inputLabels, referred),
+    ...(files === null ? {} : { [filesInput]: files.labels }),
+  }
   refuse(moreThanCarried(labels))
   const asGiven = references.map(({ name }) => [name, request.inputs[name] ?? null] as const)
   return {
     inputs,
-    given: { ...inputs, ...Object.fromEntries(asGiven) },
+    given: {
+      ...inputs,
+      ...Object.fromEntries(asGiven),
+      ...(files === null ? {} : { [filesInput]: files.given }),
+    },
     labels,
     refersToRuns: references.length > 0,
     areComplete,
@@ -121,7 +137,10 @@ function referencesIn(inputs: JsonObject): Reference[] {
     return []
   })
   if (found.length > mostReferences)
-    issues.push({ path: 'inputs', message: `at most ${mostReferences} inputs can refer to outputs` })
+    issues.push({
+      path: 'inputs',
+      message: `at most ${mostReferences} inputs can refer to outputs`,
+    })
   refuse(issues)
   return found
 }

@@ -2,6 +2,8 @@ import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import { getTool } from '../../../catalog/index.ts'
 import type { ToolDeclaration } from '../../../catalog/tool.ts'
 import type { RiskLevel, Verdict } from '../../../policy/types.ts'
+import type { JsonObject } from '../../../policy/types.ts'
+import { filesInput } from '../../../policy/uploaded-files.ts'
 import { confirmFirst } from '../../access/address-proof.ts'
 import type { Caller } from '../../access/identity.ts'
 import { policySnapshot } from '../../audit/policy-snapshot.ts'
@@ -54,10 +56,16 @@ export async function previewRun(
 ): Promise<Preview> {
   const { caller, inputs } = request
   const definition = await definitionOf(context, request)
-  const wanted = { inputs: inputs ?? {}, inputLabels: request.inputLabels }
-  const given = await givenInputs(context, caller, { definition }, wanted, { mayLack: true })
+  const wanted = {
+    inputs: inputs ?? {},
+    inputLabels: request.inputLabels,
+    files: request.files,
+  }
+  const given = await givenInputs(context, caller, { definition }, wanted, {
+    mayLack: true,
+  })
   const areInputsComplete = inputs !== undefined && given.areComplete
-  const known = inputs === undefined ? {} : given.inputs
+  const known = inputs === undefined ? filesOf(given.inputs) : given.inputs
   const policy = await policySnapshot(context, caller.organizationId)
   const planned = planRun(policy, {
     definition,
@@ -75,6 +83,10 @@ export async function previewRun(
     unknown_inputs: areInputsComplete ? [] : unknown,
   }
 }
+
+/** The files are known also where the inputs are not. */
+const filesOf = (inputs: JsonObject): JsonObject =>
+  Object.hasOwn(inputs, filesInput) ? { [filesInput]: inputs[filesInput] ?? null } : {}
 
 async function definitionOf(
   context: Parameters<typeof previewRun>[0],
@@ -110,7 +122,10 @@ async function standing(
   }
   if (!analysis.definitelyDenied) return { executable: true, not_executable_because: null }
   const { stepId, denied, remedy } = denialOf(analysis)
-  return { executable: false, not_executable_because: `step \`${stepId}\` would be ${denied}${remedy}` }
+  return {
+    executable: false,
+    not_executable_because: `step \`${stepId}\` would be ${denied}${remedy}`,
+  }
 }
 
 const viewOf = (
@@ -132,6 +147,10 @@ type StandingOf = (tool: ToolDeclaration) => ToolStanding
 
 function standingByName(standingOf: StandingOf, name: string): ToolStanding {
   const tool = getTool(name)
-  if (tool === undefined) return { connected: false, unavailable: `there is no tool \`${name}\` any more` }
+  if (tool === undefined)
+    return {
+      connected: false,
+      unavailable: `there is no tool \`${name}\` any more`,
+    }
   return standingOf(tool)
 }

@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
+import type { SentFile } from '../governance/files/files.ts'
+import { maxDocumentSize } from '../shared/documents/document.ts'
+import { ApiError } from './errors.ts'
+import { fileFields } from './schemas/files.ts'
+import { validate } from './validation.ts'
+
+/** Bytes of the form around the file: its other fields and the borders between them. */
+const mostAround = 256 * 1024
+export const mostFormBytes = maxDocumentSize + mostAround
+
+const limits = {
+  files: 1,
+  fileSize: maxDocumentSize,
+  fields: 50,
+  fieldNameSize: 100,
+  fieldSize: 8 * 1024,
+  parts: 51,
+  headerPairs: 50,
+  headerSize: 8 * 1024,
+}
+
+/** The most memory that the file of a request can need, in bytes. Throws 413 for a longer body. */
+export function announcedSize({ headers }: IncomingMessage): number {
+  const length = headers['content-length']
+  const bytes = length === undefined ? mostFormBytes : Number(length)
+  if (bytes > mostFormBytes) throw tooLarge()
+  return Math.min(bytes, maxDocumentSize)
+}
+
+/**
+ * Reads a form with one file as `multipart/form-data`. Errors: 415 for another content type, 413 for a file of more than
+ * 25 MiB, 400 for a form that is cut, 422 for a missing file and for wrong fields.
+ */
+export async function readFileUpload(request: IncomingMessage): Promise<SentFile> {
+  const form = await readForm(request)
+  if (form.file === null)
+    throw new ApiError('validation_error', 'the form has no file: send it as the field `file`', [
+      { path: 'file', message: 'is missing' },
+    ])
+  const { name, mediaType, bytes, sha256 } = form.file
+  const labels = form.labels.flatMap((text) => text.split(',')).map((text) => text.trim())
+  const fields = { name, labels: labels.filter((label) => label !== '') }
+  return { mediaType, bytes, sha256, ...validate(fileFields, fields, 'the form') }
+}
+
+interface Form {
+  file: Omit<SentFile, 'labels'> | null
+  readonly labels: string[]
+}
+
+function readForm(request: IncomingMessage): Promise<Form> {
+  return new Promise((resolve, reject) => {
+    const form: Form = { file: null, labels: [] }
+    const parser = parserOf(request)
+    let length = 0
+    const fail = (error: ApiError): void => {
+      reject(error)
+      request.unpipe(parser)
+      // The rest is discarded.
+      request.resume()
+      parser.destroy()
+    }
+    const cut = (): void => fail(new ApiError('bad_request', 'the form is cut: send it again'))
+    request.on('data', (piece: Buffer) => {
+      length += piece.length
+      if (length > mostFormBytes) fail(tooLarge())
+    })
+    parser.on('file', (field, stream, name, _encoding, mediaType) => {
+      if (field === 'file') collect(stream, name, mediaType, form, fail)
+      else fail(unknownField(field))
+    })
+    parser.on('field', (field, value, isNameCut, isCut) => {
+      if (isNameCut || isCut) fail(new ApiError('too_large', 'a field of the form is too long'))
+      else if (field === 'labels') form.labels.push(value)
+      else fail(unknownField(field))
+    })
+    parser.once('filesLimit', () => fail(new ApiError('bad_request', 'send one file in each request')))
+    for (const limit of ['fieldsLimit', 'partsLimit'] as const)
+      parser.once(limit, () => fail(new ApiError('too_large', 'the form has too many fields')))
+    parser.once('finish', () => resolve(form))
+    parser.once('error', cut)
+    request.once('aborted', cut)
+    request.once('error', cut)
+    request.pipe(parser)
+  })
+}
+
+function parserOf({ headers }: IncomingMessage): BusboyInstance {
+  const { 'content-type': type = '', 'content-encoding': encoding } = headers
+  if (!/^multipart\/form-data\s*;/i.test(type) || (encoding !== undefined && encoding !== 'identity'))
+    throw new ApiError(
+      'unsupported_media_type',
+      'send the file as the field `file` of `content-type: multipart/form-data`, such as `curl -F file=@NAME` does',
+    )
+  try {
+    return new Busboy({ headers: { ...headers, 'content-type': type }, limits })
+  } catch {
+    throw new ApiError('bad_request', 'the `content-type` of the form names no `boundary`')
+  }
+}
+
+function collect(
+  stream: BusboyFileStream,
+  name: string,
+  mediaType: string,
+  form: Form,
+  fail: (error: ApiError) => void,
+): void {
+  const pieces: Buffer[] = []
+  const hash = createHash('sha256')
+  stream.on('data', (piece: Buffer) => {
+    pieces.push(piece)
+    hash.update(piece)
+  })
+  stream.once('limit', () => fail(tooLarge()))
+  stream.once('error', () => fail(new ApiError('bad_request', 'the form is cut: send it again')))
+  stream.once('end', () => {
+    form.file = { name, mediaType, bytes: Buffer.concat(pieces), sha256: hash.digest('hex') }
+  })
+}
+
+const tooLarge = (): ApiError =>
+  new ApiError('too_large', `a file has at most ${maxDocumentSize / 1024 / 1024} MiB: split it`)
+
+function unknownField(name: string): ApiError {
+  const message = `the form has only the fields \`file\` and \`labels\``
+  return new ApiError('validation_error', message, [
+    { path: name.slice(0, 100), message: 'is not a field of the form' },
+  ])
+}

@@ -1,0 +1,28 @@
+import type { ToolDeclaration } from '../catalog/tool.ts'
+import type { Json, JsonObject } from '../policy/types.ts'
+import { filesInput } from '../policy/uploaded-files.ts'
+import { wholeReference } from './forms.ts'
+import { accepts, fieldsOf } from './tool-params.ts'
+
+/**
+ * The parameters of a step, where `{{input.uploaded_files}}` alone is the text of the files in each parameter that takes
+ * text and no list, such as the prompt of a language model. Elsewhere it is the list of the files.
+ */
+export function withFilesAsText(tool: ToolDeclaration, params: JsonObject): JsonObject {
+  if (!Object.values(params).some(isAllFiles)) return params
+  const fields = fieldsOf(tool)
+  return Object.fromEntries(
+    Object.entries(params).map(([name, value]) => {
+      const field = Object.hasOwn(fields, name) ? fields[name] : undefined
+      const isText = field !== undefined && accepts(field, 'text') && !accepts(field, [{}])
+      // A text of two parts is text.
+      return [name, isAllFiles(value) && isText ? `{{''}}${value}` : value]
+    }),
+  )
+}
+
+function isAllFiles(value: Json): value is string {
+  if (typeof value !== 'string' || !value.includes(filesInput)) return false
+  const reference = wholeReference(value)
+  return reference?.kind === 'input' && reference.name === filesInput && reference.path.length === 0
+}

@@ -1,0 +1,146 @@
+import { newId } from '../../contract/ids.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { unionLabels, type Label } from '../../policy/types.ts'
+import { DocumentRefused, mediaTypeOf, type ParsedDocument } from '../../shared/documents/document.ts'
+import { parseDocument } from '../../shared/documents/parse.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { runAs } from '../access/recheck.ts'
+import type { Context } from '../context.ts'
+import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { growAs } from '../limits/storage.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { filePlace } from '../sealing/places.ts'
+import type { Sealer } from '../sealing/sealer.ts'
+import { fileView, shownColumns, type FileView } from './file-view.ts'
+import { inTurn } from './uploads.ts'
+
+/** Every uploaded file carries it: files are the organization's own. */
+const ownLabels: readonly Label[] = ['internal']
+
+/** A file as it was sent. */
+export interface SentFile {
+  readonly name: string
+  /** As the sender calls it; only tells CSV from other text. */
+  readonly mediaType: string | null
+  readonly bytes: Buffer
+  readonly sha256: string
+  /** In addition to `internal`. */
+  readonly labels: readonly Label[]
+}
+
+type Storing = Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>
+
+/**
+ * Reads the text and the rows out of a file and stores them sealed; the file itself is not kept. Throws
+ * `validation_error` for a file that cannot be read, `quota_exceeded` without storage left.
+ */
+export async function addFile(
+  context: Storing,
+  caller: Caller,
+  file: SentFile,
+  signal: AbortSignal,
+  once: Once | null = null,
+): Promise<FileView> {
+  const { organizationId } = caller
+  const parsed = await inTurn(context.uploads, organizationId, signal, () => read(file, signal))
+  const id = newId('file')
+  const sealed = await seal(context.sealer, organizationId, id, parsed)
+  const labels = unionLabels(ownLabels, file.labels)
+  return growAs(context, caller, 'org.change', {
+    action: 'create',
+    bytes: sealed.text_bytes + (sealed.rows_bytes ?? 0),
+    async work(tx) {
+      const row = await tx.trx
+        .insertInto('files')
+        .values({
+          id,
+          organization_id: organizationId,
+          name: file.name,
+          media_type: mediaTypeOf[parsed.kind],
+          size: file.bytes.length,
+          sha256: file.sha256,
+          labels,
+          ...sealed,
+          created_at: tx.now,
+          created_by: caller.userId,
+        })
+        .returning(shownColumns)
+        .executeTakeFirstOrThrow()
+      tx.append({
+        eventType: 'file.created',
+        action: 'create',
+        status: 'success',
+        actor: actorOf(caller),
+        metadata: { file_id: id, sha256: row.sha256, size: row.size, media_type: row.media_type, labels },
+      })
+      const view = fileView(row)
+      await once?.markActed(tx.trx, view)
+      return view
+    },
+  })
+}
+
+async function read(file: SentFile, signal: AbortSignal): Promise<ParsedDocument> {
+  try {
+    return await parseDocument(file.bytes, { name: file.name, mediaType: file.mediaType, signal })
+  } catch (error) {
+    if (error instanceof DocumentRefused)
+      throw new DomainError('validation_error', error.message, [{ path: 'file', message: error.message }])
+    if (signal.aborted) throw new DomainError('unavailable', 'the upload was given up: try again')
+    throw error
+  }
+}
+
+async function seal(sealer: Sealer, organizationId: string, id: string, { text, rows }: ParsedDocument) {
+  const sealOf = (part: 'text' | 'rows', bytes: Buffer): Promise<Buffer> =>
+    sealer.seal(filePlace(organizationId, id, part), bytes.toString('utf8'))
+  return {
+    text_sealed: await sealOf('text', text),
+    text_bytes: text.length,
+    rows_sealed: rows === null ? null : await sealOf('rows', rows),
+    rows_bytes: rows?.length ?? null,
+  }
+}
+
+/** Newest first. */
+export async function listFiles(db: Db, organizationId: string, page: PageRequest): Promise<Page<FileView>> {
+  const query = db.selectFrom('files').select(shownColumns).where('organization_id', '=', organizationId)
+  return viewPage(await readPage(db, query, 'id', page, (row) => row.id), fileView)
+}
+
+/** Throws `not_found`. */
+export async function readFile(db: Db, organizationId: string, id: string): Promise<FileView> {
+  const row = await db
+    .selectFrom('files')
+    .select(shownColumns)
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('file', id)
+  return fileView(row)
+}
+
+/** Deletes a file. Runs that were started with it keep what they read. Throws `not_found`. */
+export async function deleteFile(
+  context: Pick<Context, 'combiner' | 'config'>,
+  caller: Caller,
+  id: string,
+): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx) => {
+    const row = await tx.trx
+      .deleteFrom('files')
+      .where('organization_id', '=', tx.organizationId)
+      .where('id', '=', id)
+      .returning(['sha256', 'labels'])
+      .executeTakeFirst()
+    if (row === undefined) throw notFound('file', id)
+    tx.append({
+      eventType: 'file.deleted',
+      action: 'delete',
+      status: 'success',
+      actor: actorOf(caller),
+      metadata: { file_id: id, sha256: row.sha256, labels: row.labels },
+    })
+  })
+}

@@ -1,0 +1,62 @@
+import { DomainError } from '../errors.ts'
+import { LoadBudget, type Permit } from '../runs/values/load-budget.ts'
+
+/** What the uploads of a process share. One organization gets at most half of each, and organizations take turns. */
+export interface Uploads {
+  /** Bytes of memory for files that arrive and are read. */
+  readonly memory: LoadBudget
+  /** Processes that read files. */
+  readonly parsers: LoadBudget
+}
+
+/** Copies of a file in memory: its pieces, the whole, and the text that was read out of it. */
+const copies = 4
+const mebibyte = 1024 ** 2
+
+export const createUploads = (): Uploads => ({
+  memory: new LoadBudget(400 * mebibyte),
+  parsers: new LoadBudget(4),
+})
+
+/** Milliseconds that an upload waits for its turn. */
+const patience = 60_000
+
+/** Reserves memory for a file of this size. Throws `unavailable` if none becomes free in time. */
+export const reserveMemory = (
+  { memory }: Uploads,
+  organizationId: string,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<Permit> => acquire(memory, organizationId, bytes * copies, signal)
+
+/** Calls `work` when one more file may be read. Throws `unavailable` if others take too long. */
+export async function inTurn<T>(
+  { parsers }: Uploads,
+  organizationId: string,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  const permit = await acquire(parsers, organizationId, 1, signal)
+  try {
+    return await work()
+  } finally {
+    permit.release()
+  }
+}
+
+async function acquire(
+  budget: LoadBudget,
+  organizationId: string,
+  cost: number,
+  signal: AbortSignal,
+): Promise<Permit> {
+  const late = AbortSignal.timeout(patience)
+  try {
+    return await budget.acquire(organizationId, cost, {
+      alone: false,
+      signal: AbortSignal.any([signal, late]),
+    })
+  } catch {
+    throw new DomainError('unavailable', 'too many files are uploaded at once: try again')
+  }
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod'
+
+/* What the service reads out of an uploaded file. */
+
+const documentKinds = ['pdf', 'docx', 'xlsx', 'csv', 'text'] as const
+export type DocumentKind = (typeof documentKinds)[number]
+
+export const mediaTypeOf: Readonly<Record<DocumentKind, string>> = {
+  pdf: 'application/pdf',
+  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+  csv: 'text/csv',
+  text: 'text/plain',
+}
+
+/** Largest file that is taken, and most text (UTF-8) that is read out of one, in bytes. */
+export const maxDocumentSize = 25 * 1024 * 1024
+
+/** A file that cannot be read. The message says why and what to do, and contains nothing of the file. */
+export class DocumentRefused extends Error {
+  override readonly name = 'DocumentRefused'
+}
+
+/** The result of reading a file. Both are UTF-8. */
+export interface ParsedDocument {
+  readonly kind: DocumentKind
+  readonly text: Buffer
+  /** A JSON list with one object for each row; null if the file is no table, or if the table has too many cells. */
+  readonly rows: Buffer | null
+}
+
+/** A text that can be stored and sent as JSON: no NUL and no half of a surrogate pair. */
+export const soundText = (text: string): string => text.replaceAll('\0', ' ').toWellFormed()
+
+const count = z.int().min(0)
+
+/** The first line that the parser's process writes. */
+export const reply = z.discriminatedUnion('ok', [
+  z.strictObject({
+    ok: z.literal(true),
+    kind: z.enum(documentKinds),
+    textBytes: count,
+    rowsBytes: count.nullable(),
+  }),
+  z.strictObject({ ok: z.literal(false), message: z.string().max(300) }),
+])
+export type Reply = z.output<typeof reply>

@@ -1,0 +1,95 @@
+import { DocumentRefused, reply, type ParsedDocument, type Reply } from './document.ts'
+import { runInSandbox, SandboxDied, type SandboxOptions } from './sandbox.ts'
+
+/**
+ * Reads an uploaded file. Its type is judged by its content; the name only tells CSV from other text. Everything but plain
+ * text is read in a process of its own (sandbox.ts). Throws DocumentRefused, or the signal's reason.
+ */
+export async function parseDocument(
+  bytes: Buffer,
+  {
+    name,
+    mediaType,
+    ...options
+  }: { readonly name: string; readonly mediaType: string | null } & SandboxOptions,
+): Promise<ParsedDocument> {
+  const kind = kindOf(bytes, name, mediaType)
+  if (kind === 'text') return { kind, text: withoutMark(bytes), rows: null }
+  try {
+    return partsOf(await runInSandbox(program, [kind], kind === 'csv' ? withoutMark(bytes) : bytes, options))
+  } catch (error) {
+    if (!(error instanceof SandboxDied)) throw error
+    throw new DocumentRefused(
+      'the file takes too much time or memory to read: save it anew, or split it into several files',
+      { cause: error },
+    )
+  }
+}
+
+const program = new URL(`./parser-process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
+
+type Way = 'pdf' | 'office' | 'csv' | 'text'
+
+/** How the file is read. Throws DocumentRefused for a file that is none of these. */
+function kindOf(bytes: Buffer, name: string, mediaType: string | null): Way {
+  if (bytes.length === 0) throw new DocumentRefused('the file is empty')
+  const kind = binaryKind(bytes)
+  if (kind !== null) return kind
+  if (!isText(bytes))
+    throw new DocumentRefused(
+      'the file is no PDF, DOCX, XLSX, CSV or text: save CSV and text as UTF-8, and other files as PDF',
+    )
+  const ending = /\.(pdf|docx|xlsx)$/i.exec(name)?.[1]
+  if (ending !== undefined)
+    throw new DocumentRefused(`the name ends with \`.${ending}\`, but the file is text: send the real file`)
+  return /\.csv$/i.test(name) || mediaType === 'text/csv' ? 'csv' : 'text'
+}
+
+function binaryKind(bytes: Buffer): 'pdf' | 'office' | null {
+  if (bytes.subarray(0, 1024).includes('%PDF-')) return 'pdf'
+  if (bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'))) return 'office'
+  if (bytes.subarray(0, 4).equals(Buffer.from([0xd0, 0xcf, 0x11, 0xe0])))
+    throw new DocumentRefused(
+      'the file is an old Office file, or has a password: save it as DOCX or XLSX without a password',
+    )
+  return null
+}
+
+/** UTF-8 without NUL, which no text holds. */
+function isText(bytes: Buffer): boolean {
+  if (bytes.includes(0)) return false
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Without the byte order mark. */
+const withoutMark = (bytes: Buffer): Buffer =>
+  bytes.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf])) ? bytes.subarray(3) : bytes
+
+/** Reads the output of the parser's process. It is hostile too, if the file has taken that process over. */
+function partsOf(output: Buffer): ParsedDocument {
+  const end = output.indexOf('\n')
+  if (end < 0) throw new SandboxDied('the output is cut')
+  const head = headOf(output.toString('utf8', 0, Math.min(end, 1_000)))
+  if (!head.ok) throw new DocumentRefused(head.message)
+  const textEnd = end + 1 + head.textBytes
+  const rowsEnd = textEnd + (head.rowsBytes ?? 0)
+  if (rowsEnd !== output.length) throw new SandboxDied('the output is cut')
+  return {
+    kind: head.kind,
+    text: output.subarray(end + 1, textEnd),
+    rows: head.rowsBytes === null ? null : output.subarray(textEnd, rowsEnd),
+  }
+}
+
+function headOf(line: string): Reply {
+  try {
+    return reply.parse(JSON.parse(line))
+  } catch (cause) {
+    throw new SandboxDied('the output is wrong', { cause })
+  }
+}

@@ -1,0 +1,149 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { constants, setPriority } from 'node:os'
+import { join, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { projectRoot } from '../project-root.ts'
+
+/*
+ * Starts a program of ours that reads a hostile file. docs/files.md says what holds on which system.
+ *
+ * - Node's `--permission`: no file but our code and its packages can be read, none written; no other process, worker
+ *   thread, add-on or inspector can be started. Node calls this a seat belt, so the limits below do not rely on it.
+ * - An empty environment, and a heap limit.
+ * - Where there is a POSIX shell: limits of processor time, memory and written files, by the kernel.
+ * - Where `unshare` may make namespaces (Linux): no network.
+ */
+
+export interface SandboxLimits {
+  readonly processorSeconds: number
+  readonly seconds: number
+  readonly heapMiB: number
+  /** All writable memory; V8 and its threads take 600 MiB of it before any work. Only Linux enforces it. */
+  readonly memoryMiB: number
+  readonly outputBytes: number
+}
+
+export const usualLimits: SandboxLimits = {
+  processorSeconds: 30,
+  seconds: 120,
+  heapMiB: 384,
+  memoryMiB: 1_400,
+  outputBytes: 64 * 1024 * 1024,
+}
+
+/** The program did not end with an output: it died, or used up a limit. */
+export class SandboxDied extends Error {
+  override readonly name = 'SandboxDied'
+}
+
+export interface SandboxOptions {
+  readonly limits?: Partial<SandboxLimits>
+  readonly signal?: AbortSignal
+  /** For tests: the id of the process. */
+  readonly started?: (pid: number) => void
+}
+
+/** The output of the program for this input. Throws SandboxDied, or the signal's reason. */
+export async function runInSandbox(
+  program: URL,
+  args: readonly string[],
+  input: Uint8Array,
+  { limits: given = {}, signal, started }: SandboxOptions = {},
+): Promise<Buffer> {
+  signal?.throwIfAborted()
+  const limits = { ...usualLimits, ...given }
+  const [command, ...rest] = commandOf(program, args, limits)
+  const child = spawn(command as string, rest, { env: {}, cwd: sep, stdio: ['pipe', 'pipe', 'ignore'] })
+  const kill = (): void => void child.kill('SIGKILL')
+  const timer = setTimeout(kill, limits.seconds * 1_000)
+  signal?.addEventListener('abort', kill, { once: true })
+  try {
+    if (child.pid !== undefined) {
+      lowerPriority(child.pid)
+      started?.(child.pid)
+    }
+    return await outputOf(child, input, limits.outputBytes, kill)
+  } catch (error) {
+    signal?.throwIfAborted()
+    throw error
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', kill)
+    kill()
+  }
+}
+
+function outputOf(child: ChildProcess, input: Uint8Array, most: number, kill: () => void): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = []
+    let length = 0
+    child.stdout?.on('data', (piece: Buffer) => {
+      length += piece.length
+      if (length > most) {
+        pieces.length = 0
+        kill()
+      } else pieces.push(piece)
+    })
+    // A program that ends early does not read all of its input.
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(input)
+    child.once('error', (cause) => reject(new SandboxDied('the program could not be started', { cause })))
+    child.once('close', (code, signal) => {
+      if (code === 0 && length <= most) resolve(Buffer.concat(pieces))
+      else reject(new SandboxDied(`the program ended with ${signal ?? code}`))
+    })
+  })
+}
+
+/** Questions of people and agents come first. */
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, constants.priority.PRIORITY_LOW)
+  } catch {
+    // It has ended already.
+  }
+}
+
+function commandOf(program: URL, args: readonly string[], limits: SandboxLimits): string[] {
+  const file = fileURLToPath(program)
+  const root = projectRoot()
+  const readable = [
+    join(fileURLToPath(new URL('.', import.meta.url)), '*'),
+    file,
+    join(root, 'node_modules', '*'),
+    join(root, 'package.json'),
+  ]
+  const node = [
+    process.execPath,
+    `--max-old-space-size=${limits.heapMiB}`,
+    '--disable-warning=ExperimentalWarning',
+    '--disallow-code-generation-from-strings',
+    '--permission',
+    ...readable.map((path) => `--allow-fs-read=${path}`),
+    file,
+    ...args,
+  ]
+  if (!existsSync(shell)) return node
+  const bounds = [
+    `ulimit -t ${limits.processorSeconds}`,
+    'ulimit -f 0',
+    'ulimit -c 0',
+    `ulimit -d ${limits.memoryMiB * 1024} 2>/dev/null || true`,
+  ]
+  const bounded = [shell, '-c', `${bounds.join('; ')}; exec "$@"`, 'sh', ...node]
+  return canCutNetwork() ? [...withoutNetwork, ...bounded] : bounded
+}
+
+const shell = '/bin/sh'
+const withoutNetwork = ['unshare', '--map-root-user', '--net', '--'] as const
+
+let isCut: boolean | undefined
+/** Whether this system lets the process make a namespace without network. */
+export function canCutNetwork(): boolean {
+  const [command, ...args] = [...withoutNetwork, 'true'] as const
+  isCut ??=
+    process.platform === 'linux' &&
+    spawnSync(command, args, { stdio: 'ignore', timeout: 10_000 }).status === 0
+  return isCut
+}

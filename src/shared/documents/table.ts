@@ -1,0 +1,119 @@
+import { parse, type CsvError } from 'csv-parse'
+import { soundText } from './document.ts'
+
+/* Tables as lists of objects: the first line names the columns. */
+
+/** A `for_each` goes over at most this many items. */
+export const mostRows = 10_000
+export const mostColumns = 200
+/** Cells of one table. With their rows they are fewer than the 100,000 values that one input of a run holds. */
+export const mostCells = 80_000
+
+export type Cell = string | number | boolean | null
+export type TableRow = Readonly<Record<string, Cell>>
+
+export type Table =
+  | { readonly rows: readonly TableRow[] }
+  /** `isBroken`: it is no table; otherwise it is only too large. */
+  | { readonly problem: string; readonly isBroken: boolean }
+
+const soundCell = (cell: Cell | undefined): Cell =>
+  typeof cell === 'string' ? soundText(cell) : (cell ?? null)
+
+const tooLarge = (problem: string): Table => ({ problem, isBroken: false })
+
+/** The names of the columns. A column without one is `column_3`; a name that is taken gets a number, as in `name_2`. */
+function columnsOf(header: readonly Cell[]): string[] {
+  const taken = new Set<string>()
+  return header.map((cell, index) => {
+    const wanted = soundText(String(cell ?? '')).trim() || `column_${index + 1}`
+    let name = wanted
+    for (let number = 2; taken.has(name); number += 1) name = `${wanted}_${number}`
+    taken.add(name)
+    return name
+  })
+}
+
+/** Collects the lines of a table until it is too large. */
+export class TableBuilder {
+  #columns: string[] | null = null
+  readonly #rows: TableRow[] = []
+
+  /** Adds a line. Returns the problem once the table is too large, else null. */
+  add(line: readonly Cell[]): string | null {
+    if (this.#columns === null) {
+      if (line.length > mostColumns) return `the table has more than ${mostColumns} columns`
+      this.#columns = columnsOf(line)
+      return null
+    }
+    if (this.#rows.length >= mostRows) return `the table has more than ${mostRows} rows`
+    if ((this.#rows.length + 1) * this.#columns.length > mostCells)
+      return `the table has more than ${mostCells} cells`
+    const cells = this.#columns.map((name, index) => [name, soundCell(line[index])] as const)
+    // fromEntries defines properties, so a column `__proto__` is a plain one.
+    this.#rows.push(Object.fromEntries(cells))
+    return null
+  }
+
+  get rows(): readonly TableRow[] {
+    return this.#rows
+  }
+}
+
+/** The table of rows that are in memory. */
+export function tableOf(lines: Iterable<readonly Cell[]>): Table {
+  const table = new TableBuilder()
+  for (const line of lines) {
+    const problem = table.add(line)
+    if (problem !== null) return tooLarge(problem)
+  }
+  return { rows: table.rows }
+}
+
+/** Characters that are parsed before other events of the process get their turn. */
+const pieceLength = 64 * 1024
+
+/** The table of a CSV text. Reads the whole text, so that a broken line is found in a large table too. */
+export async function tableOfCsv(text: string, signal?: AbortSignal): Promise<Table> {
+  const table = new TableBuilder()
+  let problem: string | null = null
+  const parser = parse({ bom: true, delimiter: delimiterOf(text), skip_empty_lines: true })
+  parser.on('data', (line: string[]) => {
+    problem ??= table.add(line)
+  })
+  try {
+    const ended = new Promise<void>((resolve, reject) => {
+      parser.once('end', resolve)
+      parser.once('error', reject)
+    })
+    ended.catch(() => {})
+    for (let at = 0; at < text.length && !parser.destroyed; at += pieceLength) {
+      signal?.throwIfAborted()
+      parser.write(text.slice(at, at + pieceLength))
+      await new Promise((go) => setImmediate(go))
+    }
+    parser.end()
+    await ended
+  } catch (error) {
+    if (signal?.aborted === true) throw error
+    return { problem: explain(error as CsvError), isBroken: true }
+  } finally {
+    parser.destroy()
+  }
+  return problem === null ? { rows: table.rows } : tooLarge(problem)
+}
+
+/** The separator that the first line has most often outside quotes. */
+function delimiterOf(text: string): string {
+  const first = /^[^\r\n]*/.exec(text.slice(0, pieceLength))?.[0].replaceAll(/"[^"]*"/g, '') ?? ''
+  const counts = [',', ';', '\t'].map((sign) => [sign, first.split(sign).length] as const)
+  return counts.reduce((most, each) => (each[1] > most[1] ? each : most))[0]
+}
+
+/** Contains nothing of the file: the library's own message quotes it. */
+function explain({ code, lines }: Partial<CsvError> & { readonly lines?: number }): string {
+  const line = typeof lines === 'number' ? `line ${lines}` : 'a line'
+  if (code === 'CSV_RECORD_INCONSISTENT_FIELDS_LENGTH')
+    return `${line} has another number of cells than the first line`
+  return `${line} is not CSV: check its quotes`
+}

@@ -1,0 +1,176 @@
+import { deflateSync } from 'node:zlib'
+import { describe, expect, test } from '@jest/globals'
+import { parseDocument } from '../../../src/shared/documents/parse.ts'
+import { docxOf, docxParts, pdfOf, pdfOfObjects, xlsxOf, xlsxParts, zipOf } from '../../support/documents.ts'
+
+const parse = (bytes: Buffer, name: string, limits = {}) =>
+  parseDocument(bytes, { name, mediaType: null, limits })
+async function textOf(bytes: Buffer, name: string): Promise<string> {
+  return (await parse(bytes, name)).text.toString()
+}
+const rowsOf = async (bytes: Buffer, name: string): Promise<unknown> => {
+  const { rows } = await parse(bytes, name)
+  return rows === null ? null : JSON.parse(rows.toString())
+}
+
+describe('the text of', () => {
+  test('a PDF is that of its pages', async () => {
+    expect(await textOf(pdfOf('Invoice 7\nTotal 12', 'Page two'), 'a.pdf')).toBe(
+      'Invoice 7\nTotal 12\n\nPage two',
+    )
+  })
+  test('a Word file is that of its paragraphs', async () => {
+    expect(await textOf(docxOf('Grüße & <more>', 'Second'), 'a.docx')).toBe('Grüße & <more>\n\nSecond')
+  })
+  test('an Excel file is CSV below the name of each sheet', async () => {
+    const sheet = [
+      ['name', 'total'],
+      ['Smith, "J"', 12.5],
+    ]
+    expect(await textOf(xlsxOf(sheet), 'a.xlsx')).toBe('# Invoices\nname,total\n"Smith, ""J""",12.5')
+  })
+  test('a text is itself, without the byte order mark', async () => {
+    expect(await textOf(Buffer.from('\uFEFFhello'), 'a.txt')).toBe('hello')
+  })
+})
+
+describe('the rows of', () => {
+  test('an Excel file are those of its first sheet, and numbers stay numbers', async () => {
+    const sheet = [
+      ['name', 'total'],
+      ['a', 1.5],
+      ['b', 2],
+    ]
+    expect(await rowsOf(xlsxOf(sheet), 'a.xlsx')).toEqual([
+      { name: 'a', total: 1.5 },
+      { name: 'b', total: 2 },
+    ])
+  })
+  test('a CSV are its lines', async () => {
+    expect(await rowsOf(Buffer.from('\uFEFFname;total\r\n"a;b";1\r\n'), 'a.csv')).toEqual([
+      { name: 'a;b', total: '1' },
+    ])
+  })
+  test('another text do not exist', async () => {
+    expect(await rowsOf(Buffer.from('name,total\na,1\n'), 'a.txt')).toBeNull()
+  })
+  test('a table of more than 10,000 rows do not exist, but its text does', async () => {
+    const many = Buffer.from(`n\n${'1\n'.repeat(10_001)}`)
+    expect(await rowsOf(many, 'a.csv')).toBeNull()
+    expect(await textOf(many, 'a.csv')).toBe(many.toString())
+  })
+})
+
+test('the type is judged by content: a PDF named as a text is read as a PDF', async () => {
+  expect(await parse(pdfOf('Hi'), 'a.txt')).toMatchObject({ kind: 'pdf' })
+  expect(await parse(xlsxOf([['a']]), 'a.docx')).toMatchObject({ kind: 'xlsx' })
+})
+
+describe('refused, with a sentence that says why:', () => {
+  const image = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
+  const old = Buffer.concat([Buffer.from('d0cf11e0a1b11ae1', 'hex'), Buffer.alloc(512)])
+  test.each<[string, Buffer, string, string]>([
+    ['an image', image, 'a.pdf', 'is no PDF, DOCX, XLSX, CSV or text'],
+    ['an empty file', Buffer.alloc(0), 'a.txt', 'is empty'],
+    ['a text named as a PDF', Buffer.from('hello'), 'a.pdf', 'ends with `.pdf`, but the file is text'],
+    ['an old Word file', old, 'a.doc', 'old Office file'],
+    ['a cut PDF', pdfOf('x').subarray(0, 200), 'a.pdf', 'the PDF is damaged'],
+    ['a PDF without text', pdfOf(''), 'a.pdf', 'holds no text'],
+    ['a cut archive', docxOf('x').subarray(0, 300), 'a.docx', 'the archive is damaged'],
+    ['another archive', zipOf({ 'a.txt': Buffer.from('x') }), 'a.zip', 'no Word or Excel file'],
+    [
+      'a CSV with lines of different lengths',
+      Buffer.from('a,b\n1,2\n3\n'),
+      'a.csv',
+      'line 3 has another number',
+    ],
+    ['a CSV with a stray quote', Buffer.from('a,b\n1,x"y"\n'), 'a.csv', 'line 2 is not CSV'],
+    ['a Windows text', Buffer.from([0x67, 0x72, 0xfc, 0xdf]), 'a.csv', 'save CSV and text as UTF-8'],
+  ])('%s', async (_what, bytes, name, why) => {
+    await expect(parse(bytes, name)).rejects.toThrow(why)
+  })
+})
+
+describe('a hostile file is refused:', () => {
+  const entities = `<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd"><!ENTITY b "&a;&a;">]>
+    <w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:body></w:document>`
+  test('a Word file with XML entities', async () => {
+    await expect(parse(zipOf(docxParts([], entities)), 'a.docx')).rejects.toThrow('declares XML entities')
+  })
+  test('a ZIP bomb, before it is unpacked', async () => {
+    const bomb = zipOf({ ...docxParts(['x']), 'word/big.xml': new Uint8Array(110 * 1024 * 1024) })
+    expect(bomb.length).toBeLessThan(1024 * 1024)
+    await expect(parse(bomb, 'a.docx')).rejects.toThrow('unpacks to more than 100 MiB')
+  })
+  test('a ZIP bomb that names a small size', async () => {
+    const bomb = zipOf({
+      ...docxParts(['x']),
+      'word/document.xml': new Uint8Array(10 * 1024 * 1024).fill(32),
+    })
+    // The size stands in the header of the part and in the list at the end.
+    const size = Buffer.alloc(4)
+    size.writeUInt32LE(10 * 1024 * 1024)
+    const small = Buffer.alloc(4)
+    small.writeUInt32LE(1_000)
+    for (let at = bomb.indexOf(size); at >= 0; at = bomb.indexOf(size)) small.copy(bomb, at)
+    await expect(parse(bomb, 'a.docx')).rejects.toThrow('damaged')
+  })
+  test('an Excel file with a cell in the last row and column', async () => {
+    const far = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    await expect(parse(zipOf(xlsxParts([], far)), 'a.xlsx', { processorSeconds: 5 })).rejects.toThrow(
+      /too much|damaged/,
+    )
+  })
+  test('an Excel file with 1,000,000 rows', async () => {
+    const rows = Array.from(
+      { length: 1_000_000 },
+      (_, at) => `<row r="${at + 1}"><c r="A${at + 1}"><v>1</v></c></row>`,
+    )
+    const file = zipOf(xlsxParts([], rows.join('')), 1)
+    await expect(parse(file, 'a.xlsx')).rejects.toThrow('more than 100000 rows')
+  })
+  test('a PDF whose pages lead in a circle', async () => {
+    const circle = pdfOfObjects([
+      '<< /Type /Catalog /Pages 2 0 R >>',
+      '<< /Type /Pages /Kids [2 0 R] /Count 3 >>',
+    ])
+    await expect(parse(circle, 'a.pdf', { processorSeconds: 5 })).rejects.toThrow(/damaged|too much/)
+  })
+  test('a PDF with a million levels of lists', async () => {
+    const deep = pdfOfObjects([
+      `<< /Type /Catalog /Pages 2 0 R /Names ${'['.repeat(1_000_000)}${']'.repeat(1_000_000)} >>`,
+      '<< /Type /Pages /Kids [] /Count 0 >>',
+    ])
+    await expect(parse(deep, 'a.pdf')).rejects.toThrow(/damaged|too much|no text/)
+  })
+  test('a PDF whose content unpacks to gigabytes', async () => {
+    let packed = Buffer.alloc(256 * 1024 * 1024, 32)
+    for (let level = 0; level < 2; level += 1) packed = deflateSync(packed, { level: 9 })
+    const stream = `<< /Length ${packed.length} /Filter [/FlateDecode /FlateDecode] >>\nstream\n${packed.toString('latin1')}\nendstream`
+    const bomb = pdfOfObjects([
+      '<< /Type /Catalog /Pages 2 0 R >>',
+      '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
+      '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents [4 0 R 4 0 R 4 0 R 4 0 R] >>',
+      stream,
+    ])
+    await expect(parse(bomb, 'a.pdf')).rejects.toThrow(/too much|no text|damaged/)
+  })
+  test('a parser that is killed is a refusal', async () => {
+    const refused = parseDocument(pdfOf('x'), {
+      name: 'a.pdf',
+      mediaType: null,
+      started: (pid) => process.kill(pid, 'SIGKILL'),
+    })
+    await expect(refused).rejects.toThrow('too much time or memory')
+  })
+  test('a parser that is no longer wanted ends', async () => {
+    const gone = new AbortController()
+    const parsing = parseDocument(pdfOf('x'), {
+      name: 'a.pdf',
+      mediaType: null,
+      signal: gone.signal,
+      started: () => gone.abort(new Error('the client has gone')),
+    })
+    await expect(parsing).rejects.toThrow('the client has gone')
+  })
+})
