@@ -4,8 +4,9 @@ import { countRows, type CountedTable } from './count-rows.ts'
 
 const fileRows: CountedTable = {
   name: 'files',
-  bytes: `1024 + octet_length(t.name) + octet_length(array_to_string(t.labels, ' ')) + t.text_bytes
-    + coalesce(t.rows_bytes, 0)`,
+  bytes: `1024 + octet_length(t.name) + octet_length(t.media_type) + octet_length(t.sha256)
+    + octet_length(array_to_string(t.labels, ' ')) + octet_length(t.text_sealed)
+    + coalesce(octet_length(t.rows_sealed), 0)`,
 }
 
 /** Tables counted by triggers from this version on. */

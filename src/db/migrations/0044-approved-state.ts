@@ -1,8 +1,8 @@
 import { recountFunction } from './0022-storage.ts'
-import { countedWithWords } from './0040-counted-words.ts'
+import { countedWithFiles } from './0042-files.ts'
 import { countRows, type CountedTable } from './count-rows.ts'
 
-const recounted: readonly CountedTable[] = countedWithWords
+const recounted: readonly CountedTable[] = countedWithFiles
   .filter(({ name }) => name === 'approvals')
   .map((table) => ({
     ...table,
@@ -10,7 +10,7 @@ const recounted: readonly CountedTable[] = countedWithWords
   }))
 
 /** Tables counted by triggers from this version on. */
-export const countedWithStates = countedWithWords.map(
+export const countedWithStates = countedWithFiles.map(
   (table) => recounted.find(({ name }) => name === table.name) ?? table,
 )
 

@@ -30,12 +30,9 @@ import { secretRemovals } from './0036-secret-removals.ts'
 import { reports } from './0037-reports.ts'
 import { auditCounts } from './0038-audit-counts.ts'
 import { countedWords } from './0040-counted-words.ts'
-<<<<<<< HEAD
+import { files } from './0042-files.ts'
 import { approvedState } from './0044-approved-state.ts'
 import { slackAccounts } from './0045-slack-accounts.ts'
-=======
-import { files } from './0042-files.ts'
->>>>>>> da6b3cf (files: uploads are read in a process without rights, stored sealed, and reach runs with their labels)
 
 /** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -71,10 +68,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0037-reports', sql: reports },
   { name: '0038-audit-counts', sql: auditCounts },
   { name: '0040-counted-words', sql: countedWords },
-<<<<<<< HEAD
+  { name: '0042-files', sql: files },
   { name: '0044-approved-state', sql: approvedState },
   { name: '0045-slack-accounts', sql: slackAccounts },
-=======
-  { name: '0042-files', sql: files },
->>>>>>> da6b3cf (files: uploads are read in a process without rights, stored sealed, and reach runs with their labels)
 ]

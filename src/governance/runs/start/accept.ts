@@ -220,18 +220,7 @@ function createRunApproval(
     terms,
     expiryOf(terms, context.config.runApprovalSeconds),
   )
-<<<<<<< HEAD
   const approval = { record, sealed: null, state: null, tool: null, side_effect: null, rule_id: null, risk }
-=======
-  const approval = {
-    record,
-    sealed: null,
-    tool: null,
-    side_effect: null,
-    rule_id: null,
-    risk,
-  }
->>>>>>> da6b3cf (files: uploads are read in a process without rights, stored sealed, and reach runs with their labels)
   void tx.send(sql`with ${insertApprovals(tx, [approval])} select 1`)
   tx.event(request.runId, 'run.awaiting_approval', { approval_id: record.id })
   announceRequest(tx, approval, {
