@@ -2,6 +2,7 @@ import { format, resolveConfig } from 'prettier'
 import { maxOutputLength } from '../src/activities/call-control.ts'
 import { defaultRetry } from '../src/activities/retry.ts'
 import { maxFileSize } from '../src/activities/tools/file-read.ts'
+import { mostAnswerBytes } from '../src/activities/tools/github/client.ts'
 import { agentBodyLimit, mostAgentValues } from '../src/api/agent-question.ts'
 import { rateLimits } from '../src/api/auth-options.ts'
 import { authBodyLimit } from '../src/api/auth.ts'
@@ -182,6 +183,7 @@ const runs: Rows = [
     'output of one call, as JSON',
     `${bytes(maxOutputLength)}, ${count(mostOutputValues)} values, ${bytes(mostHeapBytes)} in memory`,
   ],
+  ['answer of a service, unpacked', `${bytes(mostAnswerBytes)}, ${count(mostOutputValues)} values of JSON`],
   ['parameters and outputs that one run stores', bytes(mostStoredBytes)],
   ['unknown outcomes that one request resolves', of('ResolveRequest.item_indexes.maxItems')],
   [

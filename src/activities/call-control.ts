@@ -14,16 +14,24 @@ import {
   type Outdated,
   type OutcomeOp,
 } from '../governance/runs/effects/outcome.ts'
-import { unionLabels } from '../policy/types.ts'
+import { unionLabels, type JsonObject } from '../policy/types.ts'
+import { logFields } from './log-fields.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
 import { isCancelled, isShutdown } from './cancellation.ts'
 import type { Ended } from './ended.ts'
 import { retryLater, retryOf } from './retry.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
 import { type CallInHand, askSeeing, readPresent, seenNow, toolCallOf } from './seen-state.ts'
-import { notMade, readFound, readLookError, type Looked } from './look.ts'
+import { lookOnce, notMade, readFound, readLookError, type Looked } from './look.ts'
 import { Spend } from './spend.ts'
-import { OutcomeUnknown, StateChanged, ToolError, type Found, type ToolResult } from './tools/executor.ts'
+import {
+  OutcomeUnknown,
+  StateChanged,
+  ToolError,
+  type Found,
+  type Look,
+  type ToolResult,
+} from './tools/executor.ts'
 import { createToolServices } from './tools/services.ts'
 
 export interface Attempt extends CallInHand {
@@ -48,6 +56,7 @@ export class Control {
   readonly #spend: Spend
   #verdict: Allowed
   #isSent = false
+  #sentAt = 0
   #isSuperseded = false
   #refused: Refused | null = null
   /** What the call changes must have this revision; null: any. */
@@ -75,22 +84,28 @@ export class Control {
       this.#revision = await approvedRevision(context, approvalId)
     const seconds = spec.step.timeout_seconds ?? tool.timeoutSeconds
     const limit = AbortSignal.timeout(seconds * 1_000)
-    const call = issueDecidedCall(
-      toolCallOf(this.#attempt, parsed.params, this.#revision),
-      {
-        signal: AbortSignal.any([limit, activity.cancellationSignal]),
-        pointOfNoReturn: () => this.#pointOfNoReturn(),
-        reserve: (most) => this.#spend.reserve(this.attempt, most),
-        tools: createToolServices(context),
-      },
-      look,
-    )
-    if (look !== null) return this.#look(body(call), limit, look.sentSecondsAgo)
+    const signal = AbortSignal.any([limit, activity.cancellationSignal])
+    const make = (until: AbortSignal, found: Look | null) => body(this.#issued(parsed.params, until, found))
+    if (look !== null) return this.#look(make(signal, look), limit, look.sentSecondsAgo)
     try {
-      return this.#completed((await raceWithLimit(body(call), limit, () => this.#isSent)) as ToolResult)
+      return this.#completed(
+        (await raceWithLimit(make(signal, null), limit, () => this.#isSent)) as ToolResult,
+      )
     } catch (error) {
-      return this.#ended(error, limit, seconds)
+      const ended = this.#ended(error, limit, seconds)
+      return ended === 'lost' ? await this.#lost(make) : ended
     }
+  }
+
+  #issued(params: JsonObject, signal: AbortSignal, look: Look | null): DecidedCall {
+    const { context } = this.#attempt
+    const services = {
+      signal,
+      pointOfNoReturn: () => this.#pointOfNoReturn(),
+      reserve: (most: number) => this.#spend.reserve(this.attempt, most),
+      tools: createToolServices(context),
+    }
+    return issueDecidedCall(toolCallOf(this.#attempt, params, this.#revision), services, look)
   }
 
   /** Ends an attempt that looks for what an earlier one may have made. It makes nothing itself. */
@@ -109,16 +124,18 @@ export class Control {
     this.#isSent = true
     if (looked.kind === 'done') return this.#completed({ output: looked.output })
     if (looked.kind === 'absent') return this.#toolError(notMade())
-    if (looked.kind === 'unknown' || isCancelled(activity)) return { result: { state: 'unknown_outcome' } }
+    if (looked.kind === 'unknown' || isCancelled(activity)) return unknownOutcome
     throw retryLater(this.#attempt, looked.seconds)
   }
 
   /** Bytes have left, and no answer tells the outcome. The next attempt looks for a findable call. */
-  #lost(): Ended {
+  async #lost(find: (signal: AbortSignal, look: Look) => Promise<unknown>): Promise<Ended> {
     const { activity, tool } = this.#attempt
-    const isLookedFor = tool.repeat === 'findable' && (!isCancelled(activity) || isShutdown(activity))
-    if (isLookedFor) throw retryLater(this.#attempt)
-    return { result: { state: 'unknown_outcome' } }
+    if (tool.repeat !== 'findable') return unknownOutcome
+    if (!isCancelled(activity) || isShutdown(activity)) throw retryLater(this.#attempt)
+    const found = await lookOnce(find, this.#sentAt)
+    this.logState('the cancelled call was looked for')
+    return found === null ? unknownOutcome : this.#completed(found)
   }
 
   async #pointOfNoReturn(): Promise<void> {
@@ -136,6 +153,7 @@ export class Control {
       throw new ToolError('superseded', message, { retryable: true })
     }
     this.#isSent = true
+    this.#sentAt = performance.now()
     // A process that was stopped meanwhile must not send what another attempt has looked for already.
     if (tool.repeat === 'findable' && performance.now() - asked > longestMarkMilliseconds)
       throw new ToolError('stalled', 'the worker was too slow: nothing was sent', { retryable: true })
@@ -152,20 +170,8 @@ export class Control {
 
   /** The states that no audit entry tells. */
   logState(message: string): void {
-    const { context, spec, tool } = this.#attempt
-    const { run, key } = spec
-    context.log.debug(
-      {
-        organization_id: run.organizationId,
-        request_id: run.requestId ?? undefined,
-        run_id: run.id,
-        step_id: key.stepId,
-        ...(key.itemIndex < 0 ? {} : { item_index: key.itemIndex }),
-        tool: tool.name,
-        attempt: this.attempt,
-      },
-      message,
-    )
+    const { context } = this.#attempt
+    context.log.debug({ ...logFields(this.#attempt), attempt: this.attempt }, message)
   }
 
   /**
@@ -228,18 +234,18 @@ export class Control {
   }
 
   /**
-   * Converts a thrown error to an outcome. A timeout or cancellation after bytes have left counts like the death of
-   * the process.
+   * Converts a thrown error to an outcome; `lost`: bytes have left. A timeout or cancellation after that counts like
+   * the death of the process.
    */
-  #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped {
-    const { activity, context, spec, tool } = this.#attempt
+  #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped | 'lost' {
+    const { activity, context, tool } = this.#attempt
     if (this.#refused !== null) return { refused: this.#refused }
     if (error instanceof StateChanged) return { hasChanged: true }
-    if (error instanceof OutcomeUnknown) return this.#lost()
+    if (error instanceof OutcomeUnknown) return 'lost'
     // A tool that knows that nothing was done throws ToolError, even after its point of no return (e.g. a server's
     // refusal).
     if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
-    if (this.#isSent) return this.#lost()
+    if (this.#isSent) return 'lost'
     if (this.#isSuperseded || this.#spend.isSuperseded || isCancelled(activity)) {
       if (isShutdown(activity)) throw error
       return { result: { state: tool.repeat === 'keyed' ? 'unknown_outcome' : 'cancelled' } }
@@ -255,18 +261,8 @@ export class Control {
         }),
       )
     if (isOutage(error)) throw error
-    const { id: runId, organizationId } = spec.run
-    context.log.error(
-      {
-        err: error,
-        tool: tool.name,
-        organization_id: organizationId,
-        run_id: runId,
-        step_id: spec.key.stepId,
-      },
-      'a tool crashed',
-    )
-    if (tool.repeat === 'keyed') return { result: { state: 'unknown_outcome' } }
+    context.log.error({ err: error, ...logFields(this.#attempt) }, 'a tool crashed')
+    if (tool.repeat === 'keyed') return unknownOutcome
     return failed('tool_crashed', `\`${tool.name}\` failed unexpectedly`)
   }
 
@@ -288,6 +284,8 @@ export class Control {
 const failed = (code: string, message: string): Ended => ({
   result: { state: 'failed', error: { code, message } },
 })
+
+const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
 
 /** Longest time from asking for the point of no return until a findable call is sent. */
 const longestMarkMilliseconds = 10_000

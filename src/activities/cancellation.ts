@@ -1,5 +1,6 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 
+/** The run was cancelled, or the worker stops. */
 export const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
 
 /** A worker that stops leaves its calls to another one; they are not cancelled. */

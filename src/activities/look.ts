@@ -1,5 +1,6 @@
 import type { ToolDeclaration } from '../catalog/tool.ts'
-import { ToolError, type Found } from './tools/executor.ts'
+import { raceWithLimit } from './patience.ts'
+import { ToolError, type Found, type Look } from './tools/executor.ts'
 
 /*
  * A `findable` call whose worker died, or whose answer was lost, is looked for before it is made again. What a look says:
@@ -45,3 +46,23 @@ export const notMade = (): ToolError =>
   new ToolError('not_made', 'the call was interrupted, and the service shows that it was not carried out', {
     retryable: true,
   })
+
+/** Longest time of the only look for a cancelled call. */
+const lastLookMilliseconds = 30_000
+
+/**
+ * Looks for a call that was cancelled and sent at `sentAt` (`performance.now()`), because it has no other attempt. Only
+ * what is found is certain so early.
+ */
+export async function lookOnce(
+  find: (signal: AbortSignal, look: Look) => Promise<unknown>,
+  sentAt: number,
+): Promise<Extract<Found, { kind: 'done' }> | null> {
+  const limit = AbortSignal.timeout(lastLookMilliseconds)
+  const look = { sentSecondsAgo: (performance.now() - sentAt) / 1_000 }
+  const found = raceWithLimit(find(limit, look) as Promise<Found>, limit, () => false)
+  return found.then(
+    (said) => (said.kind === 'done' ? said : null),
+    () => null,
+  )
+}

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
  * - `cut`: the connection breaks, and the service never sees the request.
  * - `garble`: the service carries it out, and HTML comes back.
  * - `fail after`: the service carries it out, and 502 comes back.
- * - an answer: it comes back, and the service never sees the request.
+ * - an answer, or a function that writes one: it comes back, and the service never sees the request.
  */
 export type Fault =
   | 'pass'
@@ -18,18 +18,19 @@ export type Fault =
   | 'garble'
   | 'fail after'
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
+  | ((response: ServerResponse) => void)
 
 export interface FaultProxy {
   readonly url: string
-  /** Chooses the fault of each request. */
-  choose: (method: string, path: string) => Fault
+  /** Chooses the fault of each request; until then the request waits. */
+  choose: (method: string, path: string) => Fault | Promise<Fault>
   close(): Promise<void>
 }
 
 /** Stands between the service under test and an emulator. */
 export async function startFaultProxy(target: string): Promise<FaultProxy> {
   const server = createServer((request, response) => {
-    void relay(target, proxy.choose(request.method ?? '', request.url ?? ''), request, response)
+    void relay(target, () => proxy.choose(request.method ?? '', request.url ?? ''), request, response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const proxy: FaultProxy = {
@@ -45,13 +46,15 @@ export async function startFaultProxy(target: string): Promise<FaultProxy> {
 
 async function relay(
   target: string,
-  fault: Fault,
+  choose: () => Fault | Promise<Fault>,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
+  const fault = await choose()
   if (fault === 'cut') return void request.socket.destroy()
+  if (typeof fault === 'function') return fault(response)
   if (typeof fault === 'object') {
     const { status, headers, body = '{"message":"fault"}' } = fault
     return void response.writeHead(status, { ...json, ...headers }).end(body)

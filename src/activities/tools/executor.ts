@@ -86,7 +86,7 @@ export interface ServiceConnection<Name extends Connectable> {
   /** Headers that carry the credential. */
   readonly headers: Readonly<Record<string, string>>
   /** A `fetch` that goes only to the addresses of this connection. */
-  fetchWithin(bounds: Omit<Bounds, 'addresses'>): Fetch
+  fetchWithin(bounds: Omit<Bounds, 'addresses' | 'room'>): Fetch
   /** For an answer that refuses the credential: marks the connection, and returns the error that fails the call. */
   expired(): Promise<ToolError>
 }

@@ -9,7 +9,8 @@ type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
  * to readers.
  */
 
-const anyMarker = /\n*<!-- countersign:call:[\da-f]{32} -->/g
+// Two line breaks, as `withMarker` writes them: with `\n*` a text of nothing but line breaks would take seconds.
+const anyMarker = /\n{0,2}<!-- countersign:call:[\da-f]{32} -->/g
 
 export const markOf = ({ idempotencyKey }: Marked): string =>
   `countersign:call:${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)}`

@@ -33,12 +33,14 @@ export async function connectionOfCall<Name extends Connectable>(
   if (found === 'not_connected')
     throw new ToolError(toolNotAvailable, notConnectedMessage(tool, integration), { retryable: false })
   const { connection, credential, headers, addresses } = found
+  const room = (bytes: number, signal: AbortSignal) =>
+    context.runCaches.answers.acquire(organizationId, bytes, { alone: false, signal })
   return {
     credential,
     account: connection.account,
     base: addresses[0],
     headers,
-    fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses }),
+    fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses, room }),
     async expired() {
       await expireConnection(context, connection)
       return expired()

@@ -1,6 +1,7 @@
 import type { LookupFunction } from 'node:net'
 import { fetch as sendRequest, type Agent, type Response as Answered } from 'undici'
 import { ConnectFailed, createGuardedAgent, RefusedAddress } from './guarded-agent.ts'
+import { isTooLarge, mostValues } from '../json-size.ts'
 import { isNamed, portOf, type NamedHost } from './hosts.ts'
 
 export type OutgoingProblem =
@@ -30,7 +31,14 @@ export interface Bounds {
   /** Largest body of an answer, unpacked. */
   readonly bytes: number
   readonly signal?: AbortSignal
+  /** Waits until there is memory for a large answer. Rejects with the signal's reason if it is aborted. */
+  readonly room?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
 }
+
+/** Answers up to this size are read without asking for room. */
+const smallBytes = 256 * 1024
+/** In memory at the same time: as chunks, in one piece, and twice as text. */
+const copiesOfAnswer = 4
 
 /** The only way out to services that an organization connects. */
 export interface Outgoing {
@@ -38,7 +46,7 @@ export interface Outgoing {
   refusalOf(address: string): string | null
   /**
    * A `fetch` for one credential: it goes only to `addresses`, and follows a redirect only within them and only for
-   * GET and HEAD. The answer's body has been read. Throws OutgoingError.
+   * GET and HEAD. The answer's body has been read, and JSON in it is small enough to be parsed. Throws OutgoingError.
    */
   fetchWithin(bounds: Bounds): Fetch
   close(): Promise<void>
@@ -95,7 +103,7 @@ async function exchange(
         signal,
       })
       const next = redirectOf(answer, url)
-      if (next === null) return await readWhole(answer, url, bounds.bytes)
+      if (next === null) return await readWhole(answer, url, bounds, signal)
       await answer.body?.cancel()
       if (redirects === mostRedirects || !mayFollow(sent, bounds.addresses, next))
         throw new OutgoingError('redirect_refused', `\`${url.host}\` redirects to another place`, true)
@@ -131,24 +139,46 @@ function redirectOf({ status, headers }: Answered, from: URL): URL | null {
 const mayFollow = ({ method }: Sent, addresses: readonly string[], next: URL): boolean =>
   (method === 'GET' || method === 'HEAD') && addresses.some((address) => isBelow(address, next))
 
-async function readWhole(answer: Answered, url: URL, bytes: number): Promise<Response> {
+async function readWhole(answer: Answered, url: URL, bounds: Bounds, signal: AbortSignal): Promise<Response> {
   const { status, statusText } = answer
   const headers = new Headers([...answer.headers].filter(([name]) => !describesWire.has(name)))
   const chunks: Uint8Array[] = []
   let total = 0
-  for await (const chunk of answer.body ?? []) {
-    total += (chunk as Uint8Array).length
-    if (total > bytes)
-      throw new OutgoingError(
-        'answer_too_large',
-        `the answer of \`${url.host}\` is larger than ${bytes} bytes`,
-        true,
-      )
-    chunks.push(chunk as Uint8Array)
+  let held: { release(): void } | undefined
+  try {
+    for await (const chunk of answer.body ?? []) {
+      total += (chunk as Uint8Array).length
+      if (total > bounds.bytes) throw tooLarge(url, `is larger than ${bounds.bytes} bytes`)
+      if (total > smallBytes)
+        held ??= await bounds.room?.(copiesOfAnswer * expectedBytes(answer, bounds), signal)
+      chunks.push(chunk as Uint8Array)
+    }
+    const body = Buffer.concat(chunks)
+    if (isJson(body) && isTooLarge(body.toString('latin1')))
+      throw tooLarge(url, `has more than ${mostValues} values`)
+    const hasNoBody = status === 204 || status === 205 || status === 304
+    return new Response(hasNoBody ? null : body, { status, statusText, headers })
+  } finally {
+    held?.release()
   }
-  const hasNoBody = status === 204 || status === 205 || status === 304
-  return new Response(hasNoBody ? null : Buffer.concat(chunks), { status, statusText, headers })
 }
+
+const tooLarge = (url: URL, why: string): OutgoingError =>
+  new OutgoingError('answer_too_large', `the answer of \`${url.host}\` ${why}`, true)
+
+/** The most bytes that the body can have. */
+function expectedBytes({ headers }: Answered, { bytes }: Bounds): number {
+  const declared = headers.get('content-encoding') === null ? headers.get('content-length') : null
+  return declared !== null && /^\d{1,12}$/.test(declared) ? Math.min(Number(declared), bytes) : bytes
+}
+
+/** Whether a client would find values in it. Whatever type the answer claims, clients may parse it. */
+function isJson(body: Buffer): boolean {
+  const first = body.find((byte) => !whitespace.has(byte))
+  return first === 0x5b || first === 0x7b
+}
+
+const whitespace: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
 
 /** These describe the bytes on the wire, which are unpacked here. */
 const describesWire: ReadonlySet<string> = new Set([

@@ -184,6 +184,12 @@ describe('an answer that is no success', () => {
   })
 })
 
+test('a text of a million line breaks is read', async () => {
+  const body = '\n'.repeat(1_000_000)
+  scripted.answer = () => ({ status: 200, body: { ...one, body, html_url: 'u' } })
+  expect(await run('github_get_issue', { repo, number: 1 }, scripted.url)).toMatchObject({ body })
+})
+
 test('a file that is no text is refused, and so is a folder', async () => {
   const of = (path: string) => rejection(run('github_get_file', { repo, path }))
   expect(await of('b.bin')).toMatchObject({ code: 'github_no_text' })

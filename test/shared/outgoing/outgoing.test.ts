@@ -204,6 +204,51 @@ describe('a hostile service', () => {
     await expect(within()(`${base()}/api`)).rejects.toMatchObject({ problem: 'answer_too_large' })
   })
 
+  test('JSON with too many values is refused before anybody parses it, whatever type it claims', async () => {
+    answer = (_, response) =>
+      void response.setHeader('content-type', 'text/plain').end(` [${Array(300_000).fill('{}').join()}]`)
+    await expect(within()(`${base()}/api`)).rejects.toMatchObject({
+      problem: 'answer_too_large',
+      message: expect.stringContaining('200000 values'),
+    })
+  })
+
+  test('large answers are read one after the other if there is room for one only, small ones at once', async () => {
+    answer = ({ url }, response) => void response.end('x'.repeat(url === '/api/small' ? 1_000 : 900_000))
+    const turns: (() => void)[] = []
+    const asked: number[] = []
+    const room = async (bytes: number): Promise<{ release(): void }> => {
+      asked.push(bytes)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      turns.push(resolve)
+      if (turns.length === 1) resolve()
+      await promise
+      return {
+        release() {
+          turns.shift()
+          turns[0]?.()
+        },
+      }
+    }
+    const send = within({ room })
+    const large = Promise.all(Array.from({ length: 4 }, () => send(`${base()}/api`)))
+    expect((await send(`${base()}/api/small`)).status).toBe(200)
+    await large
+    expect([asked.length, turns.length]).toEqual([4, 0])
+    expect(asked.every((bytes) => bytes >= 4 * 900_000)).toBe(true)
+  })
+
+  test('an answer for which no room becomes free ends with the time limit', async () => {
+    answer = (_, response) => void response.end('x'.repeat(900_000))
+    const room = (_: number, signal: AbortSignal) =>
+      new Promise<never>((__, reject) =>
+        signal.addEventListener('abort', () => reject(signal.reason as Error)),
+      )
+    await expect(within({ milliseconds: 300, room })(`${base()}/api`)).rejects.toMatchObject({
+      problem: 'timeout',
+    })
+  })
+
   test('an answer that does not come ends with the time limit', async () => {
     answer = () => {}
     await expect(within({ milliseconds: 100 })(`${base()}/api`)).rejects.toMatchObject({

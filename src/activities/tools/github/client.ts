@@ -1,13 +1,14 @@
 import { Octokit } from '@octokit/rest'
 import type { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
+import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
 import type { ToolCall, ToolContext } from '../executor.ts'
 import { errorOf, unreadable } from './errors.ts'
 
 /** The longest exchange of one request. A write that has not ended by then has not begun to be carried out later. */
 export const exchangeMilliseconds = 30_000
 /** Largest answer. An issue's text has 64 KiB, and a page has 100 of them. */
-const mostBytes = 32 * 1024 * 1024
+export const mostAnswerBytes = 32 * 1024 * 1024
 
 /** GitHub as one call sees it. */
 export interface GitHub {
@@ -35,13 +36,13 @@ export async function githubOf(
   const connection = await context.tools.connection(call, tool, 'github')
   const { authorization = '', 'x-github-api-version': version = '' } = connection.headers
   const client = (signal?: AbortSignal): Octokit => {
-    const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes }
-    const fetch = connection.fetchWithin(signal === undefined ? bounds : { ...bounds, signal })
+    const bounds = { milliseconds: exchangeMilliseconds, bytes: mostAnswerBytes }
+    const send = connection.fetchWithin(signal === undefined ? bounds : { ...bounds, signal })
     const octokit = new Octokit({
       baseUrl: connection.base,
       userAgent: 'countersign',
       log: silent,
-      request: { fetch },
+      request: { fetch: async (...request: Parameters<Fetch>) => asText(await send(...request)) },
     })
     octokit.hook.before('request', (options) => {
       Object.assign(options.headers, { authorization, 'x-github-api-version': version })
@@ -55,7 +56,7 @@ export async function githubOf(
   ): Promise<z.output<Form>> => {
     try {
       const { data } = await send(client(kind === 'read' ? context.signal : undefined))
-      const parsed = form.safeParse(data)
+      const parsed = form.safeParse(fromJson(data))
       if (parsed.success) return parsed.data
       throw unreadable(kind)
     } catch (error) {
@@ -65,6 +66,23 @@ export async function githubOf(
   return {
     read: (form, send) => exchange('read', form, send),
     write: (form, send) => exchange('write', form, send),
+  }
+}
+
+/**
+ * The client's own reader of JSON takes minutes for some texts of a megabyte, and nothing else runs meanwhile. So the
+ * client gets each answer as plain text.
+ */
+function asText(answer: Response): Response {
+  answer.headers.set('content-type', 'text/plain')
+  return answer
+}
+
+function fromJson(data: unknown): unknown {
+  try {
+    return JSON.parse(String(data)) as unknown
+  } catch {
+    return undefined
   }
 }
 

@@ -3,6 +3,9 @@ import { withoutMarkers } from '../marker.ts'
 
 /* What is read of GitHub's answers. Other fields are ignored. */
 
+/** A list with at most as many entries as GitHub sends. A longer one is refused before its entries are looked at. */
+const listOf = <Form extends z.ZodType>(form: Form) => z.array(z.unknown()).max(100).pipe(z.array(form))
+
 const labelName = z.union([
   z.string(),
   z.object({ name: z.string().nullish() }).transform(({ name }) => name ?? ''),
@@ -15,7 +18,7 @@ const common = {
     .string()
     .nullish()
     .transform((text) => (typeof text === 'string' ? withoutMarkers(text) : null)),
-  labels: z.array(labelName).default([]),
+  labels: listOf(labelName).default([]),
   state: z.string(),
   html_url: z.string(),
 }
@@ -26,12 +29,12 @@ const pullRequest = z.object({ ...common, merged_at: z.string().nullish() })
 
 export const anIssue = issue.transform(({ html_url: url, ...rest }) => ({ ...rest, url }))
 /** A list of issues contains pull requests too; these are null here. */
-export const issues = z.array(
+export const issues = listOf(
   listed.transform(({ html_url: url, pull_request, ...rest }) =>
     pull_request === undefined || pull_request === null ? { ...rest, url } : null,
   ),
 )
-export const pullRequests = z.array(
+export const pullRequests = listOf(
   pullRequest.transform(({ html_url: url, merged_at, ...rest }) => ({
     ...rest,
     merged_at: merged_at ?? null,
@@ -50,12 +53,12 @@ export const directory = z.union([z.array(z.unknown()), z.object({ type: z.strin
 export const aRepository = z.object({ default_branch: z.string() })
 
 export const foundCode = z.object({
-  items: z.array(
+  items: listOf(
     z.object({
       path: z.string(),
       html_url: z.string(),
       repository: z.object({ full_name: z.string() }),
-      text_matches: z.array(z.object({ fragment: z.string().nullish() })).nullish(),
+      text_matches: listOf(z.object({ fragment: z.string().nullish() })).nullish(),
     }),
   ),
 })
@@ -64,5 +67,5 @@ export const madeIssue = z.object({ number: z.int(), html_url: z.string() })
 export const madeComment = z.object({ id: z.int(), html_url: z.string() })
 
 /** Listed to find the marker of a call. */
-export const markedIssues = z.array(madeIssue.extend({ body: z.string().nullish(), created_at: z.string() }))
-export const markedComments = z.array(madeComment.extend({ body: z.string().nullish() }))
+export const markedIssues = listOf(madeIssue.extend({ body: z.string().nullish(), created_at: z.string() }))
+export const markedComments = listOf(madeComment.extend({ body: z.string().nullish() }))

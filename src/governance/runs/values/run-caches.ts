@@ -18,11 +18,14 @@ export interface RunCaches {
   readonly outputSizes: ByteCache<number>
   /** Memory for the values that this process loads at the same time. */
   readonly loads: LoadBudget
+  /** Memory for large answers of services that are read at the same time. Apart, because a call may hold a load. */
+  readonly answers: LoadBudget
 }
 
 const mebibyte = 1024 ** 2
 
 export function createRunCaches(): RunCaches {
+  const quarter = getHeapStatistics().heap_size_limit / 4
   return {
     // Hundreds of ordinary versions, dozens of the largest.
     versions: byteCache(32 * mebibyte),
@@ -31,6 +34,7 @@ export function createRunCaches(): RunCaches {
     outputs: new SharedValues(64 * mebibyte),
     inputs: new SharedValues(16 * mebibyte),
     outputSizes: byteCache(mebibyte),
-    loads: new LoadBudget(getHeapStatistics().heap_size_limit / 4),
+    loads: new LoadBudget(quarter),
+    answers: new LoadBudget(quarter),
   }
 }

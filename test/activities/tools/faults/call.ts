@@ -1,40 +1,44 @@
 import { expect } from '@jest/globals'
+import { CancelledFailure } from '@temporalio/common'
 import { sql } from 'kysely'
 import { createToolActivities } from '../../../../src/activities/tool-activities.ts'
 import { getTool, type ToolName } from '../../../../src/catalog/index.ts'
+import type { Json, JsonObject } from '../../../../src/policy/types.ts'
 import { effectOf, keptOutput, opOf, stepOf, type Engine } from '../../../governance/runs/engine-fixture.ts'
 import { execute } from '../../execute.ts'
-import type { Ask, Ended, WritingTool } from './service.ts'
+import type { Ended } from './service.ts'
 
 export const bodies = createToolActivities()
 
 export interface Calling {
   readonly engine: Engine
-  readonly ask: Ask
-  readonly place: string
   readonly tool: ToolName
-  readonly writing: WritingTool
+  readonly params: JsonObject
+  /** What the service holds of the call: the output of each effect. */
+  readonly made: () => Promise<Json[]>
 }
 
 /** Makes one call attempt after attempt, as Temporal does, without its pauses. */
 export class Call {
   readonly #with: Calling
-  readonly #text: string
+  readonly #runId: string
   /** Milliseconds that Temporal is asked to wait. */
   readonly pauses: number[] = []
-  readonly #runId: string
+  readonly #cancelled = new AbortController()
 
   static async start(calling: Calling): Promise<Call> {
-    const { engine, tool, writing, place } = calling
-    const text = `t${Math.random().toString(36).slice(2)}`
-    const params = writing.params(text, place)
-    return new Call(calling, text, await engine.run({ steps: [{ id: 's', tool, params }] }))
+    const { engine, tool, params } = calling
+    return new Call(calling, await engine.run({ steps: [{ id: 's', tool, params }] }))
   }
 
-  constructor(calling: Calling, text: string, runId: string) {
+  constructor(calling: Calling, runId: string) {
     this.#with = calling
-    this.#text = text
     this.#runId = runId
+  }
+
+  /** As Temporal does for a cancelled run. */
+  cancel(): void {
+    this.#cancelled.abort(new CancelledFailure('CANCELLED'))
   }
 
   async attempt(body?: (decided: unknown) => Promise<unknown>): Promise<'again' | 'over'> {
@@ -43,6 +47,7 @@ export class Call {
       workflowId: this.#runId,
       activityType: tool,
       args: [{ runId: this.#runId, stepId: 's', itemIndex: null }],
+      signal: this.#cancelled.signal,
       body: body ?? ((decided) => bodies[tool]!(decided)),
     })
     const { nextRetryDelay } = answer as { nextRetryDelay?: number }
@@ -70,12 +75,12 @@ export class Call {
     return this
   }
 
-  /** What the service holds, and what the step says. The output of a completed call is that of its effect. */
+  /** What the service holds, and what the step says. The output of a call that was made is that of its effect. */
   async ended(): Promise<Ended> {
-    const { engine, ask, place, writing } = this.#with
+    const { engine, made: ofService } = this.#with
     const op = opOf(this.#runId)
     const row = await effectOf(engine.context, op)
-    const made = await writing.made(ask, this.#text, place)
+    const made = await ofService()
     const state = row?.state as Ended['state']
     if (state === 'completed') expect(made).toContainEqual(await keptOutput(engine.context, op))
     const { error } = await stepOf(engine.context, this.#runId)

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
 import { useEngine, type Engine } from '../../../governance/runs/engine-fixture.ts'
+import type { Fault } from '../../../support/fault-proxy.ts'
 import { bodies } from './call.ts'
 import { useProxied } from './proxied.ts'
 import { endedOf, first, keepsPromise, once, rowsOf, unknown } from './rows.ts'
@@ -72,6 +73,26 @@ describe.each(services)('$name', (service) => {
       proxied.ofLooks = () => service.cannotLook
       await call.untilOver()
       expect(await call.ended()).toEqual(unknown(1))
+    })
+
+    test.each([
+      ['answered', 'pass', once],
+      ['carried out, and the answer is lost', 'lose answer', once],
+      ['lost', 'cut', unknown(0)],
+    ] as const)('it is cancelled, and its request is then %s', async (_, fault, expected) => {
+      const call = await proxied.start(tool)
+      const arrived = Promise.withResolvers<void>()
+      const cancelled = Promise.withResolvers<Fault>()
+      proxied.ofWrites = () => {
+        arrived.resolve()
+        return cancelled.promise
+      }
+      const attempt = call.attempt()
+      await arrived.promise
+      call.cancel()
+      cancelled.resolve(fault)
+      expect(await attempt).toBe('over')
+      expect(await call.ended()).toEqual(expected)
     })
 
     test('looking fails for a while, is looked for again', async () => {

@@ -12,10 +12,14 @@ import type { Ask, FaultService, WritingTool } from './service.ts'
 /** A service behind a proxy, connected for the member whose calls are made. */
 export interface Proxied {
   /** The fault of each write. */
-  ofWrites: () => Fault
+  ofWrites: () => Fault | Promise<Fault>
   /** The fault of each request after the first write that is no write itself, as a look for the call sends. */
   ofLooks: () => Fault
+  /** The fault of each request of a tool that only reads. */
+  ofReads: () => Fault
+  /** Starts a call of a tool that writes. */
   start(tool: ToolName): Promise<Call>
+  startRead(tool: ToolName): Promise<Call>
 }
 
 /** Starts the service for the tests of one `describe`. Before each test it has no fault. */
@@ -34,9 +38,21 @@ export function useProxied(service: FaultService, engineOf: () => Engine): Proxi
   const proxied: Proxied = {
     ofWrites: () => 'pass',
     ofLooks: () => 'pass',
+    ofReads: () => 'pass',
     start(tool) {
-      const writing = service.tools[tool] as WritingTool
-      return Call.start({ engine: engineOf(), ask, place: service.place, tool, writing })
+      const { params, made } = service.tools[tool] as WritingTool
+      const text = `t${Math.random().toString(36).slice(2)}`
+      const { place } = service
+      return Call.start({
+        engine: engineOf(),
+        tool,
+        params: params(text, place),
+        made: () => made(ask, text, place),
+      })
+    },
+    startRead(tool) {
+      const params = service.reads[tool]?.(service.place) ?? {}
+      return Call.start({ engine: engineOf(), tool, params, made: async () => [] })
     },
   }
   beforeAll(async () => {
@@ -46,10 +62,10 @@ export function useProxied(service: FaultService, engineOf: () => Engine): Proxi
   beforeEach(async () => {
     proxy.choose = () => 'pass'
     await connectAnew(engineOf(), service, proxy.url)
-    proxied.ofWrites = proxied.ofLooks = () => 'pass'
+    proxied.ofWrites = proxied.ofLooks = proxied.ofReads = () => 'pass'
     let hasWritten = false
     proxy.choose = (method, path) => {
-      if (!service.isWrite(method, path)) return hasWritten ? proxied.ofLooks() : 'pass'
+      if (!service.isWrite(method, path)) return hasWritten ? proxied.ofLooks() : proxied.ofReads()
       hasWritten = true
       return proxied.ofWrites()
     }

@@ -19,7 +19,7 @@ export interface WritingTool {
 
 /** How a call ends: what the service holds of it, and what its step says. */
 export interface Ended {
-  readonly state: 'completed' | 'failed' | 'unknown_outcome'
+  readonly state: 'completed' | 'failed' | 'unknown_outcome' | 'cancelled'
   readonly made: number
   /** The code of a failed step. */
   readonly error?: string
@@ -35,6 +35,8 @@ export interface FaultService {
   /** The address of the real service, for `LIVE_TESTS`. */
   readonly live?: { readonly url: string }
   readonly tools: Readonly<Partial<Record<ToolName, WritingTool>>>
+  /** Tools that read, with the parameters of a call. They are sent through hostile answers. */
+  readonly reads: Readonly<Partial<Record<ToolName, (place: string) => JsonObject>>>
   /** Whether this request is the write of a call. All others read. */
   isWrite(method: string, path: string): boolean
   /** The answer of a list in which nothing is yet. */
@@ -44,5 +46,7 @@ export interface FaultService {
   /** Clear refusals of a write: the answer, and the error code of the step. */
   readonly refusals: Readonly<Record<string, readonly [answer: Fault, code: string]>>
   /** Error codes of the step. */
-  readonly codes: { readonly rateLimited: string; readonly redirected: string }
+  readonly codes: Readonly<
+    Record<'rateLimited' | 'redirected' | 'tooLarge' | 'badAnswer' | 'unavailable', string>
+  >
 }

@@ -1,0 +1,63 @@
+import { describe, expect, test } from '@jest/globals'
+import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
+import { useEngine, type Engine } from '../../../governance/runs/engine-fixture.ts'
+import { until } from '../../../stack/until.ts'
+import { drip, hostileAnswers } from './hostile.ts'
+import { useProxied } from './proxied.ts'
+import { first, once, unknown } from './rows.ts'
+import { services } from './services.ts'
+
+/* An answer that is broken or means harm costs its own call, and nothing else. */
+
+let engine: Engine
+useEngine((started) => (engine = started))
+
+const answersTo = (tool: ToolName, tools: readonly ToolName[]) =>
+  hostileAnswers.filter(({ isLong = false }) => !isLong || tool === tools[0])
+
+describe.each(services)('$name', (service) => {
+  const proxied = useProxied(service, () => engine)
+  const writes = Object.keys(service.tools) as ToolName[]
+  const reads = Object.keys(service.reads) as ToolName[]
+
+  describe.each(writes)('%s, if a write is answered by', (tool) => {
+    test.each(answersTo(tool, writes))('$name', async ({ answer }) => {
+      const call = await proxied.start(tool)
+      proxied.ofWrites = first(answer)
+      const ended = await (await call.untilOver()).ended()
+      expect(ended).toEqual(catalog[tool].repeat === 'unsafe' ? unknown(0) : once)
+    })
+  })
+
+  describe.each(reads)('%s, if it is answered by', (tool) => {
+    test.each(answersTo(tool, reads))('$name', async ({ answer, code }) => {
+      const call = await proxied.startRead(tool)
+      proxied.ofReads = () => answer
+      const ended = await (await call.untilOver()).ended()
+      expect(ended).toEqual({ state: 'failed', made: 0, error: service.codes[code] })
+    })
+  })
+
+  test.each(reads.slice(0, 1))(
+    'answers that never end stop no other call, and end with their run: %s',
+    async (read) => {
+      let closed = 0
+      let opened = 0
+      proxied.ofReads = () => {
+        opened += 1
+        return drip(() => (closed += 1))
+      }
+      const slow = await Promise.all(Array.from({ length: 20 }, () => proxied.startRead(read)))
+      const over = slow.map((call) => call.attempt())
+      await until('all of them wait', () => opened === slow.length)
+      proxied.ofReads = () => 'pass'
+      for (const tool of writes)
+        expect(await (await (await proxied.start(tool)).untilOver()).ended()).toEqual(once)
+      expect(closed).toBe(0)
+      for (const call of slow) call.cancel()
+      await Promise.all(over)
+      await until('no request is left', () => closed === slow.length)
+      expect(await slow[0]?.ended()).toEqual({ state: 'cancelled', made: 0 })
+    },
+  )
+})
