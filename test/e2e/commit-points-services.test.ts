@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Json } from '../../src/policy/types.ts'
+import { drip } from '../activities/tools/faults/hostile.ts'
+import { github } from '../activities/tools/faults/github.ts'
+import { first } from '../activities/tools/faults/rows.ts'
+import { until } from '../stack/until.ts'
+import { crashHome, type CrashHome, type Fault as Point } from '../support/chaos.ts'
+import type { Run } from '../support/client-types.ts'
+import { emulatorToken, type Emulator } from '../support/emulators.ts'
+import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
+
+/*
+ * A whole stack and a stand-in for GitHub that keeps state. The worker is killed around each write of a call that can
+ * be looked for, runs are cancelled with a request in flight, and connections end while calls need them.
+ */
+
+type Write = 'github_create_issue' | 'github_comment'
+const writes: readonly Write[] = ['github_create_issue', 'github_comment']
+const points: readonly Point[] = [
+  'effect.decide:before',
+  'effect.decide:after',
+  'effect.sent:before',
+  'effect.sent:after',
+  'effect.outcome:before',
+  'effect.outcome:after',
+]
+
+let home: CrashHome
+let emulator: Emulator
+let proxy: FaultProxy
+let connectionId: string
+
+beforeAll(async () => {
+  ;[home, emulator] = await Promise.all([crashHome(), github.start()])
+  proxy = await startFaultProxy(emulator.url)
+  await home.owner.settings({ approvals_enabled: true })
+})
+beforeEach(async () => {
+  proxy.choose = () => 'pass'
+  const body = { credential: { token: emulatorToken, base_url: proxy.url }, scope: 'personal' }
+  const made = await home.member.good<{ id: string }>('POST', '/tools/github_comment/connect', body)
+  connectionId = made.id
+})
+afterAll(async () => {
+  await home?.close()
+  await Promise.all([proxy?.close(), emulator?.close()])
+})
+
+const ask = async (method: string, path: string): Promise<Json> => {
+  const headers = { authorization: `Bearer ${emulatorToken}` }
+  return (await (await fetch(`${emulator.url}${path}`, { method, headers })).json()) as Json
+}
+let texts = 0
+
+interface Started {
+  readonly runId: string
+  /** How often the service holds what the call writes. */
+  held(): Promise<number>
+}
+
+async function start(tool: Write | 'github_get_issue'): Promise<Started> {
+  texts += 1
+  const text = `text${texts}end`
+  const writing = tool === 'github_get_issue' ? undefined : github.tools[tool]
+  const params = writing?.params(text, github.place) ?? { repo: github.place }
+  const workflowId = await home.member.createWorkflow(text, { steps: [{ id: 's', tool, params }] })
+  const runId = await home.member.execute(workflowId, {})
+  return { runId, held: async () => (await writing?.made(ask, text, github.place))?.length ?? 0 }
+}
+
+const stepOf = (run: Run) => run.steps[0] as Run['steps'][number]
+const ended = (runId: string) => home.member.untilRun(runId, 'ended', (run) => run.finished_at !== null)
+const onWrite = (fault: () => Fault | Promise<Fault>) => {
+  proxy.choose = (method) => (method === 'POST' ? fault() : 'pass')
+}
+
+describe('a worker is killed', () => {
+  const started: Started[] = []
+
+  test.each(writes.flatMap((tool) => points.map((point) => [point, tool] as const)))(
+    '%s of %s',
+    async (point, tool) => {
+      await home.faults.at(point, () => void start(tool).then((each) => started.push(each)))
+      // The time passes after which a call that is not found was certainly not made.
+      await home.query(`update effects set sent_at = sent_at - interval '61 seconds' where state = 'sent'`)
+    },
+  )
+
+  test('each issue and each comment was made once', async () => {
+    await until('all have started', () => started.length === writes.length * points.length)
+    for (const { runId, held } of started) {
+      expect((await ended(runId)).status).toBe('completed')
+      expect(await held()).toBe(1)
+    }
+  })
+})
+
+describe('a run is cancelled while a request is in flight', () => {
+  test('a read ends with it', async () => {
+    let [opened, closed] = [false, false]
+    proxy.choose = () => {
+      opened = true
+      return drip(() => (closed = true))
+    }
+    const { runId } = await start('github_get_issue')
+    await until('the request waits', () => opened)
+    await home.member.cancel(runId)
+    const run = await home.member.untilStatus(runId, 'cancelled')
+    expect(stepOf(run).status).toBe('cancelled')
+    await until('the request ends', () => closed)
+  })
+
+  test.each(writes)('%s that was sent is looked for if its answer is lost', async (tool) => {
+    const arrived = Promise.withResolvers<void>()
+    const cancelled = Promise.withResolvers<Fault>()
+    onWrite(() => {
+      arrived.resolve()
+      return cancelled.promise
+    })
+    const { runId, held } = await start(tool)
+    await arrived.promise
+    await home.member.cancel(runId)
+    await home.member.untilStatus(runId, 'cancelled')
+    cancelled.resolve('lose answer')
+    const run = await home.member.untilRun(runId, 'found', (each) => stepOf(each).status === 'completed')
+    expect([run.status, await held()]).toEqual(['cancelled', 1])
+  })
+})
+
+describe('a connection ends', () => {
+  const statusOf = async () => {
+    const { data } = await home.member.good<{ data: { id: string; status: string }[] }>('GET', '/connections')
+    return data.find(({ id }) => id === connectionId)?.status
+  }
+
+  test('at the service: the step says what to do, and the connection shows it', async () => {
+    onWrite(first({ status: 401 }))
+    const { runId, held } = await start('github_comment')
+    expect(stepOf(await ended(runId))).toMatchObject({
+      status: 'failed',
+      error: {
+        code: 'connection_expired',
+        message: expect.stringContaining('POST /tools/github_comment/connect'),
+      },
+    })
+    expect([await statusOf(), await held()]).toEqual(['expired', 0])
+  })
+
+  test('while a call is held: after its approval the step says what to do', async () => {
+    const rule = await home.admin.createRule({
+      name: 'comments wait',
+      verdict: 'require_approval',
+      tools: ['github_comment'],
+    })
+    const { runId, held } = await start('github_comment')
+    const approvalId = await home.approver.untilHeld(runId, 'step')
+    await home.member.good('DELETE', `/connections/${connectionId}`)
+    expect(await statusOf()).toBe('revoked')
+    const { status } = await home.approver.decide(approvalId, 'approve')
+    expect(status).toBe(200)
+    expect(stepOf(await ended(runId))).toMatchObject({
+      status: 'failed',
+      error: {
+        code: 'tool_not_available',
+        message: expect.stringContaining('POST /tools/github_comment/connect'),
+      },
+    })
+    expect(await held()).toBe(0)
+    await home.admin.deleteRule(rule.id)
+  })
+})
