@@ -13,6 +13,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   neighbours: () => import('./neighbours.ts'),
   shell: () => import('./shell.ts'),
   policy: () => import('./policy.ts'),
+  tools: () => import('./tools.ts'),
   soak: () => import('./soak.ts'),
 }
 

@@ -11,7 +11,6 @@ import { createPolicyInterceptor } from '../../src/activities/policy-interceptor
 import { readConfig } from '../../src/shared/config.ts'
 import { createContext } from '../../src/programs/create-context.ts'
 import type { Context } from '../../src/governance/context.ts'
-import { bootstrapIdentities } from '../../src/governance/people/bootstrap.ts'
 import type { Caller } from '../../src/governance/access/identity.ts'
 import { createWorkflowEngine, type WorkflowEngine } from '../../src/governance/delivery/workflow-engine.ts'
 import { startRelay } from '../../src/governance/delivery/relay.ts'
@@ -23,6 +22,7 @@ import { startTemporal } from '../../src/stack/temporal.ts'
 import { createTemporalClient } from '../../src/shared/temporal-connection.ts'
 import { workerTuning } from '../../src/programs/worker.ts'
 import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
+import { newCaller } from './caller.ts'
 import type { BenchPostgres } from './postgres.ts'
 
 /** Starts one run per call and resolves when Temporal reports its end. */
@@ -161,27 +161,5 @@ async function governed(
     const { runId } = await acceptRun(context, { caller: owner, workflowId: id, inputs: {} })
     await started(runId)
     await client.workflow.getHandle(runId).result()
-  }
-}
-
-async function newCaller(context: Context): Promise<Caller> {
-  const made = await bootstrapIdentities(context)
-  if (made === null) throw new Error('the benchmark database is not empty')
-  const { owner } = made.users
-  const key = await context.db
-    .selectFrom('api_keys')
-    .select('id')
-    .where('user_id', '=', owner.user_id)
-    .executeTakeFirstOrThrow()
-  return {
-    userId: owner.user_id,
-    email: owner.email,
-    organizationId: made.organization_id,
-    role: 'owner',
-    keyId: key.id,
-    sessionId: null,
-    scopes: [],
-    needs: { scope: 'runs:write', role: 'member' },
-    ip: null,
   }
 }

@@ -1,0 +1,81 @@
+import { Octokit } from '@octokit/rest'
+import { createToolActivities } from '../../src/activities/tool-activities.ts'
+import { readConfig } from '../../src/shared/config.ts'
+import { createContext } from '../../src/programs/create-context.ts'
+import { connect } from '../../src/governance/connections/connections.ts'
+import type { Context } from '../../src/governance/context.ts'
+import type { Caller } from '../../src/governance/access/identity.ts'
+import { acceptRun } from '../../src/governance/runs/start/accept.ts'
+import { createWorkflow } from '../../src/governance/workflows/workflows.ts'
+import { execute } from '../../test/activities/execute.ts'
+import { emulatorToken } from '../../test/support/emulators.ts'
+import { newCaller } from './caller.ts'
+import { withClient, type BenchPostgres } from './postgres.ts'
+
+export type GithubTool = 'github_get_issue' | 'github_comment'
+
+/** GitHub's API at one address, for both sides. */
+export interface ToolSides {
+  /** Accepts a run with one call, and returns what makes the call as a worker's activity does. */
+  governed(tool: GithubTool, params: object): Promise<() => Promise<void>>
+  /** The same client without anything around it. */
+  readonly bare: Octokit
+}
+
+const bodies = createToolActivities()
+/** Runs are accepted and never finished here. */
+const lifted = {
+  workflow_runs_per_hour: 600_000,
+  concurrent_executions: 25_000,
+  storage_mb: 10_000_000,
+  requests_per_minute: 100_000,
+}
+
+/** The service's own parts in this process, on a new database, connected to the GitHub API at `url`. */
+export async function withToolSides(
+  postgres: BenchPostgres,
+  url: string,
+  work: (sides: ToolSides) => Promise<void>,
+): Promise<void> {
+  const config = readConfig({
+    DATABASE_URL: postgres.appUrl,
+    DATA_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64'),
+    LOG_LEVEL: 'error',
+  })
+  const context = createContext(config, 'worker')
+  try {
+    const caller = await newCaller(context)
+    await withClient(postgres.adminUrl, (client) =>
+      client.query(`update organizations set plan = 'enterprise', quota_overrides = $1`, [lifted]),
+    )
+    const credential = { token: emulatorToken, base_url: url }
+    const asked = { tool: 'github_get_issue', credential, scope: 'personal', name: undefined } as const
+    await connect(context, caller, asked, new AbortController().signal)
+    await work({
+      governed: (tool, params) => governed(context, caller, tool, params),
+      bare: new Octokit({ auth: emulatorToken, baseUrl: url }),
+    })
+  } finally {
+    await context.close()
+  }
+}
+
+async function governed(
+  context: Context,
+  caller: Caller,
+  tool: GithubTool,
+  params: object,
+): Promise<() => Promise<void>> {
+  const { id } = await createWorkflow(context, caller, {
+    name: `bench ${crypto.randomUUID()}`,
+    description: '',
+    definition: { steps: [{ id: 's', tool, params }] } as never,
+  })
+  const { runId } = await acceptRun(context, { caller, workflowId: id, inputs: {} })
+  const args = [{ runId, stepId: 's', itemIndex: null }]
+  const body = (decided: unknown): Promise<unknown> => bodies[tool]!(decided)
+  return async () => {
+    const { answer } = await execute(context, { workflowId: runId, activityType: tool, args, body })
+    if ((answer as { outcome?: string }).outcome !== 'completed') throw answer
+  }
+}
