@@ -43,11 +43,18 @@ export const github: FaultService = {
     },
   },
   reads: {
-    github_search_code: (repo) => ({ query: 'hello', repo }),
-    github_get_file: (repo) => ({ repo, path: 'README.md' }),
-    github_list_issues: (repo) => ({ repo }),
-    github_get_issue: (repo) => ({ repo }),
-    github_list_pull_requests: (repo) => ({ repo }),
+    codes: {
+      tooLarge: 'response_too_large',
+      badAnswer: 'github_bad_answer',
+      unavailable: 'github_unavailable',
+    },
+    tools: {
+      github_search_code: (repo) => ({ query: 'hello', repo }),
+      github_get_file: (repo) => ({ repo, path: 'README.md' }),
+      github_list_issues: (repo) => ({ repo }),
+      github_get_issue: (repo) => ({ repo }),
+      github_list_pull_requests: (repo) => ({ repo }),
+    },
   },
   isWrite: (method) => method === 'POST',
   emptyList: { status: 200, body: '[]' },
@@ -57,11 +64,5 @@ export const github: FaultService = {
     '403 comes back': [{ status: 403 }, 'github_forbidden'],
     '422 comes back': [{ status: 422 }, 'github_refused'],
   },
-  codes: {
-    rateLimited: 'github_rate_limited',
-    redirected: 'github_redirected',
-    tooLarge: 'response_too_large',
-    badAnswer: 'github_bad_answer',
-    unavailable: 'github_unavailable',
-  },
+  codes: { rateLimited: 'github_rate_limited', redirected: 'github_redirected' },
 }

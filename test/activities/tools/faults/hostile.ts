@@ -7,7 +7,7 @@ import type { FaultService } from './service.ts'
 interface Hostile {
   readonly name: string
   readonly answer: Fault
-  readonly code: keyof FaultService['codes']
+  readonly code: keyof NonNullable<FaultService['reads']>['codes']
   /** The same code reads it for all tools, so it is sent to one that reads and one that writes. */
   readonly isLong?: true
 }

@@ -51,7 +51,7 @@ export function useProxied(service: FaultService, engineOf: () => Engine): Proxi
       })
     },
     startRead(tool) {
-      const params = service.reads[tool]?.(service.place) ?? {}
+      const params = service.reads?.tools[tool]?.(service.place) ?? {}
       return Call.start({ engine: engineOf(), tool, params, made: async () => [] })
     },
   }

@@ -35,8 +35,13 @@ export interface FaultService {
   /** The address of the real service, for `LIVE_TESTS`. */
   readonly live?: { readonly url: string }
   readonly tools: Readonly<Partial<Record<ToolName, WritingTool>>>
-  /** Tools that read, with the parameters of a call. They are sent through hostile answers. */
-  readonly reads: Readonly<Partial<Record<ToolName, (place: string) => JsonObject>>>
+  /** Tools that only read. They are sent through hostile answers. */
+  readonly reads?: {
+    /** The parameters of a call of each. */
+    readonly tools: Readonly<Partial<Record<ToolName, (place: string) => JsonObject>>>
+    /** Error codes of the step. */
+    readonly codes: Readonly<Record<'tooLarge' | 'badAnswer' | 'unavailable', string>>
+  }
   /** Whether this request is the write of a call. All others read. */
   isWrite(method: string, path: string): boolean
   /** The answer of a list in which nothing is yet. */
@@ -46,7 +51,5 @@ export interface FaultService {
   /** Clear refusals of a write: the answer, and the error code of the step. */
   readonly refusals: Readonly<Record<string, readonly [answer: Fault, code: string]>>
   /** Error codes of the step. */
-  readonly codes: Readonly<
-    Record<'rateLimited' | 'redirected' | 'tooLarge' | 'badAnswer' | 'unavailable', string>
-  >
+  readonly codes: { readonly rateLimited: string; readonly redirected: string }
 }
