@@ -35,6 +35,7 @@ const checked: Record<Precondition['check'], string> = {
   transaction: 'in the transaction of the write',
   service: 'by the service, with the write',
   before: 'right before the call is sent; a later change is not seen',
+  call: 'by the call, which acts only on what was approved',
 }
 
 const covered = (): string[] =>

@@ -9,6 +9,8 @@ const common = {
   // A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag.
   findableAfterSeconds: 60,
   timeoutSeconds: 60,
+  // A person can link another account at any time, and would get what was approved for the first one.
+  precondition: { of: 'the Slack account of the person who runs the workflow', check: 'call' },
 } as const
 
 export const slackSendMessage = defineTool({

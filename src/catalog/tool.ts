@@ -35,8 +35,9 @@ export interface Precondition {
    * - `transaction`: in the transaction that commits the call's write.
    * - `service`: the write carries the revision, and the service refuses another one.
    * - `before`: it is read again right before the point of no return. A later change is not seen.
+   * - `call`: the call reads it once, compares it, and acts on just what it has read.
    */
-  readonly check: 'transaction' | 'service' | 'before'
+  readonly check: 'transaction' | 'service' | 'before' | 'call'
 }
 
 /** A service outside that several tools share; an organization connects all of them at once. */

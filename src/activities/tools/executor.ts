@@ -24,7 +24,7 @@ export interface ToolCall<Params> {
   readonly labels: readonly Label[]
   /**
    * The revision of what the call changes, as its approvers saw it. null: nobody had to approve the call, or it could not
-   * be read. A tool whose precondition says `transaction` or `service` acts only on this revision.
+   * be read. A tool whose precondition says something else than `before` acts only on this revision.
    */
   readonly revision: string | null
 }

@@ -10,6 +10,7 @@ import { readMemoryState, setMemory } from './memory-set.ts'
 import { searchWeb } from './search/web-search.ts'
 import { createChannel, findChannel } from './slack/channels.ts'
 import { findMessage, sendMessage } from './slack/messages.ts'
+import { readInvited, readRecipient } from './slack/state.ts'
 import type { FinderOf, StateReaderOf, ToolBody } from './params.ts'
 
 /** Bodies by tool name. A catalogue tool without a body fails with `tool_not_available`. */
@@ -47,4 +48,6 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
 export const stateReaders = {
   memory_set: readMemoryState,
   github_comment: readIssueState,
+  slack_send_message: readRecipient,
+  slack_create_channel: readInvited,
 } satisfies { [Name in ToolName]?: StateReaderOf<Name> }

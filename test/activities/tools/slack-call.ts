@@ -41,6 +41,8 @@ export class SlackCall {
     readonly account?: string
     readonly linkedSecondsAgo?: number
     readonly mostMilliseconds?: number
+    /** The account that the approvers saw. */
+    readonly revision?: string
   }
   readonly #key = `run/${(calls += 1)}`
   constructor(name: ToolName, params: object, over: SlackCall['over']) {
@@ -60,12 +62,15 @@ export class SlackCall {
   }
 
   #run(look: { sentSecondsAgo: number } | null) {
-    const { base, account, linkedSecondsAgo = 1_000, mostMilliseconds = Infinity } = this.over
+    const { base, account, linkedSecondsAgo = 1_000, mostMilliseconds = Infinity, revision } = this.over
     const context = toolContext({
       connection: (async () => connectionAt(base, mostMilliseconds)) as never,
       slackAccount: async () => (account === undefined ? null : { id: account, linkedSecondsAgo }),
     })
-    const call = toolCall(this.#params, { idempotencyKey: this.#key })
+    const call = toolCall(this.#params, {
+      idempotencyKey: this.#key,
+      revision: look === null ? (revision ?? null) : null,
+    })
     return bodies[this.#name]!(issueDecidedCall(call, context, look))
   }
 

@@ -192,6 +192,16 @@ describe('a channel', () => {
     },
   )
 
+  test('that is found does not get an account that was linked after it was made', async () => {
+    const call = channel({ name: 'linked-later' }, { account: at.member, linkedSecondsAgo: 30 })
+    proxy.choose = (_, path) => (path.endsWith('conversations.invite') ? 'cut' : 'pass')
+    expect(await rejection(call.make())).toMatchObject({ name: 'OutcomeUnknown' })
+    proxy.choose = () => 'pass'
+    const found = await call.find(10)
+    expect(found).toMatchObject({ name: 'linked-later', invited: false })
+    expect(await membersOf((found as { channel: string }).channel)).not.toContain(at.member)
+  })
+
   test('is absent if there is none, or if the one of this name is another call’s', async () => {
     expect(await channel({ name: 'nobody' }).find()).toBe('absent')
     await channel({ name: 'mine' }).make()
@@ -204,6 +214,23 @@ describe('a channel', () => {
     const { channel: made } = await ask('conversations.create', { name: 'theirs' })
     await ask('conversations.setPurpose', { channel: made.id, purpose: 'ours' })
     expect(await channel({ name: 'theirs' }).find()).toBe('unclear')
+  })
+})
+
+describe('an approved call sends nothing if another account is linked by now', () => {
+  const calls: readonly (readonly [ToolName, object])[] = [
+    ['slack_send_message', { channel: '@me', text: 't' }],
+    ['slack_create_channel', { name: 'approved' }],
+    ['slack_create_channel', { name: 'approved', is_private: true }],
+  ]
+  test.each(calls)('%s %j', async (name, params) => {
+    for (const revision of ['U0APPROVED', 'none']) {
+      const over = { base: scripted.url, account: 'U0ANOTHER1', revision }
+      expect(await rejection(new SlackCall(name, params, over).make())).toMatchObject({
+        name: 'StateChanged',
+      })
+    }
+    expect(scripted.arrived).toEqual([])
   })
 })
 

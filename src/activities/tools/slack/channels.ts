@@ -5,7 +5,7 @@ import type { FinderOf, ToolBody, ToolParams } from '../params.ts'
 import { slackOf, type Slack } from './client.ts'
 import { SlackRefusal } from './errors.ts'
 import { done, madeChannel, ownAccount, type Channel } from './forms.ts'
-import { accountOf, channelsCalled, newNameOf } from './place.ts'
+import { accountOf, approvedAccount, channelsCalled, isNewerThan, newNameOf } from './place.ts'
 
 /*
  * A channel is made in three requests: it is created, its description gets the mark of the call, and the person who runs
@@ -22,7 +22,7 @@ export const createChannel: ToolBody<'slack_create_channel'> = async (call, cont
   // Nobody could enter a private channel without the invitation.
   const account = is_private
     ? await accountOf(call, context, 'a private channel')
-    : await context.tools.slackAccount(call)
+    : await approvedAccount(call, context)
   const slack = await slackOf(call, context, 'slack_create_channel')
   await context.pointOfNoReturn()
   const made = await slack.write(madeChannel, (client) => client.conversations.create({ name, is_private }))
@@ -88,5 +88,7 @@ export const findChannel: FinderOf<'slack_create_channel'> = async (call, contex
     return { kind: recent.every(isOthers) ? 'absent' : 'unclear' }
   }
   const account = await context.tools.slackAccount(call)
-  return { kind: 'done', output: await completed(slack, call, found, account) }
+  // The call has invited the account that was linked then, or has not come so far. Nobody has approved another one.
+  const invited = account !== null && isNewerThan(account, look) ? null : account
+  return { kind: 'done', output: await completed(slack, call, found, invited) }
 }

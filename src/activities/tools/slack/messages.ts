@@ -3,7 +3,7 @@ import { beforeSending, markOf } from '../marker.ts'
 import type { FinderOf, ToolBody } from '../params.ts'
 import { slackOf, type Slack } from './client.ts'
 import { madeMessage, messages } from './forms.ts'
-import { accountOf, channelsCalled, conversationWith, placeAt } from './place.ts'
+import { accountOf, channelsCalled, conversationWith, isNewerThan, placeAt } from './place.ts'
 
 /*
  * Slack takes no idempotency key. So each message carries the mark of its call in its metadata, which people do not see,
@@ -36,8 +36,6 @@ export const sendMessage: ToolBody<'slack_send_message'> = async (call, context)
   }
 }
 
-/** A link that is this much older than the point of no return was read by the call. */
-const readSeconds = 60
 /** More channels than this have not had one name. */
 const mostPlaces = 5
 
@@ -45,8 +43,7 @@ export const findMessage: FinderOf<'slack_send_message'> = async (call, context,
   const place = placeAt(call.params.channel)
   const account = place.kind === 'requester' ? await accountOf(call, context, '`@me`') : null
   // The message may have gone to the account that was linked before.
-  if (account !== null && account.linkedSecondsAgo < look.sentSecondsAgo + readSeconds)
-    return { kind: 'unclear' }
+  if (account !== null && isNewerThan(account, look)) return { kind: 'unclear' }
   const slack = await slackOf(call, context, 'slack_send_message')
   const ids = await conversations()
   if (ids.length === 0 || ids.length > mostPlaces) return { kind: 'unclear' }

@@ -1,6 +1,6 @@
 import type { LinkedAccount } from '../../../governance/people/slack-accounts.ts'
 import { channelOf } from '../../../policy/readers/channels.ts'
-import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
+import { StateChanged, ToolError, type Look, type ToolCall, type ToolContext } from '../executor.ts'
 import type { Slack } from './client.ts'
 import { aConversation, channels, type Channel } from './forms.ts'
 
@@ -31,13 +31,26 @@ export function newNameOf(text: string): string {
   throw wrong('`name` must have lower-case letters, digits, `-` and `_` only, with or without `#` before it')
 }
 
-/** Throws ToolError `slack_account_not_linked`. */
+/** What an approval covers of the account that a call reaches. */
+export const revisionOf = (account: LinkedAccount | null): string => account?.id ?? 'none'
+
+/** The account, if it is the one that the approvers saw. Throws StateChanged. */
+export async function approvedAccount(
+  call: Pick<ToolCall<unknown>, 'organizationId' | 'requester' | 'revision'>,
+  context: Pick<ToolContext, 'tools'>,
+): Promise<LinkedAccount | null> {
+  const account = await context.tools.slackAccount(call)
+  if (call.revision !== null && call.revision !== revisionOf(account)) throw new StateChanged()
+  return account
+}
+
+/** The approved account. Throws StateChanged, and ToolError `slack_account_not_linked`. */
 export async function accountOf(
-  call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+  call: Parameters<typeof approvedAccount>[0],
   context: ToolContext,
   why: string,
 ): Promise<LinkedAccount> {
-  const account = await context.tools.slackAccount(call)
+  const account = await approvedAccount(call, context)
   if (account !== null) return account
   throw new ToolError(
     'slack_account_not_linked',
@@ -45,6 +58,13 @@ export async function accountOf(
     { retryable: false },
   )
 }
+
+/** A link that is this much older than the point of no return was read by the call. */
+const readSeconds = 60
+
+/** Whether an earlier attempt, which is looked for, has read another link. */
+export const isNewerThan = (account: LinkedAccount, { sentSecondsAgo }: Look): boolean =>
+  account.linkedSecondsAgo < sentSecondsAgo + readSeconds
 
 /** The direct conversation with a person. Opening it again gives the same one. */
 export async function conversationWith(slack: Slack, userId: string): Promise<string> {
