@@ -33,6 +33,8 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
   readonly idempotencyKey?: string
+  /** Fields of a large answer that are wanted; the others are not read. */
+  readonly only?: readonly string[]
 }
 
 export interface Api {

@@ -21,21 +21,39 @@ export class JsonParts implements AsyncIterable<string> {
   }
 }
 
+/** An object in parts. */
+export class ObjectParts extends JsonParts {
+  readonly #fields: Readonly<Record<string, unknown>>
+
+  constructor(fields: Readonly<Record<string, unknown>>) {
+    super(() => fieldsInParts(fields))
+    this.#fields = fields
+  }
+
+  /** The same object with these fields alone: the others are never read. */
+  only(names: readonly string[]): ObjectParts {
+    return new ObjectParts(
+      Object.fromEntries(Object.entries(this.#fields).filter(([name]) => names.includes(name))),
+    )
+  }
+}
+
 /** An object with these fields in this order, as `JSON.stringify` writes it. A field may itself consist of parts. */
-export function objectInParts(fields: Readonly<Record<string, unknown>>): JsonParts {
-  return new JsonParts(async function* () {
-    let before = '{'
-    for (const [name, value] of Object.entries(fields)) {
-      if (value === undefined) continue
-      const start = `${before}${JSON.stringify(name)}:`
-      before = ','
-      if (value instanceof JsonParts) {
-        yield start
-        yield* value
-      } else yield start + JSON.stringify(value)
-    }
-    yield before === '{' ? '{}' : '}'
-  })
+export const objectInParts = (fields: Readonly<Record<string, unknown>>): ObjectParts =>
+  new ObjectParts(fields)
+
+async function* fieldsInParts(fields: Readonly<Record<string, unknown>>): AsyncGenerator<string> {
+  let before = '{'
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue
+    const start = `${before}${JSON.stringify(name)}:`
+    before = ','
+    if (value instanceof JsonParts) {
+      yield start
+      yield* value
+    } else yield start + JSON.stringify(value)
+  }
+  yield before === '{' ? '{}' : '}'
 }
 
 /** An object whose fields are made one after the other. */

@@ -72,3 +72,46 @@ describe('an approval', () => {
     expect(await statusOf(id)).toMatchObject({ status: 'rejected' })
   })
 })
+
+describe('the pages of an approval and of the list', () => {
+  inBrowser('are used by keys alone, which decide nothing before a button is pressed', async () => {
+    const id = await heldCall(server, { command: 'git push origin by-keys' })
+    const { page } = await signedInAt(server, 'approver', '/console/approvals')
+    await page.keyboard.press('j')
+    expect(await page.evaluate('document.activeElement.getAttribute("href")')).toBe(
+      `/console/approvals/${id}`,
+    )
+    await page.keyboard.press('a')
+    await page.waitForURL(`**/console/approvals/${id}#approve`)
+    await page.locator('#approve:focus').waitFor()
+    expect(await statusOf(id)).toMatchObject({ status: 'pending' })
+    await page.keyboard.press('r')
+    await page.locator('#reject:focus').waitFor()
+    await page.keyboard.press('Enter')
+    await page.getByText('Rejected', { exact: true }).first().waitFor()
+    expect(await statusOf(id)).toMatchObject({ status: 'rejected' })
+  })
+
+  inBrowser('change by themselves when somebody else decides, and keep what was written', async () => {
+    const id = await heldCall(server)
+    const { page } = await signedInAt(server, 'approver', `/console/approvals/${id}`)
+    await page.getByLabel('Comment').fill('my words')
+    await server.call(server.identities.users.admin.api_key, 'POST', `/approvals/${id}/reject`, {
+      comment: 'another way, please',
+      request_changes: true,
+    })
+    await page.getByText('An approver requested changes', { exact: false }).waitFor()
+    await page.getByText('another way, please').waitFor()
+    expect(await page.getByRole('button', { name: 'Approve' }).count()).toBe(0)
+  })
+
+  inBrowser.each([360, 1280])('have no violation that axe finds in the list at %d px', async (width) => {
+    await heldCall(server)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const viewport = { width, height: 740 }
+      const { page } = await signedInAt(server, 'owner', '/console/approvals', { viewport, colorScheme })
+      expect(await violations(page)).toEqual([])
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
+    }
+  })
+})

@@ -27,11 +27,15 @@ export async function signedInAt(
 }
 
 /** A call of an agent that a rule holds; returns the approval's id. */
-export async function heldCall(server: TestServer, input: object = { command: 'git push' }): Promise<string> {
+export async function heldCall(
+  server: TestServer,
+  input: object = { command: 'git push' },
+  tool = 'Bash',
+): Promise<string> {
   const { status, body } = await server.call(server.identities.agent_key, 'POST', '/authorize', {
     agent: { name: 'Claude Code', kind: 'claude-code' },
     session_id: `session-${(calls += 1)}`,
-    tool_name: 'Bash',
+    tool_name: tool,
     tool_input: input,
   })
   if (status !== 200 || body.approval_id === undefined) throw new Error(JSON.stringify(body))

@@ -5,6 +5,7 @@ import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
 import { crashHome, govern, heldRun, type CrashHome, type Held } from '../support/chaos.ts'
 import { callsOf, expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { strangers } from '../support/chaos-strangers.ts'
+import { hasChromium, openPage } from '../support/chromium.ts'
 import type { Api } from '../support/client.ts'
 import type { Rule } from '../support/client-types.ts'
 
@@ -57,6 +58,24 @@ describe('an approval', () => {
       code: 'approval_already_decided',
     })
     expect(home.sink.count(held.subject)).toBe(1)
+  })
+
+  const inBrowser = hasChromium ? test : test.skip
+  inBrowser('is given on its page, which then shows the run go on to its end', async () => {
+    const held = await heldRun(home, workflowId)
+    const { base_url, users } = home.member.bootstrap
+    const { page, errors } = await openPage({ viewport: { width: 360, height: 740 } })
+    await page.goto(`${base_url}/console/approvals/${held.approvalId}`)
+    await page.getByLabel('E-mail address').fill(users.approver.email)
+    await page.getByLabel('Password').fill(users.approver.password)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('What became of it').waitFor()
+    // The page follows the run's events, and nobody loads it again.
+    await page.locator('.outcome').getByText('Completed').nth(1).waitFor()
+    await expectFinished(home, held.runId, held.subject)
+    expect(home.sink.count(held.subject)).toBe(1)
+    expect(errors).toEqual([])
   })
 
   test('given by several people at once counts once', async () => {

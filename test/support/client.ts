@@ -21,7 +21,9 @@ export interface Bootstrap {
   readonly database_admin_url: string
   readonly temporal_address: string
   readonly organization_id: string
-  readonly users: Readonly<Record<Person, { user_id: string; email: string; api_key: string }>>
+  readonly users: Readonly<
+    Record<Person, { user_id: string; email: string; password: string; api_key: string }>
+  >
 }
 
 export interface Answer<T = unknown> {

@@ -2,7 +2,7 @@ import type { Api, ApiRequest, Result } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import type { Identity } from '../../governance/access/identity.ts'
 import { requireScope } from '../../governance/access/recheck.ts'
-import { JsonParts } from '../../shared/json-parts.ts'
+import { JsonParts, ObjectParts } from '../../shared/json-parts.ts'
 import { accessOf } from '../access.ts'
 import { admitted, pathParams, type Sent } from '../admitted.ts'
 import { ApiError, statusOf, toApiError } from '../errors.ts'
@@ -29,7 +29,10 @@ export function apiFor(context: Context, services: Mounted, sender: Sender): Api
   return {
     async call<T>(key: string, request: ApiRequest = {}): Promise<Result<T>> {
       try {
-        return { ok: true, body: (await bodyOf(await call(context, services, sender, key, request))) as T }
+        return {
+          ok: true,
+          body: (await bodyOf(await call(context, services, sender, key, request), request)) as T,
+        }
       } catch (thrown) {
         const error = toApiError(thrown)
         // The page for a failure of the service is made where it is logged.
@@ -69,7 +72,7 @@ async function call(
 type TextAnswer = Answer & { readonly text?: string | null }
 
 /** The body as a client would read it. */
-async function bodyOf({ status, body, text }: TextAnswer): Promise<unknown> {
+async function bodyOf({ status, body, text }: TextAnswer, { only }: ApiRequest): Promise<unknown> {
   if (text !== undefined && text !== null) {
     const read = JSON.parse(text) as { error?: { code: string; message: string } }
     // A kept refusal, given again.
@@ -77,5 +80,6 @@ async function bodyOf({ status, body, text }: TextAnswer): Promise<unknown> {
       throw new ApiError(read.error.code as ApiError['code'], read.error.message)
     return read
   }
+  if (only !== undefined && body instanceof ObjectParts) return JSON.parse(await body.only(only).text())
   return body instanceof JsonParts ? JSON.parse(await body.text()) : body
 }

@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import { listApprovals, readApproval } from '../../governance/approvals/read.ts'
+import { readDetail } from '../../governance/approvals/detail.ts'
 import { listResolutions, readResolution } from '../../governance/approvals/resolutions.ts'
-import { vote } from '../../governance/approvals/vote.ts'
+import { vote, type VoteRequest } from '../../governance/approvals/vote.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { filter, flag } from '../query.ts'
 import { ok, route, type Call } from '../route.ts'
-import { listOf, listQuery } from '../schemas/common.ts'
+import { listOf, listQuery, riskLevel } from '../schemas/common.ts'
 import { approval, approveBody, rejectBody } from '../schemas/approvals.ts'
 import { approvalStatus, waitingKind } from '../schemas/runs.ts'
 
@@ -24,6 +25,9 @@ export const getApprovals = route({
     kind: waitingKind.optional(),
     run_id: filter.optional(),
     mine: flag.optional(),
+    rule_id: filter.optional(),
+    requested_by: filter.optional(),
+    risk: riskLevel.optional(),
   }),
   responses: { 200: listOf(approval) },
   async handle({ context, caller, query }) {
@@ -31,7 +35,11 @@ export const getApprovals = route({
     const page = { limit, cursor }
     if (filters.kind !== 'resolution')
       return ok(await listApprovals(context, caller, { ...filters, kind: filters.kind }, page))
-    const isEmpty = filters.status !== undefined && filters.status !== 'pending'
+    // An unknown outcome has no rule, and its risk is not stored.
+    const isEmpty =
+      (filters.status !== undefined && filters.status !== 'pending') ||
+      filters.rule_id !== undefined ||
+      filters.risk !== undefined
     return ok(
       isEmpty ? { data: [], next_cursor: null } : await listResolutions(context, caller, filters, page),
     )
@@ -44,8 +52,9 @@ export const getApproval = route({
   tag,
   responses: { 200: approval },
   async handle({ context, caller, params }) {
-    const read = isResolution(params.id) ? readResolution : readApproval
-    return ok(await read(context, caller, params.id))
+    if (isResolution(params.id)) return ok(await readResolution(context, caller, params.id))
+    const read = await readApproval(context, caller, params.id)
+    return ok({ ...read, detail: await readDetail(context, caller, params.id) })
   },
 })
 
@@ -66,7 +75,7 @@ export const postApprove = route({
   tag,
   body: approveBody,
   responses: { 200: approval },
-  handle: ({ body, ...call }) => decide(call, 'approve', body.comment),
+  handle: ({ body, ...call }) => decide(call, { decision: 'approve', comment: body.comment }),
 })
 
 export const postReject = route({
@@ -75,7 +84,12 @@ export const postReject = route({
   tag,
   body: rejectBody,
   responses: { 200: approval },
-  handle: ({ body, ...call }) => decide(call, 'reject', body.comment ?? body.reason ?? ''),
+  handle: ({ body, ...call }) =>
+    decide(call, {
+      decision: 'reject',
+      comment: body.comment ?? body.reason ?? '',
+      changesRequested: body.request_changes,
+    }),
 })
 
 async function decide(
@@ -85,10 +99,9 @@ async function decide(
     params,
     once,
   }: Pick<Call<'POST /approvals/{id}'>, 'context' | 'caller' | 'params' | 'once'>,
-  decision: 'approve' | 'reject',
-  comment: string,
+  given: Pick<VoteRequest, 'decision' | 'comment' | 'changesRequested'>,
 ) {
   if (isResolution(params.id)) throw await notByVote(context, caller, params.id)
-  await actOnce(once, () => vote(context, { caller, approvalId: params.id, decision, comment, once }))
+  await actOnce(once, () => vote(context, { caller, approvalId: params.id, once, ...given }))
   return ok(await readApproval(context, caller, params.id))
 }

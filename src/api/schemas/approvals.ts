@@ -1,6 +1,15 @@
 import { z } from 'zod'
 import { anyJson, approver, id, labels, reversible, side, time } from './common.ts'
-import { approvalStatus, itemIndex, resolveWith, risk, vote, waitingKind, words } from './runs.ts'
+import {
+  approvalStatus,
+  itemIndex,
+  labelSources,
+  resolveWith,
+  risk,
+  vote,
+  waitingKind,
+  words,
+} from './runs.ts'
 
 const preview = z
   .strictObject({
@@ -63,6 +72,21 @@ export const approval = z
     expires_at: time.nullable(),
     decided_at: time.nullable(),
     resolve_with: resolveWith,
+    detail: z
+      .strictObject({
+        workflow_name: z.string().nullable(),
+        agent: z.strictObject({ name: z.string(), kind: z.string() }).nullable(),
+        explanation: z.string().nullable().describe('why the call was held; null for a whole run'),
+        label_sources: labelSources,
+        votes_missing: z.int().describe('approving votes that are missing now'),
+        superseded_by: id.nullable().describe('the approval that covers the call instead'),
+        vote_refused: z
+          .string()
+          .nullable()
+          .describe('why your vote would be refused now; null if it would count'),
+      })
+      .optional()
+      .meta({ description: 'only in `GET /approvals/{id}`, and not for a `resolution`' }),
     console_url: z.string(),
   })
   .meta({ id: 'Approval' })
@@ -72,8 +96,19 @@ export const rejectBody = z
   .strictObject({
     comment: words.optional(),
     reason: words.optional().describe('another name of `comment`'),
+    request_changes: z
+      .boolean()
+      .default(false)
+      .describe('the requester reads that something else is wanted; `comment` says what'),
   })
   .refine(
     ({ comment, reason }) => comment === undefined || reason === undefined || comment === reason,
     'give `comment` or `reason`: they mean the same',
+  )
+  .refine(
+    ({ comment, reason, request_changes }) => !request_changes || (comment ?? reason ?? '').trim() !== '',
+    {
+      path: ['comment'],
+      message: 'say in `comment` what should change',
+    },
   )

@@ -33,6 +33,7 @@ export const vote = z.strictObject({
   email: z.string(),
   decision: z.enum(['approve', 'reject']),
   comment: z.string(),
+  changes_requested: z.boolean().describe('the rejection asks for something else instead'),
   at: time,
 })
 
@@ -136,7 +137,7 @@ export const labelSource = z.strictObject({
   label: z.string(),
   from: z.array(z.string()),
 })
-const labelSources = z
+export const labelSources = z
   .array(labelSource)
   .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
 const outputs = z.record(z.string(), anyJson)

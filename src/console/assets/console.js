@@ -45,35 +45,106 @@ function replaceParts(fresh) {
     const name = old.getAttribute('data-live') ?? ''
     const found = fresh.querySelector(`[data-live="${CSS.escape(name)}"]`)
     if (found === null || found.getAttribute('data-version') === old.getAttribute('data-version')) continue
-    const open = [...old.querySelectorAll('details')].map((each) => each.open)
-    found.querySelectorAll('details').forEach((each, index) => {
-      if (open[index] === true) each.open = true
-    })
+    keep(old, found)
+    const focused = document.activeElement?.id ?? ''
     old.replaceWith(document.adoptNode(found))
+    if (focused !== '') document.getElementById(focused)?.focus({ preventScroll: true })
   }
+}
+
+/**
+ * What the person has opened, written and chosen stays.
+ * @param {Element} old
+ * @param {Element} found
+ */
+function keep(old, found) {
+  const open = [...old.querySelectorAll('details')].map((each) => each.open)
+  found.querySelectorAll('details').forEach((each, index) => {
+    if (open[index] === true) each.open = true
+  })
+  for (const field of old.querySelectorAll('textarea, input[type=checkbox]')) {
+    const same = field.id === '' ? null : found.querySelector(`#${CSS.escape(field.id)}`)
+    if (field instanceof HTMLTextAreaElement && same !== null) same.textContent = field.value
+    if (field instanceof HTMLInputElement && same !== null) same.toggleAttribute('checked', field.checked)
+  }
+}
+
+/** Events of a run after which its pages may show something else. */
+const events = [
+  ...['queued', 'awaiting_approval', 'started', 'paused', 'resumed', 'completed', 'failed', 'denied'].map(
+    (each) => `run.${each}`,
+  ),
+  ...['rejected', 'expired', 'cancelled'].map((each) => `run.${each}`),
+  ...['started', 'decided', 'held', 'completed', 'failed', 'denied', 'rejected', 'expired'].map(
+    (each) => `step.${each}`,
+  ),
+  ...['skipped', 'cancelled', 'unknown_outcome'].map((each) => `step.${each}`),
+  'approval.created',
+  'approval.decided',
+]
+
+/** Milliseconds in which several events lead to one look. */
+const gathering = 300
+
+/** @returns {EventSource | null} */
+function openStream() {
+  const address = document.querySelector('[data-events]')?.getAttribute('data-events')
+  if (!address) return null
+  const stream = new EventSource(address)
+  let isDue = false
+  const soon = () => {
+    if (isDue) return
+    isDue = true
+    setTimeout(() => {
+      isDue = false
+      void refresh()
+    }, gathering)
+  }
+  for (const type of events) stream.addEventListener(type, soon)
+  return stream
 }
 
 /** Follows the page's event stream, or looks again now and then. A hidden page waits until it is seen. */
 function follow() {
-  const first = document.querySelector(part)
-  if (first === null) return
-  const stream = document.querySelector('[data-events]')?.getAttribute('data-events')
-  if (stream) {
-    const events = new EventSource(stream)
-    for (const type of (
-      document.querySelector('[data-events]')?.getAttribute('data-event-types') ?? ''
-    ).split(' '))
-      events.addEventListener(type, () => void refresh())
+  if (document.querySelector('[data-poll]') === null) return
+  let stream = openStream()
+  const look = async () => {
+    const isOpen = document.querySelector('[data-poll]') !== null
+    if (!isOpen) {
+      stream?.close()
+      return
+    }
+    if (stream?.readyState === EventSource.CLOSED) stream = null
+    if (document.visibilityState === 'visible' && stream === null) await refresh()
+    setTimeout(() => void look(), failures > 3 ? longPause : pause)
   }
-  const look = () => {
-    if (document.visibilityState === 'visible' && document.querySelector('[data-poll]') !== null)
-      void refresh()
-    setTimeout(look, failures > 3 ? longPause : pause)
-  }
-  setTimeout(look, pause)
+  setTimeout(() => void look(), pause)
   document.addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'visible') void refresh()
   })
 }
 
+/** Keys of the list and of an approval. They move the focus; nothing is decided without pressing a button. */
+document.addEventListener('keydown', (event) => {
+  const { target, key } = event
+  if (event.ctrlKey || event.metaKey || event.altKey) return
+  if (target instanceof Element && target.closest('input:not([type=checkbox]), textarea, select') !== null)
+    return
+  const items = [...document.querySelectorAll('.item-link')]
+  const at = items.indexOf(
+    document.activeElement?.closest('.item')?.querySelector('.item-link') ?? document.body,
+  )
+  if (key === 'j' || key === 'k') {
+    const next = items[Math.max(0, Math.min(items.length - 1, at + (key === 'j' ? 1 : -1)))]
+    if (next instanceof HTMLElement) next.focus()
+  }
+  if (key === 'a' || key === 'r') {
+    const button = key === 'a' ? 'approve' : 'reject'
+    const link = items[at]
+    if (link instanceof HTMLAnchorElement) location.assign(`${link.href}#${button}`)
+    else document.getElementById(button)?.focus()
+  }
+})
+
+if (/^#(approve|reject)$/.test(location.hash)) document.getElementById(location.hash.slice(1))?.focus()
 follow()

@@ -1,6 +1,7 @@
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { approvalPage, decideApproval } from './approval.ts'
-import { inboxPage } from './inbox.ts'
+import { decideMany, inboxPage } from './inbox.ts'
+import { changeRun, runPage } from './run.ts'
 
 /** A page for signed-in people. */
 export interface PageRoute {
@@ -10,10 +11,19 @@ export interface PageRoute {
 }
 
 export const pages: readonly PageRoute[] = [
-  { path: '/console/approvals', get: (visit) => inboxPage(visit) },
+  {
+    path: '/console/approvals',
+    get: (visit) => inboxPage(visit),
+    post: (visit, form) => decideMany(visit, form),
+  },
   {
     path: '/console/approvals/:id',
     get: (visit) => approvalPage(visit),
     post: (visit, form) => decideApproval(visit, form),
+  },
+  {
+    path: '/console/runs/:id',
+    get: (visit) => runPage(visit),
+    post: (visit, form) => changeRun(visit, form),
   },
 ]

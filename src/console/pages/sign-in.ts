@@ -1,10 +1,6 @@
-import { h, type ComponentChild } from 'preact'
+import { h } from 'preact'
+import { Alert } from '../parts/alert.ts'
 import type { Page } from '../visit.ts'
-
-/** A message about the attempt before. */
-export function Alert({ message }: { readonly message: string | null }): ComponentChild {
-  return message === null ? null : h('p', { class: 'alert', role: 'alert' }, message)
-}
 
 export interface SignIn {
   /** Where to go then. */

@@ -56,5 +56,42 @@ const riskTones: Readonly<Record<string, Tone>> = {
 }
 
 export function Risk({ level }: { readonly level: string }): ComponentChild {
-  return h(Badge, { tone: riskTones[level] ?? 'warn', word: `${level} risk` })
+  return h(Badge, {
+    tone: riskTones[level] ?? 'warn',
+    word: `${level.charAt(0).toUpperCase()}${level.slice(1)} risk`,
+  })
+}
+
+const runStates: Readonly<Record<string, readonly [Tone, string]>> = {
+  queued: ['wait', 'Queued'],
+  awaiting_approval: ['wait', 'Awaits approval'],
+  running: ['wait', 'Running'],
+  paused: ['wait', 'Paused'],
+  completed: ['good', 'Completed'],
+  failed: ['bad', 'Failed'],
+  denied: ['bad', 'Denied'],
+  rejected: ['bad', 'Rejected'],
+  expired: ['off', 'Expired'],
+  cancelled: ['off', 'Cancelled'],
+  pending: ['off', 'Not started'],
+  held: ['wait', 'Waits for approval'],
+  skipped: ['off', 'Skipped'],
+  unknown_outcome: ['warn', 'Outcome unknown'],
+}
+
+/** The state of a run or of one of its steps. */
+export function RunState({ status }: { readonly status: string }): ComponentChild {
+  const [tone, word] = runStates[status] ?? ['off', status]
+  return h(Badge, { tone, word })
+}
+
+const effects: Readonly<Record<string, readonly [Tone, string]>> = {
+  read: ['off', 'Reads data'],
+  write: ['warn', 'Changes something'],
+  egress: ['warn', 'Sends data out'],
+}
+
+export function Effect({ effect }: { readonly effect: string }): ComponentChild {
+  const [tone, word] = effects[effect] ?? ['warn', effect]
+  return h(Badge, { tone, word })
 }

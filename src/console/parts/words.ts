@@ -54,6 +54,21 @@ export function Words({
   return h('bdi', { class: 'words' }, marked(cut, true))
 }
 
+/** A sentence of the service, which puts names and values in backticks. */
+export function Sentence({ text }: { readonly text: string }): ComponentChild {
+  const parts = text.slice(0, 4_000).toWellFormed().split('`')
+  const isPaired = parts.length % 2 === 1
+  return h(
+    'span',
+    null,
+    parts.map((part, index) =>
+      isPaired && index % 2 === 1
+        ? h('code', null, h(Words, { text: part }))
+        : h(Words, { text: isPaired || index === 0 ? part : `\`${part}`, most: 4_000 }),
+    ),
+  )
+}
+
 /** Longer texts are folded. */
 const shortText = 500
 const shortLines = 10

@@ -33,6 +33,7 @@ import { countedWords } from './0040-counted-words.ts'
 import { files } from './0042-files.ts'
 import { approvedState } from './0044-approved-state.ts'
 import { slackAccounts } from './0045-slack-accounts.ts'
+import { requestedChanges } from './0047-requested-changes.ts'
 
 /** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -71,4 +72,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0042-files', sql: files },
   { name: '0044-approved-state', sql: approvedState },
   { name: '0045-slack-accounts', sql: slackAccounts },
+  { name: '0047-requested-changes', sql: requestedChanges },
 ]

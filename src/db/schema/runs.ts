@@ -225,6 +225,7 @@ export interface ApprovalVotesTable {
   user_id: string
   decision: 'approve' | 'reject'
   comment: Generated<string>
+  changes_requested: Generated<boolean>
   at: Date
 }
 

@@ -6,7 +6,7 @@ import type { Reversible, ToolDeclaration } from '../../catalog/tool.ts'
 import { publicBase } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
-import type { ApprovalsTable, Risk } from '../../db/schema/runs.ts'
+import type { ApprovalsTable, LabelSource, Risk } from '../../db/schema/runs.ts'
 import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
@@ -61,7 +61,24 @@ export interface ApprovalView {
   readonly decided_at: string | null
   /** Only for an unknown outcome: the route that resolves it. */
   readonly resolve_with: string | null
+  /** Only where one approval is read. */
+  readonly detail?: ApprovalDetail
   readonly console_url: string
+}
+
+/** What one approval shows beside the fields of a list. */
+export interface ApprovalDetail {
+  readonly workflow_name: string | null
+  readonly agent: { readonly name: string; readonly kind: string } | null
+  /** The explanation of the decision that held the call; null for a whole run. */
+  readonly explanation: string | null
+  readonly label_sources: readonly LabelSource[]
+  /** Approving votes that are missing now. */
+  readonly votes_missing: number
+  /** The approval that covers the call instead. */
+  readonly superseded_by: string | null
+  /** Why the reader's vote would be refused now; null if it would count. */
+  readonly vote_refused: string | null
 }
 
 /** The reading person. The role decides whether the parameters are shown. */
@@ -77,6 +94,9 @@ export interface ApprovalFilters {
   readonly run_id?: string | undefined
   /** Only approvals that the viewer may decide and has not requested. */
   readonly mine?: boolean | undefined
+  readonly rule_id?: string | undefined
+  readonly requested_by?: string | undefined
+  readonly risk?: Risk['level'] | undefined
 }
 
 export async function listApprovals(
@@ -91,6 +111,9 @@ export async function listApprovals(
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)
   if (filters.kind !== undefined) query = query.where('kind', '=', filters.kind)
   if (filters.run_id !== undefined) query = query.where('run_id', '=', filters.run_id)
+  if (filters.rule_id !== undefined) query = query.where('rule_id', '=', filters.rule_id)
+  if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
+  if (filters.risk !== undefined) query = query.where(sql<boolean>`risk->>'level' = ${filters.risk}`)
   if (filters.mine === true) {
     const able = (['admin', 'owner'] as const).filter((approver) => mayDecide(viewer.role, approver))
     query =

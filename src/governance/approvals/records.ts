@@ -15,6 +15,7 @@ export interface VoteRecord {
   readonly email: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
+  readonly changes_requested: boolean
 }
 
 export interface ApprovalRecord {
@@ -67,7 +68,7 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
 export const approvalColumns = sql`id, kind, run_id, workflow_id, step_id, item_index, session_id, requested_by, params_hash, labels,
   rule_name, supersedes_id, held_again, state_changes, approver, approvals_needed, expires_at, status, decided_at, used_at, used_by, superseded_by,
   coalesce((select json_agg(json_build_object('user_id', v.user_id, 'email', u.email, 'decision', v.decision,
-                                              'comment', v.comment))
+                                              'comment', v.comment, 'changes_requested', v.changes_requested))
             from approval_votes v join users u on u.id = v.user_id where v.approval_id = approvals.id), '[]') as votes`
 
 /** A time in JSON from the database has an offset, not `Z`. */

@@ -56,13 +56,18 @@ const unresolved = (db: Db) =>
 export async function listResolutions(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
-  filters: { readonly run_id?: string | undefined; readonly mine?: boolean | undefined },
+  filters: {
+    readonly run_id?: string | undefined
+    readonly mine?: boolean | undefined
+    readonly requested_by?: string | undefined
+  },
   { limit, cursor }: PageRequest,
 ): Promise<Page<ApprovalView>> {
   const after = placeOf(readCursor(cursor, /^[\x21-\x7e]{1,200}\/[^\0]{1,400}\/-?\d{1,6}$/))
   if (filters.mine === true && !mayDecide(viewer.role, 'admin')) return { data: [], next_cursor: null }
   let query = shown(context.db).where('e.organization_id', '=', viewer.organizationId)
   if (filters.run_id !== undefined) query = query.where('e.run_id', '=', filters.run_id)
+  if (filters.requested_by !== undefined) query = query.where('r.requested_by', '=', filters.requested_by)
   if (after !== null)
     query = query.where((eb) =>
       eb.or([

@@ -6,6 +6,8 @@ export interface VoteView {
   readonly email: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
+  /** The rejection asks for something else instead. */
+  readonly changes_requested: boolean
   readonly at: string
 }
 
@@ -18,7 +20,15 @@ export async function readVotes(
   const votes = await context.db
     .selectFrom('approval_votes as v')
     .innerJoin('users as u', 'u.id', 'v.user_id')
-    .select(['v.approval_id', 'v.user_id', 'u.email', 'v.decision', 'v.comment', 'v.at'])
+    .select([
+      'v.approval_id',
+      'v.user_id',
+      'u.email',
+      'v.decision',
+      'v.comment',
+      'v.changes_requested',
+      'v.at',
+    ])
     .where('v.approval_id', 'in', approvalIds)
     .orderBy('v.at')
     .execute()
@@ -43,12 +53,14 @@ export function rejectionBy(
     readonly email: string
     readonly decision: 'approve' | 'reject'
     readonly comment: string
+    readonly changes_requested: boolean
   }[],
   what: string,
 ): string {
   const vote = votes.find(({ decision }) => decision === 'reject')
   if (vote === undefined) return `an approver rejected ${what}`
-  const by = `\`${vote.email}\` rejected ${what}`
+  const did = vote.changes_requested ? `rejected ${what} and requests changes` : `rejected ${what}`
+  const by = `\`${vote.email}\` ${did}`
   return vote.comment.trim() === '' ? by : `${by} with the comment ${quoted(vote.comment)}`
 }
 

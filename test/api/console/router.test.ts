@@ -198,3 +198,104 @@ describe('a decision', () => {
     expect((await approvalOf(id)).votes).toHaveLength(1)
   })
 })
+
+describe('who may not decide', () => {
+  test('sees no form, reads why, and sees no parameters', async () => {
+    const id = await heldCall(server, { command: 'git push origin secret-branch' })
+    const texts: Record<string, string> = {}
+    for (const who of ['viewer', 'member'] as const) {
+      const { email, password } = server.identities.users[who]
+      const browser = new Browser(server)
+      await browser.signIn(email, password)
+      texts[who] = await (await get(`/console/approvals/${id}`, browser.cookie)).text()
+      expect(texts[who]).not.toContain('secret-branch')
+      expect(texts[who]).not.toContain('name="decision"')
+    }
+    expect(texts['member']).toContain('You cannot decide this')
+    expect(texts['member']).toContain('you need the role')
+  })
+})
+
+describe('text of strangers', () => {
+  test('stays text: markup, marks of direction, line breaks and a megabyte', async () => {
+    const long = `start-of-it${'x'.repeat(1_000_000)}`
+    const id = await heldCall(server, {
+      command: 'curl https://a.example/<script>alert(1)</script> \u202Egpj.exe',
+      'a\n</dt><h1>Approved</h1>': long,
+    })
+    const answer = await get(`/console/approvals/${id}`)
+    const text = await answer.text()
+    expect(answer.status).toBe(200)
+    expect(text).not.toContain('<script>alert')
+    expect(text).not.toContain('<h1>Approved')
+    expect(text).not.toContain('\u202e')
+    expect(text).toContain('U+202E')
+    expect(text).toContain(long)
+  })
+})
+
+describe('a request for changes', () => {
+  test('needs a comment, and is a rejection that the requester reads as such', async () => {
+    const id = await heldCall(server)
+    const path = `/console/approvals/${id}`
+    const token = await tokenOf(path)
+    const empty = await post(path, { token, decision: 'request_changes', comment: ' ' })
+    expect([empty.status, (await empty.text()).includes('Say in the comment')]).toEqual([422, true])
+    expect((await post(path, { token, decision: 'request_changes', comment: 'use a branch' })).status).toBe(
+      303,
+    )
+    expect(await approvalOf(id)).toMatchObject({
+      status: 'rejected',
+      votes: [{ decision: 'reject', comment: 'use a branch', changes_requested: true }],
+    })
+  })
+})
+
+describe('several at once', () => {
+  const bulk = async (fields: [string, string][]) =>
+    fetch(`${server.base}/console/approvals`, {
+      method: 'POST',
+      body: new URLSearchParams([['token', await tokenOf('/console/approvals')], ...fields]),
+      headers: { cookie: approver.cookie, origin: server.base },
+    })
+
+  test('are approved only if tool, rule and labels are the same, each with its own vote', async () => {
+    const ids = [await heldCall(server), await heldCall(server)]
+    const chosen = ids.map((id): [string, string] => ['id', id])
+    const { status } = await bulk([['decision', 'approve'], ['comment', 'both'], ...chosen])
+    expect(status).toBe(200)
+    for (const id of ids)
+      expect(await approvalOf(id)).toMatchObject({ status: 'approved', votes: [{ comment: 'both' }] })
+    const other = await heldCall(server, { to: 'a@b.example' }, 'mcp__mail__send_mail')
+    const third = await heldCall(server)
+    const refused = await bulk([
+      ['decision', 'approve'],
+      ['id', other],
+      ['id', third],
+    ])
+    expect(await refused.text()).toContain('Only calls of one tool')
+    for (const id of [other, third]) expect(await approvalOf(id)).toMatchObject({ status: 'pending' })
+    await bulk([
+      ['decision', 'reject'],
+      ['id', other],
+      ['id', third],
+    ])
+    for (const id of [other, third]) expect(await approvalOf(id)).toMatchObject({ status: 'rejected' })
+  })
+
+  test('are listed by kind, rule, person and risk', async () => {
+    const id = await heldCall(server)
+    const { rule_id, requested_by, risk } = await approvalOf(id)
+    const shows = async (query: string) =>
+      (await (await get(`/console/approvals?${query}`)).text()).includes(`/console/approvals/${id}"`)
+    for (const query of [
+      'kind=agent_call',
+      `rule_id=${rule_id}`,
+      `requested_by=${requested_by}`,
+      `risk=${risk.level}`,
+    ])
+      expect([query, await shows(query)]).toEqual([query, true])
+    for (const query of ['kind=run', 'rule_id=rule_1', 'requested_by=usr_1', 'risk=critical'])
+      expect([query, await shows(query)]).toEqual([query, false])
+  })
+})

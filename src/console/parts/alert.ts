@@ -1,0 +1,6 @@
+import { h, type ComponentChild } from 'preact'
+
+/** A message about what the person has just tried. */
+export function Alert({ message }: { readonly message: string | null }): ComponentChild {
+  return message === null ? null : h('p', { class: 'alert', role: 'alert' }, message)
+}

@@ -1,0 +1,223 @@
+import { h, type ComponentChild } from 'preact'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { PersonsVisit } from '../visit.ts'
+import { sentenceOf } from './approval.ts'
+import { PostForm } from './layout.ts'
+import { Badge, Effect, Risk } from './state.ts'
+import { Time } from './time.ts'
+import { Words } from './words.ts'
+
+export interface InboxProps {
+  readonly visit: PersonsVisit
+  /** The filters of the address. */
+  readonly chosen: Readonly<Record<string, string>>
+  readonly items: readonly ApprovalView[]
+  readonly next: string | null
+  /** Calls whose outcome is unknown. */
+  readonly unknown: readonly ApprovalView[]
+  /** What the form before did. */
+  readonly done: {
+    readonly words: string
+    readonly failed: readonly { readonly id: string; readonly message: string }[]
+  } | null
+}
+
+export function Inbox({ visit, chosen, items, next, unknown, done }: InboxProps): ComponentChild {
+  const { organization } = visit.person
+  return h('article', { class: 'page' }, [
+    h('header', { class: 'headline' }, [
+      h('h1', null, 'Waiting for a decision'),
+      organization === null ? null : h('p', { class: 'quiet' }, h(Words, { text: organization.name })),
+    ]),
+    done === null
+      ? null
+      : h('div', { class: 'note', role: 'status' }, [
+          h('p', null, done.words),
+          h(
+            'ul',
+            null,
+            done.failed.map(({ id, message }) =>
+              h('li', null, [
+                h('a', { href: `/console/approvals/${id}` }, id),
+                ': ',
+                h(Words, { text: message, most: 500 }),
+              ]),
+            ),
+          ),
+        ]),
+    unknown.length === 0 ? null : h(Unknown, { unknown, now: visit.now }),
+    h(Filters, { chosen, items }),
+    items.length === 0
+      ? h('p', { class: 'card quiet' }, 'Nothing waits for a decision.')
+      : h(Waiting, { visit, items }),
+    next === null
+      ? null
+      : h('p', null, h('a', { class: 'button', href: listAt({ ...chosen, cursor: next }) }, 'Older ones')),
+    h(
+      'p',
+      { class: 'quiet small keys' },
+      'Keys: j and k move, a and r open one at its button. No key decides alone.',
+    ),
+  ])
+}
+
+const listAt = (query: Readonly<Record<string, string>>): string =>
+  `/console/approvals?${new URLSearchParams(query).toString()}`
+
+function Unknown({
+  unknown,
+  now,
+}: {
+  readonly unknown: readonly ApprovalView[]
+  readonly now: Date
+}): ComponentChild {
+  return h('section', { class: 'card', 'aria-labelledby': 'unknown' }, [
+    h('h2', { id: 'unknown' }, 'Nobody knows whether these happened'),
+    h(
+      'ul',
+      { class: 'inbox' },
+      unknown.map((each) =>
+        h('li', { class: 'plain-item' }, [
+          h(
+            'a',
+            { href: `/console/runs/${each.run_id ?? ''}#${encodeURIComponent(each.step_id ?? '')}` },
+            h(Words, { text: sentenceOf(each) }),
+          ),
+          ' ',
+          h(Badge, { tone: 'warn', word: 'Outcome unknown' }),
+          ' ',
+          h('span', { class: 'quiet small' }, h(Time, { at: each.created_at, now })),
+        ]),
+      ),
+    ),
+  ])
+}
+
+/** Choices that are on the page now: one for each rule and person of the listed items. */
+function Filters({
+  chosen,
+  items,
+}: {
+  readonly chosen: Readonly<Record<string, string>>
+  readonly items: readonly ApprovalView[]
+}): ComponentChild {
+  const rules = new Map(items.map(({ rule_id, rule_name }) => [rule_id ?? '', rule_name ?? '']))
+  const people = new Map(
+    items.map(({ requested_by, requester_email }) => [requested_by, requester_email ?? requested_by]),
+  )
+  const given = Object.keys(chosen).filter((name) => name !== 'cursor')
+  return h('details', { class: 'filters', open: given.length > 0 }, [
+    h('summary', null, given.length === 0 ? 'Filter' : `Filter (${given.length})`),
+    h('form', { method: 'get', action: '/console/approvals', class: 'filter-form' }, [
+      h(Choice, { name: 'kind', label: 'Kind', chosen, options: kinds }),
+      h(Choice, { name: 'rule_id', label: 'Rule', chosen, options: [...rules].filter(([id]) => id !== '') }),
+      h(Choice, { name: 'requested_by', label: 'Asked by', chosen, options: [...people] }),
+      h(Choice, {
+        name: 'risk',
+        label: 'Risk',
+        chosen,
+        options: risks,
+      }),
+      h('div', { class: 'buttons' }, [
+        h('button', null, 'Show'),
+        h('a', { class: 'button', href: '/console/approvals' }, 'All'),
+      ]),
+    ]),
+  ])
+}
+
+const kinds: readonly (readonly [string, string])[] = [
+  ['step', 'Steps of runs'],
+  ['run', 'Whole runs'],
+  ['agent_call', 'Calls of agents'],
+]
+
+const risks = (['low', 'medium', 'high', 'critical'] as const).map((each) => [each, each] as const)
+
+function Choice({
+  name,
+  label,
+  chosen,
+  options,
+}: {
+  readonly name: string
+  readonly label: string
+  readonly chosen: Readonly<Record<string, string>>
+  readonly options: readonly (readonly [string, string])[]
+}): ComponentChild {
+  const value = chosen[name] ?? ''
+  const isListed = value === '' || options.some(([id]) => id === value)
+  return h('div', null, [
+    h('label', { for: name }, label),
+    h('select', { id: name, name }, [
+      h('option', { value: '' }, 'any'),
+      isListed ? null : h('option', { value, selected: true }, value.slice(0, 60)),
+      options.map(([id, words]) => h('option', { value: id, selected: id === value }, words.slice(0, 80))),
+    ]),
+  ])
+}
+
+function Waiting({
+  visit,
+  items,
+}: {
+  readonly visit: PersonsVisit
+  readonly items: readonly ApprovalView[]
+}): ComponentChild {
+  const version = items.map(({ id, votes }) => `${id}${votes.length}`).join(' ')
+  return h(PostForm, { action: '/console/approvals', token: visit.token, class: 'page' }, [
+    h(
+      'ul',
+      { class: 'inbox', 'data-live': 'waiting', 'data-version': version, 'data-poll': '' },
+      items.map((approval) => h(Item, { approval, now: visit.now })),
+    ),
+    h('details', { class: 'card bulk' }, [
+      h('summary', null, 'Decide the chosen ones together'),
+      h('div', { class: 'stack' }, [
+        h(
+          'p',
+          { class: 'quiet small' },
+          'Only calls of one tool, held by one rule and with the same labels, can be approved together. Each gets a vote of its own.',
+        ),
+        h('label', { for: 'comment' }, 'Comment'),
+        h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }),
+        h('div', { class: 'buttons' }, [
+          h('button', { name: 'decision', value: 'approve' }, 'Approve the chosen'),
+          h('button', { name: 'decision', value: 'reject', class: 'danger' }, 'Reject the chosen'),
+        ]),
+      ]),
+    ]),
+  ])
+}
+
+function Item({ approval, now }: { readonly approval: ApprovalView; readonly now: Date }): ComponentChild {
+  const { id, rule_name, expires_at, side_effect } = approval
+  return h('li', { class: 'item' }, [
+    h('input', {
+      type: 'checkbox',
+      name: 'id',
+      value: id,
+      id: `choose-${id}`,
+      'aria-label': `Choose ${sentenceOf(approval).slice(0, 100)}`,
+    }),
+    h('div', { class: 'item-words' }, [
+      h(
+        'a',
+        { href: `/console/approvals/${id}`, class: 'item-link' },
+        h(Words, { text: sentenceOf(approval) }),
+      ),
+      h('p', { class: 'quiet small' }, [
+        h(Words, { text: approval.requester_email ?? approval.requested_by }),
+        ', ',
+        h(Time, { at: approval.created_at, now }),
+        rule_name === null ? null : [' · ', h(Words, { text: rule_name, most: 120 })],
+        expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
+      ]),
+      h('p', { class: 'badges' }, [
+        h(Risk, { level: approval.risk.level }),
+        side_effect === null ? null : h(Effect, { effect: side_effect }),
+        approval.labels.slice(0, 5).map((label) => h('span', { class: 'label' }, label)),
+      ]),
+    ]),
+  ])
+}

@@ -1,0 +1,79 @@
+import { h, type ComponentChild } from 'preact'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { Badge, RunState } from './state.ts'
+import { Time } from './time.ts'
+import { Words } from './words.ts'
+
+/** The fields of a run that show what became of an approved call. */
+export interface RunSummary {
+  readonly id: string
+  readonly status: string
+  readonly status_reason: string
+  readonly steps: readonly { readonly id: string; readonly status: string }[]
+}
+
+const ends: Readonly<Record<string, string>> = {
+  approved: 'Enough people approved.',
+  rejected: 'It will not happen.',
+  cancelled:
+    'It was withdrawn: the run was cancelled, the session ended, or another approval took its place.',
+  expired: 'Nobody decided in time. It will not happen.',
+}
+
+/** What became of an approval, and of its call. */
+export function Outcome({
+  approval,
+  run,
+  now,
+}: {
+  readonly approval: ApprovalView
+  readonly run: RunSummary | null
+  readonly now: Date
+}): ComponentChild {
+  const step = run?.steps.find(({ id }) => id === approval.step_id)
+  const changes = approval.votes.some((vote) => vote.changes_requested)
+  const by = approval.detail?.superseded_by ?? null
+  return h('section', { 'aria-labelledby': 'outcome', class: 'outcome' }, [
+    h('h2', { id: 'outcome' }, 'What became of it'),
+    h('p', null, [
+      changes ? 'An approver requested changes. It will not happen as it is.' : (ends[approval.status] ?? ''),
+      approval.decided_at === null
+        ? null
+        : [' Decided ', h(Time, { at: approval.decided_at, now, exact: true }), '.'],
+    ]),
+    by === null
+      ? null
+      : h('p', null, h('a', { href: `/console/approvals/${by}` }, 'The approval in its place')),
+    approval.kind === 'agent_call' && approval.status === 'approved'
+      ? h('p', null, [
+          approval.used_at === null
+            ? h(Badge, { tone: 'wait', word: 'Not used yet' })
+            : h(Badge, { tone: 'good', word: 'The agent may make the call' }),
+          ' ',
+          approval.used_at === null
+            ? 'The agent has not asked again yet.'
+            : h(Time, { at: approval.used_at, now }),
+        ])
+      : null,
+    run === null
+      ? null
+      : h('dl', { class: 'fields' }, [
+          step === undefined
+            ? null
+            : h('div', { class: 'field' }, [
+                h('dt', null, 'Step'),
+                h('dd', null, [h(RunState, { status: step.status }), ' ', h(Words, { text: step.id })]),
+              ]),
+          h('div', { class: 'field' }, [
+            h('dt', null, 'Run'),
+            h('dd', null, [
+              h(RunState, { status: run.status }),
+              ' ',
+              h(Words, { text: run.status_reason, most: 600 }),
+              ' ',
+              h('a', { href: `/console/runs/${run.id}` }, 'Open the run'),
+            ]),
+          ]),
+        ]),
+  ])
+}

@@ -1,0 +1,64 @@
+import { sql } from 'kysely'
+import type { Context } from '../context.ts'
+import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
+import type { LabelSource } from '../../db/schema/runs.ts'
+import { readSettings } from '../../policy/settings.ts'
+import { endedRefusal, voterRefusal } from './refusals.ts'
+import { countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
+import type { ApprovalDetail, Viewer } from './read.ts'
+import { isOverSql } from './state.ts'
+
+interface Row {
+  readonly kind: ApprovalKind
+  readonly status: ApprovalStatus
+  readonly requested_by: string
+  readonly approver: 'admin' | 'owner'
+  readonly approvals_needed: number
+  readonly superseded_by: string | null
+  readonly is_over: boolean
+  readonly workflow_name: string | null
+  readonly agent_name: string | null
+  readonly agent_kind: string | null
+  readonly explanation: string | null
+  readonly label_sources: readonly LabelSource[] | null
+  readonly settings: object
+  readonly votes: readonly VoteWithRole[]
+}
+
+/** The approval must exist in the viewer's organization. */
+export async function readDetail(
+  { db }: Pick<Context, 'db'>,
+  { organizationId, userId, role }: Viewer,
+  approvalId: string,
+): Promise<ApprovalDetail> {
+  const { rows } = await sql<Row>`
+    select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed, a.superseded_by,
+      ${isOverSql(sql<Date>`clock_timestamp()`)} as is_over, w.name as workflow_name, s.agent_name, s.agent_kind,
+      d.explanation, d.label_sources, o.settings,
+      coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
+                from approval_votes v
+                  left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
+                where v.approval_id = a.id), '[]') as votes
+    from approvals a join organizations o on o.id = a.organization_id
+      left join workflows w on w.id = a.workflow_id
+      left join agent_sessions s on s.id = a.session_id
+      left join lateral (select explanation, label_sources from decisions where approval_id = a.id
+                         order by decided_at limit 1) d on true
+    where a.id = ${approvalId} and a.organization_id = ${organizationId}`.execute(db)
+  const row = rows[0] as Row
+  const required = requirementOf(row, readSettings(row.settings))
+  const counting = countingVotes(row.votes, row.requested_by, required)
+  const voted = row.votes.map(({ user_id }) => user_id)
+  const refusal =
+    endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending' }) ??
+    (await voterRefusal(db, organizationId, { user_id: userId, role }, { ...row, voted, required }))
+  return {
+    workflow_name: row.workflow_name,
+    agent: row.agent_name === null ? null : { name: row.agent_name, kind: row.agent_kind ?? '' },
+    explanation: row.explanation,
+    label_sources: row.label_sources ?? [],
+    votes_missing: Math.max(0, required.needed - counting),
+    superseded_by: row.superseded_by,
+    vote_refused: refusal?.message ?? null,
+  }
+}
