@@ -79,7 +79,6 @@ export const approval = z
         explanation: z.string().nullable().describe('why the call was held; null for a whole run'),
         label_sources: labelSources,
         votes_missing: z.int().describe('approving votes that are missing now'),
-        superseded_by: id.nullable().describe('the approval that covers the call instead'),
         vote_refused: z
           .string()
           .nullable()

@@ -10,6 +10,7 @@ import { Outcome, type RunSummary } from './outcome.ts'
 import { ApprovalState, Badge, Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { Values } from './values.ts'
+import { Diff } from './diff.ts'
 import { LongText, Sentence, Words } from './words.ts'
 
 const doing: Readonly<Record<string, string>> = {
@@ -125,7 +126,7 @@ function Asked({ approval, now }: { readonly approval: ApprovalView; readonly no
 
 /** What would be sent or changed: exactly the parameters that will run. */
 function Contents({ approval }: { readonly approval: ApprovalView }): ComponentChild {
-  const { params, params_hash, kind, tool, summary } = approval
+  const { params, params_hash, kind, tool, summary, preview } = approval
   const note =
     summary === null
       ? null
@@ -144,6 +145,10 @@ function Contents({ approval }: { readonly approval: ApprovalView }): ComponentC
     params === undefined
       ? h('p', { class: 'quiet' }, 'Only people who may decide see the parameters.')
       : [
+          preview?.note === undefined
+            ? null
+            : h('p', { class: 'note' }, h(Words, { text: preview.note, most: 1_000 })),
+          preview?.diff === undefined ? null : h(Diff, { diff: preview.diff }),
           h(Values, { values: inOrder(approval, params) }),
           h('details', { class: 'exact' }, [
             h('summary', null, 'Exactly as it will run'),
@@ -177,6 +182,7 @@ function Why({
   return h('section', { 'aria-labelledby': 'why' }, [
     h('h2', { id: 'why' }, 'Why it is held'),
     h(Held, { approval, rule }),
+    approval.held_again === null ? null : h('p', null, h(Sentence, { text: approval.held_again })),
     risk.reasons.length === 0
       ? null
       : h('div', null, [

@@ -32,7 +32,7 @@ export function Outcome({
 }): ComponentChild {
   const step = run?.steps.find(({ id }) => id === approval.step_id)
   const changes = approval.votes.some((vote) => vote.changes_requested)
-  const by = approval.detail?.superseded_by ?? null
+  const by = approval.superseded_by
   return h('section', { 'aria-labelledby': 'outcome', class: 'outcome' }, [
     h('h2', { id: 'outcome' }, 'What became of it'),
     h('p', null, [

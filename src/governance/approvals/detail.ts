@@ -14,7 +14,6 @@ interface Row {
   readonly requested_by: string
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
-  readonly superseded_by: string | null
   readonly is_over: boolean
   readonly workflow_name: string | null
   readonly agent_name: string | null
@@ -32,7 +31,7 @@ export async function readDetail(
   approvalId: string,
 ): Promise<ApprovalDetail> {
   const { rows } = await sql<Row>`
-    select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed, a.superseded_by,
+    select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed,
       ${isOverSql(sql<Date>`clock_timestamp()`)} as is_over, w.name as workflow_name, s.agent_name, s.agent_kind,
       d.explanation, d.label_sources, o.settings,
       coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
@@ -58,7 +57,6 @@ export async function readDetail(
     explanation: row.explanation,
     label_sources: row.label_sources ?? [],
     votes_missing: Math.max(0, required.needed - counting),
-    superseded_by: row.superseded_by,
     vote_refused: refusal?.message ?? null,
   }
 }

@@ -75,8 +75,6 @@ export interface ApprovalDetail {
   readonly label_sources: readonly LabelSource[]
   /** Approving votes that are missing now. */
   readonly votes_missing: number
-  /** The approval that covers the call instead. */
-  readonly superseded_by: string | null
   /** Why the reader's vote would be refused now; null if it would count. */
   readonly vote_refused: string | null
 }
