@@ -57,9 +57,10 @@ export function createClient(bootstrap: Bootstrap): Client {
   }
 }
 
-const patience = 60_000
+/** A worker that died is missed after 10 seconds, and a busy machine takes long to start another one. */
+const patience = 180_000
 
-/** Reads until `holds` is true; throws after a minute with the last value. */
+/** Reads until `holds` is true; throws after three minutes with the last value. */
 export async function until<T>(
   what: string,
   read: () => Promise<T>,
@@ -70,7 +71,7 @@ export async function until<T>(
     const value = await read()
     if (holds(value)) return value
     if (Date.now() > deadline)
-      throw new Error(`waited a minute for ${what}, and it is still\n${JSON.stringify(value, null, 2)}`)
+      throw new Error(`waited three minutes for ${what}, and it is still\n${JSON.stringify(value, null, 2)}`)
     await delay(100)
   }
 }

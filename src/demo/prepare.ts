@@ -1,3 +1,4 @@
+import { turnApprovalsOn } from './changes.ts'
 import type { Client, Person } from './client.ts'
 import { limitMail } from './limit.ts'
 
@@ -18,38 +19,12 @@ export interface Prepared {
   undo(): Promise<void>
 }
 
-interface Settings {
-  readonly approvals_enabled: boolean
-  readonly allow_self_approval: boolean
-}
-
 /** Turns approvals on and saves two rules, a label rule, a tool policy and two workflows, with unique names. */
 export async function prepare(client: Client, organizationId: string, as: Person): Promise<Prepared> {
   const tag = Math.random().toString(36).slice(2, 8)
-  const organization = `/organizations/${organizationId}`
-  const undoing: (() => Promise<unknown>)[] = []
-  const undo = async (): Promise<void> => {
-    for (let step = undoing.pop(); step !== undefined; step = undoing.pop()) await step()
-  }
-  const save = async (
-    kind: 'rules' | 'label-rules',
-    body: Readonly<Record<string, unknown>>,
-  ): Promise<void> => {
-    const { id } = await client.get<{ id: string }>(as, 'POST', `${organization}/${kind}`, body)
-    undoing.push(() => client.get(as, 'DELETE', `${organization}/${kind}/${id}`))
-  }
+  const changes = await turnApprovalsOn(client, organizationId, as)
+  const { save, undo } = changes
   try {
-    const { approvals_enabled, allow_self_approval } = await client.get<Settings>(
-      'owner',
-      'GET',
-      `${organization}/governance`,
-    )
-    undoing.push(() =>
-      client.get('owner', 'PATCH', `${organization}/governance`, { approvals_enabled, allow_self_approval }),
-    )
-    const settings: Settings = { approvals_enabled: true, allow_self_approval: false }
-    await client.get('owner', 'PATCH', `${organization}/governance`, settings)
-
     const names = {
       label: `demo ${tag}: reports are confidential`,
       hold: `demo ${tag}: confidential mail needs a second person`,
@@ -96,7 +71,7 @@ export async function prepare(client: Client, organizationId: string, as: Person
       },
     })
     const limit = await limitMail(client, organizationId, 'larkspur.example', tag)
-    undoing.push(limit.undo)
+    changes.onUndo(limit.undo)
     const lines = [
       ...Object.values(names).map((name) => `rule      ${name}`),
       limit.line,

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync } from '
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { programFile } from '../stack/files.ts'
-import { forgetProcess, recordProcess } from '../stack/guard.ts'
+import { forgetProcess, isOurs, recordedProcesses, recordProcess } from '../stack/guard.ts'
 import { startGuard } from '../stack/guarded.ts'
 import { createClient, type Bootstrap } from './client.ts'
 
@@ -14,6 +14,8 @@ export interface DemoStack {
   readonly mailDir: string
   /** Whether it ran before the demo. */
   readonly isOthers: boolean
+  /** Kills its worker, which is started again; null for a stack that ran before. */
+  readonly killWorker: (() => void) | null
   /** Ends it and removes its data, unless it ran before. */
   close(): Promise<void>
 }
@@ -22,7 +24,7 @@ export interface DemoStack {
 const notOurs = [
   ...['DATABASE_URL', 'DATABASE_OWNER_URL', 'DATA_ENCRYPTION_KEY', 'POSTGRES_PORT', 'TEMPORAL_ADDRESS'],
   ...['TEMPORAL_NAMESPACE', 'TEMPORAL_API_KEY', 'SMTP_URL', 'FILE_ROOT', 'PUBLIC_URL', 'TLS_CERT_FILE'],
-  ...['TLS_KEY_FILE', 'APP_ENV', 'HOST'],
+  ...['TLS_KEY_FILE', 'APP_ENV', 'HOST', 'CONNECTION_HOSTS', 'LLM_PRICES', 'SECRETS_BACKEND'],
 ]
 
 /** The stack that runs on `DATA_DIR` (default `.data`), or null. */
@@ -35,7 +37,8 @@ export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | nul
     .ask<unknown>('owner', 'GET', `/organizations/${bootstrap.organization_id}/governance`)
     .catch(() => null)
   if (mine?.status !== 200) return null
-  return { bootstrap, mailDir: join(dataDir, 'mail'), isOthers: true, close: () => Promise.resolve() }
+  const mailDir = join(dataDir, 'mail')
+  return { bootstrap, mailDir, isOthers: true, killWorker: null, close: () => Promise.resolve() }
 }
 
 /**
@@ -82,6 +85,7 @@ export async function startOwnStack(
       bootstrap,
       mailDir: join(dataDir, 'mail'),
       isOthers: false,
+      killWorker: () => killWorker(dataDir),
       close: async () => {
         child.kill('SIGTERM')
         await exited
@@ -93,6 +97,12 @@ export async function startOwnStack(
     await guard.close()
     throw error
   }
+}
+
+function killWorker(dataDir: string): void {
+  const worker = recordedProcesses(dataDir).find((each) => each.role === 'worker' && isOurs(dataDir, each))
+  if (worker === undefined) throw new Error('no worker runs')
+  process.kill(worker.pid, 'SIGKILL')
 }
 
 function readBootstrap(dataDir: string): Bootstrap | null {

@@ -1,16 +1,12 @@
-import { spawn } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { caughtMail } from '../../src/demo/mail.ts'
 import { createClient, type Bootstrap, type Client } from '../../src/demo/client.ts'
+import { runShow } from '../support/run-show.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
-import { programEnv } from '../support/program-env.ts'
-
-const demo = fileURLToPath(new URL('../../src/demo/main.ts', import.meta.url))
 
 interface Policy {
   readonly tool_name: string
@@ -19,18 +15,7 @@ interface Policy {
   readonly restrictions: object
 }
 
-/** Runs `npm run demo` with closed standard input, because it must not ask anything. */
-function runDemo(env: Record<string, string>): Promise<{ code: number | null; output: string }> {
-  const child = spawn(process.execPath, [demo], {
-    env: { ...programEnv(), ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
-  }
-  return new Promise((resolve) => child.once('close', (code) => resolve({ code, output })))
-}
+const runDemo = (env: Record<string, string>) => runShow('src/demo/main.ts', env)
 
 test('without a stack it starts one, shows everything, and leaves nothing behind', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'demo-'))

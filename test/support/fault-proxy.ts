@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net'
  * - `cut`: the connection breaks, and the service never sees the request.
  * - `garble`: the service carries it out, and HTML comes back.
  * - `fail after`: the service carries it out, and 502 comes back.
+ * - `lost`: the service carries it out, then this is called, and the connection breaks.
  * - an answer, or a function that writes one: it comes back, and the service never sees the request.
  */
 export type Fault =
@@ -17,6 +18,7 @@ export type Fault =
   | 'cut'
   | 'garble'
   | 'fail after'
+  | { readonly lost: () => void }
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
   | ((response: ServerResponse) => void)
 
@@ -55,7 +57,7 @@ async function relay(
   const fault = await choose()
   if (fault === 'cut') return void request.socket.destroy()
   if (typeof fault === 'function') return fault(response)
-  if (typeof fault === 'object') {
+  if (typeof fault === 'object' && 'status' in fault) {
     const { status, headers, body = '{"message":"fault"}' } = fault
     return void response.writeHead(status, { ...json, ...headers }).end(body)
   }
@@ -66,7 +68,8 @@ async function relay(
     body: chunks.length === 0 ? null : Buffer.concat(chunks),
   })
   const text = await answer.text()
-  if (fault === 'lose answer') return void request.socket.destroy()
+  if (typeof fault === 'object') fault.lost()
+  if (fault === 'lose answer' || typeof fault === 'object') return void request.socket.destroy()
   if (fault === 'fail after') return void response.writeHead(502, json).end('{}')
   if (fault === 'garble') return void response.writeHead(200, { 'content-type': 'text/html' }).end('<p>hello')
   response.writeHead(answer.status, json).end(text)

@@ -1,0 +1,118 @@
+import { LLMock } from '@copilotkit/aimock'
+import { emulatorToken, startEmulator } from '../../test/support/emulators.ts'
+import { startFaultProxy, type FaultProxy } from '../../test/support/fault-proxy.ts'
+import { askSlack, startSlack } from '../../test/support/slack-emulator.ts'
+
+/* The services of the samples on this machine: GitHub, Slack and a language model, with their first data. */
+
+export const repo = 'larkspur/pump-control'
+export const channel = '#releases'
+
+export interface Issue {
+  readonly number: number
+  readonly title: string
+  readonly body: string | null
+  readonly html_url: string
+}
+
+export interface Services {
+  /** Stands before GitHub. */
+  readonly proxy: FaultProxy
+  /** What GitHub holds. */
+  issues(): Promise<Issue[]>
+  /** Texts that the channel holds. */
+  messages(): Promise<string[]>
+  /** How often the model was asked. */
+  asked(): number
+  /** The credential of each service, by a tool of it. */
+  readonly credentials: Readonly<Record<string, object>>
+  close(): Promise<void>
+}
+
+const issues = [
+  {
+    title: 'The pump does not stop at the upper float',
+    body: 'The tank overflowed in Harlingen last night.',
+  },
+  { title: 'Wrong unit in the flow chart', body: 'The axis says litres, the values are cubic metres.' },
+  { title: 'Dark colours for the control room', body: 'The night shift asks for it.' },
+]
+const pulls = [
+  { title: 'Stop the pump at the upper float', isMerged: true },
+  { title: 'Show the flow in cubic metres', isMerged: true },
+  { title: 'Try another charting library', isMerged: false },
+]
+
+/** What the model answers, by a part of the prompt. */
+export const answers = {
+  [issues[0]?.title ?? '']: '#1 P1: water leaves the tank',
+  [issues[1]?.title ?? '']: '#2 P2: operators read wrong values',
+  [issues[2]?.title ?? '']: '#3 P3: nothing is broken',
+  'Order these ratings':
+    '- #1 P1: water leaves the tank\n- #2 P2: operators read wrong values\n- #3 P3: nothing is broken',
+  'Write release notes': '- The pump stops at the upper float.\n- The flow is shown in cubic metres.',
+}
+
+export async function startServices(): Promise<Services> {
+  const closing: (() => Promise<unknown>)[] = []
+  const close = async (): Promise<void> => {
+    await Promise.all(closing.splice(0).map((each) => each()))
+  }
+  try {
+    const github = await startEmulator('github', {
+      users: [{ login: 'admin' }],
+      orgs: [{ login: 'larkspur' }],
+      repos: [{ owner: 'larkspur', name: 'pump-control', auto_init: true }],
+    })
+    closing.push(() => github.close())
+    const proxy = await startFaultProxy(github.url)
+    closing.push(() => proxy.close())
+    const slack = await startSlack({ channels: [{ name: channel.slice(1) }] })
+    closing.push(() => slack.close())
+    const model = new LLMock({ port: 0, logLevel: 'silent' })
+    // The first that fits answers, and the prompt that orders the ratings also has their words.
+    for (const [part, content] of Object.entries(answers).reverse()) model.onMessage(part, { content })
+    await model.start()
+    closing.push(() => model.stop())
+    await fillGithub(github.url)
+    return {
+      proxy,
+      issues: () => askGithub<Issue[]>(github.url, 'GET', 'issues?state=all&per_page=100'),
+      async messages() {
+        const { channels } = await askSlack(slack.url, 'conversations.list', {})
+        const id = channels.find(({ name }) => `#${name}` === channel)?.id
+        const { messages } = await askSlack(slack.url, 'conversations.history', { channel: id })
+        return messages.map(({ text }) => text)
+      },
+      asked: () => model.getRequests().filter(({ path }) => path.endsWith('/chat/completions')).length,
+      credentials: {
+        github_create_issue: { token: emulatorToken, base_url: proxy.url },
+        slack_send_message: { token: emulatorToken, base_url: slack.url },
+        llm_generate: { provider: 'openai', api_key: 'any', model: 'sample', base_url: `${model.url}/v1` },
+      },
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function fillGithub(url: string): Promise<void> {
+  for (const issue of issues) await askGithub(url, 'POST', 'issues', issue)
+  for (const { title, isMerged } of pulls) {
+    const { number } = await askGithub<Issue>(url, 'POST', 'pulls', { title, head: 'change', base: 'main' })
+    if (isMerged) await askGithub(url, 'PUT', `pulls/${number}/merge`, {})
+    else await askGithub(url, 'PATCH', `pulls/${number}`, { state: 'closed' })
+  }
+}
+
+async function askGithub<T>(url: string, method: string, path: string, body?: object): Promise<T> {
+  const answer = await fetch(`${url}/repos/${repo}/${path}`, {
+    method,
+    headers: { authorization: `Bearer ${emulatorToken}`, 'content-type': 'application/json' },
+    body: body === undefined ? null : JSON.stringify(body),
+  })
+  if (!answer.ok) throw new Error(`the emulator of GitHub answers ${answer.status} to ${method} ${path}`)
+  return (await answer.json()) as T
+}

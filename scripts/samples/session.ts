@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs'
+import type { Changes } from '../../src/demo/changes.ts'
+import { until, type Client, type Person } from '../../src/demo/client.ts'
+import { mustHold, type Teller } from '../../src/demo/show.ts'
+import type { DemoStack } from '../../src/demo/stack.ts'
+import { voteUntilDecided } from '../../src/demo/votes.ts'
+import type { Services } from './services.ts'
+
+/** What each sample works with. */
+export interface Session {
+  readonly stack: DemoStack
+  readonly client: Client
+  readonly tell: Teller
+  readonly changes: Changes
+  readonly services: Services
+  /** In the names of everything that is saved. */
+  readonly tag: string
+}
+
+/** Runs the samples, with their own connections. */
+export const requester: Person = 'member'
+
+export interface Run {
+  readonly id: string
+  readonly status: string
+  readonly status_reason: string
+  readonly waiting_for: readonly {
+    readonly kind: string
+    readonly approval_id: string | null
+    readonly step_id: string | null
+  }[]
+  readonly steps: readonly { id: string; status: string; attempts: number }[]
+  readonly outputs: Readonly<Record<string, unknown>>
+  readonly result: unknown
+}
+interface Approval {
+  readonly tool: string | null
+  readonly rule_name: string | null
+  readonly labels: readonly string[]
+  readonly preview?: {
+    readonly title: string
+    readonly fields: readonly { readonly name: string; readonly value: string }[]
+  }
+}
+interface Receipt {
+  readonly decisions: readonly {
+    step_id: string | null
+    item_index: number | null
+    tool: string
+    verdict: string
+    rule_name: string | null
+    outcome: string | null
+  }[]
+}
+
+/** Connects the services for the requester. They are disconnected in the end. */
+export async function connectServices({ client, changes, services, tell }: Session): Promise<void> {
+  const { data } = await client.get<{
+    data: { owner_id: string | null; integration: string; status: string }[]
+  }>(requester, 'GET', '/connections?limit=200')
+  const own = data.find(({ owner_id, status }) => owner_id !== null && status !== 'revoked')
+  if (own !== undefined)
+    throw new Error(
+      `the ${requester} of this stack has a connection to ${own.integration}, which the samples would replace: ` +
+        'revoke it, or set DATA_DIR to an empty folder',
+    )
+  for (const [tool, credential] of Object.entries(services.credentials)) {
+    const body = { credential, scope: 'personal', name: 'an emulator of the samples' }
+    const connection = await client.get<{ id: string; integration: string; account: string | null }>(
+      requester,
+      'POST',
+      `/tools/${tool}/connect`,
+      body,
+    )
+    changes.onUndo(() => client.get(requester, 'DELETE', `/connections/${connection.id}`))
+    tell.line(`connected ${connection.integration} as ${connection.account ?? 'an account without a name'}`)
+  }
+}
+
+/** Saves the workflow in samples/workflows, and returns its id. */
+export async function saveWorkflow({ client, tag }: Session, name: string): Promise<string> {
+  const file = new URL(`../../samples/workflows/${name}.json`, import.meta.url)
+  const definition = JSON.parse(readFileSync(file, 'utf8')) as object
+  const body = { name: `sample ${tag}: ${name}`, definition }
+  return (await client.get<{ id: string }>(requester, 'POST', '/workflows', body)).id
+}
+
+const ended = new Set(['completed', 'failed', 'denied', 'rejected', 'expired', 'cancelled'])
+
+/** Runs the workflow to its end. Shows what waits, and approves it. `heldSteps` says which steps waited; null is the run. */
+export async function runToEnd(
+  { client, tell }: Session,
+  workflowId: string,
+  body: object,
+): Promise<{ run: Run; heldSteps: readonly (string | null)[] }> {
+  const path = `/workflows/${workflowId}/execute?wait=0`
+  const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, body)
+  const heldSteps = new Map<string | null, string | null>()
+  const isNew = (each: Run['waiting_for'][number]) => !heldSteps.has(each.approval_id)
+  for (;;) {
+    const run = await until(
+      'the run to end or to be held',
+      () => client.get<Run>(requester, 'GET', `/runs/${id}`),
+      ({ status, waiting_for }) => ended.has(status) || waiting_for.some(isNew),
+    )
+    if (ended.has(run.status)) {
+      await showVerdicts(client, tell, run)
+      mustHold(run.status === 'completed', `the run completed (it is ${run.status}: ${run.status_reason})`)
+      return { run, heldSteps: [...heldSteps.values()] }
+    }
+    for (const { approval_id, step_id } of run.waiting_for.filter(isNew)) {
+      mustHold(approval_id !== null, `an approval can decide it (${run.status_reason})`)
+      heldSteps.set(approval_id, step_id)
+      tell.line(run.status_reason)
+      await showHeld(client, tell, approval_id)
+      const people = await voteUntilDecided(client, approval_id)
+      tell.line(`approved by ${people.join(' and ')}`)
+    }
+  }
+}
+
+async function showHeld(client: Client, tell: Teller, approvalId: string): Promise<void> {
+  const { preview, labels } = await client.get<Approval>('approver', 'GET', `/approvals/${approvalId}`)
+  if (preview === undefined) return
+  tell.line(`the approver sees: ${preview.title}, labels ${labels.join(', ')}`)
+  for (const { name, value } of preview.fields)
+    for (const [index, line] of value.split('\n').entries())
+      tell.line(`  ${index === 0 ? `${name}: ` : '  '}${line}`)
+}
+
+async function showVerdicts(client: Client, tell: Teller, { id }: Run): Promise<void> {
+  const { decisions } = await client.get<Receipt>(requester, 'GET', `/runs/${id}/authorization`)
+  for (const { step_id, item_index, tool, verdict, rule_name, outcome } of decisions) {
+    const step = item_index === null ? step_id : `${step_id}[${item_index}]`
+    const rule = rule_name === null ? 'no rule matched' : `rule ${rule_name}`
+    tell.line(`${step}: ${tool} ${verdict}, ${rule}, ${outcome ?? 'no outcome'}`)
+  }
+}

@@ -1,0 +1,23 @@
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { programEnv } from './program-env.ts'
+
+/**
+ * Runs the program of `npm run demo` or `npm run samples`, a path in the project, with closed standard input, because it
+ * must not ask anything.
+ */
+export function runShow(
+  program: string,
+  env: Record<string, string>,
+): Promise<{ code: number | null; output: string }> {
+  const file = fileURLToPath(new URL(`../../${program}`, import.meta.url))
+  const child = spawn(process.execPath, [file], {
+    env: { ...programEnv(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+  }
+  return new Promise((resolve) => child.once('close', (code) => resolve({ code, output })))
+}
