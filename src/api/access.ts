@@ -174,6 +174,8 @@ export const access = {
 
   // The organization's connection needs an admin, which `connect`, `renameConnection` and `revokeConnection` check.
   'POST /tools/{name}/connect': needs('tools:connect', 'member', 'own'),
+  // Only the person who began the authorization can end it, in the organization where they began.
+  'GET /connections/callback/{integration}': needs('tools:connect', 'member', 'nothing'),
   'GET /connections': needs('tools:read', 'viewer', 'own'),
   'PATCH /connections/{id}': needs('tools:connect', 'member', 'connection'),
   'DELETE /connections/{id}': needs('tools:connect', 'member', 'connection'),

@@ -38,6 +38,8 @@ const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
+  // Other servers choose the parameters, and may add some.
+  if (declared.def.catchall !== undefined) return declared
   const access = accessOf(route.key)
   const names = !access.public && access.subject === 'own'
   return (names ? declared.extend(organizationQuery.shape) : declared).strict()

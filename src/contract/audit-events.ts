@@ -187,6 +187,10 @@ export const auditEvents = {
     when: 'The operator disconnects a tool of the installation.',
     metadata: ['tool', 'scope'],
   },
+  'connection.authorization_begun': {
+    when: 'A member begins to authorize a connection in the browser.',
+    metadata: ['tool', 'scope', 'integration'],
+  },
   'connection.renamed': {
     when: 'A connection gets another name.',
     metadata: ['scope', ...connectionFields(), 'name'],

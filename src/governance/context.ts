@@ -5,6 +5,7 @@ import type { Config } from '../shared/config.ts'
 import type { Log } from '../shared/log.ts'
 import type { Metrics } from '../shared/metrics.ts'
 import type { SparseLog } from '../shared/sparse-log.ts'
+import type { TokenCache } from '../shared/outgoing/token-cache.ts'
 import type { Outgoing } from '../shared/outgoing/outgoing.ts'
 import type { KeyLookup } from './access/identity.ts'
 import type { SessionCache } from './access/session-cache.ts'
@@ -29,6 +30,8 @@ export interface Context {
   readonly sealer: Sealer
   readonly secrets: Secrets
   readonly outgoing: Outgoing
+  /** Access tokens that this process can make anew. */
+  readonly accessTokens: TokenCache
   readonly rates: Rates
   readonly shares: Shares
   readonly metrics: Metrics

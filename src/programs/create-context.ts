@@ -20,6 +20,7 @@ import { lostLines } from '../shared/log-file.ts'
 import { createLog, type Log } from '../shared/log.ts'
 import { createMetrics } from '../shared/metrics.ts'
 import { createOutgoing } from '../shared/outgoing/outgoing.ts'
+import { createTokenCache } from '../shared/outgoing/token-cache.ts'
 
 export type ProcessKind = 'api' | 'worker' | 'tool'
 
@@ -68,6 +69,7 @@ export function createContext(
     sealer,
     secrets: createSecrets(config.secrets, sealer),
     outgoing: createOutgoing(config.connections),
+    accessTokens: createTokenCache(),
     rates: createRates(db),
     shares: createShares(),
     metrics,

@@ -67,6 +67,12 @@ export interface Config {
     readonly hosts: readonly NamedHost[]
     /** The one address to which credentials of the ticket tracker go, without a closing slash; null: not set. */
     readonly trackerBaseUrl: string | null
+    readonly google: {
+      /** This installation as a client of Google's sign-in; null: not set. */
+      readonly client: { readonly id: string; readonly secret: string } | null
+      /** Where Google is, without a closing slash; null: at its own addresses. */
+      readonly baseUrl: string | null
+    }
   }
   readonly people: {
     readonly signUp: SignUp
@@ -103,6 +109,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     .map((text) => keyIn('DATA_ENCRYPTION_KEY_OLD', text, wrong))
   const tls = tlsFiles(e, wrong)
   const secrets = secretsBackend(e, wrong)
+  const google = googleSettings(e, wrong)
   if (wrong.length > 0) throw new WrongSettings(wrong)
   const isShared = isForMany(e)
   return {
@@ -144,6 +151,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     connections: {
       hosts: e.CONNECTION_HOSTS ?? (isShared ? [] : loopbackHosts),
       trackerBaseUrl: e.TRACKER_BASE_URL?.replace(/\/+$/, '') ?? null,
+      google,
     },
     people: {
       signUp: e.SIGN_UP ?? { mode: isShared ? 'invited' : 'open' },
@@ -195,6 +203,18 @@ function secretsBackend(e: Environment, wrong: string[]): Config['secrets'] {
   if (e.AWS_REGION === undefined)
     wrong.push('AWS_REGION is missing: SECRETS_BACKEND `aws_secrets_manager` needs the region of the secrets')
   return { backend: 'aws_secrets_manager', region: e.AWS_REGION ?? '', prefix: e.AWS_SECRETS_PREFIX }
+}
+
+function googleSettings(e: Environment, wrong: string[]): Config['connections']['google'] {
+  const { GOOGLE_CLIENT_ID: id, GOOGLE_CLIENT_SECRET: secret } = e
+  const baseUrl = e.GOOGLE_BASE_URL?.replace(/\/+$/, '') ?? null
+  if ((id === undefined) !== (secret === undefined))
+    wrong.push('GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET belong together: set both, or neither')
+  if (id === undefined || secret === undefined) return { client: null, baseUrl }
+  // Google sends browsers back to this address, which must be the one that the operator has registered there.
+  if (isForMany(e) && e.PUBLIC_URL === undefined)
+    wrong.push('PUBLIC_URL is missing: with GOOGLE_CLIENT_ID, Google sends browsers back to this address')
+  return { client: { id, secret }, baseUrl }
 }
 
 /** Staging and production. Strangers can reach them, so features for strangers are off by default. */

@@ -73,6 +73,9 @@ const fields = {
   CONNECTION_HOSTS: z.string().transform(connectionHosts).optional(),
   TRACKER_BASE_URL: address(['http:', 'https:'], 'https://acme.atlassian.net').optional(),
   LLM_PRICES: z.string().default(defaultModelPrices).transform(modelPrices),
+  GOOGLE_CLIENT_ID: clientText('client id').optional(),
+  GOOGLE_CLIENT_SECRET: clientText('client secret').optional(),
+  GOOGLE_BASE_URL: address(['http:', 'https:'], 'https://google.internal').optional(),
   SIGN_UP: signUpSetting.optional(),
   ORGANIZATIONS_PER_PERSON: z
     .union([z.literal('unlimited').transform(() => null), wholeNumber(0, 1_000_000)], {
@@ -130,6 +133,13 @@ function number(form: RegExp, least: number, most: number, what: string): z.ZodT
     context.addIssue({ code: 'custom', message: `\`${text}\` is not ${what} from ${least} to ${most}` })
     return z.NEVER
   })
+}
+
+/** The message does not repeat the value. */
+function clientText(what: string): z.ZodType<string, string> {
+  return z
+    .string()
+    .regex(/^[\x21-\x7e]{1,1000}$/, `it is no ${what}: copy it again, without spaces and line breaks`)
 }
 
 /** The message does not repeat the value, because it may contain a password. */

@@ -1,8 +1,9 @@
 import type { ToolName } from '../../catalog/index.ts'
 import type { Connectable } from '../../catalog/integrations/index.ts'
 import type { Context } from '../../governance/context.ts'
-import { expireConnection } from '../../governance/connections/connections.ts'
+import { expireConnection } from '../../governance/connections/expire.ts'
 import { credentialFor } from '../../governance/connections/credential.ts'
+import { GrantRefused, TokenServerAway } from '../../governance/connections/token-server.ts'
 import { SecretsUnavailable } from '../../governance/sealing/secrets-backend.ts'
 import {
   connectionExpired,
@@ -23,16 +24,16 @@ export async function connectionOfCall<Name extends Connectable>(
     organizationId,
     requesterId: requester.userId,
     integration,
+    tool,
   }).catch((error: unknown) => {
-    if (!(error instanceof SecretsUnavailable)) throw error
-    throw new ToolError('secrets_unavailable', error.message, { retryable: true, cause: error })
+    throw errorOf(error, tool, integration)
   })
   const expired = (): ToolError =>
     new ToolError(connectionExpired, expiredMessage(tool, integration), { retryable: false })
   if (found === 'expired') throw expired()
   if (found === 'not_connected')
     throw new ToolError(toolNotAvailable, notConnectedMessage(tool, integration), { retryable: false })
-  const { connection, credential, headers, addresses } = found
+  const { connection, credential, headers, addresses, access } = found
   const room = (bytes: number, signal: AbortSignal) =>
     context.runCaches.answers.acquire(organizationId, bytes, { alone: false, signal })
   return {
@@ -42,8 +43,32 @@ export async function connectionOfCall<Name extends Connectable>(
     headers,
     fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses, room }),
     async expired() {
+      // The service may end an access token early. Another one shows whether it still takes the credential.
+      if (access !== null && !access.isNew) {
+        await access.drop()
+        return new ToolError(
+          'access_token_refused',
+          `the service of \`${tool}\` refuses the access token: the next try asks for another one`,
+          { retryable: true },
+        )
+      }
       await expireConnection(context, connection)
       return expired()
     },
   }
+}
+
+/** Errors before any byte has left for the service. */
+function errorOf(error: unknown, tool: ToolName, integration: Connectable): unknown {
+  if (error instanceof SecretsUnavailable)
+    return new ToolError('secrets_unavailable', error.message, { retryable: true, cause: error })
+  if (error instanceof TokenServerAway)
+    return new ToolError('access_token_unavailable', error.message, {
+      retryable: true,
+      retryAfterSeconds: error.retryAfterSeconds,
+      cause: error,
+    })
+  if (!(error instanceof GrantRefused)) return error
+  const message = `the authorization server of \`${integration}\` gives no access token (${error.code}): connect \`${tool}\` again, or let the operator check the client of this installation`
+  return new ToolError('access_token_refused', message, { retryable: false, cause: error })
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { beginAuthorization } from '../../governance/connections/authorize.ts'
 import {
   connect,
   listConnections,
@@ -7,7 +8,8 @@ import {
 } from '../../governance/connections/connections.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { organizationQuery } from '../query.ts'
-import { created, noContent, ok, route } from '../route.ts'
+import { accepted, created, noContent, ok, route } from '../route.ts'
+import { getCallback } from './connection-callback.ts'
 import { id, listOf, listQuery, time } from '../schemas/common.ts'
 import { connectBody, connectionChanges, connectionScope, integration } from '../schemas/connections.ts'
 
@@ -28,21 +30,31 @@ const connection = z
   })
   .meta({ id: 'Connection' })
 
+const begun = z
+  .strictObject({
+    authorization_url: z.string().describe('Open it in a browser where you are signed in to this service.'),
+    expires_at: time,
+  })
+  .meta({ id: 'BegunAuthorization' })
+
 const postConnect = route({
   key: 'POST /tools/{name}/connect',
   summary: 'Connect a tool, and with it all tools of the same service',
   description:
-    'The credential is checked with a harmless call to the service, where it has one. It replaces the connection of the same scope. `personal` serves your own runs; `organization` serves all runs and needs an admin.',
+    'The credential is checked with a harmless call to the service, where it has one. It replaces the connection of the same scope. `personal` serves your own runs; `organization` serves all runs and needs an admin. Without `credential`, the answer is 202 with the address at which you authorize the connection in your browser, signed in as the same person (Google).',
   tag: 'Connections',
   query: organizationQuery,
   body: connectBody,
-  responses: { 201: connection },
+  responses: { 201: connection, 202: begun },
   // The service is asked before anything is saved.
   waits: true,
   async handle({ context, caller, params, body, signal, once }) {
-    const { credential, scope, name } = body
-    const input = { tool: params.name, credential, scope, name }
-    return created(await actOnce(once, () => connect(context, caller, input, signal, once)))
+    const { credential, ...rest } = body
+    const input = { tool: params.name, scope: rest.scope, name: rest.name }
+    if (credential === undefined)
+      return accepted(await actOnce(once, () => beginAuthorization(context, caller, input, once)))
+    const whole = { ...input, credential }
+    return created(await actOnce(once, () => connect(context, caller, whole, signal, once)))
   },
 })
 
@@ -73,10 +85,12 @@ const deleteConnection = route({
   summary: 'Revoke a connection: no call uses it from now on, and its credential is deleted',
   tag: 'Connections',
   responses: { 204: null },
+  // The service may be told afterwards.
+  waits: true,
   async handle({ context, caller, params }) {
     await revokeConnection(context, caller, params.id)
     return noContent
   },
 })
 
-export const connectionRoutes = [postConnect, getConnections, patchConnection, deleteConnection]
+export const connectionRoutes = [postConnect, getCallback, getConnections, patchConnection, deleteConnection]

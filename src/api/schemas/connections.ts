@@ -10,8 +10,9 @@ export const connectionScope = z.enum(['personal', 'organization'])
 export const connectBody = z.strictObject({
   credential: z
     .record(z.string(), z.unknown())
+    .optional()
     .describe(
-      'What the service needs, in the form of its integration (docs/connections.md). It is never shown again.',
+      'What the service needs, in the form of its integration (docs/connections.md). It is never shown again. Absent: you authorize the connection in a browser.',
     ),
   // `personal`: for runs of the caller. `organization`: for all runs; it needs an admin.
   scope: connectionScope,

@@ -1,5 +1,6 @@
 import type { Integration } from '../tool.ts'
 import { github } from './github.ts'
+import { google } from './google.ts'
 import type { IntegrationDeclaration } from './integration.ts'
 import { jira } from './jira.ts'
 import { llm } from './llm.ts'
@@ -8,7 +9,7 @@ import { slack } from './slack.ts'
 import { trello } from './trello.ts'
 
 /** Every integration that can be connected, by name. */
-export const integrations = { github, slack, jira, trello, search, llm } as const
+export const integrations = { github, slack, jira, trello, search, llm, google } as const
 
 export type Connectable = keyof typeof integrations
 export const integrationNames = Object.keys(integrations) as [Connectable, ...Connectable[]]

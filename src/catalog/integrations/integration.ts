@@ -1,10 +1,17 @@
 import { z } from 'zod'
 import type { Integration } from '../tool.ts'
+import type { Authorization, Grant } from './grant.ts'
 
-/** Addresses that the operator sets. */
+/** What the operator sets. */
 export interface IntegrationSettings {
   /** `TRACKER_BASE_URL`; null: not set. */
   readonly trackerBaseUrl: string | null
+  readonly google: {
+    /** This installation as a client of Google's sign-in; null: not set. */
+    readonly client: { readonly id: string; readonly secret: string } | null
+    /** `GOOGLE_BASE_URL`; null: Google's own addresses. */
+    readonly baseUrl: string | null
+  }
 }
 
 /** One request of a check. It is sent with the credential's headers to the base address of the integration's API. */
@@ -39,6 +46,8 @@ export interface IntegrationDeclaration<Credential = unknown> {
   /** As people write it. */
   readonly title: string
   readonly credential: z.ZodType<Credential>
+  /** The credential as it is kept, if it has forms that nobody can give; default: `credential`. */
+  readonly kept?: z.ZodType<Credential>
   /**
    * The addresses to which a credential may be sent, without a closing slash. The first is the base of the API. Empty: the
    * operator has not set it.
@@ -46,10 +55,33 @@ export interface IntegrationDeclaration<Credential = unknown> {
   addresses(credential: Credential, settings: IntegrationSettings): readonly string[]
   /** What to set if there is no address. */
   readonly missingAddress?: string
-  /** Headers of a request that is made with the credential. */
-  headers(credential: Credential): Readonly<Record<string, string>>
+  /** How a credential that is no access token itself is exchanged for one. */
+  readonly grant?: GrantDeclaration<Credential>
+  /**
+   * Headers of a request that is made with the credential. `accessToken` is what the exchange gave; empty without `grant`.
+   */
+  headers(credential: Credential, accessToken: string): Readonly<Record<string, string>>
   /** Makes a harmless call with the credential. */
   check(credential: Credential, ask: Ask): Promise<Checked>
+}
+
+export interface GrantDeclaration<Credential> {
+  of(credential: Credential, settings: IntegrationSettings): Grant
+  /** The same credential with the refresh token that the server gave in exchange for the last one. */
+  renewed(credential: Credential, refreshToken: string): Credential
+  /**
+   * The address of a token endpoint that the credential names and that is none of the service's own, with the field that
+   * names it. The operator must have named its host. null: there is none.
+   */
+  foreignAddress(credential: Credential): { readonly path: string; readonly address: string } | null
+  /** The smallest scopes with which the tool works. */
+  scopesOf(tool: string): readonly string[]
+  /** How a person authorizes in their browser; null: the operator has not set it up. */
+  authorization(settings: IntegrationSettings): Authorization | null
+  /** What to set if there is no authorization. */
+  readonly missingAuthorization: string
+  /** The credential of an authorization. */
+  authorized(refreshToken: string, settings: IntegrationSettings): Credential
 }
 
 export function defineIntegration<Credential>(

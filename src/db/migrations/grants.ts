@@ -54,6 +54,7 @@ const changeable = [
   'connections',
   'secret_removals',
   'files',
+  'connection_attempts',
 ]
 const deletable = [
   'run_events',
@@ -80,6 +81,7 @@ const deletable = [
   'connections',
   'secret_removals',
   'files',
+  'connection_attempts',
 ]
 
 /** Statements that give `role` exactly these rights. The role name must be a quoted identifier. */

@@ -31,6 +31,7 @@ import { reports } from './0037-reports.ts'
 import { auditCounts } from './0038-audit-counts.ts'
 import { countedWords } from './0040-counted-words.ts'
 import { files } from './0042-files.ts'
+import { authorizations } from './0043-authorizations.ts'
 import { approvedState } from './0044-approved-state.ts'
 import { slackAccounts } from './0045-slack-accounts.ts'
 import { requestedChanges } from './0047-requested-changes.ts'
@@ -70,6 +71,7 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0038-audit-counts', sql: auditCounts },
   { name: '0040-counted-words', sql: countedWords },
   { name: '0042-files', sql: files },
+  { name: '0043-authorizations', sql: authorizations },
   { name: '0044-approved-state', sql: approvedState },
   { name: '0045-slack-accounts', sql: slackAccounts },
   { name: '0047-requested-changes', sql: requestedChanges },

@@ -15,10 +15,36 @@ export interface ConnectionsTable {
   backend: 'db' | 'aws_secrets_manager'
   /** JSON of the credential; null in another backend and once it is revoked. */
   credential_sealed: Buffer | null
+  /** Counts the credentials of this connection: a refresh replaces exactly the one that it has read. */
+  generation: Generated<number>
+  /** The version of the secret in another backend; null: the newest. */
+  secret_version: Generated<string | null>
+  /** Until when the kept access token may be used; null: there is none. */
+  access_fresh_until: Generated<Date | null>
+  /** Until when one process alone may ask for a new access token. */
+  refreshing_until: Generated<Date | null>
   created_at: Generated<Date>
   created_by: string
   last_used_at: Generated<Date | null>
   revoked_at: Generated<Date | null>
+}
+
+/** Authorizations that people have begun in their browser, until their answer. */
+export interface ConnectionAttemptsTable {
+  /** SHA-256 of the `state`. */
+  state_hash: string
+  organization_id: string
+  /** The person who began it, and who alone can end it. */
+  user_id: string
+  integration: string
+  tool: string
+  scope: 'personal' | 'organization'
+  name: string | null
+  redirect_uri: string
+  /** The verifier of PKCE. */
+  verifier_sealed: Buffer
+  created_at: Generated<Date>
+  expires_at: Date
 }
 
 /** Secrets outside the database that are to be removed. */

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { AgentObservationsTable, AgentSessionsTable, ToolPoliciesTable } from './agents.ts'
 import type { AuditCountsTable, AuditEventsTable, ChainHeadTable, StorageMovesTable } from './audit.ts'
-import type { ConnectionsTable, SecretRemovalsTable } from './connections.ts'
+import type { ConnectionAttemptsTable, ConnectionsTable, SecretRemovalsTable } from './connections.ts'
 import type { FilesTable } from './files.ts'
 import type {
   AccountEventsTable,
@@ -77,6 +77,7 @@ export interface Database {
   connections: ConnectionsTable
   secret_removals: SecretRemovalsTable
   files: FilesTable
+  connection_attempts: ConnectionAttemptsTable
   call_starts: CallStartsTable
   default_task_queue: DefaultTaskQueueTable
 }

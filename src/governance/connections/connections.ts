@@ -1,10 +1,7 @@
-import { sql } from 'kysely'
 import { integrationNamed } from '../../catalog/integrations/index.ts'
 import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 import { getTool } from '../../catalog/index.ts'
-import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
-import { inOneLine } from '../../policy/text.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, runAs, type Acting } from '../access/recheck.ts'
 import { hasRole } from '../access/scopes.ts'
@@ -12,26 +9,19 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
-import { growAs } from '../limits/storage.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
-import {
-  SecretsUnavailable,
-  type KeptSecret,
-  type SecretOwner,
-  type Secrets,
-} from '../sealing/secrets-backend.ts'
+import { appendConnectionEvent } from './connection-event.ts'
 import {
   connectionView,
-  scopeOf,
   type ConnectionRow,
   type ConnectionScope,
   type ConnectionView,
 } from './connection-view.ts'
 import { checkCredential, readCredential, type Checking } from './credential-check.ts'
-import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
-
-/** Live connections of one organization, those of its members included. */
-const mostConnections = 2_000
+import { firstAccess } from './first-access.ts'
+import { saveConnection, type Saving } from './save-connection.ts'
+import { abandonSecrets } from './secret-removals.ts'
+import { tellService, type Telling } from './tell-service.ts'
 
 export interface NewConnection {
   /** A tool of the integration. */
@@ -41,12 +31,12 @@ export interface NewConnection {
   readonly name: string | undefined
 }
 
-type Connecting = Acting & Checking & { readonly db: Db; readonly secrets: Secrets }
+type Connecting = Saving & Checking
 
 /**
  * Connects the integration of a tool with a credential, after the service has accepted it. It replaces the live
  * connection of the same owner. Throws `not_found` for an unknown tool, `bad_request` for one without an integration,
- * `insufficient_role`, and what `readCredential`, `checkCredential` and `growAs` throw.
+ * `insufficient_role`, and what `readCredential`, `checkCredential` and `saveConnection` throw.
  */
 export async function connect(
   context: Connecting,
@@ -58,56 +48,14 @@ export async function connect(
   const declaration = integrationOf(input.tool)
   if (input.scope === 'organization') requireRole(caller.role, 'admin')
   const { credential, addresses } = readCredential(context, declaration, input.credential)
-  const { account } = await checkCredential(context, declaration, credential, addresses, signal)
-  const id = newId('connection')
-  const { organizationId } = caller
-  const kept = await keep(context, { organizationId, connectionId: id }, JSON.stringify(credential))
-  const name =
-    input.name ?? (account === null ? declaration.title : inOneLine(`${declaration.title} (${account})`))
-  return growAs(context, caller, 'org.change', {
-    action: 'create',
-    async work(tx, now) {
-      if (input.scope === 'organization') requireRole((await now()).role, 'admin')
-      const ownerId = input.scope === 'personal' ? caller.userId : null
-      const replaced = await replaceLive(tx, declaration.name, ownerId)
-      await requireRoom(tx)
-      const row = await tx.trx
-        .insertInto('connections')
-        .values({
-          id,
-          organization_id: organizationId,
-          integration: declaration.name,
-          owner_id: ownerId,
-          name,
-          account,
-          ...kept,
-          created_at: tx.now,
-          created_by: caller.userId,
-        })
-        .returningAll()
-        .executeTakeFirstOrThrow()
-      await adoptSecret(tx, id, kept)
-      tx.policyChanged()
-      appendEvent(tx, actorOf(caller), 'created', row, { tool: input.tool, replaced_id: replaced })
-      const view = connectionView(row)
-      await once?.markActed(tx.trx, view)
-      return view
-    },
-  })
-}
-
-/** Throws `unavailable` while the backend of secrets is away. */
-async function keep(context: Connecting, owner: SecretOwner, text: string): Promise<KeptSecret> {
-  try {
-    return await keepSecret(context, owner, text)
-  } catch (error) {
-    if (error instanceof SecretsUnavailable) throw new DomainError('unavailable', error.message)
-    throw error
-  }
+  const first = await firstAccess(context, declaration, credential, input.tool)
+  const { account } = await checkCredential(context, declaration, first, addresses, signal)
+  const { tool, scope, name = null } = input
+  return saveConnection(context, caller, { declaration, ...first, account, tool, scope, name }, once)
 }
 
 /** Throws `not_found` for an unknown tool, `bad_request` for a tool that needs no connection of the organization. */
-function integrationOf(name: string): IntegrationDeclaration {
+export function integrationOf(name: string): IntegrationDeclaration {
   const tool = getTool(name)
   if (tool === undefined) throw notFound('tool', name)
   const { connection } = tool
@@ -121,34 +69,6 @@ function integrationOf(name: string): IntegrationDeclaration {
   if (declaration === undefined)
     throw new DomainError('bad_request', `\`${name}\` cannot be connected in this version`)
   return declaration
-}
-
-/** Revokes the owner's live connection to an integration; returns its id, or null without one. */
-async function replaceLive(tx: ChainTx, integration: string, ownerId: string | null): Promise<string | null> {
-  const row = await tx.trx
-    .updateTable('connections')
-    .set({ status: 'revoked', revoked_at: tx.now, credential_sealed: null })
-    .where('organization_id', '=', tx.organizationId)
-    .where('integration', '=', integration)
-    .where(sql<boolean>`coalesce(owner_id, '') = ${ownerId ?? ''}`)
-    .where('status', '<>', 'revoked')
-    .returning(['id', 'backend'])
-    .executeTakeFirst()
-  if (row === undefined) return null
-  await abandonSecrets(tx, [row])
-  return row.id
-}
-
-async function requireRoom(tx: ChainTx): Promise<void> {
-  const { live } = await tx.trx
-    .selectFrom('connections')
-    .select(({ fn }) => fn.countAll<number>().as('live'))
-    .where('organization_id', '=', tx.organizationId)
-    .where('status', '<>', 'revoked')
-    .executeTakeFirstOrThrow()
-  if (live < mostConnections) return
-  const message = `an organization has at most ${mostConnections} connections: revoke some that are not used`
-  throw new DomainError('validation_error', message, [{ path: 'credential', message }])
 }
 
 /** Newest first: the organization's and the caller's own; an admin sees those of all members. */
@@ -185,22 +105,26 @@ export async function renameConnection(
       throw new DomainError('conflict', 'the connection was revoked: connect anew')
     const next = { ...row, name }
     await tx.trx.updateTable('connections').set({ name }).where('id', '=', id).execute()
-    appendEvent(tx, actorOf(caller), 'renamed', next, { name })
+    appendConnectionEvent(tx, actorOf(caller), 'renamed', next, { name })
     return connectionView(next)
   })
 }
 
 /**
  * Revokes a connection and deletes its credential: no call uses it from the commit on. A person revokes their own, an
- * admin any. Revoking a revoked one changes nothing. Throws `not_found`, `insufficient_role`.
+ * admin any. Revoking a revoked one changes nothing. Afterwards the service is told, if its token was made for this
+ * connection alone. Throws `not_found`, `insufficient_role`.
  */
-export async function revokeConnection(context: Acting, caller: Caller, id: string): Promise<void> {
-  await runAs(context, caller, 'org.change', async (tx, now) => {
+export async function revokeConnection(context: Telling & Acting, caller: Caller, id: string): Promise<void> {
+  const ended = await runAs(context, caller, 'org.change', async (tx, now) => {
     const present = await now()
     const row = await seenRow(tx, present, id)
     if (row.owner_id !== caller.userId) requireRole(present.role, 'admin')
-    if (row.status !== 'revoked') await revoke(tx, actorOf(caller), [row])
+    if (row.status === 'revoked') return null
+    await revoke(tx, actorOf(caller), [row])
+    return row
   })
+  if (ended !== null) await tellService(context, ended)
 }
 
 /** Revokes what a person has connected in the organization, when they leave it. */
@@ -225,29 +149,7 @@ async function revoke(tx: ChainTx, actor: Actor, rows: readonly ConnectionRow[])
     .execute()
   await abandonSecrets(tx, rows)
   tx.policyChanged()
-  for (const row of rows) appendEvent(tx, actor, 'revoked', row)
-}
-
-/**
- * Marks a connection whose credential the service no longer accepts: its calls fail with `connection_expired` until
- * somebody connects again. Changes nothing if it was replaced or revoked meanwhile.
- */
-export async function expireConnection(
-  context: Pick<Acting, 'combiner'>,
-  { id, organization_id }: Pick<ConnectionRow, 'id' | 'organization_id'>,
-): Promise<void> {
-  await context.combiner.run(organization_id, 'org.change', async (tx) => {
-    const row = await tx.trx
-      .updateTable('connections')
-      .set({ status: 'expired' })
-      .where('id', '=', id)
-      .where('status', '=', 'active')
-      .returningAll()
-      .executeTakeFirst()
-    if (row === undefined) return
-    tx.policyChanged()
-    appendEvent(tx, { type: 'system', id: 'worker' }, 'expired', row)
-  })
+  for (const row of rows) appendConnectionEvent(tx, actor, 'revoked', row)
 }
 
 /** The row, if the caller may see it. Throws `not_found`. */
@@ -263,27 +165,4 @@ async function seenRow(tx: ChainTx, caller: Caller, id: string): Promise<Connect
     (row.owner_id === null || row.owner_id === caller.userId || hasRole(caller.role, 'admin'))
   if (!isSeen) throw notFound('connection', id)
   return row
-}
-
-function appendEvent(
-  tx: ChainTx,
-  actor: Actor,
-  verb: 'created' | 'renamed' | 'revoked' | 'expired',
-  row: ConnectionRow,
-  more: { readonly tool?: string; readonly replaced_id?: string | null; readonly name?: string } = {},
-): void {
-  tx.append({
-    eventType: `connection.${verb}`,
-    action: verb,
-    status: 'success',
-    actor,
-    metadata: {
-      connection_id: row.id,
-      integration: row.integration,
-      scope: scopeOf(row),
-      owner_id: row.owner_id,
-      account: row.account,
-      ...more,
-    },
-  })
 }

@@ -9,7 +9,9 @@ import { headlineWithField, readAs } from '../../policy/issues.ts'
 import type { Config } from '../../shared/config.ts'
 import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
+import { isNamed, portOf, type NamedHost } from '../../shared/outgoing/hosts.ts'
 import { DomainError } from '../errors.ts'
+import type { FirstAccess } from './access-token.ts'
 
 /** What reading and checking a credential needs. */
 export interface Checking {
@@ -21,7 +23,7 @@ const patienceMilliseconds = 15_000
 const largestAnswer = 1024 * 1024
 
 /** A wrong credential. The message never repeats a value. */
-const invalid = (path: string, message: string): DomainError =>
+export const invalid = (path: string, message: string): DomainError =>
   new DomainError('validation_error', `the credential cannot be used: \`${path}\` ${message}`, [
     { path, message },
   ])
@@ -51,7 +53,22 @@ export function readCredential(
     throw new DomainError('bad_request', `${declaration.title} has no address: ${declaration.missingAddress}`)
   const why = outgoing.refusalOf(base)
   if (why !== null) throw invalid('credential.base_url', `is refused: ${why}`)
+  const foreign = declaration.grant?.foreignAddress(credential) ?? null
+  if (foreign !== null) requireNamed(config.connections.hosts, foreign)
   return { credential, addresses }
+}
+
+/** An address that is not the service's own must be named by the operator. */
+function requireNamed(
+  hosts: readonly NamedHost[],
+  { path, address }: { readonly path: string; readonly address: string },
+): void {
+  const url = new URL(address)
+  if (isNamed(hosts, url.hostname, portOf(url))) return
+  throw invalid(
+    `credential.${path}`,
+    `is none of the service: let the operator name \`${url.host}\` in CONNECTION_HOSTS, or use the service’s own`,
+  )
 }
 
 /**
@@ -61,7 +78,7 @@ export function readCredential(
 export async function checkCredential(
   { outgoing }: Checking,
   declaration: IntegrationDeclaration,
-  credential: unknown,
+  { credential, accessToken }: Pick<FirstAccess, 'credential' | 'accessToken'>,
   addresses: readonly string[],
   signal: AbortSignal,
 ): Promise<{ readonly account: string | null }> {
@@ -75,7 +92,7 @@ export async function checkCredential(
   const ask: Ask = async ({ method, path }) => {
     const answer = await send(`${addresses[0]}${path}`, {
       method,
-      headers: { 'user-agent': 'countersign', ...declaration.headers(credential) },
+      headers: { 'user-agent': 'countersign', ...declaration.headers(credential, accessToken ?? '') },
     })
     last = answer
     return { status: answer.status, json: jsonOf(await answer.text()) }

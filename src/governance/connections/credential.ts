@@ -1,18 +1,27 @@
 import { sql } from 'kysely'
 import { integrationNamed, type Connectable, type CredentialOf } from '../../catalog/integrations/index.ts'
 import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
-import type { Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { Combiner } from '../audit/combiner.ts'
-import { SecretGone, type Secrets } from '../sealing/secrets-backend.ts'
+import { SecretGone } from '../sealing/secrets-backend.ts'
+import {
+  accessFor,
+  isFresh,
+  type Access,
+  type LiveRow,
+  type NoAccess,
+  type Refreshing,
+} from './access-token.ts'
 import { connectionView, type ConnectionRow, type ConnectionView } from './connection-view.ts'
-import { expireConnection } from './connections.ts'
+import { expireConnection } from './expire.ts'
+import { readKept, type KeptCredential } from './kept-credential.ts'
 
 export interface CredentialAsk<Name extends Connectable> {
   readonly organizationId: string
   /** The person who started the run. */
   readonly requesterId: string
   readonly integration: Name
+  /** The tool whose call it is. */
+  readonly tool: string
 }
 
 /** The credential of one call. Use it for this call only: the next call asks again. */
@@ -23,52 +32,65 @@ export interface CallCredential<Name extends Connectable> {
   readonly headers: Readonly<Record<string, string>>
   /** The only addresses to which the credential may go; the first is the base of the API. */
   readonly addresses: readonly [string, ...string[]]
+  /** The access token in these headers; null if the credential itself is in them. */
+  readonly access: Access | null
 }
 
 /** Why a call has no credential. */
 export type NoCredential = 'not_connected' | 'expired'
 
-export interface Resolving {
-  readonly db: Db
-  readonly config: Pick<Config, 'connections'>
-  readonly secrets: Secrets
-  readonly combiner: Combiner
-}
-
 /**
  * The credential for one call of a run: the requester's own, else the organization's. It reads the row each time, so a
  * revoked connection is used no more. It only chooses the account: rules, policies and roles have decided the call
- * before. Throws SecretsUnavailable while the backend is away.
+ * before. Throws SecretsUnavailable while the backend is away, and what `accessFor` throws.
  */
 export async function credentialFor<Name extends Connectable>(
-  context: Resolving,
+  context: Refreshing,
   ask: CredentialAsk<Name>,
 ): Promise<CallCredential<Name> | NoCredential> {
   const row = await liveRow(context.db, ask)
   if (row === undefined) return 'not_connected'
   if (row.status !== 'active') return 'expired'
   const declaration = integrationNamed(ask.integration) as IntegrationDeclaration<CredentialOf<Name>>
-  const credential = await readCredentialOf(context, declaration, row)
-  if (credential === null) return 'expired'
+  const kept = await readCredentialOf(context, declaration, row)
+  if (kept === null) return 'expired'
+  const { credential } = kept
   const [base, ...others] = declaration.addresses(credential, context.config.connections)
   if (base === undefined) return 'not_connected'
+  const access = await accessOf(context, declaration as IntegrationDeclaration, row, kept, ask.tool)
+  if (access === 'expired') return 'expired'
+  if (access === 'gone') return 'not_connected'
   noteUse(context.db, row)
   return {
     connection: connectionView(row),
     credential,
-    headers: declaration.headers(credential),
+    headers: declaration.headers(credential, access?.token ?? ''),
     addresses: [base, ...others],
+    access,
   }
+}
+
+/** null for an integration whose credential is sent itself. */
+async function accessOf(
+  context: Refreshing,
+  declaration: IntegrationDeclaration,
+  row: LiveRow,
+  kept: KeptCredential<unknown>,
+  tool: string,
+): Promise<Access | NoAccess | null> {
+  const { grant } = declaration
+  return grant === undefined ? null : accessFor(context, declaration, grant, row, kept, tool)
 }
 
 /** The requester's own row comes first. At most one row of each owner is live. */
 function liveRow(
   db: Db,
   { organizationId, requesterId, integration }: CredentialAsk<Connectable>,
-): Promise<ConnectionRow | undefined> {
+): Promise<LiveRow | undefined> {
   return db
     .selectFrom('connections')
     .selectAll()
+    .select(isFresh)
     .where('organization_id', '=', organizationId)
     .where('integration', '=', integration)
     .where(sql<boolean>`coalesce(owner_id, '') in ('', ${requesterId})`)
@@ -80,18 +102,18 @@ function liveRow(
 
 /** null if the secret is gone for good; then the connection expires. */
 async function readCredentialOf<Credential>(
-  context: Resolving,
+  context: Refreshing,
   declaration: IntegrationDeclaration<Credential>,
   row: ConnectionRow,
-): Promise<Credential | null> {
+): Promise<KeptCredential<Credential> | null> {
   try {
     const owner = { organizationId: row.organization_id, connectionId: row.id }
-    const parsed = declaration.credential.safeParse(JSON.parse(await context.secrets.read(owner, row)))
-    if (parsed.success) return parsed.data
+    const kept = readKept(declaration, await context.secrets.read(owner, row))
+    if (kept !== null) return kept
   } catch (error) {
     if (!(error instanceof SecretGone)) throw error
   }
-  await expireConnection(context, row)
+  await expireConnection(context, row, row.generation)
   return null
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type * as Aws from '@aws-sdk/client-secrets-manager'
 import { LRUCache } from 'lru-cache'
 import type { Config } from '../../shared/config.ts'
@@ -12,6 +13,12 @@ const connectMilliseconds = 3_000
 const answerMilliseconds = 5_000
 /** Tries of one request, the first included. */
 const attempts = 2
+
+interface Version {
+  readonly name: string
+  /** null: the newest. */
+  readonly version: string | null
+}
 
 /** The secret does not exist, or is already marked for deletion. */
 const gone: ReadonlySet<string> = new Set(['ResourceNotFoundException', 'InvalidRequestException'])
@@ -34,10 +41,10 @@ export function createAwsSecrets({ region, prefix }: AwsConfig): Secrets {
   const nameOf = ({ organizationId, connectionId }: SecretOwner): string =>
     `${prefix}${organizationId}/${connectionId}`
 
-  const get = async (name: string): Promise<string> => {
+  const get = async (name: string, version?: string): Promise<string> => {
     const { aws, client } = await open()
     const { SecretString: text } = await client
-      .send(new aws.GetSecretValueCommand({ SecretId: name }))
+      .send(new aws.GetSecretValueCommand({ SecretId: name, VersionId: version }))
       .catch((error: unknown) => {
         throw gone.has(nameOfError(error))
           ? new SecretGone('the secret is gone', { cause: error })
@@ -46,29 +53,52 @@ export function createAwsSecrets({ region, prefix }: AwsConfig): Secrets {
     if (text === undefined) throw new SecretGone('the secret has no text')
     return text
   }
-  // Reads of one secret at the same time share one request; a failed one is not kept.
-  const cache = new LRUCache<string, string>({
+  // Reads of one secret at the same time share one request; a failed one is not kept. The name of an entry ends with the
+  // version, so a replaced secret is read anew.
+  const cache = new LRUCache<string, string, Version>({
     max: mostCached,
     ttl: cachedMilliseconds,
-    fetchMethod: get,
+    fetchMethod: (_, __, { context: { name, version } }) => get(name, version ?? undefined),
     ignoreFetchAbort: true,
   })
+  const entryOf = ({ name, version }: Version): string => `${name}#${version ?? ''}`
 
   return {
     backend: 'aws_secrets_manager',
     async keep(owner, text) {
       const { aws, client } = await open()
-      const command = new aws.CreateSecretCommand({ Name: nameOf(owner), SecretString: text })
+      const version = randomUUID()
+      const command = new aws.CreateSecretCommand({
+        Name: nameOf(owner),
+        SecretString: text,
+        ClientRequestToken: version,
+      })
       await client.send(command).catch((error: unknown) => {
         throw away(error)
       })
-      return { backend: 'aws_secrets_manager', credential_sealed: null }
+      return { backend: 'aws_secrets_manager', credential_sealed: null, secret_version: version }
     },
-    async read(owner) {
-      return cache.forceFetch(nameOf(owner))
+    async replace(owner, text) {
+      const { aws, client } = await open()
+      const [name, version] = [nameOf(owner), randomUUID()]
+      const command = new aws.PutSecretValueCommand({
+        SecretId: name,
+        SecretString: text,
+        ClientRequestToken: version,
+      })
+      await client.send(command).catch((error: unknown) => {
+        throw gone.has(nameOfError(error))
+          ? new SecretGone('the secret is gone', { cause: error })
+          : away(error)
+      })
+      return { backend: 'aws_secrets_manager', credential_sealed: null, secret_version: version }
+    },
+    async read(owner, { secret_version: version }) {
+      const context = { name: nameOf(owner), version }
+      return cache.forceFetch(entryOf(context), { context })
     },
     async remove(owner) {
-      cache.delete(nameOf(owner))
+      for (const entry of cache.keys()) if (entry.startsWith(`${nameOf(owner)}#`)) cache.delete(entry)
       const { aws, client } = await open()
       const command = new aws.DeleteSecretCommand({
         SecretId: nameOf(owner),

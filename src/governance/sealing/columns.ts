@@ -10,6 +10,7 @@ import {
   paramsPlace,
   resultPlace,
   statePlace,
+  verifierPlace,
 } from './places.ts'
 
 /** A column with sealed values. */
@@ -135,6 +136,13 @@ export const sealedColumns: readonly SealedColumn[] = [
     also: ['organization_id'],
     place: (row) => filePlace(String(row['organization_id']), String(row['id']), part),
   })),
+  {
+    table: 'connection_attempts',
+    key: textKey('state_hash'),
+    column: 'verifier_sealed',
+    stored: 'bytes',
+    place: (row) => verifierPlace(String(row['state_hash'])),
+  },
   {
     table: 'idempotency_keys',
     key: idempotencyKey,

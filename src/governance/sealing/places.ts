@@ -30,6 +30,8 @@ export const connectionPlace = (
 /** What was read out of an uploaded file. */
 export const filePlace = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>
   JSON.stringify(['file', organizationId, fileId, part])
+/** The verifier of an authorization that waits for its answer. */
+export const verifierPlace = (stateHash: string): string => JSON.stringify(['connection-attempt', stateHash])
 
 /** One use of an `Idempotency-Key`, for a stored answer or the result of its act. */
 export interface IdempotencyUse {

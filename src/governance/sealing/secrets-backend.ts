@@ -11,6 +11,8 @@ export interface SecretOwner {
 export interface KeptSecret {
   readonly backend: SecretsBackendName
   readonly credential_sealed: Buffer | null
+  /** The version in a backend outside the database; null: the newest. */
+  readonly secret_version: string | null
 }
 
 /** Keeps the credentials of connections (SECRETS_BACKEND). No message of an error contains a secret or its name. */
@@ -18,6 +20,11 @@ export interface Secrets {
   readonly backend: SecretsBackendName
   /** Keeps a text before its row is written. The result belongs into the row. Throws SecretsUnavailable. */
   keep(owner: SecretOwner, text: string): Promise<KeptSecret>
+  /**
+   * Keeps a text in place of the one that the row names. Until the row names the result, `read` gives the old one. Throws
+   * SecretsUnavailable, SecretGone.
+   */
+  replace(owner: SecretOwner, text: string, old: KeptSecret): Promise<KeptSecret>
   /** The text of a row. Throws SecretsUnavailable, SecretGone. */
   read(owner: SecretOwner, kept: KeptSecret): Promise<string>
   /** Removes what no row names any more; nothing if it is gone. Throws SecretsUnavailable. */

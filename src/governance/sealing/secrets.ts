@@ -12,6 +12,7 @@ export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 's
   return {
     ...aws,
     // A credential that was kept before the setting changed is still in its row.
+    replace: (owner, text, old) => (old.backend === 'db' ? database : aws).replace(owner, text, old),
     read: (owner, kept) => (kept.backend === 'db' ? database : aws).read(owner, kept),
   }
 }
@@ -21,11 +22,15 @@ const placeOf = ({ organizationId, connectionId }: SecretOwner): string =>
 
 /** Credentials in the connection's row, sealed with a data key. */
 function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
+  const keep: Secrets['keep'] = async (owner, text) => ({
+    backend: 'db',
+    credential_sealed: await sealer.seal(placeOf(owner), text),
+    secret_version: null,
+  })
   return {
     backend: 'db',
-    async keep(owner, text) {
-      return { backend: 'db', credential_sealed: await sealer.seal(placeOf(owner), text) }
-    },
+    keep,
+    replace: keep,
     async read(owner, kept) {
       if (kept.backend !== 'db')
         throw new SecretGone('the credential is in AWS Secrets Manager, which this process does not use')

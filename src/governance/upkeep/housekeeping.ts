@@ -34,12 +34,13 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
     .execute()
 }
 
-/** Deletes runs' idempotency keys after 24 h, and rows of processes that are gone. */
+/** Deletes runs' idempotency keys after 24 h, rows of processes that are gone, and authorizations without an answer. */
 export async function prune(db: Db): Promise<void> {
   await sql`update runs set idempotency_key = null
             where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(db)
   await pruneStarts(db)
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(db)
+  await sql`delete from connection_attempts where expires_at < now()`.execute(db)
 }
 
 /**

@@ -226,6 +226,10 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /tools/{name}': of(200, async () => ({ ids: { name: 'file_read' } })),
 
   'POST /tools/{name}/connect': of(201, async () => ({ ids: { name: 'web_search' }, body: aCredential })),
+  'GET /connections/callback/{integration}': of(200, async (world) => ({
+    ids: { integration: 'google' },
+    query: `error=access_denied&state=${await world.authorization()}`,
+  })),
   'GET /connections': of(200),
   'PATCH /connections/{id}': about(200, (world) => world.connection(), named),
   'DELETE /connections/{id}': about(204, (world) => world.connection()),

@@ -1,9 +1,11 @@
 import { integrationNames } from '../../../src/catalog/integrations/index.ts'
 import { newId } from '../../../src/contract/ids.ts'
+import { hashOfState } from '../../../src/governance/connections/authorize.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { decideSteps } from '../../../src/governance/runs/effects/effect.ts'
 import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { recordOutcomes } from '../../../src/governance/runs/effects/outcome.ts'
+import { verifierPlace } from '../../../src/governance/sealing/places.ts'
 import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
@@ -89,6 +91,29 @@ export class World {
       .where('integration', '=', integration ?? '')
       .execute()
     return addConnection(context, this.organizationId, owner, integration)
+  }
+
+  /** An authorization that the sender has begun; returns its state. */
+  async authorization(): Promise<string> {
+    const { context } = this.server
+    const state = newId('connection')
+    const stateHash = hashOfState(state)
+    await context.db
+      .insertInto('connection_attempts')
+      .values({
+        state_hash: stateHash,
+        organization_id: this.organizationId,
+        user_id: this.sender.userId,
+        integration: 'google',
+        tool: 'docs_read',
+        scope: 'personal',
+        name: null,
+        redirect_uri: 'http://127.0.0.1/',
+        verifier_sealed: await context.sealer.seal(verifierPlace(stateHash), 'verifier'),
+        expires_at: new Date(Date.now() + 600_000),
+      })
+      .execute()
+    return state
   }
 
   async template(state: 'active' | 'deprecated' = 'active'): Promise<string> {

@@ -18,14 +18,17 @@ beforeEach(() => {
 })
 afterAll(() => Promise.all([server?.close(), slack?.close(), outgoing.close()]))
 
+const noGoogle = { client: null, baseUrl: null }
+
 async function check(name: Connectable, given: object) {
   const declaration = integrationNamed(name) as IntegrationDeclaration
   const context = {
     outgoing,
-    config: { connections: { hosts: loopbackHosts, trackerBaseUrl: server.url } },
+    config: { connections: { hosts: loopbackHosts, trackerBaseUrl: server.url, google: noGoogle } },
   }
   const { credential, addresses } = readCredential(context, declaration, given)
-  return checkCredential(context, declaration, credential, addresses, new AbortController().signal)
+  const first = { credential, accessToken: null }
+  return checkCredential(context, declaration, first, addresses, new AbortController().signal)
 }
 
 test('Slack’s own protocol, as its emulator speaks it', async () => {
@@ -171,7 +174,10 @@ describe('a refusal', () => {
 
   test('of Jira without an address says what the operator must set', () => {
     const declaration = integrationNamed('jira') as IntegrationDeclaration
-    const context = { outgoing, config: { connections: { hosts: [], trackerBaseUrl: null } } }
+    const context = {
+      outgoing,
+      config: { connections: { hosts: [], trackerBaseUrl: null, google: noGoogle } },
+    }
     expect(() => readCredential(context, declaration, { email: 'a@b.example', token: 't' })).toThrow(
       'TRACKER_BASE_URL',
     )

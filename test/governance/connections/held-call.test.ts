@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { getTool } from '../../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
-import {
-  connect,
-  expireConnection,
-  revokeConnection,
-} from '../../../src/governance/connections/connections.ts'
+import { connect, revokeConnection } from '../../../src/governance/connections/connections.ts'
+import { expireConnection } from '../../../src/governance/connections/expire.ts'
 import {
   effectOf,
   go,

@@ -21,7 +21,7 @@ afterAll(async () => {
   await moto?.close()
 })
 
-const kept: KeptSecret = { backend: 'aws_secrets_manager', credential_sealed: null }
+const kept: KeptSecret = { backend: 'aws_secrets_manager', credential_sealed: null, secret_version: null }
 const read = (connectionId: string) =>
   engine.another().secrets.read({ organizationId: engine.organizationId, connectionId }, kept)
 const connectSearch = (context = engine.context) =>

@@ -66,7 +66,7 @@ const secrets = (): Secrets => {
 }
 let count = 0
 const owner = () => ({ organizationId: 'org_1', connectionId: `con_${(count += 1)}` })
-const kept = { backend: 'aws_secrets_manager', credential_sealed: null } as const
+const kept = { backend: 'aws_secrets_manager', credential_sealed: null, secret_version: null } as const
 
 describe('a credential in AWS Secrets Manager', () => {
   test('is kept there and nowhere else, and read by another process', async () => {

@@ -1,0 +1,40 @@
+import { z } from 'zod'
+import { finishAuthorization } from '../../governance/connections/finish-authorization.ts'
+import { escape, htmlPage, sendPage } from '../html-page.ts'
+import { streamRoute } from '../route.ts'
+
+/** Parameters of an authorization server's answer. Servers may add others, which are ignored. */
+const text = z.string().max(8192).optional()
+const answer = z.looseObject({
+  state: text,
+  code: text.describe('Exchanged for the tokens of the connection.'),
+  iss: text.describe('Must be the server that was asked.'),
+  error: text.describe('Why there is no code.'),
+})
+
+export const getCallback = streamRoute({
+  key: 'GET /connections/callback/{integration}',
+  summary: 'Where an authorization server sends the browser back to',
+  description:
+    'Ends what `POST /tools/{name}/connect` began without a credential, for the same person only and once. The answer is a page for this person.',
+  tag: 'Connections',
+  contentType: 'text/html',
+  query: answer,
+  responses: { 200: null },
+  async stream({ context, caller, params, query, signal }, _request, response) {
+    const given = new URLSearchParams()
+    for (const [name, value] of Object.entries(query)) if (typeof value === 'string') given.set(name, value)
+    const finished = await finishAuthorization(context, caller, params.integration, given, signal)
+    const page =
+      finished.kind === 'connected'
+        ? htmlPage(
+            `${finished.title} is connected`,
+            `<p>The connection <code>${escape(finished.connection.name)}</code> is ready. You can close this page.</p>`,
+          )
+        : htmlPage(
+            `${finished.title} is not connected`,
+            `<p>The authorization was refused (<code>${escape(finished.code)}</code>). To try again, begin again.</p>`,
+          )
+    sendPage(response, page)
+  },
+})

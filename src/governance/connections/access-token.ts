@@ -1,0 +1,235 @@
+import { sql } from 'kysely'
+import type { Grant, OAuthClient } from '../../catalog/integrations/grant.ts'
+import type { GrantDeclaration, IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
+import type { TokenCache } from '../../shared/outgoing/token-cache.ts'
+import type { Combiner } from '../audit/combiner.ts'
+import type { Secrets } from '../sealing/secrets-backend.ts'
+import type { ConnectionRow } from './connection-view.ts'
+import { expireConnection } from './expire.ts'
+import { keptText, readKept, type KeptCredential } from './kept-credential.ts'
+import {
+  GrantRefused,
+  refreshTokens,
+  serviceAccountToken,
+  TokenServerAway,
+  type Tokens,
+} from './token-server.ts'
+
+/*
+ * A server may take each refresh token only once, so exactly one process asks for a new access token. It claims the
+ * row with a lease, which holds no database connection while the server answers. The others wait and read the row again.
+ * The new tokens are committed before they are used.
+ */
+
+export interface Refreshing {
+  readonly db: Db
+  readonly config: Pick<Config, 'connections'>
+  readonly outgoing: Outgoing
+  readonly secrets: Secrets
+  readonly combiner: Combiner
+  readonly accessTokens: TokenCache
+}
+
+/** An access token as one call uses it. */
+export interface Access {
+  readonly token: string
+  /** Whether it was made for this call. */
+  readonly isNew: boolean
+  /** Forgets the token after the service has refused it, so that the next call gets another one. */
+  drop(): Promise<void>
+}
+
+/** Why there is none. */
+export type NoAccess = 'gone' | 'expired'
+
+/** Longer than the exchange with the server and with the backend of secrets. Then another process may ask. */
+const leaseSeconds = 45
+/** How long a call waits for another process's refresh. */
+const patienceMilliseconds = 20_000
+const [firstPause, longestPause] = [50, 500]
+
+/** A token is not used in its last minute; of a short life, in its last quarter. */
+export const freshSecondsOf = ({ expiresInSeconds }: Tokens): number =>
+  expiresInSeconds - Math.min(60, expiresInSeconds / 4)
+
+/** A credential with its first access token. */
+export interface FirstAccess {
+  readonly credential: unknown
+  /** null for an integration without a grant, and for one whose tokens each process makes. */
+  readonly accessToken: string | null
+  readonly freshSeconds: number
+}
+
+/** A row as a call reads it. */
+export type LiveRow = ConnectionRow & { readonly is_fresh: boolean }
+/** Whether the kept access token may be used, by the database's clock. */
+export const isFresh = sql<boolean>`coalesce(access_fresh_until > clock_timestamp(), false)`.as('is_fresh')
+
+type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
+
+/** Throws GrantRefused without a client. */
+export function withClient(grant: RefreshGrant): RefreshGrant & { readonly client: OAuthClient } {
+  const { client } = grant
+  if (client === null) throw new GrantRefused('invalid_client')
+  return { ...grant, client }
+}
+
+/**
+ * The access token for one call of `tool`. Throws GrantRefused if the server refuses for another reason than the
+ * credential, TokenServerAway, SecretsUnavailable.
+ */
+export async function accessFor(
+  context: Refreshing,
+  declaration: IntegrationDeclaration,
+  granting: GrantDeclaration<unknown>,
+  row: LiveRow,
+  kept: KeptCredential<unknown>,
+  tool: string,
+): Promise<Access | NoAccess> {
+  const grant = granting.of(kept.credential, context.config.connections)
+  if (grant.kind === 'refresh_token') return sharedAccess(context, declaration, granting, row, kept)
+  const scopes = granting.scopesOf(tool)
+  const name = JSON.stringify([row.id, row.generation, ...scopes])
+  try {
+    const { token, isNew } = await context.accessTokens.take(name, async () => {
+      const tokens = await serviceAccountToken(context.outgoing, grant, scopes)
+      return { token: tokens.accessToken, freshSeconds: freshSecondsOf(tokens) }
+    })
+    return { token, isNew, drop: async () => context.accessTokens.drop(name, token) }
+  } catch (error) {
+    return expiredOr(context, row, error)
+  }
+}
+
+/** The access token of the row, if it is fresh; else a new one, which one process makes for all. */
+async function sharedAccess(
+  context: Refreshing,
+  declaration: IntegrationDeclaration,
+  granting: GrantDeclaration<unknown>,
+  first: LiveRow,
+  firstKept: KeptCredential<unknown>,
+): Promise<Access | NoAccess> {
+  let [row, kept] = [first, firstKept]
+  const end = performance.now() + patienceMilliseconds
+  for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
+    if (row.is_fresh && kept.accessToken !== null)
+      return sharedToken(context.db, row, kept.accessToken, false)
+    if (await claim(context.db, row)) return refresh(context, declaration, granting, row, kept)
+    if (performance.now() > end)
+      throw new TokenServerAway('another process has asked for a new access token and has no answer yet')
+    await new Promise((resolve) => setTimeout(resolve, pause))
+    const next = await context.db
+      .selectFrom('connections')
+      .selectAll()
+      .select(isFresh)
+      .where('id', '=', row.id)
+      .executeTakeFirst()
+    if (next === undefined || next.status === 'revoked') return 'gone'
+    if (next.status === 'expired') return 'expired'
+    if (next.generation === row.generation) continue
+    const owner = { organizationId: next.organization_id, connectionId: next.id }
+    const read = readKept(declaration, await context.secrets.read(owner, next))
+    if (read === null) return 'expired'
+    ;[row, kept] = [next, read]
+  }
+}
+
+/** Whether this process alone may ask for a new access token now; false if another one asks, or the row has changed. */
+async function claim(db: Db, { id, generation }: ConnectionRow): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('connections')
+    .set({ refreshing_until: sql<Date>`clock_timestamp() + make_interval(secs => ${leaseSeconds})` })
+    .where('id', '=', id)
+    .where('status', '=', 'active')
+    .where('generation', '=', generation)
+    .where(sql<boolean>`coalesce(refreshing_until < clock_timestamp(), true)`)
+    .where(sql<boolean>`coalesce(access_fresh_until <= clock_timestamp(), true)`)
+    .executeTakeFirst()
+  return numUpdatedRows === 1n
+}
+
+/** Asks the server, and commits what it gave before it is used. */
+async function refresh(
+  context: Refreshing,
+  declaration: IntegrationDeclaration,
+  granting: GrantDeclaration<unknown>,
+  row: ConnectionRow,
+  { credential }: KeptCredential<unknown>,
+): Promise<Access | NoAccess> {
+  try {
+    const grant = granting.of(credential, context.config.connections)
+    if (grant.kind !== 'refresh_token') throw new GrantRefused('it has no refresh token')
+    const tokens = await refreshTokens(context.outgoing, withClient(grant))
+    const { accessToken, refreshToken } = tokens
+    const next = refreshToken === null ? credential : granting.renewed(credential, refreshToken)
+    const owner = { organizationId: row.organization_id, connectionId: row.id }
+    const text = keptText(declaration, { credential: next, accessToken })
+    const kept = await context.secrets.replace(owner, text, row)
+    const saved = await context.db
+      .updateTable('connections')
+      .set({
+        ...kept,
+        generation: row.generation + 1,
+        access_fresh_until: sql<Date>`clock_timestamp() + make_interval(secs => ${freshSecondsOf(tokens)})`,
+        refreshing_until: null,
+      })
+      .where('id', '=', row.id)
+      .where('status', '=', 'active')
+      .where('generation', '=', row.generation)
+      .returningAll()
+      .executeTakeFirst()
+    return saved === undefined
+      ? await changedMeanwhile(context.db, row)
+      : sharedToken(context.db, saved, accessToken, true)
+  } catch (error) {
+    await release(context.db, row)
+    return expiredOr(context, row, error)
+  }
+}
+
+/** Lets the next call ask at once. If the database is away, the lease ends by itself. */
+async function release(db: Db, { id, generation }: ConnectionRow): Promise<void> {
+  await db
+    .updateTable('connections')
+    .set({ refreshing_until: null })
+    .where('id', '=', id)
+    .where('generation', '=', generation)
+    .execute()
+    .catch(() => undefined)
+}
+
+/** Marks the connection if the server no longer takes its credential; throws any other error. */
+async function expiredOr(context: Refreshing, row: ConnectionRow, error: unknown): Promise<NoAccess> {
+  if (!(error instanceof GrantRefused) || !endsCredential.has(error.code)) throw error
+  await expireConnection(context, row, row.generation)
+  return changedMeanwhile(context.db, row)
+}
+
+/** What has become of the row. Throws TokenServerAway if it is live: then another process has replaced its credential. */
+async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess> {
+  const row = await db.selectFrom('connections').select('status').where('id', '=', id).executeTakeFirst()
+  if (row === undefined || row.status === 'revoked') return 'gone'
+  if (row.status === 'expired') return 'expired'
+  throw new TokenServerAway('the credential was replaced meanwhile')
+}
+
+/** The person or the service has ended the grant, or the key. */
+const endsCredential: ReadonlySet<string> = new Set(['invalid_grant', 'invalid_key'])
+
+function sharedToken(db: Db, { id, generation }: ConnectionRow, token: string, isNew: boolean): Access {
+  return {
+    token,
+    isNew,
+    async drop() {
+      await db
+        .updateTable('connections')
+        .set({ access_fresh_until: null })
+        .where('id', '=', id)
+        .where('generation', '=', generation)
+        .execute()
+    },
+  }
+}

@@ -1,0 +1,114 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import type { Authorization } from '../../catalog/integrations/grant.ts'
+import type { GrantDeclaration, IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import { publicBase } from '../../shared/config.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { requireRole } from '../access/recheck.ts'
+import { DomainError } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { growAs } from '../limits/storage.ts'
+import { verifierPlace } from '../sealing/places.ts'
+import type { Sealer } from '../sealing/sealer.ts'
+import { integrationOf, type NewConnection } from './connections.ts'
+import type { Checking } from './credential-check.ts'
+import { asDomainErrors } from './first-access.ts'
+import type { Saving } from './save-connection.ts'
+import { authorizationUrl, findServer } from './token-server.ts'
+
+export type Authorizing = Saving & Checking & { readonly sealer: Pick<Sealer, 'seal' | 'open'> }
+
+/** Where a person goes on in the browser. */
+export interface BegunView {
+  readonly authorization_url: string
+  readonly expires_at: string
+}
+
+/** How long a person has to authorize. */
+const lifeSeconds = 600
+/** Authorizations of one person in one organization that wait at once; a further one takes the place of the oldest. */
+const mostAttempts = 10
+
+/** The answer names its `state`; only a hash of it is kept. */
+export const hashOfState = (state: string): string => createHash('sha256').update(state).digest('hex')
+
+/** How an integration is authorized in the browser. Throws `validation_error` if it cannot be, or is not set up. */
+export function authorizationOf(
+  { grant, title }: IntegrationDeclaration,
+  { config }: Pick<Checking, 'config'>,
+): { readonly granting: GrantDeclaration<unknown>; readonly authorization: Authorization } {
+  const authorization = grant?.authorization(config.connections) ?? null
+  if (grant !== undefined && authorization !== null) return { granting: grant, authorization }
+  const message =
+    grant === undefined
+      ? `is missing: give the credential for ${title}`
+      : `is missing: give one, or let the operator set ${grant.missingAuthorization}, so that you can authorize ${title} in the browser`
+  throw new DomainError('validation_error', `\`credential\` ${message}`, [{ path: 'credential', message }])
+}
+
+/**
+ * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Throws `not_found` for an unknown tool,
+ * `bad_request` for one without an integration, `insufficient_role`, `unavailable` if the server does not answer, and
+ * what `authorizationOf` and `growAs` throw.
+ */
+export async function beginAuthorization(
+  context: Authorizing,
+  caller: Caller,
+  { tool, scope, name }: Omit<NewConnection, 'credential'>,
+  once: Once | null = null,
+): Promise<BegunView> {
+  const declaration = integrationOf(tool)
+  if (scope === 'organization') requireRole(caller.role, 'admin')
+  const { authorization } = authorizationOf(declaration, context)
+  const [state, verifier] = [randomText(), randomText()]
+  const redirectUri = redirectUriOf(context, declaration)
+  const url = await asDomainErrors(declaration.title, async () => {
+    const server = await findServer(context.outgoing, authorization.server)
+    return authorizationUrl(server, authorization, { state, verifier, redirectUri })
+  })
+  const stateHash = hashOfState(state)
+  const sealed = await context.sealer.seal(verifierPlace(stateHash), verifier)
+  return growAs(context, caller, 'org.change', {
+    action: 'create',
+    async work(tx, now) {
+      if (scope === 'organization') requireRole((await now()).role, 'admin')
+      await tx.send(sql`delete from connection_attempts where state_hash in (
+        select state_hash from connection_attempts
+        where organization_id = ${tx.organizationId} and user_id = ${caller.userId}
+        order by created_at desc offset ${mostAttempts - 1})`)
+      const { expires_at: expiresAt } = await tx.trx
+        .insertInto('connection_attempts')
+        .values({
+          state_hash: stateHash,
+          organization_id: tx.organizationId,
+          user_id: caller.userId,
+          integration: declaration.name,
+          tool,
+          scope,
+          name: name ?? null,
+          redirect_uri: redirectUri,
+          verifier_sealed: sealed,
+          expires_at: sql<Date>`clock_timestamp() + make_interval(secs => ${lifeSeconds})`,
+        })
+        .returning('expires_at')
+        .executeTakeFirstOrThrow()
+      tx.append({
+        eventType: 'connection.authorization_begun',
+        action: 'begin',
+        status: 'success',
+        actor: actorOf(caller),
+        metadata: { tool, scope, integration: declaration.name },
+      })
+      const view = { authorization_url: url, expires_at: expiresAt.toISOString() }
+      await once?.markActed(tx.trx, view)
+      return view
+    },
+  })
+}
+
+/** 256 random bits, in the alphabet of PKCE. */
+const randomText = (): string => randomBytes(32).toString('base64url')
+
+/** Each integration has an address of its own, so the answer of one server is never taken for another's. */
+const redirectUriOf = ({ config }: Authorizing, { name }: IntegrationDeclaration): string =>
+  `${publicBase(config)}/api/v1/connections/callback/${name}`

@@ -1,0 +1,27 @@
+import type { ChainTx } from '../audit/chain-tx.ts'
+import type { Actor } from '../audit/entry.ts'
+import { scopeOf, type ConnectionRow } from './connection-view.ts'
+
+/** Audits what happens to a connection, never its credential. */
+export function appendConnectionEvent(
+  tx: ChainTx,
+  actor: Actor,
+  verb: 'created' | 'renamed' | 'revoked' | 'expired',
+  row: ConnectionRow,
+  more: { readonly tool?: string; readonly replaced_id?: string | null; readonly name?: string } = {},
+): void {
+  tx.append({
+    eventType: `connection.${verb}`,
+    action: verb,
+    status: 'success',
+    actor,
+    metadata: {
+      connection_id: row.id,
+      integration: row.integration,
+      scope: scopeOf(row),
+      owner_id: row.owner_id,
+      account: row.account,
+      ...more,
+    },
+  })
+}

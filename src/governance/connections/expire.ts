@@ -1,0 +1,28 @@
+import type { Acting } from '../access/recheck.ts'
+import { appendConnectionEvent } from './connection-event.ts'
+import type { ConnectionRow } from './connection-view.ts'
+
+/**
+ * Marks a connection whose credential the service no longer accepts: its calls fail with `connection_expired` until
+ * somebody connects again. Changes nothing if it was replaced or revoked meanwhile, or if its credential is another one
+ * than that of `generation`.
+ */
+export async function expireConnection(
+  context: Pick<Acting, 'combiner'>,
+  { id, organization_id }: Pick<ConnectionRow, 'id' | 'organization_id'>,
+  generation: number | null = null,
+): Promise<void> {
+  await context.combiner.run(organization_id, 'org.change', async (tx) => {
+    const row = await tx.trx
+      .updateTable('connections')
+      .set({ status: 'expired' })
+      .where('id', '=', id)
+      .where('status', '=', 'active')
+      .$if(generation !== null, (same) => same.where('generation', '=', generation as number))
+      .returningAll()
+      .executeTakeFirst()
+    if (row === undefined) return
+    tx.policyChanged()
+    appendConnectionEvent(tx, { type: 'system', id: 'worker' }, 'expired', row)
+  })
+}

@@ -1,0 +1,94 @@
+import type { Selectable } from 'kysely'
+import { sql } from 'kysely'
+import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { ConnectionAttemptsTable } from '../../db/schema/connections.ts'
+import type { Caller } from '../access/identity.ts'
+import { DomainError } from '../errors.ts'
+import { verifierPlace } from '../sealing/places.ts'
+import { freshSecondsOf } from './access-token.ts'
+import { authorizationOf, hashOfState, type Authorizing } from './authorize.ts'
+import type { ConnectionView } from './connection-view.ts'
+import { integrationOf } from './connections.ts'
+import { checkCredential } from './credential-check.ts'
+import { asDomainErrors } from './first-access.ts'
+import { saveConnection } from './save-connection.ts'
+import { AuthorizationDenied, exchangeCode } from './token-server.ts'
+
+type Attempt = Selectable<ConnectionAttemptsTable>
+
+/** How an authorization ended: with a connection, or with the error code of the authorization server. */
+export type Finished =
+  | { readonly kind: 'connected'; readonly title: string; readonly connection: ConnectionView }
+  | { readonly kind: 'refused'; readonly title: string; readonly code: string }
+
+/**
+ * Takes the answer that a browser brings from an authorization server, and connects. The sender must be the person who
+ * began. Each `state` is taken once, before anything else is done with the answer. Throws `not_found` for an
+ * authorization that has ended or is another person's, `validation_error`, `unavailable`, and what `checkCredential` and
+ * `saveConnection` throw.
+ */
+export async function finishAuthorization(
+  context: Authorizing,
+  caller: Caller,
+  integration: string,
+  answer: URLSearchParams,
+  signal: AbortSignal,
+): Promise<Finished> {
+  const state = answer.get('state') ?? ''
+  const attempt = await takeAttempt(context, state)
+  if (attempt === null || attempt.user_id !== caller.userId || attempt.integration !== integration)
+    throw unknownState()
+  const declaration = integrationOf(attempt.tool)
+  const { title } = declaration
+  const { granting, authorization } = authorizationOf(declaration, context)
+  const verifier = await context.sealer.open(verifierPlace(attempt.state_hash), attempt.verifier_sealed)
+  const given = { answer, state, verifier, redirectUri: attempt.redirect_uri }
+  const tokens = await asDomainErrors(title, () =>
+    exchangeCode(context.outgoing, authorization, given),
+  ).catch((error: unknown) => {
+    if (error instanceof AuthorizationDenied) return error
+    throw error
+  })
+  if (tokens instanceof AuthorizationDenied) return { kind: 'refused', title, code: tokens.code }
+  if (tokens.refreshToken === null) {
+    const message = `${title} gave no refresh token: remove this service from your ${title} account, and authorize again`
+    throw new DomainError('validation_error', message, [{ path: 'code', message }])
+  }
+  const { accessToken, refreshToken } = tokens
+  const credential = granting.authorized(refreshToken, context.config.connections)
+  const first = { credential, accessToken, freshSeconds: freshSecondsOf(tokens) }
+  const inOrganization = { ...caller, organizationId: attempt.organization_id }
+  const connection = await connectWith(context, inOrganization, attempt, declaration, first, signal)
+  return { kind: 'connected', title, connection }
+}
+
+/** Deletes the row, so that no second answer finds it. */
+async function takeAttempt({ db }: Authorizing, state: string): Promise<Attempt | null> {
+  const row = await db
+    .deleteFrom('connection_attempts')
+    .where('state_hash', '=', hashOfState(state))
+    .returningAll()
+    .returning(sql<boolean>`expires_at > clock_timestamp()`.as('is_live'))
+    .executeTakeFirst()
+  return row?.is_live === true ? row : null
+}
+
+/** The same answer for every reason, so that nobody learns of others' authorizations. */
+const unknownState = (): DomainError =>
+  new DomainError(
+    'not_found',
+    'this authorization has ended, was used, or was begun by another person: begin again with `POST /tools/{name}/connect`',
+  )
+
+async function connectWith(
+  context: Authorizing,
+  caller: Caller,
+  { tool, scope, name }: Attempt,
+  declaration: IntegrationDeclaration,
+  first: { readonly credential: unknown; readonly accessToken: string; readonly freshSeconds: number },
+  signal: AbortSignal,
+): Promise<ConnectionView> {
+  const addresses = declaration.addresses(first.credential, context.config.connections)
+  const { account } = await checkCredential(context, declaration, first, addresses, signal)
+  return saveConnection(context, caller, { declaration, ...first, account, tool, scope, name })
+}

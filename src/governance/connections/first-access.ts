@@ -1,0 +1,61 @@
+import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import { DomainError } from '../errors.ts'
+import { freshSecondsOf, withClient, type FirstAccess } from './access-token.ts'
+import { invalid, type Checking } from './credential-check.ts'
+import { GrantRefused, refreshTokens, serviceAccountToken, TokenServerAway } from './token-server.ts'
+
+/**
+ * Exchanges a new credential for its first access token, if its integration has such a grant. Throws
+ * `validation_error` if the server refuses, `unavailable` if it does not answer usably.
+ */
+export async function firstAccess(
+  { config, outgoing }: Checking,
+  { grant: granting, title }: IntegrationDeclaration,
+  credential: unknown,
+  tool: string,
+): Promise<FirstAccess> {
+  if (granting === undefined) return { credential, accessToken: null, freshSeconds: 0 }
+  const grant = granting.of(credential, config.connections)
+  return asDomainErrors(title, async () => {
+    if (grant.kind === 'service_account') {
+      await serviceAccountToken(outgoing, grant, granting.scopesOf(tool))
+      return { credential, accessToken: null, freshSeconds: 0 }
+    }
+    const tokens = await refreshTokens(outgoing, withClient(grant))
+    const { accessToken, refreshToken } = tokens
+    return {
+      credential: refreshToken === null ? credential : granting.renewed(credential, refreshToken),
+      accessToken,
+      freshSeconds: freshSecondsOf(tokens),
+    }
+  })
+}
+
+const advice: Readonly<Record<string, string>> = {
+  invalid_grant: 'the token or key has ended, was revoked or belongs to another client: make a new one',
+  invalid_client: 'check `client_id` and `client_secret`',
+  invalid_key: 'the private key cannot be read: give the whole key file again',
+}
+
+/** Runs requests to the authorization server of `title` for a caller of the API. */
+export async function asDomainErrors<T>(title: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof GrantRefused) {
+      const hint = advice[error.code]
+      throw invalid(
+        'credential',
+        `was refused by ${title} (${error.code})${hint === undefined ? '' : `: ${hint}`}`,
+      )
+    }
+    if (error instanceof TokenServerAway)
+      throw new DomainError(
+        'unavailable',
+        `${title} could not be asked for a token: ${error.message}`,
+        [],
+        error.retryAfterSeconds ?? undefined,
+      )
+    throw error
+  }
+}

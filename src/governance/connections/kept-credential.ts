@@ -1,0 +1,31 @@
+import { z } from 'zod'
+import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+
+/** What the secret of a connection holds. */
+export interface KeptCredential<Credential> {
+  readonly credential: Credential
+  /** The access token that a refresh gave last; null: none. */
+  readonly accessToken: string | null
+}
+
+const withToken = z.strictObject({ credential: z.unknown(), access_token: z.string().nullable() })
+
+/** The text of a secret. An access token is kept with its credential, in the same backend. */
+export function keptText<Credential>(
+  { grant }: Pick<IntegrationDeclaration<Credential>, 'grant'>,
+  { credential, accessToken }: KeptCredential<Credential>,
+): string {
+  return JSON.stringify(grant === undefined ? credential : { credential, access_token: accessToken })
+}
+
+/** null for a text that this version cannot use. */
+export function readKept<Credential>(
+  { grant, credential: given, kept = given }: IntegrationDeclaration<Credential>,
+  text: string,
+): KeptCredential<Credential> | null {
+  const value: unknown = JSON.parse(text)
+  const whole = grant === undefined ? undefined : withToken.safeParse(value)
+  if (whole !== undefined && !whole.success) return null
+  const parsed = kept.safeParse(whole === undefined ? value : whole.data.credential)
+  return parsed.success ? { credential: parsed.data, accessToken: whole?.data.access_token ?? null } : null
+}

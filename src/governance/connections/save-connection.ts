@@ -1,0 +1,126 @@
+import { sql } from 'kysely'
+import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import { newId } from '../../contract/ids.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { inOneLine } from '../../policy/text.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { requireRole, type Acting } from '../access/recheck.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { growAs } from '../limits/storage.ts'
+import {
+  SecretsUnavailable,
+  type KeptSecret,
+  type SecretOwner,
+  type Secrets,
+} from '../sealing/secrets-backend.ts'
+import type { FirstAccess } from './access-token.ts'
+import { appendConnectionEvent } from './connection-event.ts'
+import { connectionView, type ConnectionScope, type ConnectionView } from './connection-view.ts'
+import { keptText } from './kept-credential.ts'
+import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
+
+/** Live connections of one organization, those of its members included. */
+const mostConnections = 2_000
+
+export interface CheckedConnection extends FirstAccess {
+  readonly declaration: IntegrationDeclaration
+  readonly account: string | null
+  readonly tool: string
+  readonly scope: ConnectionScope
+  readonly name: string | null
+}
+
+export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
+
+/**
+ * Saves a connection whose service has accepted it. It replaces the live connection of the same owner. Throws
+ * `insufficient_role`, `validation_error` over the limit of connections, and what `growAs` throws.
+ */
+export async function saveConnection(
+  context: Saving,
+  caller: Caller,
+  checked: CheckedConnection,
+  once: Once | null = null,
+): Promise<ConnectionView> {
+  const { declaration, credential, accessToken, freshSeconds, account, scope } = checked
+  const id = newId('connection')
+  const { organizationId } = caller
+  const text = keptText(declaration, { credential, accessToken })
+  const kept = await keep(context, { organizationId, connectionId: id }, text)
+  const name = checked.name ?? (account === null ? declaration.title : inOneLine(`${declaration.title} (${account})`))
+  return growAs(context, caller, 'org.change', {
+    action: 'create',
+    async work(tx, now) {
+      if (scope === 'organization') requireRole((await now()).role, 'admin')
+      const ownerId = scope === 'personal' ? caller.userId : null
+      const replaced = await replaceLive(tx, declaration.name, ownerId)
+      await requireRoom(tx)
+      const row = await tx.trx
+        .insertInto('connections')
+        .values({
+          id,
+          organization_id: organizationId,
+          integration: declaration.name,
+          owner_id: ownerId,
+          name,
+          account,
+          ...kept,
+          access_fresh_until:
+            accessToken === null
+              ? null
+              : sql<Date>`clock_timestamp() + make_interval(secs => ${freshSeconds})`,
+          created_at: tx.now,
+          created_by: caller.userId,
+        })
+        .returningAll()
+        .executeTakeFirstOrThrow()
+      await adoptSecret(tx, id, kept)
+      tx.policyChanged()
+      const more = { tool: checked.tool, replaced_id: replaced }
+      appendConnectionEvent(tx, actorOf(caller), 'created', row, more)
+      const view = connectionView(row)
+      await once?.markActed(tx.trx, view)
+      return view
+    },
+  })
+}
+
+/** Throws `unavailable` while the backend of secrets is away. */
+async function keep(context: Saving, owner: SecretOwner, text: string): Promise<KeptSecret> {
+  try {
+    return await keepSecret(context, owner, text)
+  } catch (error) {
+    if (error instanceof SecretsUnavailable) throw new DomainError('unavailable', error.message)
+    throw error
+  }
+}
+
+/** Revokes the owner's live connection to an integration; returns its id, or null without one. */
+async function replaceLive(tx: ChainTx, integration: string, ownerId: string | null): Promise<string | null> {
+  const row = await tx.trx
+    .updateTable('connections')
+    .set({ status: 'revoked', revoked_at: tx.now, credential_sealed: null })
+    .where('organization_id', '=', tx.organizationId)
+    .where('integration', '=', integration)
+    .where(sql<boolean>`coalesce(owner_id, '') = ${ownerId ?? ''}`)
+    .where('status', '<>', 'revoked')
+    .returning(['id', 'backend'])
+    .executeTakeFirst()
+  if (row === undefined) return null
+  await abandonSecrets(tx, [row])
+  return row.id
+}
+
+async function requireRoom(tx: ChainTx): Promise<void> {
+  const { live } = await tx.trx
+    .selectFrom('connections')
+    .select(({ fn }) => fn.countAll<number>().as('live'))
+    .where('organization_id', '=', tx.organizationId)
+    .where('status', '<>', 'revoked')
+    .executeTakeFirstOrThrow()
+  if (live < mostConnections) return
+  const message = `an organization has at most ${mostConnections} connections: revoke some that are not used`
+  throw new DomainError('validation_error', message, [{ path: 'credential', message }])
+}

@@ -1,0 +1,56 @@
+import { integrationNamed } from '../../catalog/integrations/index.ts'
+import type { Integration } from '../../catalog/tool.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Db } from '../../db/schema/index.ts'
+import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
+import type { SparseLog } from '../../shared/sparse-log.ts'
+import type { Secrets } from '../sealing/secrets-backend.ts'
+import { withClient } from './access-token.ts'
+import type { ConnectionRow } from './connection-view.ts'
+import { readKept } from './kept-credential.ts'
+import { revokeToken } from './token-server.ts'
+
+export interface Telling {
+  readonly db: Db
+  readonly config: Pick<Config, 'connections'>
+  readonly outgoing: Outgoing
+  readonly secrets: Secrets
+  readonly sparseLog: SparseLog
+}
+
+/**
+ * Tries once to revoke the token of a revoked connection at its service, if an authorization made it for this connection.
+ * `row` is as it was before. Google ends every token of the account and this installation together, so nothing is sent
+ * while another live connection has the same account. Never throws: the row has decided already.
+ */
+export async function tellService(context: Telling, row: ConnectionRow): Promise<void> {
+  try {
+    const declaration = integrationNamed(row.integration as Integration)
+    if (declaration?.grant === undefined) return
+    const owner = { organizationId: row.organization_id, connectionId: row.id }
+    const kept = readKept(declaration, await context.secrets.read(owner, row))
+    if (kept === null) return
+    const grant = declaration.grant.of(kept.credential, context.config.connections)
+    if (grant.kind !== 'refresh_token' || !grant.isOurs || (await isShared(context.db, row))) return
+    await revokeToken(context.outgoing, withClient(grant))
+  } catch (error) {
+    context.sparseLog.warn(
+      'tell service',
+      { err: error, organization_id: row.organization_id, connection_id: row.id },
+      'a service was not told that a connection is revoked',
+    )
+  }
+}
+
+async function isShared(db: Db, { id, integration, account }: ConnectionRow): Promise<boolean> {
+  const other = await db
+    .selectFrom('connections')
+    .select('id')
+    .where('integration', '=', integration)
+    .where('account', 'is not distinct from', account)
+    .where('status', '<>', 'revoked')
+    .where('id', '<>', id)
+    .limit(1)
+    .executeTakeFirst()
+  return other !== undefined
+}

@@ -1,0 +1,42 @@
+import { LRUCache } from 'lru-cache'
+
+/** A token, and for how long it may be used from now on. */
+export interface Minted {
+  readonly token: string
+  readonly freshSeconds: number
+}
+
+/** Access tokens that this process can make anew. Calls for the same token at the same time share one request. */
+export interface TokenCache {
+  /** The token, and whether this call has waited for a new one. A failed request is not kept. */
+  take(
+    name: string,
+    mint: () => Promise<Minted>,
+  ): Promise<{ readonly token: string; readonly isNew: boolean }>
+  /** Forgets a token that a service has refused; nothing if there is another one by now. */
+  drop(name: string, token: string): void
+}
+
+const mostTokens = 2_000
+
+export function createTokenCache(): TokenCache {
+  const cache = new LRUCache<string, string, () => Promise<Minted>>({
+    max: mostTokens,
+    async fetchMethod(_name, _stale, { options, context: mint }) {
+      const { token, freshSeconds } = await mint()
+      // 0 would mean for ever.
+      options.ttl = Math.max(freshSeconds * 1_000, 1)
+      return token
+    },
+    ignoreFetchAbort: true,
+  })
+  return {
+    async take(name, mint) {
+      const isNew = cache.peek(name) === undefined
+      return { token: await cache.forceFetch(name, { context: mint }), isNew }
+    },
+    drop(name, token) {
+      if (cache.peek(name) === token) cache.delete(name)
+    },
+  }
+}

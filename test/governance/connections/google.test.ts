@@ -1,0 +1,319 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { jwtVerify } from 'jose'
+import { createToolServices } from '../../../src/activities/tools/services.ts'
+import type { ToolName } from '../../../src/catalog/index.ts'
+import { google } from '../../../src/catalog/integrations/google.ts'
+import { beginAuthorization } from '../../../src/governance/connections/authorize.ts'
+import { connect, revokeConnection } from '../../../src/governance/connections/connections.ts'
+import { finishAuthorization } from '../../../src/governance/connections/finish-authorization.ts'
+import { startEmulator, type Emulator } from '../../support/emulators.ts'
+import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
+import { startEngine, type Engine } from '../runs/engine-fixture.ts'
+
+const email = 'bot@acme.iam.gserviceaccount.com'
+const ana = 'ana@acme.example'
+const client = { id: 'an-id', secret: 'a-secret-5b2e' }
+const publicUrl = 'http://127.0.0.1:9'
+let server: ScriptedServer
+let emulator: Emulator
+let engine: Engine
+let pem: string
+let publicKey: KeyObject
+beforeAll(async () => {
+  const pair = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  pem = pair.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
+  publicKey = pair.publicKey
+  ;[server, emulator] = await Promise.all([
+    startScriptedServer(),
+    startEmulator('google', {
+      users: [{ email: ana, name: 'Ana' }],
+      oauth_clients: [
+        {
+          client_id: client.id,
+          client_secret: client.secret,
+          name: 'Countersign',
+          redirect_uris: [`${publicUrl}/api/v1/connections/callback/google`],
+        },
+      ],
+    }),
+  ])
+  engine = await startEngine({
+    PUBLIC_URL: publicUrl,
+    GOOGLE_CLIENT_ID: client.id,
+    GOOGLE_CLIENT_SECRET: client.secret,
+    GOOGLE_BASE_URL: emulator.url,
+  })
+})
+afterAll(() => Promise.all([server?.close(), emulator?.close(), engine?.close()]))
+let given: Record<string, unknown>
+beforeEach(async () => {
+  await engine.context.db.deleteFrom('connections').execute()
+  server.arrived.length = 0
+  let count = 0
+  server.answer = () => tokenAnswer(`token-${(count += 1)}`)
+  given = keyFile()
+})
+
+const keyFile = (more: object = {}) => ({
+  type: 'service_account',
+  project_id: 'acme',
+  private_key_id: 'key-1',
+  private_key: pem,
+  client_email: email,
+  client_id: '123',
+  token_uri: `${server.url}/token`,
+  ...more,
+})
+const tokenAnswer = (token: string, more: object = {}): Scripted => ({
+  status: 200,
+  body: { access_token: token, token_type: 'Bearer', expires_in: 3600, ...more },
+})
+const connectWith = (credential: unknown) =>
+  connect(
+    engine.context,
+    engine.caller('member'),
+    { tool: 'docs_read', credential, scope: 'personal', name: undefined },
+    new AbortController().signal,
+  )
+const use = (tool: ToolName = 'docs_read', context = engine.context) =>
+  createToolServices(context).connection(
+    { organizationId: engine.organizationId, requester: { userId: engine.caller('member').userId } },
+    tool,
+    'google',
+  )
+const bearer = async (tool?: ToolName) => (await use(tool)).headers['authorization']
+/** The verified statement of each request for a token. */
+const statements = () =>
+  Promise.all(
+    server.arrived.map(async ({ body }) => {
+      const parameters = new URLSearchParams(body)
+      expect(parameters.get('grant_type')).toBe('urn:ietf:params:oauth:grant-type:jwt-bearer')
+      const { payload, protectedHeader } = await jwtVerify(parameters.get('assertion') ?? '', publicKey)
+      expect(protectedHeader).toEqual({ alg: 'RS256', typ: 'JWT', kid: 'key-1' })
+      return payload
+    }),
+  )
+
+describe('a service account', () => {
+  test('is connected with its key file, as an object or as text, and names its account', async () => {
+    for (const service_account of [given, JSON.stringify(given)])
+      expect(await connectWith({ service_account })).toMatchObject({ account: email, status: 'active' })
+    for (const payload of await statements()) {
+      expect(payload).toMatchObject({ iss: email, aud: `${server.url}/token` })
+      expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(300)
+    }
+  })
+
+  test('asks for the scopes of each tool alone, once for many calls', async () => {
+    await connectWith({ service_account: given })
+    server.arrived.length = 0
+    const tokens = await Promise.all([bearer(), bearer(), bearer(), bearer('sheets_append'), bearer()])
+    expect(new Set(tokens).size).toBe(2)
+    const scopes = (await statements()).map(({ scope }) => scope)
+    expect(scopes.sort()).toEqual([
+      'https://www.googleapis.com/auth/documents.readonly',
+      'https://www.googleapis.com/auth/spreadsheets',
+    ])
+  })
+
+  test('gets another token when the last one ends, or a service refuses it', async () => {
+    server.answer = () => tokenAnswer('short', { expires_in: 0 })
+    await connectWith({ service_account: given })
+    await bearer()
+    server.arrived.length = 0
+    server.answer = () => tokenAnswer('long')
+    // The short one ends within a millisecond.
+    for (let each = 0; (await bearer()) !== 'Bearer long'; each += 1) expect(each).toBeLessThan(1_000)
+    expect(await (await use()).expired()).toMatchObject({ code: 'access_token_refused', retryable: true })
+    server.answer = () => tokenAnswer('another')
+    const third = await use()
+    expect(third.headers['authorization']).toBe('Bearer another')
+    expect(await third.expired()).toMatchObject({ code: 'connection_expired' })
+  })
+
+  test('whose key was deleted at Google expires', async () => {
+    await connectWith({ service_account: given })
+    server.answer = () => ({ status: 400, body: { error: 'invalid_grant', error_description: email } })
+    await expect(use()).rejects.toMatchObject({ code: 'connection_expired' })
+    await expect(use()).rejects.toMatchObject({ code: 'connection_expired' })
+  })
+
+  const busy: [Scripted, object][] = [
+    [
+      { status: 503, body: 'no' },
+      { code: 'access_token_unavailable', retryable: true },
+    ],
+    [
+      { status: 429, headers: { 'retry-after': '7' }, body: {} },
+      { code: 'access_token_unavailable', retryable: true, retryAfterSeconds: 7 },
+    ],
+    [
+      { status: 401, body: { error: 'unauthorized_client' } },
+      { code: 'access_token_refused', retryable: false },
+    ],
+    [
+      { status: 200, body: '<html>' },
+      { code: 'access_token_refused', retryable: false },
+    ],
+    [
+      { status: 200, body: { access_token: 5 } },
+      { code: 'access_token_refused', retryable: false },
+    ],
+    [
+      { status: 302, headers: { location: 'http://127.0.0.1:9/' } },
+      { code: 'access_token_unavailable', retryable: true },
+    ],
+  ]
+  test.each(busy)('gets no token from %j, and the error is %j', async (answer, error) => {
+    await connectWith({ service_account: given })
+    server.answer = () => answer
+    const thrown = await use().catch((each: unknown) => each)
+    expect(thrown).toMatchObject(error)
+    expect((thrown as Error).message).not.toContain('PRIVATE KEY')
+  })
+
+  const wrong: [string, () => unknown, string, string][] = [
+    ['of another type', () => keyFile({ type: 'authorized_user' }), 'type', 'service_account'],
+    ['without an address', () => keyFile({ client_email: undefined }), 'client_email', 'address'],
+    ['without a key', () => keyFile({ private_key: 'abc' }), 'private_key', 'PEM'],
+    [
+      'of another universe',
+      () => keyFile({ universe_domain: 'evil.example' }),
+      'universe_domain',
+      'googleapis',
+    ],
+    ['that is no JSON', () => '{', '', 'object'],
+    [
+      'with another token endpoint',
+      () => keyFile({ token_uri: 'https://evil.example/token' }),
+      'token_uri',
+      'CONNECTION_HOSTS',
+    ],
+    [
+      'with a token endpoint at a private address',
+      () => keyFile({ token_uri: 'https://169.254.169.254/token' }),
+      'token_uri',
+      'CONNECTION_HOSTS',
+    ],
+  ]
+  test.each(wrong)('%s is refused before anything is sent', async (_, file, path, words) => {
+    const error = await connectWith({ service_account: file() }).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'validation_error', message: expect.stringContaining(words) })
+    const paths = (error as { details: { path: string }[] }).details.map((each) => each.path)
+    expect(paths).toContain(['credential', 'service_account', path].filter(Boolean).join('.'))
+    expect(JSON.stringify(error)).not.toContain(pem.slice(60, 90))
+    expect(server.arrived).toEqual([])
+  })
+
+  test('whose key cannot be read is refused', async () => {
+    const private_key = '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n'
+    await expect(connectWith({ service_account: { ...given, private_key } })).rejects.toMatchObject({
+      code: 'validation_error',
+      message: expect.stringContaining('whole key file'),
+    })
+    expect(server.arrived).toEqual([])
+  })
+
+  test('goes with its APIs to one host', async () => {
+    const elsewhere = { service_account: given, base_url: 'http://localhost:1' }
+    await expect(connectWith(elsewhere)).rejects.toMatchObject({
+      details: [{ path: 'credential.base_url', message: expect.stringContaining('token_uri') }],
+    })
+    await connectWith({ service_account: given })
+    expect((await use()).base).toBe(server.url)
+  })
+})
+
+describe('a refresh token of somebody’s own client', () => {
+  const own = () => ({ client_id: 'c', client_secret: 's3cret', refresh_token: 'r1', base_url: server.url })
+  /** Plays Google without its description. */
+  const play = (token: Scripted, account: Scripted = { status: 200, body: { email: ana } }) => {
+    server.answer = ({ path }) =>
+      path === '/token' ? token : path === '/oauth2/v2/userinfo' ? account : { status: 404, body: {} }
+  }
+
+  test('is checked by a refresh, and the account is named', async () => {
+    play(tokenAnswer('a1', { refresh_token: 'r2' }))
+    expect(await connectWith(own())).toMatchObject({ account: ana, name: `Google (${ana})` })
+    const sent = server.arrived.find(({ path }) => path === '/token')
+    expect(Object.fromEntries(new URLSearchParams(sent?.body))).toMatchObject({
+      grant_type: 'refresh_token',
+      refresh_token: 'r1',
+      client_secret: 's3cret',
+    })
+    const { credential, headers } = await use()
+    expect(credential).toMatchObject({ refresh_token: 'r2' })
+    expect(headers).toMatchObject({ authorization: 'Bearer a1' })
+  })
+
+  test('without the scope that names the person has no account', async () => {
+    play(tokenAnswer('a1'), { status: 401, body: {} })
+    expect(await connectWith(own())).toMatchObject({ account: null, name: 'Google' })
+  })
+
+  test.each([
+    ['invalid_grant', 'make a new one'],
+    ['invalid_client', 'check `client_id`'],
+    ['s3cret is wrong', 'an unknown error'],
+  ])('that Google refuses with %s is not connected', async (error, words) => {
+    play({ status: 400, body: { error, error_description: 'r1 s3cret' } })
+    const thrown = await connectWith(own()).catch((each: unknown) => each)
+    expect(thrown).toMatchObject({ code: 'validation_error', message: expect.stringContaining(words) })
+    expect(JSON.stringify([thrown, (thrown as Error).message])).not.toMatch(/s3cret|r1/)
+  })
+
+  test('is not sent to an endpoint elsewhere that the server’s description names', async () => {
+    server.answer = () => ({
+      status: 200,
+      body: {
+        issuer: server.url,
+        authorization_endpoint: `${server.url}/a`,
+        token_endpoint: 'http://localhost:1/token',
+      },
+    })
+    await expect(connectWith(own())).rejects.toMatchObject({ code: 'validation_error' })
+    expect(server.arrived.map(({ path }) => path)).toEqual(['/.well-known/openid-configuration'])
+  })
+
+  test('is not revoked at Google when the connection is: it was not made for this service', async () => {
+    play(tokenAnswer('a1'))
+    const { id } = await connectWith(own())
+    server.arrived.length = 0
+    await revokeConnection(engine.context, engine.caller('member'), id)
+    expect(server.arrived).toEqual([])
+  })
+
+  test('cannot be given in the form of an authorization', async () => {
+    const authorized = { authorized: { client_id: client.id, refresh_token: 'stolen' } }
+    await expect(connectWith(authorized)).rejects.toMatchObject({ code: 'validation_error' })
+  })
+})
+
+test('an authorization at Google’s own protocol, as its emulator speaks it', async () => {
+  const caller = engine.caller('member')
+  const begun = await beginAuthorization(engine.context, caller, {
+    tool: 'drive_search',
+    scope: 'personal',
+    name: undefined,
+  })
+  const form = new URLSearchParams(new URL(begun.authorization_url).searchParams)
+  form.set('email', ana)
+  const page = `${emulator.url}/o/oauth2/v2/auth/callback`
+  const back = await fetch(page, { method: 'POST', body: form, redirect: 'manual' })
+  const { searchParams } = new URL(back.headers.get('location') ?? '')
+  const { signal } = new AbortController()
+  const finished = await finishAuthorization(engine.context, caller, 'google', searchParams, signal)
+  expect(finished).toMatchObject({ kind: 'connected', connection: { account: ana, integration: 'google' } })
+  const answer = await (await use('drive_search')).fetchWithin({ milliseconds: 30_000, bytes: 1_000_000 })(
+    `${emulator.url}/drive/v3/files`,
+    { headers: (await use('drive_search')).headers },
+  )
+  expect(answer.status).toBe(200)
+})
+
+test('every tool of Google names its scopes', async () => {
+  const { catalog } = await import('../../../src/catalog/index.ts')
+  for (const tool of Object.values(catalog))
+    if (tool.connection === 'google') expect(google.grant?.scopesOf(tool.name)).not.toEqual([])
+})

@@ -1,0 +1,148 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Provider } from 'oidc-provider'
+
+/** A request to the authorization server, with the parameters of its body. */
+export interface TokenRequest {
+  readonly path: string
+  readonly parameters: URLSearchParams
+}
+
+/**
+ * A strict authorization server on this machine: it wants PKCE, compares redirect addresses exactly, sends `iss`, takes
+ * each code and each refresh token once, and ends the whole grant if one comes twice.
+ */
+export interface AuthorizationServer {
+  readonly url: string
+  readonly client: { readonly id: string; readonly secret: string }
+  /** Requests for tokens and revocations, in order of their arrival. */
+  readonly requests: TokenRequest[]
+  /** Runs before a request for tokens is answered; `lost`: it is carried out, and the answer does not arrive. */
+  onToken: () => Promise<'answered' | 'lost'>
+  /** Seconds that an access token lasts. */
+  tokenSeconds: number
+  /** Opens an address like a browser in which `ana` is signed in and agrees; returns the address of the last redirect. */
+  authorize(address: string): Promise<URL>
+  close(): Promise<void>
+}
+
+/** The provider says on the console that it is set up for tests. */
+for (const level of ['info', 'warn'] as const) {
+  const write = console[level].bind(console)
+  console[level] = (...words: unknown[]) => {
+    if (!String(words[0]).startsWith('oidc-provider ')) write(...words)
+  }
+}
+
+export const account = 'ana@acme.example'
+
+export async function startAuthorizationServer(
+  redirectUris: readonly string[],
+): Promise<AuthorizationServer> {
+  const http = createServer()
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+  const client = { id: 'countersign', secret: 'the-secret-of-the-client-4f1c' }
+  const provider = new Provider(url, {
+    clients: [
+      {
+        client_id: client.id,
+        client_secret: client.secret,
+        redirect_uris: [...redirectUris],
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+        token_endpoint_auth_method: 'client_secret_post',
+      },
+    ],
+    routes: {
+      authorization: '/o/oauth2/v2/auth',
+      token: '/token',
+      revocation: '/revoke',
+      userinfo: '/oauth2/v2/userinfo',
+    },
+    claims: { openid: ['sub'], email: ['email'] },
+    features: { devInteractions: { enabled: false }, revocation: { enabled: true } },
+    pkce: { required: () => true },
+    rotateRefreshToken: true,
+    issueRefreshToken: async () => true,
+    ttl: {
+      AccessToken: () => server.tokenSeconds,
+      ...Object.fromEntries(
+        ['AuthorizationCode', 'Grant', 'IdToken', 'Interaction', 'RefreshToken', 'Session'].map((name) => [
+          name,
+          600,
+        ]),
+      ),
+    },
+    renderError(context, { error, error_description: description }) {
+      context.body = `${error}: ${description}`
+    },
+    cookies: { keys: ['only for tests'] },
+    findAccount: (_, accountId) => ({ accountId, claims: () => ({ sub: accountId, email: accountId }) }),
+  })
+  const answer = provider.callback()
+  http.on('request', (request, response) => {
+    const path = (request.url ?? '').split('?', 1)[0] ?? ''
+    if (path.startsWith('/interaction/')) return void agree(provider, request, response)
+    if (path !== '/token' && path !== '/revoke') return void answer(request, response)
+    // The body is read twice: here, and by the provider, which takes a parsed one.
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      const parameters = new URLSearchParams(Buffer.concat(chunks).toString())
+      server.requests.push({ path, parameters })
+      Object.assign(request, { body: Object.fromEntries(parameters) })
+      void (path === '/token' ? server.onToken() : Promise.resolve('answered')).then((what) => {
+        if (what === 'lost') response.write = response.end = (() => response.socket?.destroy()) as never
+        return answer(request, response)
+      })
+    })
+  })
+  const server: AuthorizationServer = {
+    url,
+    client,
+    requests: [],
+    onToken: async () => 'answered',
+    tokenSeconds: 3_600,
+    authorize: (address) => browse(url, address),
+    close: () => {
+      http.closeAllConnections()
+      return new Promise((resolve) => void http.close(() => resolve()))
+    },
+  }
+  return server
+}
+
+type Handler = Parameters<ReturnType<Provider['callback']>>
+
+/** Signs in, and agrees to everything that is asked. */
+async function agree(provider: Provider, request: Handler[0], response: Handler[1]): Promise<void> {
+  const { prompt, params, grantId } = await provider.interactionDetails(request, response)
+  if (prompt.name === 'login')
+    return provider.interactionFinished(request, response, { login: { accountId: account } })
+  const found = grantId === undefined ? undefined : await provider.Grant.find(grantId)
+  const grant = found ?? new provider.Grant({ accountId: account, clientId: String(params['client_id']) })
+  grant.addOIDCScope(String(params['scope']))
+  const consent = { grantId: await grant.save() }
+  return provider.interactionFinished(request, response, { consent }, { mergeWithLastSubmission: true })
+}
+
+/** Follows redirects within the server, with its cookies. */
+async function browse(server: string, start: string): Promise<URL> {
+  const cookies = new Map<string, string>()
+  let url = new URL(start)
+  for (let redirects = 0; redirects < 12; redirects += 1) {
+    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ')
+    const answer = await fetch(url, { redirect: 'manual', headers: { cookie } })
+    for (const set of answer.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(set) ?? []
+      if (value === '') cookies.delete(name)
+      else cookies.set(name, value)
+    }
+    const location = answer.headers.get('location')
+    if (location === null) throw new Error(`${url.pathname}: ${answer.status} ${await answer.text()}`)
+    url = new URL(location, url)
+    if (url.origin !== server) return url
+  }
+  throw new Error('too many redirects')
+}
