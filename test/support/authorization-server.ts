@@ -83,21 +83,21 @@ export async function startAuthorizationServer(
   const answer = provider.callback()
   http.on('request', (request, response) => {
     const path = (request.url ?? '').split('?', 1)[0] ?? ''
-    if (path.startsWith('/interaction/')) return void agree(provider, request, response)
-    if (path !== '/token' && path !== '/revoke') return void answer(request, response)
-    // The body is read twice: here, and by the provider, which takes a parsed one.
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
-      const parameters = new URLSearchParams(Buffer.concat(chunks).toString())
-      server.requests.push({ path, parameters })
-      Object.assign(request, { body: Object.fromEntries(parameters) })
-      void (path === '/token' ? server.onToken() : Promise.resolve('answered')).then((what) => {
-        if (what === 'lost') response.write = response.end = (() => response.socket?.destroy()) as never
-        return answer(request, response)
-      })
-    })
+    if (path.startsWith('/interaction/')) void agree(provider, request, response)
+    else if (path !== '/token' && path !== '/revoke') void answer(request, response)
+    else void record(path, request, response)
   })
+  const record = async (path: string, request: Handler[0], response: Handler[1]): Promise<void> => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    const parameters = new URLSearchParams(Buffer.concat(chunks).toString())
+    server.requests.push({ path, parameters })
+    // The provider takes a body that was read already.
+    Object.assign(request, { body: Object.fromEntries(parameters) })
+    if (path === '/token' && (await server.onToken()) === 'lost')
+      response.write = response.end = () => response.destroy() as never
+    await answer(request, response)
+  }
   const server: AuthorizationServer = {
     url,
     client,

@@ -185,7 +185,7 @@ export const google = defineIntegration<Credential>({
     return at === undefined ? apis : [at]
   },
   grant,
-  headers: (_, accessToken) => ({ authorization: `Bearer ${accessToken}`, accept: 'application/json' }),
+  headers: (_, accessToken = '') => ({ authorization: `Bearer ${accessToken}`, accept: 'application/json' }),
   async check(given, ask) {
     // Google has given an access token for it, so the key is accepted.
     if ('service_account' in given) return { kind: 'account', account: given.service_account.client_email }

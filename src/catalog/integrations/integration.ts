@@ -58,9 +58,9 @@ export interface IntegrationDeclaration<Credential = unknown> {
   /** How a credential that is no access token itself is exchanged for one. */
   readonly grant?: GrantDeclaration<Credential>
   /**
-   * Headers of a request that is made with the credential. `accessToken` is what the exchange gave; empty without `grant`.
+   * Headers of a request that is made with the credential. `accessToken` is what the exchange gave, with `grant`.
    */
-  headers(credential: Credential, accessToken: string): Readonly<Record<string, string>>
+  headers(credential: Credential, accessToken?: string): Readonly<Record<string, string>>
   /** Makes a harmless call with the credential. */
   check(credential: Credential, ask: Ask): Promise<Checked>
 }

@@ -92,7 +92,7 @@ export async function checkCredential(
   const ask: Ask = async ({ method, path }) => {
     const answer = await send(`${addresses[0]}${path}`, {
       method,
-      headers: { 'user-agent': 'countersign', ...declaration.headers(credential, accessToken ?? '') },
+      headers: { 'user-agent': 'countersign', ...declaration.headers(credential, accessToken ?? undefined) },
     })
     last = answer
     return { status: answer.status, json: jsonOf(await answer.text()) }

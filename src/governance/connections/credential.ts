@@ -57,14 +57,14 @@ export async function credentialFor<Name extends Connectable>(
   const { credential } = kept
   const [base, ...others] = declaration.addresses(credential, context.config.connections)
   if (base === undefined) return 'not_connected'
-  const access = await accessOf(context, declaration as IntegrationDeclaration, row, kept, ask.tool)
+  const access = await accessOf(context, declaration, row, kept, ask.tool)
   if (access === 'expired') return 'expired'
   if (access === 'gone') return 'not_connected'
   noteUse(context.db, row)
   return {
     connection: connectionView(row),
     credential,
-    headers: declaration.headers(credential, access?.token ?? ''),
+    headers: declaration.headers(credential, access?.token),
     addresses: [base, ...others],
     access,
   }

@@ -49,7 +49,8 @@ export async function saveConnection(
   const { organizationId } = caller
   const text = keptText(declaration, { credential, accessToken })
   const kept = await keep(context, { organizationId, connectionId: id }, text)
-  const name = checked.name ?? (account === null ? declaration.title : inOneLine(`${declaration.title} (${account})`))
+  const name =
+    checked.name ?? (account === null ? declaration.title : inOneLine(`${declaration.title} (${account})`))
   return growAs(context, caller, 'org.change', {
     action: 'create',
     async work(tx, now) {

@@ -16,7 +16,7 @@ import {
   type GuardedKey,
   type Request,
 } from './valid-requests.ts'
-import { addPlace, World, type Place } from './world.ts'
+import { addPlace, World, type Place, withGoogle } from './world.ts'
 
 /*
  * Every route × role × scope × (own, foreign, unknown organization): the right code, nothing revealed, nothing
@@ -35,7 +35,7 @@ let standings: Standing[]
 let strangers: Caller[]
 
 beforeAll(async () => {
-  server = await startTestServer()
+  server = await startTestServer({ env: withGoogle })
   const { context } = server
   const [one, other] = [await addOrganization(context), await addOrganization(context)]
   ours = await addPlace(server, one.id, one.owner)

@@ -14,7 +14,7 @@ import {
 import { startTestServer, type TestServer } from '../server.ts'
 import { fingerprint } from './database.ts'
 import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
-import { addPlace, World, type Person, type Place } from './world.ts'
+import { addPlace, World, type Person, type Place, withGoogle } from './world.ts'
 
 /*
  * Every route in an organization that requires a second factor, for sessions and keys of owners with and without one,
@@ -36,7 +36,7 @@ let place: Place
 let senders: Sender[]
 
 beforeAll(async () => {
-  server = await startTestServer()
+  server = await startTestServer({ env: withGoogle })
   const { context } = server
   const { id, owner } = await addOrganization(context)
   place = await addPlace(server, id, owner)

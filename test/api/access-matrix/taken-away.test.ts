@@ -6,14 +6,14 @@ import { until } from '../../stack/until.ts'
 import { addKey, addOrganization, addPerson, enrolPeople, factorCookie, requireFactors } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
-import { addPlace, World, type Place } from './world.ts'
+import { addPlace, World, type Place, withGoogle } from './world.ts'
 
 /* Nobody can act after their key, session or role was taken away, however far their request had come. */
 
 let server: TestServer
 let place: Place
 beforeAll(async () => {
-  server = await startTestServer()
+  server = await startTestServer({ env: withGoogle })
   const { id, owner } = await addOrganization(server.context)
   place = await addPlace(server, id, owner)
   await enrolPeople(server.context, [owner.userId, place.requester.userId])

@@ -11,6 +11,9 @@ import type { Role } from '../../../src/policy/types.ts'
 import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 
+/** Settings with which people can authorize Google in the browser. */
+export const withGoogle = { GOOGLE_CLIENT_ID: 'id', GOOGLE_CLIENT_SECRET: 'secret' }
+
 export interface Person {
   readonly userId: string
   /** A key with every scope. */

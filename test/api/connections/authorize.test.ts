@@ -44,7 +44,7 @@ const signedIn = async (name: Name): Promise<Browser> => {
   if (known !== undefined) return known
   const browser = new Browser(server)
   const { email, password } = server.identities.users[name]
-  expect((await browser.signIn(email, password as string)).status).toBe(200)
+  expect((await browser.signIn(email, password)).status).toBe(200)
   browsers.set(name, browser)
   return browser
 }
@@ -165,7 +165,7 @@ describe('an answer is refused, and nothing is connected,', () => {
       async () => {
         const [back, browser] = [await agreed(), await signedIn('member')]
         const answers = await Promise.all([1, 2, 3, 4].map(() => browser.send('GET', back)))
-        expect(answers.map(({ status }) => status).sort()).toEqual([200, 404, 404, 404])
+        expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
         expect(google.requests).toHaveLength(1)
         await server.context.db.deleteFrom('connections').execute()
         google.requests.length = 0

@@ -209,7 +209,6 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
       (error as Error).cause,
       (error as Error).stack,
     ])
-    for (const name of ['refresh_token', 'client_secret'])
-      expect(shown).not.toContain(parameters.get(name) as string)
+    for (const name of ['refresh_token', 'client_secret']) expect(shown).not.toContain(parameters.get(name))
   })
 })

@@ -71,8 +71,19 @@ const kept = { backend: 'aws_secrets_manager', credential_sealed: null, secret_v
 describe('a credential in AWS Secrets Manager', () => {
   test('is kept there and nowhere else, and read by another process', async () => {
     const mine = owner()
-    expect(await secrets().keep(mine, '{"token":"t"}')).toEqual(kept)
-    expect(await secrets().read(mine, kept)).toBe('{"token":"t"}')
+    const first = await secrets().keep(mine, '{"token":"t"}')
+    expect(first).toEqual({ ...kept, secret_version: expect.any(String) })
+    for (const row of [first, kept]) expect(await secrets().read(mine, row)).toBe('{"token":"t"}')
+  })
+
+  test('that is replaced is read by the version that its row names', async () => {
+    const [mine, process] = [owner(), secrets()]
+    const first = await process.keep(mine, 'old')
+    const second = await secrets().replace(mine, 'new', first)
+    for (const each of [process, secrets()]) {
+      expect(await each.read(mine, second)).toBe('new')
+      expect(await each.read(mine, first)).toBe('old')
+    }
   })
 
   test('is read once a minute, also when many calls want it at once', async () => {
