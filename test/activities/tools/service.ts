@@ -55,7 +55,10 @@ export function useService(tool: ToolName, integration: Connectable, use: (servi
 function connectionOf(outgoing: Outgoing, name: Connectable, given: object): ServiceConnection<Connectable> {
   const declaration = integrationNamed(name) as IntegrationDeclaration<CredentialOf<Connectable>>
   const credential = declaration.credential.parse(given)
-  const addresses = declaration.addresses(credential, { trackerBaseUrl: null })
+  const addresses = declaration.addresses(credential, {
+    trackerBaseUrl: null,
+    google: { client: null, baseUrl: null },
+  })
   return {
     credential,
     account: null,
