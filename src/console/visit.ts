@@ -70,8 +70,12 @@ export interface Page {
 
 export type Shown = Page | { readonly redirect: string }
 
-/** The path to follow after sign-in: only pages of the console, never another host. */
+/** The path to follow after sign-in: only pages of the console, never another host, and nothing that leads out by `..`. */
 export function ownPlace(given: string | null): string {
-  const inside = given !== null && given.length <= 500 && /^\/console\/[\w\-./?=&%~]*$/.test(given)
+  const inside =
+    given !== null &&
+    given.length <= 500 &&
+    /^\/console\/[\w\-./?=&%~]*$/.test(given) &&
+    new URL(given, 'http://console').href === `http://console${given}`
   return inside && !given.startsWith('/console/sign-in') ? given : '/console/approvals'
 }

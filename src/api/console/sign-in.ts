@@ -1,5 +1,5 @@
 import express, { type Request, type Response, type Router } from 'express'
-import { codePage, signInPage } from '../../console/pages/sign-in.ts'
+import { codePage, signInPage, type Refusal } from '../../console/pages/sign-in.ts'
 import { ownPlace } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import type { AuthAnswer } from '../auth.ts'
@@ -35,7 +35,7 @@ export function signInRouter(context: Context, services: Mounted, assets: Assets
     const [place, email] = [ownPlace(sent.get('return')), sent.get('email') ?? '']
     const password = sent.get('password') ?? ''
     const given = await auth.post(request, '/sign-in/email', { email, password })
-    const problem = await refusalOf(given)
+    const problem = await refusalOf(given, response)
     if (problem !== null)
       return show({ request, response, assets }, signInPage({ place, email, problem }), null)
     const { twoFactorRedirect } = (await given.answer.json()) as { twoFactorRedirect?: boolean }
@@ -52,7 +52,7 @@ export function signInRouter(context: Context, services: Mounted, assets: Assets
     const code = (sent.get('code') ?? '').replaceAll(/\s/g, '')
     const endpoint = /^\d{6}$/.test(code) ? 'verify-totp' : 'verify-backup-code'
     const given = await auth.post(request, `/two-factor/${endpoint}`, { code })
-    const problem = await refusalOf(given)
+    const problem = await refusalOf(given, response)
     if (problem !== null) return show({ request, response, assets }, codePage({ place, problem }), null)
     response.setHeader('Set-Cookie', [...given.cookies])
     return sendTo(response, place)
@@ -77,8 +77,13 @@ export function signInRouter(context: Context, services: Mounted, assets: Assets
 }
 
 /** The sign-in library's words for a refusal; null if there is none. */
-async function refusalOf({ answer }: AuthAnswer): Promise<string | null> {
+async function refusalOf({ answer }: AuthAnswer, response: Response): Promise<Refusal | null> {
   if (answer.ok) return null
   const { message } = (await answer.json().catch(() => ({}))) as { message?: unknown }
-  return typeof message === 'string' && message !== '' ? message : 'This did not work. Try again.'
+  const wait = answer.headers.get('x-retry-after')
+  if (wait !== null) response.setHeader('Retry-After', wait)
+  return {
+    status: answer.status === 429 ? 429 : 401,
+    message: typeof message === 'string' && message !== '' ? message : 'This did not work. Try again.',
+  }
 }

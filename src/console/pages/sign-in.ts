@@ -6,16 +6,23 @@ export interface SignIn {
   /** Where to go then. */
   readonly place: string
   readonly email: string
-  readonly problem: string | null
+  readonly problem: Refusal | null
+}
+
+/** Why the attempt before failed. */
+export interface Refusal {
+  /** 429 after too many attempts, else 401. */
+  readonly status: number
+  readonly message: string
 }
 
 export function signInPage({ place, email, problem }: SignIn): Page {
   return {
-    status: problem === null ? 200 : 401,
+    status: problem?.status ?? 200,
     title: 'Sign in',
     main: h('article', { class: 'narrow card' }, [
       h('h1', null, 'Sign in'),
-      h(Alert, { message: problem }),
+      h(Alert, { message: problem?.message ?? null }),
       h('form', { method: 'post', action: '/console/sign-in', class: 'stack' }, [
         h('input', { type: 'hidden', name: 'return', value: place }),
         h('label', { for: 'email' }, 'E-mail address'),
@@ -46,11 +53,11 @@ export function signInPage({ place, email, problem }: SignIn): Page {
 /** The second step: a code of the authenticator app, or a backup code. */
 export function codePage({ place, problem }: Omit<SignIn, 'email'>): Page {
   return {
-    status: problem === null ? 200 : 401,
+    status: problem?.status ?? 200,
     title: 'Second factor',
     main: h('article', { class: 'narrow card' }, [
       h('h1', null, 'Second factor'),
-      h(Alert, { message: problem }),
+      h(Alert, { message: problem?.message ?? null }),
       h('form', { method: 'post', action: '/console/sign-in/code', class: 'stack' }, [
         h('input', { type: 'hidden', name: 'return', value: place }),
         h('label', { for: 'code' }, 'Code of your authenticator app, or a backup code'),

@@ -1,6 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 import type { Json, JsonObject } from '../../policy/types.ts'
-import { LongText, Words } from './words.ts'
+import { LongText, mostShown, Words } from './words.ts'
 
 /** Deeper values, and values beyond this many, are shown as JSON. */
 const deepest = 5
@@ -8,12 +8,24 @@ const mostValues = 300
 
 /** A readable view of parameters: each name with its value. */
 export function Values({ values }: { readonly values: JsonObject }): ComponentChild {
-  const room = { left: mostValues }
+  const room: Room = { left: mostValues, characters: { short: mostOfShort, long: mostShown } }
   return h('div', { class: 'values' }, fields(values, 0, room))
 }
 
+/** Texts of this length are shown even if a long one has used up the characters of long texts. */
+const shortText = 2_000
+const mostOfShort = 500_000
+
 interface Room {
   left: number
+  readonly characters: { short: number; long: number }
+}
+
+function textIn({ characters }: Room, text: string): ComponentChild {
+  const kind = text.length <= shortText ? 'short' : 'long'
+  const most = Math.min(text.length, characters[kind])
+  characters[kind] -= most
+  return h(LongText, { text, most })
 }
 
 function fields(values: JsonObject, depth: number, room: Room): ComponentChild {
@@ -34,10 +46,10 @@ function fields(values: JsonObject, depth: number, room: Room): ComponentChild {
 function shown(value: Json, depth: number, room: Room): ComponentChild {
   room.left -= 1
   if (typeof value === 'string')
-    return value === '' ? h('span', { class: 'quiet' }, 'empty text') : h(LongText, { text: value })
+    return value === '' ? h('span', { class: 'quiet' }, 'empty text') : textIn(room, value)
   if (value === null) return h('span', { class: 'quiet' }, 'null')
   if (typeof value !== 'object') return h('code', null, String(value))
-  if (depth > deepest || room.left <= 0) return h(LongText, { text: JSON.stringify(value, null, 2) })
+  if (depth > deepest || room.left <= 0) return textIn(room, JSON.stringify(value, null, 2))
   if (!isList(value)) return fields(value, depth, room)
   if (value.length === 0) return h('span', { class: 'quiet' }, 'empty list')
   return h(

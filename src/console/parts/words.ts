@@ -11,15 +11,15 @@ import { h, type ComponentChild } from 'preact'
  */
 const hidden = /(?!\n|\t|\ufe0f)(?:\p{Cc}|\p{Cf}|\p{Cs}|\p{Zl}|\p{Zp}|\p{Default_Ignorable_Code_Point})/gu
 
-/** The text in parts: visible text, and the numbers of characters that are not. */
-function partsOf(text: string, isOneLine: boolean): (string | { readonly hidden: string })[] {
+/** The text in parts: visible text, and characters that are not. null: they are more than `mostMarks`. */
+function partsOf(shown: string): (string | { readonly hidden: string })[] | null {
   const parts: (string | { hidden: string })[] = []
   let from = 0
-  const shown = isOneLine ? text.replaceAll(/[\n\t]/g, ' ') : text
   for (const { 0: found, index } of shown.matchAll(hidden)) {
     if (index > from) parts.push(shown.slice(from, index))
     parts.push({ hidden: found })
     from = index + found.length
+    if (parts.length > mostMarks) return null
   }
   if (from < shown.length) parts.push(shown.slice(from))
   return parts
@@ -32,9 +32,9 @@ const numberOf = (character: string): string =>
 const mostMarks = 2_000
 
 function marked(text: string, isOneLine: boolean): ComponentChild[] {
-  const parts = partsOf(text, isOneLine)
-  const isMany = parts.length > mostMarks
-  if (isMany) return [parts.map((part) => (typeof part === 'string' ? part : numberOf(part.hidden))).join('')]
+  const shown = isOneLine ? text.replaceAll(/[\n\t]/g, ' ') : text
+  const parts = partsOf(shown)
+  if (parts === null) return [shown.replaceAll(hidden, numberOf)]
   return parts.map((part) =>
     typeof part === 'string'
       ? part
@@ -73,8 +73,18 @@ export function Sentence({ text }: { readonly text: string }): ComponentChild {
 const shortText = 500
 const shortLines = 10
 
+/** Characters of texts that one part of a page shows. More would take the service long, and a reader too. */
+export const mostShown = 1_500_000
+
 /** A text with its line breaks, exactly as it is. The beginning of a long one is shown, and all of it on request. */
-export function LongText({ text }: { readonly text: string }): ComponentChild {
+export function LongText({
+  text,
+  most = mostShown,
+}: {
+  readonly text: string
+  readonly most?: number
+}): ComponentChild {
+  if (text.length > most) return h('div', { class: 'long' }, [h(CutText, { text, most })])
   const lines = text.split('\n', shortLines + 1)
   const isShort = text.length <= shortText && lines.length <= shortLines
   if (isShort) return h('div', { class: 'text', dir: 'auto' }, marked(text, false))
@@ -86,4 +96,13 @@ export function LongText({ text }: { readonly text: string }): ComponentChild {
       h('div', { class: 'text', dir: 'auto', tabindex: 0 }, marked(text, false)),
     ]),
   ])
+}
+
+/** The beginning of a text that is too long for a page, and how much is missing. */
+function CutText({ text, most }: { readonly text: string; readonly most: number }): ComponentChild {
+  const missing = (text.length - most).toLocaleString('en')
+  return [
+    h(LongText, { text: text.slice(0, most).toWellFormed() }),
+    h('p', { class: 'alert' }, `${missing} more characters are not on this page. Read them with the API.`),
+  ]
 }

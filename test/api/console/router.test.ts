@@ -112,6 +112,14 @@ describe('a page', () => {
   })
 })
 
+test('a page shows the beginning of parameters that are too long for it, says so, and has the short ones', async () => {
+  const id = await heldCall(server, { a: 'x'.repeat(2_000_000), command: 'git push --force' })
+  const text = await (await get(`/console/approvals/${id}`)).text()
+  expect(text.length).toBeLessThan(3_100_000)
+  expect(text.includes('500,000 more characters are not on this page')).toBe(true)
+  expect(text.includes('>git push --force<')).toBe(true)
+})
+
 describe('the sign-in', () => {
   const { signIn } = { signIn: (fields: Record<string, string>) => post('/console/sign-in', fields, {}, '') }
   const account = () => {
@@ -127,6 +135,8 @@ describe('the sign-in', () => {
     ['/console/\\..\\..//evil.example', '/console/approvals'],
     ['/console/\r\nSet-Cookie: a=b', '/console/approvals'],
     ['/api/v1/me', '/console/approvals'],
+    ['/console/../api/v1/me', '/console/approvals'],
+    ['/console/%2e%2E//evil.example', '/console/approvals'],
   ])('goes back to %s only if that is a page of the console', async (place, location) => {
     const answer = await signIn({ ...account(), return: place })
     expect([answer.status, answer.headers.get('location')]).toEqual([303, location])
@@ -298,4 +308,15 @@ describe('several at once', () => {
     for (const query of ['kind=run', 'rule_id=rule_1', 'requested_by=usr_1', 'risk=critical'])
       expect([query, await shows(query)]).toEqual([query, false])
   })
+})
+
+// The last one, because the limit counts all sign-ins of this address.
+test('the sign-in says 429, and how long to wait, after too many wrong passwords', async () => {
+  const email = 'guessed@elsewhere.example'
+  const signIn = (fields: Record<string, string>) => post('/console/sign-in', fields, {}, '')
+  let answer = await signIn({ email, password: 'wrong 0' })
+  for (let guess = 1; guess < 40 && answer.status === 401; guess += 1)
+    answer = await signIn({ email, password: `wrong ${guess}` })
+  expect([answer.status, Number(answer.headers.get('retry-after')) > 0]).toEqual([429, true])
+  expect(await answer.text()).toMatch(/too many/i)
 })
