@@ -1,5 +1,6 @@
 import { turnApprovalsOn } from '../../src/demo/changes.ts'
 import { show } from '../../src/demo/show.ts'
+import { invoiceCheck } from './invoice-check.ts'
 import { releaseNotes } from './release-notes.ts'
 import { connectServices, type Session } from './session.ts'
 import { triage } from './triage.ts'
@@ -20,19 +21,17 @@ async function startServices(): Promise<Session['services']> {
 }
 
 process.exit(
-  await show('samples', async (stack, client, tell) => {
+  await show('samples', async ({ stack, client, tell, atEnd }) => {
     const services = await startServices()
+    atEnd(services.close)
     const changes = await turnApprovalsOn(client, stack.bootstrap.organization_id, 'admin')
+    atEnd(changes.undo)
     const tag = Math.random().toString(36).slice(2, 8)
     const session: Session = { stack, client, tell, changes, services, tag }
-    try {
-      tell.step('The member connects GitHub, Slack and a language model')
-      await connectServices(session)
-      await triage(session)
-      await releaseNotes(session)
-    } finally {
-      await changes.undo()
-      await services.close()
-    }
+    tell.step('The member connects GitHub, Slack and a language model')
+    await connectServices(session)
+    await triage(session)
+    await releaseNotes(session)
+    await invoiceCheck(session)
   }),
 )

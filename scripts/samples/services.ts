@@ -22,8 +22,8 @@ export interface Services {
   issues(): Promise<Issue[]>
   /** Texts that the channel holds. */
   messages(): Promise<string[]>
-  /** How often the model was asked. */
-  asked(): number
+  /** What the model was asked, in order. */
+  prompts(): string[]
   /** The credential of each service, by a tool of it. */
   readonly credentials: Readonly<Record<string, object>>
   close(): Promise<void>
@@ -50,6 +50,8 @@ export const answers = {
   [issues[2]?.title ?? '']: '#3 P3: nothing is broken',
   'Order these ratings':
     '- #1 P1: water leaves the tank\n- #2 P2: operators read wrong values\n- #3 P3: nothing is broken',
+  'Check this invoice':
+    '- pump seal PS-7: the order says 8, the invoice 10\n- the lines are 277.00, the total says 287.00',
   'Write release notes': '- The pump stops at the upper float.\n- The flow is shown in cubic metres.',
 }
 
@@ -84,7 +86,11 @@ export async function startServices(): Promise<Services> {
         const { messages } = await askSlack(slack.url, 'conversations.history', { channel: id })
         return messages.map(({ text }) => text)
       },
-      asked: () => model.getRequests().filter(({ path }) => path.endsWith('/chat/completions')).length,
+      prompts: () =>
+        model
+          .getRequests()
+          .filter(({ path }) => path.endsWith('/chat/completions'))
+          .map(({ body }) => promptOf(body)),
       credentials: {
         github_create_issue: { token: emulatorToken, base_url: proxy.url },
         slack_send_message: { token: emulatorToken, base_url: slack.url },
@@ -96,6 +102,13 @@ export async function startServices(): Promise<Services> {
     await close()
     throw error
   }
+}
+
+/** The user's message in a request of OpenAI's form. */
+function promptOf(body: unknown): string {
+  const { messages } = body as { messages: readonly { role: string; content: unknown }[] }
+  const content = messages.find(({ role }) => role === 'user')?.content
+  return typeof content === 'string' ? content : JSON.stringify(content)
 }
 
 async function fillGithub(url: string): Promise<void> {

@@ -20,8 +20,10 @@ export async function triage(session: Session): Promise<void> {
   const requests = loseOneAnswer(session)
   const { run, heldSteps } = await runToEnd(session, workflow, { inputs: { repo } })
   mustHold(heldSteps.includes('post'), 'the rule held the issue')
-
-  mustHold(services.asked() === 4, 'the model was asked once for each issue, and once for the overview')
+  mustHold(
+    services.prompts().length === 4,
+    'the model was asked once for each issue, and once for the overview',
+  )
 
   tell.step('The answer was lost while the issue was created. It exists once')
   mustHold(requests.sent === 1, `the request was sent once (it was sent ${requests.sent} times)`)

@@ -14,7 +14,14 @@ export function mustHold(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(`this did not hold: ${what}`)
 }
 
-export type Story = (stack: DemoStack, client: Client, tell: Teller) => Promise<void>
+/** What a story works with. */
+export interface Stage {
+  readonly stack: DemoStack
+  readonly client: Client
+  readonly tell: Teller
+  /** Takes a step that cleans up. It also runs when the show fails or is interrupted. Later steps run first. */
+  atEnd(step: () => Promise<unknown>): void
+}
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
 
@@ -22,10 +29,14 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`)
  * Tells a story on the stack that runs on DATA_DIR, or on its own. Returns the exit code: 0 only if every check held.
  * `name` is a word for messages.
  */
-export async function show(name: string, story: Story): Promise<number> {
+export async function show(name: string, story: (stage: Stage) => Promise<void>): Promise<number> {
+  let isInterrupted = false
   const interrupted = new Promise<never>((_resolve, reject) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-      process.once(signal, () => reject(new Error(`the ${name} was interrupted by ${signal}`)))
+      process.once(signal, () => {
+        isInterrupted = true
+        reject(new Error(`the ${name} was interrupted by ${signal}`))
+      })
     }
   })
   interrupted.catch(() => undefined)
@@ -34,18 +45,28 @@ export async function show(name: string, story: Story): Promise<number> {
     step: (title) => print(`\n${++number}. ${title}`),
     line: (text) => print(`   ${text}`),
   }
-  let stack: DemoStack | undefined
-  try {
-    stack = await Promise.race([open(name, tell), interrupted])
-    await Promise.race([story(stack, createClient(stack.bootstrap), tell), interrupted])
-    print('\nevery check passed')
-    return 0
-  } catch (error) {
-    process.stderr.write(`\n${(error as Error).message}\n`)
-    return 1
-  } finally {
-    await stack?.close()
+  const endings: (() => Promise<unknown>)[] = []
+  const atEnd: Stage['atEnd'] = (step) => void endings.push(step)
+  let code = 0
+  const attempt = async (work: () => Promise<unknown>): Promise<void> => {
+    try {
+      await work()
+    } catch (error) {
+      process.stderr.write(`\n${(error as Error).message}\n`)
+      code = 1
+    }
   }
+  let stack: DemoStack | undefined
+  await attempt(async () => {
+    stack = await Promise.race([open(name, tell), interrupted])
+    const client = createClient(stack.bootstrap)
+    await Promise.race([story({ stack, client, tell, atEnd }), interrupted])
+  })
+  // A signal from the terminal also ends our own stack, which is removed as a whole.
+  if (stack?.isOthers === true || !isInterrupted) for (const end of endings.toReversed()) await attempt(end)
+  await stack?.close()
+  if (code === 0) print('\nevery check passed')
+  return code
 }
 
 async function open(name: string, tell: Teller): Promise<DemoStack> {

@@ -2,7 +2,7 @@ import { caughtMail } from './mail.ts'
 import { until, type Client, type Person } from './client.ts'
 import type { DemoStack } from './stack.ts'
 import { limited } from './limit.ts'
-import { mustHold, type Teller } from './show.ts'
+import { mustHold, type Stage, type Teller } from './show.ts'
 import { voteUntilDecided } from './votes.ts'
 import { documentPath, insideAddress, outsideAddress, prepare, type Prepared } from './prepare.ts'
 
@@ -47,25 +47,22 @@ interface Verified {
 const requester: Person = 'admin'
 
 /** The whole demo; throws at the first check that does not hold. */
-export async function tellStory(stack: DemoStack, client: Client, tell: Teller): Promise<void> {
+export async function tellStory({ stack, client, tell, atEnd }: Stage): Promise<void> {
   tell.step('The organization saves its rules and a workflow')
   const prepared = await prepare(client, stack.bootstrap.organization_id, requester)
-  try {
-    for (const line of prepared.lines) tell.line(line)
-    await previewed(client, prepared, tell)
-    await limitedMail(stack, client, prepared, tell)
-    await refusedPlan(stack, client, prepared, tell)
-    const held = await heldRun(client, prepared, tell)
-    mustHold(mailOf(stack, prepared).length === 0, 'no mail left before the approval')
-    await selfApproval(client, held.approval, tell)
-    await secondPerson(client, held.approval, tell)
-    const run = await resumedRun(client, held.run.id, tell)
-    mail(stack, prepared, run, tell)
-    await receipt(client, run, held.approval, tell)
-    await audit(client, stack, tell)
-  } finally {
-    await prepared.undo()
-  }
+  atEnd(prepared.undo)
+  for (const line of prepared.lines) tell.line(line)
+  await previewed(client, prepared, tell)
+  await limitedMail(stack, client, prepared, tell)
+  await refusedPlan(stack, client, prepared, tell)
+  const held = await heldRun(client, prepared, tell)
+  mustHold(mailOf(stack, prepared).length === 0, 'no mail left before the approval')
+  await selfApproval(client, held.approval, tell)
+  await secondPerson(client, held.approval, tell)
+  const run = await resumedRun(client, held.run.id, tell)
+  mail(stack, prepared, run, tell)
+  await receipt(client, run, held.approval, tell)
+  await audit(client, stack, tell)
 }
 
 async function previewed(client: Client, { workflowId, denyName }: Prepared, tell: Teller): Promise<void> {

@@ -87,6 +87,19 @@ describe('with a running stack', () => {
     expect(caughtMail(join(home.dataDir, 'mail'))).toHaveLength(1)
   })
 
+  test('so does `npm run samples`, which leaves the worker alone', async () => {
+    const worker = stack.processes().find(({ role }) => role === 'worker')?.pid
+    before = await governed()
+    const { code, output } = await runShow('scripts/samples/main.ts', { DATA_DIR: home.dataDir })
+    expect(output).toContain('when the connection breaks')
+    expect(output).toMatch(/\nevery check passed\n$/)
+    expect(code).toBe(0)
+    expect(stack.processes().find(({ role }) => role === 'worker')?.pid).toBe(worker)
+    const { data } = await client.get<{ data: { status: string }[] }>('member', 'GET', '/connections')
+    expect(data.filter(({ status }) => status !== 'revoked')).toEqual([])
+    expect(await client.get('member', 'GET', '/files')).toMatchObject({ data: [] })
+  })
+
   test('it fails and names the failed check', async () => {
     await client.get('admin', 'POST', `${organization}/rules`, {
       name: 'no mail at all',

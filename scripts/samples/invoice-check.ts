@@ -1,0 +1,67 @@
+import { readFileSync } from 'node:fs'
+import { caughtMail } from '../../src/demo/mail.ts'
+import { mustHold } from '../../src/demo/show.ts'
+import { answers } from './services.ts'
+import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
+
+const label = 'finance'
+const to = 'bookkeeping@larkspur.example'
+
+/**
+ * An invoice and its order are uploaded and compared by a language model. The finding is kept and mailed, after a
+ * person has read it.
+ */
+export async function invoiceCheck(session: Session): Promise<void> {
+  const { client, stack, tell, changes, services, tag } = session
+  tell.step('Invoice check: two uploads are compared by a language model, and the finding is mailed')
+  const number = `2041-${tag}`
+  const subject = `Invoice ${number}`
+  await changes.save('rules', {
+    name: `sample ${tag}: finance leaves with a second person`,
+    verdict: 'require_approval',
+    tools: ['mail_send'],
+    labels: { any_of: [label] },
+    params: [{ param: 'subject', operator: 'equals', value: subject }],
+  })
+  const memory = `/memory/invoices%2F${number}`
+  // The second time removes the labels of the key.
+  for (const _ of [1, 2]) changes.onUndo(() => client.ask('admin', 'DELETE', memory))
+  const files = [await upload(session, 'invoice.csv'), await upload(session, 'order.txt')]
+  const workflow = await saveWorkflow(session, 'invoice-check')
+  const { run, heldSteps } = await runToEnd(session, workflow, { inputs: { number, to }, files })
+  mustHold(heldSteps.includes('send'), `the rule held the mail, because the uploads are \`${label}\``)
+  const prompt = services.prompts().at(-1) ?? ''
+  for (const part of ['pump seal PS-7,10,12.50,125.00', '8 pump seals PS-7'])
+    mustHold(prompt.includes(part), 'the model read the texts of both files')
+
+  const finding = answers['Check this invoice']
+  const kept = await client.get<{ value: unknown }>(requester, 'GET', memory)
+  mustHold((kept.value as { finding?: unknown }).finding === finding, 'the memory has the finding')
+  const [mail, ...more] = caughtMail(stack.mailDir).filter((each) => each.subject === subject)
+  mustHold(mail !== undefined, `the mail is in \`${stack.mailDir}\` (with SMTP_URL set it went elsewhere)`)
+  mustHold(more.length === 0 && mail.to === to, `it went to ${to}, once`)
+  const { message_id: id } = run.outputs['send'] as { message_id: string }
+  mustHold(mail.messageId === id, 'it is the mail that the run reports')
+  tell.line(`mail ${id} to ${to}`)
+}
+
+/** Uploads a file of samples/uploads with the label. It is deleted in the end. */
+async function upload({ client, stack, changes, tell }: Session, name: string): Promise<string> {
+  const form = new FormData()
+  form.append('labels', label)
+  form.append(
+    'file',
+    new File([readFileSync(new URL(`../../samples/uploads/${name}`, import.meta.url))], name),
+  )
+  const { base_url, users } = stack.bootstrap
+  const answer = await fetch(`${base_url}/api/v1/files`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${users[requester].api_key}` },
+    body: form,
+  })
+  if (!answer.ok) throw new Error(`uploading ${name}: ${answer.status} ${await answer.text()}`)
+  const file = (await answer.json()) as { id: string; labels: string[] }
+  changes.onUndo(() => client.get(requester, 'DELETE', `/files/${file.id}`))
+  tell.line(`uploaded ${name}, labels ${file.labels.join(', ')}`)
+  return file.id
+}
