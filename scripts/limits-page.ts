@@ -1,3 +1,4 @@
+import { mostArrivalSeconds } from '../src/api/file-upload.ts'
 import { format, resolveConfig } from 'prettier'
 import { maxOutputLength } from '../src/activities/call-control.ts'
 import { defaultRetry } from '../src/activities/retry.ts'
@@ -200,6 +201,7 @@ const runs: Rows = [
 ]
 const files: Rows = [
   ['uploaded file, and its text', bytes(maxDocumentSize)],
+  ['time for an uploaded file to arrive', `${mostArrivalSeconds} s`],
   ['parts of an Office file, unpacked', bytes(mostUnpacked)],
   ['pages of a PDF', count(mostPages)],
   ['rows, and cells, of all sheets of an Excel file', `${count(mostSheetRows)}; ${count(mostSheetCells)}`],

@@ -10,6 +10,11 @@ import { validate } from './validation.ts'
 /** Bytes of the form around the file: its other fields and the borders between them. */
 const mostAround = 256 * 1024
 export const mostFormBytes = maxDocumentSize + mostAround
+/**
+ * The longest time for a form to arrive: 25 MiB at 2 Mbit/s. A slow one holds memory that others wait for, so it is less
+ * than they wait.
+ */
+export const mostArrivalSeconds = 120
 
 const limits = {
   files: 1,
@@ -32,10 +37,13 @@ export function announcedSize({ headers }: IncomingMessage): number {
 
 /**
  * Reads a form with one file as `multipart/form-data`. Errors: 415 for another content type, 413 for a file of more than
- * 25 MiB, 400 for a form that is cut, 422 for a missing file and for wrong fields.
+ * 25 MiB, 400 for a form that is cut or slow, 422 for a missing file and for wrong fields.
  */
-export async function readFileUpload(request: IncomingMessage): Promise<SentFile> {
-  const form = await readForm(request)
+export async function readFileUpload(
+  request: IncomingMessage,
+  mostMilliseconds = mostArrivalSeconds * 1_000,
+): Promise<SentFile> {
+  const form = await readForm(request, mostMilliseconds)
   if (form.file === null)
     throw new ApiError('validation_error', 'the form has no file: send it as the field `file`', [
       { path: 'file', message: 'is missing' },
@@ -51,8 +59,9 @@ interface Form {
   readonly labels: string[]
 }
 
-function readForm(request: IncomingMessage): Promise<Form> {
-  return new Promise((resolve, reject) => {
+function readForm(request: IncomingMessage, mostMilliseconds: number): Promise<Form> {
+  let timer: NodeJS.Timeout | undefined
+  return new Promise<Form>((resolve, reject) => {
     const form: Form = { file: null, labels: [] }
     const parser = parserOf(request)
     let length = 0
@@ -63,6 +72,14 @@ function readForm(request: IncomingMessage): Promise<Form> {
       request.resume()
       parser.destroy()
     }
+    const late = (): void =>
+      fail(
+        new ApiError(
+          'bad_request',
+          `the file did not arrive within ${mostMilliseconds / 1_000} s: send less`,
+        ),
+      )
+    timer = setTimeout(late, mostMilliseconds)
     const cut = (): void => fail(new ApiError('bad_request', 'the form is cut: send it again'))
     request.on('data', (piece: Buffer) => {
       length += piece.length
@@ -85,7 +102,7 @@ function readForm(request: IncomingMessage): Promise<Form> {
     request.once('aborted', cut)
     request.once('error', cut)
     request.pipe(parser)
-  })
+  }).finally(() => clearTimeout(timer))
 }
 
 function parserOf({ headers }: IncomingMessage): BusboyInstance {

@@ -18,8 +18,8 @@ export const createUploads = (): Uploads => ({
   parsers: new LoadBudget(4),
 })
 
-/** Milliseconds that an upload waits for its turn. */
-const patience = 60_000
+/** Milliseconds that an upload waits for its turn: longer than others may take to arrive. */
+const patience = 150_000
 
 /** Reserves memory for a file of this size. Throws `unavailable` if none becomes free in time. */
 export const reserveMemory = (
