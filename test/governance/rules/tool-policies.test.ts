@@ -62,6 +62,15 @@ const params: Record<string, JsonObject> = {
   github_list_pull_requests: { repo: 'evil/app' },
   github_create_issue: { repo: 'evil/app', title: 'too long' },
   github_comment: { repo: 'evil/app', number: 1, body: 'too long' },
+  slack_send_message: { channel: '#evil', text: 'too long' },
+  slack_create_channel: { name: 'evil' },
+  web_search: { query: 'q' },
+  llm_generate: { prompt: 'p' },
+}
+const paramsOf = (tool: string): JsonObject => {
+  const found = params[tool]
+  if (found === undefined) throw new Error(`add parameters for ${tool} to this test`)
+  return found
 }
 const every = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
   limitNames.map((name) => [tool.name, name, Object.hasOwn(tool.constraints, name)] as const),
@@ -80,7 +89,7 @@ describe('a limit of a tool policy', () => {
         const id = await engine.run(oneStep)
         const op = opOf(id, {
           tool: { ...(getTool(tool) as ToolDeclaration), connection: 'none' },
-          params: params[tool] as JsonObject,
+          params: paramsOf(tool),
         })
         const verdict = await engine.decide(op)
         if (!verdict.go) return verdict.state
