@@ -62,7 +62,7 @@ describe('a run longer than a history', () => {
     expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed', after: 'completed' })
     expect(Object.fromEntries(reads.calls)).toEqual(once([...items, 'i119!']))
     const all = await histories(runId)
-    expect(all.length).toBeGreaterThan(2)
+    expect(all.length).toBeGreaterThan(1)
     expect((await eventsOf(stack.context, runId)).filter((type) => type === 'step.started')).toHaveLength(2)
   })
 
@@ -118,7 +118,7 @@ describe('calls that are held meanwhile', () => {
     const runId = await start(read('each', '{{item}}', { for_each: items }), ...chain(20))
     const done = [...items.filter((item) => !item.startsWith('hold')), ...chain(20).map((step) => step.id)]
     await until('all others are done', () => reads.calls.size === done.length)
-    expect((await histories(runId)).length).toBeGreaterThan(2)
+    expect((await histories(runId)).length).toBeGreaterThan(1)
     expect(Object.fromEntries(reads.calls)).toEqual(once(done))
     const held = await approvalsOf(stack.context, runId)
     expect(held).toHaveLength(50)
