@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { caughtMail } from '../../src/demo/mail.ts'
 import { mustHold } from '../../src/demo/show.ts'
-import { answers } from './services.ts'
+import { answers } from './data.ts'
 import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
 
 const label = 'finance'

@@ -11,15 +11,17 @@ import { triage } from './triage.ts'
  */
 
 /** The emulators are development packages, which an installation may lack. */
-async function startServices(): Promise<Session['services']> {
+async function loadServices(): Promise<typeof import('./services.ts')> {
   try {
-    return await (await import('./services.ts')).startServices()
+    return await import('./services.ts')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
-    throw new Error('the emulators are not installed: run `npm ci` without `--omit=dev`', { cause: error })
+    process.stderr.write('the emulators are not installed: run `npm ci` without `--omit=dev`\n')
+    process.exit(1)
   }
 }
 
+const { startServices } = await loadServices()
 process.exit(
   await show('samples', async ({ stack, client, tell, atEnd }) => {
     const services = await startServices()

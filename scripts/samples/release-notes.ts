@@ -1,5 +1,5 @@
 import { mustHold } from '../../src/demo/show.ts'
-import { answers, channel, repo } from './services.ts'
+import { answers, channel, repo } from './data.ts'
 import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
 
 const everybody = '#announcements'

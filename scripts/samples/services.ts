@@ -2,11 +2,9 @@ import { LLMock } from '@copilotkit/aimock'
 import { emulatorToken, startEmulator } from '../../test/support/emulators.ts'
 import { startFaultProxy, type FaultProxy } from '../../test/support/fault-proxy.ts'
 import { askSlack, startSlack } from '../../test/support/slack-emulator.ts'
+import { answers, channel, issues, pulls, repo } from './data.ts'
 
 /* The services of the samples on this machine: GitHub, Slack and a language model, with their first data. */
-
-export const repo = 'larkspur/pump-control'
-export const channel = '#releases'
 
 export interface Issue {
   readonly number: number
@@ -27,32 +25,6 @@ export interface Services {
   /** The credential of each service, by a tool of it. */
   readonly credentials: Readonly<Record<string, object>>
   close(): Promise<void>
-}
-
-const issues = [
-  {
-    title: 'The pump does not stop at the upper float',
-    body: 'The tank overflowed in Harlingen last night.',
-  },
-  { title: 'Wrong unit in the flow chart', body: 'The axis says litres, the values are cubic metres.' },
-  { title: 'Dark colours for the control room', body: 'The night shift asks for it.' },
-]
-const pulls = [
-  { title: 'Stop the pump at the upper float', isMerged: true },
-  { title: 'Show the flow in cubic metres', isMerged: true },
-  { title: 'Try another charting library', isMerged: false },
-]
-
-/** What the model answers, by a part of the prompt. */
-export const answers = {
-  [issues[0]?.title ?? '']: '#1 P1: water leaves the tank',
-  [issues[1]?.title ?? '']: '#2 P2: operators read wrong values',
-  [issues[2]?.title ?? '']: '#3 P3: nothing is broken',
-  'Order these ratings':
-    '- #1 P1: water leaves the tank\n- #2 P2: operators read wrong values\n- #3 P3: nothing is broken',
-  'Check this invoice':
-    '- pump seal PS-7: the order says 8, the invoice 10\n- the lines are 277.00, the total says 287.00',
-  'Write release notes': '- The pump stops at the upper float.\n- The flow is shown in cubic metres.',
 }
 
 export async function startServices(): Promise<Services> {

@@ -89,12 +89,14 @@ const ended = new Set(['completed', 'failed', 'denied', 'rejected', 'expired', '
 
 /** Runs the workflow to its end. Shows what waits, and approves it. `heldSteps` says which steps waited; null is the run. */
 export async function runToEnd(
-  { client, tell }: Session,
+  { client, changes, tell }: Session,
   workflowId: string,
   body: object,
 ): Promise<{ run: Run; heldSteps: readonly (string | null)[] }> {
   const path = `/workflows/${workflowId}/execute?wait=0`
   const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, body)
+  // Only an interrupted show leaves a run that can be cancelled.
+  changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
   const heldSteps = new Map<string | null, string | null>()
   const isNew = (each: Run['waiting_for'][number]) => !heldSteps.has(each.approval_id)
   for (;;) {

@@ -1,5 +1,5 @@
 import { mustHold } from '../../src/demo/show.ts'
-import { answers, repo } from './services.ts'
+import { answers, repo } from './data.ts'
 import { runToEnd, saveWorkflow, type Session } from './session.ts'
 
 /**

@@ -27,7 +27,7 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`)
 
 /**
  * Tells a story on the stack that runs on DATA_DIR, or on its own. Returns the exit code: 0 only if every check held.
- * `name` is a word for messages.
+ * `name` says what the stack is for.
  */
 export async function show(name: string, story: (stage: Stage) => Promise<void>): Promise<number> {
   let isInterrupted = false
@@ -35,7 +35,7 @@ export async function show(name: string, story: (stage: Stage) => Promise<void>)
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.once(signal, () => {
         isInterrupted = true
-        reject(new Error(`the ${name} was interrupted by ${signal}`))
+        reject(new Error(`interrupted by ${signal}`))
       })
     }
   })
