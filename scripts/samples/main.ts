@@ -11,25 +11,20 @@ import { triage } from './triage.ts'
  */
 
 /** The emulators are development packages, which an installation may lack. */
-async function loadServices(): Promise<typeof import('./services.ts')> {
-  try {
-    return await import('./services.ts')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
-    process.stderr.write('the emulators are not installed: run `npm ci` without `--omit=dev`\n')
-    process.exit(1)
-  }
-}
+const services = await import('./services.ts').catch((error: NodeJS.ErrnoException) => {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error
+  process.stderr.write('the emulators are not installed: run `npm ci` without `--omit=dev`\n')
+  return process.exit(1)
+})
 
-const { startServices } = await loadServices()
 process.exit(
   await show('samples', async ({ stack, client, tell, atEnd }) => {
-    const services = await startServices()
-    atEnd(services.close)
+    const running = await services.startServices()
+    atEnd(running.close)
     const changes = await turnApprovalsOn(client, stack.bootstrap.organization_id, 'admin')
     atEnd(changes.undo)
     const tag = Math.random().toString(36).slice(2, 8)
-    const session: Session = { stack, client, tell, changes, services, tag }
+    const session: Session = { stack, client, tell, changes, services: running, tag }
     tell.step('The member connects GitHub, Slack and a language model')
     await connectServices(session)
     await triage(session)
