@@ -3,7 +3,7 @@ import { createHttpServer } from '../../src/api/http-server.ts'
 import { createContext } from '../../src/programs/create-context.ts'
 import type { Context } from '../../src/governance/context.ts'
 import type { Combiner } from '../../src/governance/audit/combiner.ts'
-import { listen, type Answer } from './server.ts'
+import { bodyOf, listen, type Answer } from './server.ts'
 
 type Run = Combiner['run']
 
@@ -45,8 +45,13 @@ export async function postTo(
 ): Promise<Answer> {
   const response = await fetch(url, {
     method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
+    headers: {
+      authorization: `Bearer ${key}`,
+      // `fetch` names the type of a form itself.
+      ...(body instanceof FormData ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    body: bodyOf(body),
   })
   const text = await response.text()
   return { status: response.status, headers: response.headers, text, body: JSON.parse(text) }

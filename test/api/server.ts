@@ -107,7 +107,8 @@ async function request(
   return answer
 }
 
-const bodyOf = (body: unknown): string | FormData =>
+/** What is sent: a form and a text as they are, anything else as JSON. */
+export const bodyOf = (body: unknown): string | FormData =>
   typeof body === 'string' || body instanceof FormData ? body : JSON.stringify(body)
 
 /** Every answer must match the schema in `openapi.json`; otherwise the test fails. */
