@@ -1,6 +1,7 @@
 import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
+import { chooserOf } from '../may-decide.ts'
 import { Inbox, type InboxProps } from '../parts/inbox.ts'
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
@@ -33,7 +34,7 @@ export async function inboxPage(visit: PersonsVisit, done: InboxProps['done'] = 
     status: 200,
     title: 'Approvals',
     main: h(Inbox, {
-      visit,
+      chooser: await chooserOf(visit, listed.body.data),
       chosen,
       done,
       items: listed.body.data,
@@ -62,7 +63,7 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
     if (!voted.ok) failed.push({ id, message: voted.message })
   }
   const count = ids.length - failed.length
-  const words = `Your vote to ${decision} was counted ${count === 1 ? 'once' : `${count} times`}.`
+  const words = `You ${decision === 'approve' ? 'approved' : 'rejected'} ${count} ${count === 1 ? 'call' : 'calls'}.`
   return inboxPage(visit, { words, failed })
 }
 

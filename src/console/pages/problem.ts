@@ -1,6 +1,6 @@
 import { h } from 'preact'
 import { ownPlace, type Page, type Problem } from '../visit.ts'
-import { Words } from '../parts/words.ts'
+import { Message } from '../parts/words.ts'
 
 const titles: Readonly<Record<number, string>> = {
   403: 'This is not yours to see',
@@ -10,6 +10,7 @@ const titles: Readonly<Record<number, string>> = {
 }
 
 const helps: Readonly<Record<number, string>> = {
+  403: 'Ask an admin or owner of the organization for a role that may see this. If you are a member of another organization, switch to it under your address at the top. You can open the links of runs that other people give you.',
   404: 'The link may be wrong, or it leads to an organization that you are not a member of.',
   429: 'Wait a moment, and load the page again.',
   503: 'Nothing was changed. Load the page again in a moment.',
@@ -18,18 +19,22 @@ const helps: Readonly<Record<number, string>> = {
 /** The page for a refusal or failure at `place`. */
 export function problemPage({ status, code, message }: Problem, place: string): Page {
   const title = titles[status] ?? 'This did not work'
+  // A form that another site sent is refused too, and there no role helps.
+  const help = status === 403 && code !== 'insufficient_role' ? undefined : helps[status]
   const words = status === 404 ? null : message
   return {
     status,
     title,
     main: h('article', { class: 'narrow' }, [
       h('h1', null, title),
-      words === null ? null : h('p', null, h(Words, { text: words, most: 1_000 })),
-      helps[status] === undefined ? null : h('p', null, helps[status]),
+      words === null ? null : h('p', null, h(Message, { text: words, most: 1_000 })),
+      help === undefined ? null : h('p', null, help),
       code === 'mfa_required'
         ? h('p', null, h('a', { href: codePlace(place) }, 'Prove your second factor'))
         : null,
-      h('p', null, h('a', { href: '/console/approvals' }, 'What waits for a decision')),
+      status === 403
+        ? null
+        : h('p', null, h('a', { href: '/console/approvals' }, 'What waits for a decision')),
     ]),
   }
 }

@@ -5,13 +5,13 @@ import { describeConditions } from '../../policy/explain.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
 import { Alert } from './alert.ts'
-import { PostForm } from './layout.ts'
 import { Outcome, type RunSummary } from './outcome.ts'
 import { ApprovalState, Badge, Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { Values } from './values.ts'
 import { Diff } from './diff.ts'
-import { LongText, Sentence, Words } from './words.ts'
+import { Decide, Votes } from './votes.ts'
+import { LongText, Message, Sentence, Words } from './words.ts'
 
 const doing: Readonly<Record<string, string>> = {
   read: 'reads data',
@@ -71,7 +71,7 @@ export function Approval({ approval, rule, run, visit, refused }: ApprovalProps)
       h('div', { class: 'columns' }, [
         h('div', { class: 'column' }, [
           isOpen ? null : h(Outcome, { approval, run, now }),
-          h(Contents, { approval }),
+          h(Contents, { approval, isDone: wasMade(approval, run) }),
           h(Why, { approval, rule }),
         ]),
         h('div', { class: 'column' }, [
@@ -124,8 +124,20 @@ function Asked({ approval, now }: { readonly approval: ApprovalView; readonly no
   ])
 }
 
+/** Whether the call is known to have happened. What an agent does with its permission is not known. */
+function wasMade({ step_id, item_index }: ApprovalView, run: RunSummary | null): boolean {
+  const step = run?.steps.find(({ id }) => id === step_id)
+  return item_index === null && step?.status === 'completed'
+}
+
 /** What would be sent or changed: exactly the parameters that will run. */
-function Contents({ approval }: { readonly approval: ApprovalView }): ComponentChild {
+function Contents({
+  approval,
+  isDone,
+}: {
+  readonly approval: ApprovalView
+  readonly isDone: boolean
+}): ComponentChild {
   const { params, params_hash, kind, tool, summary, preview } = approval
   const note =
     summary === null
@@ -140,7 +152,7 @@ function Contents({ approval }: { readonly approval: ApprovalView }): ComponentC
       h('p', null, 'All steps of the workflow. A rule may still hold a single call.'),
     ])
   return h('section', { 'aria-labelledby': 'contents' }, [
-    h('h2', { id: 'contents' }, 'What would be sent or changed'),
+    h('h2', { id: 'contents' }, isDone ? 'What was sent or changed' : 'What would be sent or changed'),
     note,
     params === undefined
       ? h('p', { class: 'quiet' }, 'Only people who may decide see the parameters.')
@@ -182,7 +194,7 @@ function Why({
   return h('section', { 'aria-labelledby': 'why' }, [
     h('h2', { id: 'why' }, 'Why it is held'),
     h(Held, { approval, rule }),
-    approval.held_again === null ? null : h('p', null, h(Sentence, { text: approval.held_again })),
+    approval.held_again === null ? null : h('p', null, h(Message, { text: approval.held_again })),
     risk.reasons.length === 0
       ? null
       : h('div', null, [
@@ -217,7 +229,7 @@ function Held({
   readonly rule: RuleBody | null
 }): ComponentChild {
   const explanation = approval.detail?.explanation ?? null
-  if (explanation !== null) return h('p', null, h(Sentence, { text: explanation }))
+  if (explanation !== null) return h('p', null, h(Message, { text: explanation }))
   if (approval.rule_name === null) return null
   return h('p', null, [
     'Rule ',
@@ -242,76 +254,5 @@ function From({
     'from ',
     from.slice(0, 5).map((each, index) => [index === 0 ? null : ', ', h(Words, { text: each, most: 100 })]),
     more,
-  ])
-}
-
-function Votes({ approval, now }: { readonly approval: ApprovalView; readonly now: Date }): ComponentChild {
-  const { votes, detail, approver, expires_at, status } = approval
-  const missing = detail?.votes_missing ?? 0
-  return h('section', { 'aria-labelledby': 'votes' }, [
-    h('h2', { id: 'votes' }, 'Votes'),
-    status === 'pending'
-      ? h(
-          'p',
-          null,
-          `${missing} approving ${missing === 1 ? 'vote is' : 'votes are'} missing, of ${approver === 'owner' ? 'an owner' : 'an admin or owner'}. One rejection decides.`,
-        )
-      : null,
-    votes.length === 0 ? h('p', { class: 'quiet' }, 'Nobody has voted.') : null,
-    votes.length === 0
-      ? null
-      : h(
-          'ul',
-          { class: 'stack' },
-          votes.map((vote) =>
-            h('li', { class: 'vote' }, [
-              h(Badge, {
-                tone: vote.decision === 'approve' ? 'good' : 'bad',
-                word:
-                  vote.decision === 'approve'
-                    ? 'Approves'
-                    : vote.changes_requested
-                      ? 'Requests changes'
-                      : 'Rejects',
-              }),
-              ' ',
-              h(Words, { text: vote.email }),
-              ' ',
-              h('span', { class: 'quiet small' }, h(Time, { at: vote.at, now })),
-              vote.comment === '' ? null : h('blockquote', null, h(LongText, { text: vote.comment })),
-            ]),
-          ),
-        ),
-    expires_at === null
-      ? h('p', { class: 'quiet' }, 'It does not expire.')
-      : status === 'pending'
-        ? h('p', null, ['Expires ', h(Time, { at: expires_at, now, exact: true })])
-        : null,
-  ])
-}
-
-/** The form, or why there is none. */
-function Decide({
-  approval,
-  visit,
-}: {
-  readonly approval: ApprovalView
-  readonly visit: PersonsVisit
-}): ComponentChild {
-  const refused = approval.detail?.vote_refused ?? null
-  if (refused !== null)
-    return h('section', { class: 'note' }, [
-      h('h2', null, 'You cannot decide this'),
-      h('p', null, [h(Words, { text: refused, most: 600 }), '.']),
-    ])
-  return h(PostForm, { action: `/console/approvals/${approval.id}`, token: visit.token, class: 'decide' }, [
-    h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
-    h('label', { for: 'comment' }, 'Comment'),
-    h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }),
-    h('div', { class: 'buttons' }, [
-      h('button', { id: 'approve', name: 'decision', value: 'approve', class: 'primary' }, 'Approve'),
-      h('button', { name: 'decision', value: 'request_changes' }, 'Request changes'),
-      h('button', { id: 'reject', name: 'decision', value: 'reject', class: 'danger' }, 'Reject'),
-    ]),
   ])
 }

@@ -1,14 +1,14 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { PersonsVisit } from '../visit.ts'
+import { whoDecides, type Chooser } from '../may-decide.ts'
 import { sentenceOf } from './approval.ts'
 import { PostForm } from './layout.ts'
 import { Badge, Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
-import { Words } from './words.ts'
+import { Message, Words } from './words.ts'
 
 export interface InboxProps {
-  readonly visit: PersonsVisit
+  readonly chooser: Chooser
   /** The filters of the address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly items: readonly ApprovalView[]
@@ -22,7 +22,8 @@ export interface InboxProps {
   } | null
 }
 
-export function Inbox({ visit, chosen, items, next, unknown, done }: InboxProps): ComponentChild {
+export function Inbox({ chooser, chosen, items, next, unknown, done }: InboxProps): ComponentChild {
+  const { visit } = chooser
   const { organization } = visit.person
   return h('article', { class: 'page' }, [
     h('header', { class: 'headline' }, [
@@ -40,7 +41,7 @@ export function Inbox({ visit, chosen, items, next, unknown, done }: InboxProps)
               h('li', null, [
                 h('a', { href: `/console/approvals/${id}` }, id),
                 ': ',
-                h(Words, { text: message, most: 500 }),
+                h(Message, { text: message, most: 500 }),
               ]),
             ),
           ),
@@ -49,15 +50,26 @@ export function Inbox({ visit, chosen, items, next, unknown, done }: InboxProps)
     h(Filters, { chosen, items }),
     items.length === 0
       ? h('p', { class: 'card quiet' }, 'Nothing waits for a decision.')
-      : h(Waiting, { visit, items }),
+      : h(Waiting, { chooser, items }),
     next === null
       ? null
       : h('p', null, h('a', { class: 'button', href: listAt({ ...chosen, cursor: next }) }, 'Older ones')),
-    h(
-      'p',
-      { class: 'quiet small keys' },
-      'Keys: j and k move, a and r open one at its button. No key decides alone.',
-    ),
+    items.length === 0 ? null : h(Keys, null),
+  ])
+}
+
+function Keys(): ComponentChild {
+  const key = (name: string): ComponentChild => h('kbd', null, name)
+  return h('p', { class: 'quiet small keys' }, [
+    'Keys: ',
+    key('j'),
+    ' and ',
+    key('k'),
+    ' move, ',
+    key('a'),
+    ' opens it at Approve, ',
+    key('r'),
+    ' at Reject. No key decides alone.',
   ])
 }
 
@@ -120,7 +132,7 @@ function Filters({
       }),
       h('div', { class: 'buttons' }, [
         h('button', null, 'Show'),
-        h('a', { class: 'button', href: '/console/approvals' }, 'All'),
+        h('a', { class: 'button', href: '/console/approvals' }, 'Clear'),
       ]),
     ]),
   ])
@@ -158,48 +170,66 @@ function Choice({
 }
 
 function Waiting({
-  visit,
+  chooser,
   items,
 }: {
-  readonly visit: PersonsVisit
+  readonly chooser: Chooser
   readonly items: readonly ApprovalView[]
 }): ComponentChild {
+  const { visit } = chooser
+  const rows = items.map((approval) => ({ approval, instead: whoDecides(chooser, approval) }))
   const version = items.map(({ id, votes }) => `${id}${votes.length}`).join(' ')
   return h(PostForm, { action: '/console/approvals', token: visit.token, class: 'page' }, [
     h(
       'ul',
       { class: 'inbox', 'data-live': 'waiting', 'data-version': version, 'data-poll': '' },
-      items.map((approval) => h(Item, { approval, now: visit.now })),
+      rows.map((row) => h(Item, { ...row, now: visit.now })),
     ),
-    h('details', { class: 'card bulk' }, [
-      h('summary', null, 'Decide the chosen ones together'),
-      h('div', { class: 'stack' }, [
-        h(
-          'p',
-          { class: 'quiet small' },
-          'Only calls of one tool, held by one rule and with the same labels, can be approved together. Each gets a vote of its own.',
-        ),
-        h('label', { for: 'comment' }, 'Comment'),
-        h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }),
-        h('div', { class: 'buttons' }, [
-          h('button', { name: 'decision', value: 'approve' }, 'Approve the chosen'),
-          h('button', { name: 'decision', value: 'reject', class: 'danger' }, 'Reject the chosen'),
-        ]),
+    rows.every(({ instead }) => instead !== null) ? null : h(Together, null),
+  ])
+}
+
+/** One decision for all chosen rows. */
+function Together(): ComponentChild {
+  return h('details', { class: 'card bulk' }, [
+    h('summary', null, 'Decide the chosen ones together'),
+    h('div', { class: 'stack' }, [
+      h(
+        'p',
+        { class: 'quiet small' },
+        'Only calls of one tool, held by one rule and with the same labels, can be approved together. Each gets a vote of its own.',
+      ),
+      h('label', { for: 'comment' }, 'Comment'),
+      h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }),
+      h('div', { class: 'buttons' }, [
+        h('button', { name: 'decision', value: 'approve' }, 'Approve the chosen'),
+        h('button', { name: 'decision', value: 'reject', class: 'danger' }, 'Reject the chosen'),
       ]),
     ]),
   ])
 }
 
-function Item({ approval, now }: { readonly approval: ApprovalView; readonly now: Date }): ComponentChild {
+function Item({
+  approval,
+  instead,
+  now,
+}: {
+  readonly approval: ApprovalView
+  /** Who decides, if the reader may not. */
+  readonly instead: string | null
+  readonly now: Date
+}): ComponentChild {
   const { id, rule_name, expires_at, side_effect } = approval
-  return h('li', { class: 'item' }, [
-    h('input', {
-      type: 'checkbox',
-      name: 'id',
-      value: id,
-      id: `choose-${id}`,
-      'aria-label': `Choose ${sentenceOf(approval).slice(0, 100)}`,
-    }),
+  return h('li', { class: instead === null ? 'item' : 'item elsewhere' }, [
+    instead !== null
+      ? null
+      : h('input', {
+          type: 'checkbox',
+          name: 'id',
+          value: id,
+          id: `choose-${id}`,
+          'aria-label': `Choose ${sentenceOf(approval).slice(0, 100)}`,
+        }),
     h('div', { class: 'item-words' }, [
       h(
         'a',
@@ -212,6 +242,7 @@ function Item({ approval, now }: { readonly approval: ApprovalView; readonly now
         h(Time, { at: approval.created_at, now }),
         rule_name === null ? null : [' · ', h(Words, { text: rule_name, most: 120 })],
         expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
+        instead === null ? null : [' · ', h('strong', null, instead)],
       ]),
       h('p', { class: 'badges' }, [
         h(Risk, { level: approval.risk.level }),

@@ -2,7 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { Badge, RunState } from './state.ts'
 import { Time } from './time.ts'
-import { Words } from './words.ts'
+import { Message, Words } from './words.ts'
 
 /** The fields of a run that show what became of an approved call. */
 export interface RunSummary {
@@ -13,11 +13,19 @@ export interface RunSummary {
 }
 
 const ends: Readonly<Record<string, string>> = {
-  approved: 'Enough people approved.',
   rejected: 'It will not happen.',
   cancelled:
     'It was withdrawn: the run was cancelled, the session ended, or another approval took its place.',
   expired: 'Nobody decided in time. It will not happen.',
+}
+
+/** Who approved, or why it will not happen. */
+function endOf({ status, votes }: ApprovalView): ComponentChild {
+  if (status !== 'approved') return ends[status] ?? ''
+  const [first, ...others] = votes.filter(({ decision }) => decision === 'approve')
+  if (first === undefined) return 'It was approved.'
+  const more = others.length === 0 ? '' : ` and ${others.length} ${others.length === 1 ? 'other' : 'others'}`
+  return [h(Words, { text: first.email }), `${more} approved.`]
 }
 
 /** What became of an approval, and of its call. */
@@ -36,7 +44,7 @@ export function Outcome({
   return h('section', { 'aria-labelledby': 'outcome', class: 'outcome' }, [
     h('h2', { id: 'outcome' }, 'What became of it'),
     h('p', null, [
-      changes ? 'An approver requested changes. It will not happen as it is.' : (ends[approval.status] ?? ''),
+      changes ? 'An approver requested changes. It will not happen as it is.' : endOf(approval),
       approval.decided_at === null
         ? null
         : [' Decided ', h(Time, { at: approval.decided_at, now, exact: true }), '.'],
@@ -69,7 +77,7 @@ export function Outcome({
             h('dd', null, [
               h(RunState, { status: run.status }),
               ' ',
-              h(Words, { text: run.status_reason, most: 600 }),
+              h(Message, { text: run.status_reason, most: 600 }),
               ' ',
               h('a', { href: `/console/runs/${run.id}` }, 'Open the run'),
             ]),

@@ -5,7 +5,7 @@ import { Alert } from './alert.ts'
 import { PostForm } from './layout.ts'
 import { RunState } from './state.ts'
 import { Time } from './time.ts'
-import { Sentence, Words } from './words.ts'
+import { Message, Words } from './words.ts'
 
 interface StepShown {
   readonly id: string
@@ -66,7 +66,7 @@ export function Run({ run, name, role, visit, refused }: RunProps): ComponentChi
           null,
           h(Words, { text: name ?? (run.workflow_id === null ? 'An agent’s session' : 'A run') }),
         ),
-        h('p', null, h(Sentence, { text: run.status_reason })),
+        h('p', null, h(Message, { text: run.status_reason })),
         h('p', { class: 'quiet small' }, [
           'Started ',
           h(Time, { at: run.created_at, now, exact: true }),
@@ -120,7 +120,7 @@ function Step({
         h('code', null, step.tool),
         step.summary === null ? null : [' · ', h(Words, { text: step.summary })],
       ]),
-      step.error === null ? null : h('p', null, h(Words, { text: step.error.message, most: 600 })),
+      step.error === null ? null : h('p', null, h(Message, { text: step.error.message, most: 600 })),
       waiting
         .slice(0, mostLinks)
         .map((each) =>

@@ -69,6 +69,19 @@ export function Sentence({ text }: { readonly text: string }): ComponentChild {
   )
 }
 
+/** A message of the service as a whole sentence: with a capital letter and a full stop. */
+export function Message({
+  text,
+  most = 4_000,
+}: {
+  readonly text: string
+  readonly most?: number
+}): ComponentChild {
+  const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
+  const whole = cut === '' || /[.!?…]$/.test(cut) ? cut : `${cut}.`
+  return h(Sentence, { text: whole.charAt(0).toUpperCase() + whole.slice(1) })
+}
+
 /** Longer texts are folded. */
 const shortText = 500
 const shortLines = 10

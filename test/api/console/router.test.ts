@@ -39,6 +39,17 @@ const tokenOf = async (path: string): Promise<string> =>
 const approvalOf = async (id: string) =>
   (await server.call(server.identities.users.admin.api_key, 'GET', `/approvals/${id}`)).body
 
+/** Signs in a person of the organization. */
+async function cookieOf(who: 'viewer' | 'member'): Promise<string> {
+  const { email, password } = server.identities.users[who]
+  const browser = new Browser(server)
+  await browser.signIn(email, password)
+  return browser.cookie
+}
+
+/** The text of a page without its elements. */
+const plain = (html = ''): string => html.replaceAll(/<[^>]*>/g, '')
+
 describe('a page', () => {
   test('loads only files of this service, runs nothing inline, and is not kept', async () => {
     const id = await heldCall(server)
@@ -214,15 +225,31 @@ describe('who may not decide', () => {
     const id = await heldCall(server, { command: 'git push origin secret-branch' })
     const texts: Record<string, string> = {}
     for (const who of ['viewer', 'member'] as const) {
-      const { email, password } = server.identities.users[who]
-      const browser = new Browser(server)
-      await browser.signIn(email, password)
-      texts[who] = await (await get(`/console/approvals/${id}`, browser.cookie)).text()
+      texts[who] = await (await get(`/console/approvals/${id}`, await cookieOf(who))).text()
       expect(texts[who]).not.toContain('secret-branch')
       expect(texts[who]).not.toContain('name="decision"')
     }
     expect(texts['member']).toContain('You cannot decide this')
-    expect(texts['member']).toContain('you need the role')
+    expect(plain(texts['member'])).toContain('You need the role admin to decide this approval.')
+  })
+
+  test('chooses nothing in the list, and reads who decides', async () => {
+    const id = await heldCall(server)
+    const path = '/console/approvals'
+    const member = await (await get(path, await cookieOf('member'))).text()
+    expect(member).toContain(`/console/approvals/${id}"`)
+    expect(member).toContain('an admin or owner decides')
+    expect(member).not.toMatch(/type="checkbox"|Decide the chosen ones/)
+    const others = await (await get(path)).text()
+    expect(others).toContain(`id="choose-${id}"`)
+    expect(others).not.toContain('an admin or owner decides')
+  })
+
+  test('is not led in a circle if the role may not see the list', async () => {
+    const answer = await get('/console/approvals', await cookieOf('viewer'))
+    const main = (await answer.text()).split('<main')[1] ?? ''
+    expect([answer.status, main.includes('Ask an admin or owner')]).toEqual([403, true])
+    expect(main).not.toContain('<a ')
   })
 })
 
@@ -272,8 +299,11 @@ describe('several at once', () => {
   test('are approved only if tool, rule and labels are the same, each with its own vote', async () => {
     const ids = [await heldCall(server), await heldCall(server)]
     const chosen = ids.map((id): [string, string] => ['id', id])
-    const { status } = await bulk([['decision', 'approve'], ['comment', 'both'], ...chosen])
-    expect(status).toBe(200)
+    const answer = await bulk([['decision', 'approve'], ['comment', 'both'], ...chosen])
+    expect([answer.status, (await answer.text()).includes('You approved 2 calls.')]).toEqual([200, true])
+    expect(await (await get(`/console/approvals/${ids[0] ?? ''}`)).text()).toMatch(
+      /approver@[^<]*<\/bdi> approved\./,
+    )
     for (const id of ids)
       expect(await approvalOf(id)).toMatchObject({ status: 'approved', votes: [{ comment: 'both' }] })
     const other = await heldCall(server, { to: 'a@b.example' }, 'mcp__mail__send_mail')

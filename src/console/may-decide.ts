@@ -1,0 +1,36 @@
+import type { ApprovalView } from '../governance/approvals/read.ts'
+import type { GovernanceSettings } from '../policy/settings.ts'
+import type { PersonsVisit } from './visit.ts'
+
+/*
+ * Whether a list offers a person an approval to choose. This only shapes the page: the API judges each vote.
+ */
+
+export interface Chooser {
+  readonly visit: PersonsVisit
+  /** Whether people may decide what they asked for themselves. */
+  readonly allowsOwn: boolean
+}
+
+/** Whose turn it is instead, as the end of a row; null if the reader may choose the approval. */
+export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
+  const { user, organizations } = visit.person
+  const role = organizations.find(({ id }) => id === approval.organization_id)?.role
+  const isAble = role === 'owner' || (role === 'admin' && approval.approver === 'admin')
+  if (!isAble) return approval.approver === 'owner' ? 'an owner decides' : 'an admin or owner decides'
+  if (approval.votes.some(({ user_id }) => user_id === user.id))
+    return 'you have voted, another person decides'
+  if (approval.requested_by === user.id && !allowsOwn) return 'you asked for it, another person decides'
+  return null
+}
+
+/** Reads the organization's setting only if the list has a request of the reader. */
+export async function chooserOf(visit: PersonsVisit, items: readonly ApprovalView[]): Promise<Chooser> {
+  const { user, organization } = visit.person
+  if (organization === null || !items.some(({ requested_by }) => requested_by === user.id))
+    return { visit, allowsOwn: false }
+  const settings = await visit.api.call<GovernanceSettings>('GET /organizations/{id}/governance', {
+    params: { id: organization.id },
+  })
+  return { visit, allowsOwn: settings.ok && settings.body.allow_self_approval }
+}
