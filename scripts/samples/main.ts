@@ -2,7 +2,7 @@ import { turnApprovalsOn } from '../../src/demo/changes.ts'
 import { show } from '../../src/demo/show.ts'
 import { invoiceCheck } from './invoice-check.ts'
 import { releaseNotes } from './release-notes.ts'
-import { connectServices, type Session } from './session.ts'
+import { connectServices, emulatorName, type Session } from './session.ts'
 import { triage } from './triage.ts'
 
 /*
@@ -18,14 +18,16 @@ const services = await import('./services.ts').catch((error: NodeJS.ErrnoExcepti
 })
 
 process.exit(
-  await show('samples', async ({ stack, client, tell, atEnd }) => {
+  await show('samples', async (stage) => {
     const running = await services.startServices()
-    atEnd(running.close)
-    const changes = await turnApprovalsOn(client, stack.bootstrap.organization_id, 'admin')
-    atEnd(changes.undo)
+    stage.atEnd('emulators', running.close)
     const tag = Math.random().toString(36).slice(2, 8)
-    const session: Session = { stack, client, tell, changes, services: running, tag }
-    tell.step('The member connects GitHub, Slack and a language model')
+    const what =
+      `rules named \`sample ${tag}\`, uploads, connections of the member named \`${emulatorName}\`, ` +
+      'the setting of approvals'
+    const changes = await turnApprovalsOn(stage, 'admin', what)
+    const session: Session = { ...stage, changes, services: running, tag }
+    stage.tell.step('The member connects GitHub, Slack and a language model')
     await connectServices(session)
     await triage(session)
     await releaseNotes(session)

@@ -53,19 +53,25 @@ interface Receipt {
   }[]
 }
 
+/** The name of the connections to the emulators. A broken run leaves such connections, and the next one removes them. */
+export const emulatorName = 'an emulator of the samples'
+
 /** Connects the services for the requester. They are disconnected in the end. */
 export async function connectServices({ client, changes, services, tell }: Session): Promise<void> {
   const { data } = await client.get<{
-    data: { owner_id: string | null; integration: string; status: string }[]
+    data: { id: string; name: string; owner_id: string | null; integration: string; status: string }[]
   }>(requester, 'GET', '/connections?limit=200')
-  const own = data.find(({ owner_id, status }) => owner_id !== null && status !== 'revoked')
+  const live = data.filter(({ owner_id, status }) => owner_id !== null && status !== 'revoked')
+  for (const { id } of live.filter(({ name }) => name === emulatorName))
+    await client.get(requester, 'DELETE', `/connections/${id}`)
+  const own = live.find(({ name }) => name !== emulatorName)
   if (own !== undefined)
     throw new Error(
       `the ${requester} of this stack has a connection to ${own.integration}, which the samples would replace: ` +
-        'revoke it, or set DATA_DIR to an empty folder',
+        `revoke it with \`DELETE /connections/${own.id}\`, or set DATA_DIR to an empty folder`,
     )
   for (const [tool, credential] of Object.entries(services.credentials)) {
-    const body = { credential, scope: 'personal', name: 'an emulator of the samples' }
+    const body = { credential, scope: 'personal', name: emulatorName }
     const connection = await client.get<{ id: string; integration: string; account: string | null }>(
       requester,
       'POST',

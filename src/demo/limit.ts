@@ -4,8 +4,6 @@ import type { Client, Person } from './client.ts'
 export interface MailLimit {
   readonly workflowId: string
   readonly line: string
-  /** Restores the role's policy. The workflow stays. */
-  undo(): Promise<void>
 }
 
 /** The role whose mail the demo limits, and the person who has it. Nobody else is limited. */
@@ -18,12 +16,17 @@ interface Policy {
   readonly restrictions: object
 }
 
-/** Lets the role mail only to `domain`. A policy that the organization has already gets the limit, and loses it again. */
+const domain = 'larkspur.example'
+
+/**
+ * Lets the role mail only to `domain`. A policy that the organization has already gets the limit, and loses it again.
+ * `onUndo` takes the step that restores the policy. The workflow stays.
+ */
 export async function limitMail(
   client: Client,
   organizationId: string,
-  domain: string,
   tag: string,
+  onUndo: (step: () => Promise<unknown>) => void,
 ): Promise<MailLimit> {
   const policies = `/organizations/${organizationId}/tool-policies`
   const one = `${policies}/mail_send?role=${limited}`
@@ -37,15 +40,15 @@ export async function limitMail(
       steps: [{ id: 'tell', tool: 'mail_send', params: { to: '{{input.to}}', subject: tag, text: 'hello' } }],
     },
   })
-  if (before === undefined)
+  if (before === undefined) {
     await client.get('owner', 'POST', policies, { tool_name: 'mail_send', role: limited, restrictions })
-  else await client.get('owner', 'PATCH', one, { restrictions })
+    onUndo(() => client.get('owner', 'DELETE', one))
+  } else {
+    onUndo(() => client.get('owner', 'PATCH', one, { restrictions: before.restrictions }))
+    await client.get('owner', 'PATCH', one, { restrictions })
+  }
   return {
     workflowId: workflow.id,
     line: `policy    role ${limited}: mail_send only to ${domain} (allowed_domains)`,
-    undo: async () => {
-      if (before === undefined) await client.get('owner', 'DELETE', one)
-      else await client.get('owner', 'PATCH', one, { restrictions: before.restrictions })
-    },
   }
 }

@@ -1,6 +1,7 @@
 import { turnApprovalsOn } from './changes.ts'
-import type { Client, Person } from './client.ts'
+import type { Person } from './client.ts'
 import { limitMail } from './limit.ts'
+import type { Stage } from './show.ts'
 
 export const documentPath = 'reports/q3-summary.md'
 export const insideAddress = 'team@larkspur.example'
@@ -15,72 +16,68 @@ export interface Prepared {
   readonly limited: { readonly workflowId: string; readonly subject: string }
   /** Lines to print about them. */
   readonly lines: readonly string[]
-  /** Deletes the rules and restores settings and policy. The workflows and the run stay for inspection. */
-  undo(): Promise<void>
 }
 
-/** Turns approvals on and saves two rules, a label rule, a tool policy and two workflows, with unique names. */
-export async function prepare(client: Client, organizationId: string, as: Person): Promise<Prepared> {
+/**
+ * Turns approvals on and saves two rules, a label rule, a tool policy and two workflows, with unique names. At the end
+ * of the show the rules are deleted, and settings and policy restored. The workflows and runs stay for inspection.
+ */
+export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
   const tag = Math.random().toString(36).slice(2, 8)
-  const changes = await turnApprovalsOn(client, organizationId, as)
-  const { save, undo } = changes
-  try {
-    const names = {
-      label: `demo ${tag}: reports are confidential`,
-      hold: `demo ${tag}: confidential mail needs a second person`,
-      deny: `demo ${tag}: confidential mail stays inside`,
-    }
-    const confidential = { labels: { any_of: ['confidential'] } }
-    const subject = `Third quarter (${tag})`
-    await save('label-rules', {
-      name: names.label,
-      tools: ['file_read'],
-      params: [{ param: 'path', operator: 'startswith', value: 'reports/' }],
-      add_labels: ['confidential'],
-    })
-    await save('rules', {
-      name: names.hold,
-      verdict: 'require_approval',
-      side_effects: ['egress'],
-      ...confidential,
-      // Limits the rule to the mail of this demo, so that it holds no other mail of the organization.
-      params: [{ param: 'subject', operator: 'equals', value: subject }],
-    })
-    await save('rules', {
-      name: names.deny,
-      verdict: 'deny',
-      tools: ['mail_send'],
-      ...confidential,
-      params: [
-        { param: 'subject', operator: 'equals', value: subject },
-        { param: 'to', operator: 'domain_not_in', value: ['larkspur.example'] },
-      ],
-    })
-    const workflow = await client.get<{ id: string; version: number }>(as, 'POST', '/workflows', {
-      name: `demo ${tag}: send the quarterly report`,
-      definition: {
-        inputs: { to: { type: 'string', required: true } },
-        steps: [
-          { id: 'read', tool: 'file_read', params: { path: documentPath } },
-          {
-            id: 'send',
-            tool: 'mail_send',
-            params: { to: '{{input.to}}', subject, text: '{{steps.read.output.text}}' },
-          },
-        ],
-      },
-    })
-    const limit = await limitMail(client, organizationId, 'larkspur.example', tag)
-    changes.onUndo(limit.undo)
-    const lines = [
-      ...Object.values(names).map((name) => `rule      ${name}`),
-      limit.line,
-      `workflow  ${workflow.id}, version ${workflow.version}: file_read ${documentPath}, then mail_send`,
-    ]
-    const limited = { workflowId: limit.workflowId, subject: tag }
-    return { workflowId: workflow.id, subject, denyName: names.deny, limited, lines, undo }
-  } catch (error) {
-    await undo()
-    throw error
+  const what = `rules named \`demo ${tag}\`, the policy of \`mail_send\` for members, the setting of approvals`
+  const { client } = stage
+  const { save, onUndo } = await turnApprovalsOn(stage, as, what)
+  const names = {
+    label: `demo ${tag}: reports are confidential`,
+    hold: `demo ${tag}: confidential mail needs a second person`,
+    deny: `demo ${tag}: confidential mail stays inside`,
   }
+  const confidential = { labels: { any_of: ['confidential'] } }
+  const subject = `Third quarter (${tag})`
+  await save('label-rules', {
+    name: names.label,
+    tools: ['file_read'],
+    params: [{ param: 'path', operator: 'startswith', value: 'reports/' }],
+    add_labels: ['confidential'],
+  })
+  await save('rules', {
+    name: names.hold,
+    verdict: 'require_approval',
+    side_effects: ['egress'],
+    ...confidential,
+    // Limits the rule to the mail of this demo, so that it holds no other mail of the organization.
+    params: [{ param: 'subject', operator: 'equals', value: subject }],
+  })
+  await save('rules', {
+    name: names.deny,
+    verdict: 'deny',
+    tools: ['mail_send'],
+    ...confidential,
+    params: [
+      { param: 'subject', operator: 'equals', value: subject },
+      { param: 'to', operator: 'domain_not_in', value: ['larkspur.example'] },
+    ],
+  })
+  const workflow = await client.get<{ id: string; version: number }>(as, 'POST', '/workflows', {
+    name: `demo ${tag}: send the quarterly report`,
+    definition: {
+      inputs: { to: { type: 'string', required: true } },
+      steps: [
+        { id: 'read', tool: 'file_read', params: { path: documentPath } },
+        {
+          id: 'send',
+          tool: 'mail_send',
+          params: { to: '{{input.to}}', subject, text: '{{steps.read.output.text}}' },
+        },
+      ],
+    },
+  })
+  const limit = await limitMail(client, stage.stack.bootstrap.organization_id, tag, onUndo)
+  const lines = [
+    ...Object.values(names).map((name) => `rule      ${name}`),
+    limit.line,
+    `workflow  ${workflow.id}, version ${workflow.version}: file_read ${documentPath}, then mail_send`,
+  ]
+  const limited = { workflowId: limit.workflowId, subject: tag }
+  return { workflowId: workflow.id, subject, denyName: names.deny, limited, lines }
 }

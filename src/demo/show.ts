@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { createClient, type Client } from './client.ts'
 import { findStack, startOwnStack, type DemoStack } from './stack.ts'
 
@@ -19,54 +20,147 @@ export interface Stage {
   readonly stack: DemoStack
   readonly client: Client
   readonly tell: Teller
-  /** Takes a step that cleans up. It also runs when the show fails or is interrupted. Later steps run first. */
-  atEnd(step: () => Promise<unknown>): void
+  /**
+   * Takes a step that cleans up `what`. It also runs when the show fails or is interrupted. Later steps run first. Give
+   * the step before the change is made: a signal can come at any moment.
+   */
+  atEnd(what: string, step: () => Promise<unknown>): void
 }
 
+/** How long an interrupted show waits for the story's last request, and then for the steps that clean up. */
+const patience = { story: 10_000, endings: 30_000 }
+
+/** One Ctrl-C reaches a program below npm twice: from the terminal and from npm. */
+const sameSignal = 1_000
+
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
+const complain = (text: string): void => void process.stderr.write(`\n${text}\n`)
 
 /**
  * Tells a story on the stack that runs on DATA_DIR, or on its own. Returns the exit code: 0 only if every check held.
  * `name` says what the stack is for.
  */
 export async function show(name: string, story: (stage: Stage) => Promise<void>): Promise<number> {
-  let isInterrupted = false
-  const interrupted = new Promise<never>((_resolve, reject) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-      process.once(signal, () => {
-        isInterrupted = true
-        reject(new Error(`interrupted by ${signal}`))
-      })
-    }
+  const endings: { what: string; run: () => Promise<unknown> }[] = []
+  const signal = listen(() => {
+    const left = endings.map(({ what }) => what)
+    return left.length === 0 || stack?.isOthers !== true ? '' : `: these may stay: ${left.join('; ')}`
   })
-  interrupted.catch(() => undefined)
   let number = 0
+  const say = (text: string): void => void (signal.isInterrupted() || print(text))
   const tell: Teller = {
-    step: (title) => print(`\n${++number}. ${title}`),
-    line: (text) => print(`   ${text}`),
+    step: (title) => say(`\n${++number}. ${title}`),
+    line: (text) => say(`   ${text}`),
   }
-  const endings: (() => Promise<unknown>)[] = []
-  const atEnd: Stage['atEnd'] = (step) => void endings.push(step)
   let code = 0
   const attempt = async (work: () => Promise<unknown>): Promise<void> => {
     try {
       await work()
     } catch (error) {
-      process.stderr.write(`\n${(error as Error).message}\n`)
+      if (error !== signal.interrupted) complain((error as Error).message)
       code = 1
     }
   }
   let stack: DemoStack | undefined
+  let told: Promise<void> = Promise.resolve()
   await attempt(async () => {
-    stack = await Promise.race([open(name, tell), interrupted])
-    const client = createClient(stack.bootstrap)
-    await Promise.race([story({ stack, client, tell, atEnd }), interrupted])
+    stack = await Promise.race([open(name, tell), signal.promise])
+    const client = stoppable(createClient(stack.bootstrap), signal)
+    told = story({ stack, client, tell, atEnd: (what, run) => void endings.push({ what, run }) })
+    await Promise.race([told, signal.promise])
   })
   // A signal from the terminal also ends our own stack, which is removed as a whole.
-  if (stack?.isOthers === true || !isInterrupted) for (const end of endings.toReversed()) await attempt(end)
+  if (stack?.isOthers === true || !signal.isInterrupted()) {
+    // A request that is under way may still make something: its answer says what to remove.
+    if (signal.isInterrupted())
+      await within(
+        patience.story,
+        told.catch(() => undefined),
+      )
+    signal.allowRequests()
+    const cleaned = cleanUp(endings, attempt)
+    if (!signal.isInterrupted()) await cleaned
+    else if (!(await within(patience.endings, cleaned)))
+      complain(`not removed in time: ${endings.map(({ what }) => what).join('; ')}`)
+  }
   await stack?.close()
   if (code === 0) print('\nevery check passed')
   return code
+}
+
+async function cleanUp(
+  endings: { what: string; run: () => Promise<unknown> }[],
+  attempt: (work: () => Promise<unknown>) => Promise<void>,
+): Promise<void> {
+  for (let last = endings.at(-1); last !== undefined; last = endings.at(-1)) {
+    await attempt(last.run)
+    endings.pop()
+  }
+}
+
+/** Whether `work` ends within this time. */
+async function within(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
+  const stop = new AbortController()
+  const late = delay(milliseconds, false, { signal: stop.signal }).catch(() => false)
+  const inTime = await Promise.race([work.then(() => true), late])
+  stop.abort()
+  return inTime
+}
+
+interface Signal {
+  /** Rejects with `interrupted` at the first signal. */
+  readonly promise: Promise<never>
+  readonly interrupted: Error
+  isInterrupted(): boolean
+  /** Whether the story must make no request. */
+  isStopped(): boolean
+  allowRequests(): void
+}
+
+/** Listens for signals. The first one interrupts the show. A second one ends the process, and prints `left()`. */
+function listen(left: () => string): Signal {
+  const interrupted = new Error('interrupted')
+  let since: number | null = null
+  let isStopped = false
+  const promise = new Promise<never>((_resolve, reject) => {
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.on(name, () => {
+        if (since === null) {
+          since = performance.now()
+          isStopped = true
+          complain(`interrupted (${name}): removing what it made`)
+          reject(interrupted)
+        } else if (performance.now() - since > sameSignal) {
+          complain(`ended (${name})${left()}`)
+          process.exit(1)
+        }
+      })
+  })
+  promise.catch(() => undefined)
+  return {
+    promise,
+    interrupted,
+    isInterrupted: () => since !== null,
+    isStopped: () => isStopped,
+    allowRequests: () => void (isStopped = false),
+  }
+}
+
+/** Ends the story at its next request after a signal, so that it makes nothing more. */
+function stoppable(client: Client, signal: Signal): Client {
+  const open = (): void => {
+    if (signal.isStopped()) throw signal.interrupted
+  }
+  return {
+    ask: async (...request) => {
+      open()
+      return client.ask(...request)
+    },
+    get: async (...request) => {
+      open()
+      return client.get(...request)
+    },
+  }
 }
 
 async function open(name: string, tell: Teller): Promise<DemoStack> {

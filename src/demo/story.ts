@@ -47,10 +47,10 @@ interface Verified {
 const requester: Person = 'admin'
 
 /** The whole demo; throws at the first check that does not hold. */
-export async function tellStory({ stack, client, tell, atEnd }: Stage): Promise<void> {
+export async function tellStory(stage: Stage): Promise<void> {
+  const { stack, client, tell } = stage
   tell.step('The organization saves its rules and a workflow')
-  const prepared = await prepare(client, stack.bootstrap.organization_id, requester)
-  atEnd(prepared.undo)
+  const prepared = await prepare(stage, requester)
   for (const line of prepared.lines) tell.line(line)
   await previewed(client, prepared, tell)
   await limitedMail(stack, client, prepared, tell)

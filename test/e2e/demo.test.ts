@@ -100,6 +100,22 @@ describe('with a running stack', () => {
     expect(await client.get('member', 'GET', '/files')).toMatchObject({ data: [] })
   })
 
+  test('Ctrl-C ends the demo and the samples, after what they made is removed', async () => {
+    before = await governed()
+    const env = { DATA_DIR: home.dataDir }
+    for (const [program, at] of [
+      ['src/demo/main.ts', '\n3. '],
+      ['scripts/samples/main.ts', 'connected slack'],
+    ] as const) {
+      const { code, output } = await runShow(program, env, at)
+      expect(output).toMatch(/\ninterrupted \(SIGINT\): removing what it made\n$/)
+      expect(code).toBe(1)
+      expect(await governed()).toEqual(before)
+    }
+    const { data } = await client.get<{ data: { status: string }[] }>('member', 'GET', '/connections')
+    expect(data.filter(({ status }) => status !== 'revoked')).toEqual([])
+  })
+
   test('it fails and names the failed check', async () => {
     await client.get('admin', 'POST', `${organization}/rules`, {
       name: 'no mail at all',

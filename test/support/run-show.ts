@@ -4,11 +4,12 @@ import { programEnv } from './program-env.ts'
 
 /**
  * Runs the program of `npm run demo` or `npm run samples`, a path in the project, with closed standard input, because it
- * must not ask anything.
+ * must not ask anything. Once the output has `interruptAt`, it gets SIGINT twice, as Ctrl-C sends it through npm.
  */
 export function runShow(
   program: string,
   env: Record<string, string>,
+  interruptAt?: string,
 ): Promise<{ code: number | null; output: string }> {
   const file = fileURLToPath(new URL(`../../${program}`, import.meta.url))
   const child = spawn(process.execPath, [file], {
@@ -16,8 +17,14 @@ export function runShow(
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''
+  let isInterrupted = false
   for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text
+      if (isInterrupted || interruptAt === undefined || !output.includes(interruptAt)) return
+      isInterrupted = true
+      for (let times = 0; times < 2; times++) child.kill('SIGINT')
+    })
   }
   return new Promise((resolve) => child.once('close', (code) => resolve({ code, output })))
 }
