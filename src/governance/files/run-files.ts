@@ -39,7 +39,7 @@ export async function readRunFiles(
   const found = ids.map((id, at) => {
     const row = rows.find((each) => each.id === id)
     if (row === undefined)
-      throw refusal(at, `you can see no file \`${id}\`, or it was deleted: upload it again`)
+      throw refusal(at, `is no file that you can see, or it was deleted (\`${id}\`): upload it again`)
     if (ids.indexOf(id) !== at) throw refusal(at, 'is named twice: name each file once')
     bytes += row.text_bytes + (row.rows_bytes ?? 0)
     if (bytes > mostFileBytes)

@@ -120,7 +120,7 @@ describe('refused with the place in `files`:', () => {
   test('a file of another organization', async () => {
     const { id, owner } = await addOrganization(server.context)
     const sent = await server.call(owner.key, 'POST', `/files?organization_id=${id}`, formOf('a.txt', 'x'))
-    await refused([await upload('b.txt', 'y'), sent.body.id], 'you can see no file')
+    await refused([await upload('b.txt', 'y'), sent.body.id], 'is no file that you can see')
   })
   test('a file that is named twice', async () => {
     const id = await upload('a.txt', 'x')
