@@ -1,6 +1,6 @@
 import { type Reference, isTemplate, parseText } from './template-syntax.ts'
 import { mostResolvedText, TextBudget } from './text-budget.ts'
-import { filesInput, givenInput, textOfFiles } from './uploaded-files.ts'
+import { filesInput, givenInput, missingOfFiles, textOfFiles } from './uploaded-files.ts'
 import type { Json, JsonObject } from './types.ts'
 
 export { references } from './template-syntax.ts'
@@ -144,7 +144,10 @@ function lookUp(reference: Reference, scope: Scope): Json {
     case 'input': {
       // An optional input that was not given is null, and so is every path in it.
       const value = givenInput(scope.inputs, reference.name)
-      return value === undefined || value === null ? null : descend(value, reference.path, reference.text)
+      if (value === undefined || value === null) return null
+      const missing = reference.name === filesInput ? missingOfFiles(value, reference.path) : null
+      if (missing !== null) throw new TemplateError(`\`${reference.text}\`: ${missing}`)
+      return descend(value, reference.path, reference.text)
     }
     case 'item':
       if (scope.item === undefined) throw outsideForEach(reference.text)

@@ -29,3 +29,13 @@ export function textOfFiles(files: Json): string {
     .map(({ name, text }) => `File: ${name}\n\n${text}`)
     .join('\n\n')
 }
+
+/** Why a path leads to no file, or to no rows of one; null if it does, or if something else is missing. */
+export function missingOfFiles(files: Json, [position, field]: readonly string[]): string | null {
+  if (!Array.isArray(files) || position === undefined || !/^\d{1,9}$/.test(position)) return null
+  const file = (files as unknown as readonly UploadedFile[])[Number(position)]
+  if (file === undefined)
+    return `the run has ${files.length === 1 ? '1 file' : `${files.length} files`}, and [0] is the first`
+  if (field !== 'rows' || file.rows !== undefined) return null
+  return 'the file has no rows: only CSV and XLSX files have them, up to a limit of size'
+}

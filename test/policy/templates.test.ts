@@ -52,6 +52,12 @@ describe('resolving', () => {
     expect(resolve('Read: {{input.uploaded_files}}', without).value).toBe('Read: ')
   })
 
+  test('a file that the run does not have, and rows that a file does not have, are named', () => {
+    expect(() => resolve('{{input.uploaded_files[1].text}}', scope)).toThrow('the run has 1 file')
+    expect(() => resolve('{{input.uploaded_files[0].rows}}', scope)).toThrow('the file has no rows')
+    expect(() => resolve('{{input.uploaded_files[0].none}}', scope)).toThrow('there is no `none`')
+  })
+
   test.each<[Json, Json]>([
     ['{{steps.read.output.rows[0].name}}', 'Ann'],
     ['{{read.output.rows[1].name}}', 'Bob'],
