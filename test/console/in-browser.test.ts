@@ -73,6 +73,31 @@ describe('an approval', () => {
   })
 })
 
+describe('a long text', () => {
+  inBrowser('takes the place of its beginning when it is opened, and is not cut', async () => {
+    const id = await heldCall(server, { command: `git push ${'origin\n'.repeat(200)} the-end` })
+    const { page } = await signedInAt(server, 'approver', `/console/approvals/${id}`)
+    const long = page.locator('.fields .long').first()
+    await long.locator('summary').click()
+    await long.locator('details > .text').waitFor()
+    expect(await long.locator(':scope > .text').isVisible()).toBe(false)
+    const room = 'document.querySelector(".fields .long details > .text")'
+    expect(await page.evaluate(`${room}.scrollHeight <= ${room}.clientHeight`)).toBe(true)
+  })
+})
+
+describe('the header', () => {
+  inBrowser('shows the whole address at 1280 px, and begins where the content does', async () => {
+    const { page } = await signedInAt(server, 'approver', '/console/approvals', {
+      viewport: { width: 1_280, height: 740 },
+    })
+    const words = 'document.querySelector(".account .words")'
+    expect(await page.evaluate(`${words}.scrollWidth <= ${words}.clientWidth`)).toBe(true)
+    const left = (selector: string) => `document.querySelector('${selector}').getBoundingClientRect().left`
+    expect(await page.evaluate(`${left('.brand')} === ${left('h1')}`)).toBe(true)
+  })
+})
+
 describe('the pages of an approval and of the list', () => {
   inBrowser('are used by keys alone, which decide nothing before a button is pressed', async () => {
     const id = await heldCall(server, { command: 'git push origin by-keys' })

@@ -84,6 +84,9 @@ async function refusalOf({ answer }: AuthAnswer, response: Response): Promise<Re
   if (wait !== null) response.setHeader('Retry-After', wait)
   return {
     status: answer.status === 429 ? 429 : 401,
-    message: typeof message === 'string' && message !== '' ? message : 'This did not work. Try again.',
+    message:
+      typeof message === 'string' && message !== ''
+        ? message.replaceAll(/\bemail\b/g, 'e-mail')
+        : 'This did not work. Try again.',
   }
 }

@@ -2,7 +2,7 @@ import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
 import { chooserOf } from '../may-decide.ts'
-import { Inbox, type InboxProps } from '../parts/inbox.ts'
+import { Inbox, type Done } from '../parts/inbox.ts'
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
@@ -11,7 +11,7 @@ const perPage = '50'
 const filters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor'] as const
 
 /** `GET /console/approvals`: what waits for a decision. */
-export async function inboxPage(visit: PersonsVisit, done: InboxProps['done'] = null): Promise<Shown> {
+export async function inboxPage(visit: PersonsVisit, done: Done | null = null): Promise<Shown> {
   const { organization } = visit.person
   const chosen = Object.fromEntries(
     filters.flatMap((name) => {
@@ -31,7 +31,7 @@ export async function inboxPage(visit: PersonsVisit, done: InboxProps['done'] = 
   if (!listed.ok) return problemPage(listed, visit.place)
   const isFirst = Object.keys(chosen).length === 0
   return {
-    status: 200,
+    status: done !== null && done.kept !== null ? 422 : 200,
     title: 'Approvals',
     main: h(Inbox, {
       chooser: await chooserOf(visit, listed.body.data),
@@ -48,14 +48,20 @@ export async function inboxPage(visit: PersonsVisit, done: InboxProps['done'] = 
 export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown> {
   const ids = [...new Set(form.getAll('id'))].slice(0, Number(perPage))
   const decision = form.get('decision')
-  if (decision !== 'approve' && decision !== 'reject')
-    return inboxPage(visit, { words: 'No decision was sent: press one of the buttons.', failed: [] })
-  if (ids.length === 0) return inboxPage(visit, { words: 'Choose at least one of them.', failed: [] })
-  if (decision === 'approve') {
-    const refused = await notAlike(visit, ids)
-    if (refused !== null) return inboxPage(visit, { words: refused, failed: [] })
-  }
   const comment = (form.get('comment') ?? '').replaceAll('\r\n', '\n')
+  const refuse = (words: string, failed: Done['failed'] = []): Promise<Shown> =>
+    inboxPage(visit, { words, failed, kept: { ids, comment } })
+  if (decision !== 'approve' && decision !== 'reject')
+    return refuse('No decision was sent: press one of the buttons.')
+  if (ids.length === 0) return refuse('Choose at least one of them.')
+  if (decision === 'approve') {
+    const unlike = await unlikeOnes(visit, ids)
+    if (unlike.length > 0)
+      return refuse(
+        'Nothing was decided. Only calls of one tool, held by one rule and with the same labels, can be approved together.',
+        unlike,
+      )
+  }
   const key = decision === 'approve' ? 'POST /approvals/{id}/approve' : 'POST /approvals/{id}/reject'
   const failed: { id: string; message: string }[] = []
   for (const id of ids) {
@@ -64,20 +70,34 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
   }
   const count = ids.length - failed.length
   const words = `You ${decision === 'approve' ? 'approved' : 'rejected'} ${count} ${count === 1 ? 'call' : 'calls'}.`
-  return inboxPage(visit, { words, failed })
+  const kept = failed.length === 0 ? null : { ids: failed.map(({ id }) => id), comment }
+  return inboxPage(visit, { words, failed, kept })
 }
 
-/** Why these calls cannot be approved together; null if they can. */
-async function notAlike({ api }: PersonsVisit, ids: readonly string[]): Promise<string | null> {
-  const kinds = new Set<string>()
+/** The rows for which these calls cannot be approved together, and how they differ from the first one. */
+async function unlikeOnes({ api }: PersonsVisit, ids: readonly string[]): Promise<Done['failed']> {
+  const unlike: { id: string; message: string }[] = []
+  let first: readonly (readonly [string, string])[] | null = null
   for (const id of ids) {
     const found = await api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
-    if (!found.ok) return found.message
+    if (!found.ok) {
+      unlike.push({ id, message: found.message })
+      continue
+    }
     const { tool, rule_id, labels, kind } = found.body
-    if (kind === 'run') return 'Whole runs are approved one by one: open each of them.'
-    kinds.add(JSON.stringify([kind, tool, rule_id, [...labels].sort()]))
+    if (kind === 'run') {
+      unlike.push({ id, message: 'whole runs are approved one by one: open it' })
+      continue
+    }
+    const traits = [
+      ['tool', JSON.stringify([kind, tool])],
+      ['rule', rule_id ?? ''],
+      ['labels', JSON.stringify([...labels].sort())],
+    ] as const
+    first ??= traits
+    const others = first
+    const names = traits.flatMap(([name, value], index) => (others[index]?.[1] === value ? [] : [name]))
+    if (names.length > 0) unlike.push({ id, message: `differs from the first one in ${names.join(' and ')}` })
   }
-  return kinds.size === 1
-    ? null
-    : 'Only calls of one tool, held by one rule and with the same labels, can be approved together.'
+  return unlike
 }

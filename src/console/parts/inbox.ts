@@ -5,7 +5,16 @@ import { sentenceOf } from './approval.ts'
 import { PostForm } from './layout.ts'
 import { Badge, Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
-import { Message, Words } from './words.ts'
+import { Message, visible, Words } from './words.ts'
+
+/** What a form of several decisions did. */
+export interface Done {
+  readonly words: string
+  /** Rows that were refused, or that are why nothing was decided. */
+  readonly failed: readonly { readonly id: string; readonly message: string }[]
+  /** What the person had chosen and written; null if all was counted. */
+  readonly kept: { readonly ids: readonly string[]; readonly comment: string } | null
+}
 
 export interface InboxProps {
   readonly chooser: Chooser
@@ -16,10 +25,7 @@ export interface InboxProps {
   /** Calls whose outcome is unknown. */
   readonly unknown: readonly ApprovalView[]
   /** What the form before did. */
-  readonly done: {
-    readonly words: string
-    readonly failed: readonly { readonly id: string; readonly message: string }[]
-  } | null
+  readonly done: Done | null
 }
 
 export function Inbox({ chooser, chosen, items, next, unknown, done }: InboxProps): ComponentChild {
@@ -30,31 +36,45 @@ export function Inbox({ chooser, chosen, items, next, unknown, done }: InboxProp
       h('h1', null, 'Waiting for a decision'),
       organization === null ? null : h('p', { class: 'quiet' }, h(Words, { text: organization.name })),
     ]),
-    done === null
-      ? null
-      : h('div', { class: 'note', role: 'status' }, [
-          h('p', null, done.words),
-          h(
-            'ul',
-            null,
-            done.failed.map(({ id, message }) =>
-              h('li', null, [
-                h('a', { href: `/console/approvals/${id}` }, id),
-                ': ',
-                h(Message, { text: message, most: 500 }),
-              ]),
-            ),
-          ),
-        ]),
+    done === null ? null : h(Told, { done, items }),
     unknown.length === 0 ? null : h(Unknown, { unknown, now: visit.now }),
     h(Filters, { chosen, items }),
     items.length === 0
       ? h('p', { class: 'card quiet' }, 'Nothing waits for a decision.')
-      : h(Waiting, { chooser, items }),
+      : h(Waiting, { chooser, chosen, items, kept: done?.kept ?? null }),
     next === null
       ? null
       : h('p', null, h('a', { class: 'button', href: listAt({ ...chosen, cursor: next }) }, 'Older ones')),
     items.length === 0 ? null : h(Keys, null),
+  ])
+}
+
+/** What the form before did. A refusal is an alert, and names the rows. */
+function Told({
+  done: { words, failed, kept },
+  items,
+}: {
+  readonly done: Done
+  readonly items: readonly ApprovalView[]
+}): ComponentChild {
+  return h('div', kept === null ? { class: 'note', role: 'status' } : { class: 'alert', role: 'alert' }, [
+    h('p', null, words),
+    h(
+      'ul',
+      null,
+      failed.map(({ id, message }) => {
+        const item = items.find((each) => each.id === id)
+        return h('li', null, [
+          h(
+            'a',
+            { href: `/console/approvals/${id}` },
+            h(Words, { text: item === undefined ? id : sentenceOf(item) }),
+          ),
+          ': ',
+          h(Message, { text: message, most: 500 }),
+        ])
+      }),
+    ),
   ])
 }
 
@@ -73,8 +93,10 @@ function Keys(): ComponentChild {
   ])
 }
 
-const listAt = (query: Readonly<Record<string, string>>): string =>
-  `/console/approvals?${new URLSearchParams(query).toString()}`
+function listAt(query: Readonly<Record<string, string>>): string {
+  const search = new URLSearchParams(query).toString()
+  return search === '' ? '/console/approvals' : `/console/approvals?${search}`
+}
 
 function Unknown({
   unknown,
@@ -171,27 +193,36 @@ function Choice({
 
 function Waiting({
   chooser,
+  chosen,
   items,
+  kept,
 }: {
   readonly chooser: Chooser
+  readonly chosen: InboxProps['chosen']
+  readonly kept: Done['kept']
   readonly items: readonly ApprovalView[]
 }): ComponentChild {
   const { visit } = chooser
-  const rows = items.map((approval) => ({ approval, instead: whoDecides(chooser, approval) }))
+  const rows = items.map((approval) => ({
+    approval,
+    instead: whoDecides(chooser, approval),
+    workflow: chooser.workflows.get(approval.workflow_id ?? '') ?? null,
+    isChosen: kept?.ids.includes(approval.id) === true,
+  }))
   const version = items.map(({ id, votes }) => `${id}${votes.length}`).join(' ')
-  return h(PostForm, { action: '/console/approvals', token: visit.token, class: 'page' }, [
+  return h(PostForm, { action: listAt(chosen), token: visit.token, class: 'page' }, [
     h(
       'ul',
       { class: 'inbox', 'data-live': 'waiting', 'data-version': version, 'data-poll': '' },
       rows.map((row) => h(Item, { ...row, now: visit.now })),
     ),
-    rows.every(({ instead }) => instead !== null) ? null : h(Together, null),
+    rows.every(({ instead }) => instead !== null) ? null : h(Together, { kept }),
   ])
 }
 
 /** One decision for all chosen rows. */
-function Together(): ComponentChild {
-  return h('details', { class: 'card bulk' }, [
+function Together({ kept }: { readonly kept: Done['kept'] }): ComponentChild {
+  return h('details', { class: 'card bulk', open: kept !== null }, [
     h('summary', null, 'Decide the chosen ones together'),
     h('div', { class: 'stack' }, [
       h(
@@ -200,7 +231,7 @@ function Together(): ComponentChild {
         'Only calls of one tool, held by one rule and with the same labels, can be approved together. Each gets a vote of its own.',
       ),
       h('label', { for: 'comment' }, 'Comment'),
-      h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }),
+      h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }, kept?.comment ?? ''),
       h('div', { class: 'buttons' }, [
         h('button', { name: 'decision', value: 'approve' }, 'Approve the chosen'),
         h('button', { name: 'decision', value: 'reject', class: 'danger' }, 'Reject the chosen'),
@@ -212,14 +243,18 @@ function Together(): ComponentChild {
 function Item({
   approval,
   instead,
+  isChosen,
+  workflow,
   now,
 }: {
   readonly approval: ApprovalView
   /** Who decides, if the reader may not. */
   readonly instead: string | null
+  readonly isChosen: boolean
+  readonly workflow: string | null
   readonly now: Date
 }): ComponentChild {
-  const { id, rule_name, expires_at, side_effect } = approval
+  const { id, step_id, rule_name, expires_at, side_effect } = approval
   return h('li', { class: instead === null ? 'item' : 'item elsewhere' }, [
     instead !== null
       ? null
@@ -227,8 +262,9 @@ function Item({
           type: 'checkbox',
           name: 'id',
           value: id,
+          checked: isChosen,
           id: `choose-${id}`,
-          'aria-label': `Choose ${sentenceOf(approval).slice(0, 100)}`,
+          'aria-label': `Choose ${visible(sentenceOf(approval)).slice(0, 100)}`,
         }),
     h('div', { class: 'item-words' }, [
       h(
@@ -240,6 +276,8 @@ function Item({
         h(Words, { text: approval.requester_email ?? approval.requested_by }),
         ', ',
         h(Time, { at: approval.created_at, now }),
+        workflow === null ? null : [' · ', h(Words, { text: workflow, most: 120 })],
+        step_id === null ? null : [', step ', h(Words, { text: step_id })],
         rule_name === null ? null : [' · ', h(Words, { text: rule_name, most: 120 })],
         expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
         instead === null ? null : [' · ', h('strong', null, instead)],

@@ -2,7 +2,7 @@ import { h, type ComponentChild, type ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import type { Page, Person } from '../visit.ts'
 import { Icon } from './state.ts'
-import { Words } from './words.ts'
+import { visible, Words } from './words.ts'
 
 export interface Frame {
   readonly person: Person | null
@@ -19,7 +19,7 @@ export function document(page: Page, frame: Frame): string {
     h('html', { lang: 'en' }, [
       h('head', null, [
         h('meta', { charset: 'utf-8' }),
-        h('title', null, `${page.title} · Countersign`),
+        h('title', null, `${visible(page.title)} · Countersign`),
         h('meta', { name: 'viewport', content: 'width=device-width, initial-scale=1' }),
         h('meta', { name: 'color-scheme', content: 'light dark' }),
         h('link', { rel: 'stylesheet', href: assets.style }),

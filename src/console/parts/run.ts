@@ -87,7 +87,17 @@ export function Run({ run, name, role, visit, refused }: RunProps): ComponentChi
       ]),
       isOpen
         ? h(PostForm, { action: `/console/runs/${run.id}`, token: visit.token }, [
-            h('button', { name: 'action', value: 'cancel', class: 'danger' }, 'Cancel the run'),
+            h('details', { class: 'ask' }, [
+              h('summary', { class: 'button danger' }, 'Cancel the run…'),
+              h('div', { class: 'note stack' }, [
+                h(
+                  'p',
+                  null,
+                  'Steps that have not begun will not run. Calls that were made are not taken back.',
+                ),
+                h('button', { name: 'action', value: 'cancel', class: 'danger' }, 'Yes, cancel it'),
+              ]),
+            ]),
           ])
         : null,
     ],

@@ -28,13 +28,16 @@ function partsOf(shown: string): (string | { readonly hidden: string })[] | null
 const numberOf = (character: string): string =>
   `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
 
+/** A text for a place that takes no elements, such as a page's title. */
+export const visible = (text: string): string => text.replaceAll(hidden, numberOf)
+
 /** Above this many hidden characters, a text has each of them as plain text. */
 const mostMarks = 2_000
 
 function marked(text: string, isOneLine: boolean): ComponentChild[] {
   const shown = isOneLine ? text.replaceAll(/[\n\t]/g, ' ') : text
   const parts = partsOf(shown)
-  if (parts === null) return [shown.replaceAll(hidden, numberOf)]
+  if (parts === null) return [visible(shown)]
   return parts.map((part) =>
     typeof part === 'string'
       ? part
@@ -106,7 +109,7 @@ export function LongText({
     h('div', { class: 'text', dir: 'auto' }, [marked(beginning, false), '…']),
     h('details', null, [
       h('summary', null, `Show all ${text.length.toLocaleString('en')} characters`),
-      h('div', { class: 'text', dir: 'auto', tabindex: 0 }, marked(text, false)),
+      h('div', { class: 'text', dir: 'auto' }, marked(text, false)),
     ]),
   ])
 }

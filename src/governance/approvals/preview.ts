@@ -1,4 +1,4 @@
-import { fieldsOf, titleOf, type Preview } from '../../catalog/preview.ts'
+import { fieldsOf, quoted, titleOf, type Preview } from '../../catalog/preview.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { parseParams } from '../../contract/tool-params.ts'
 import type { JsonObject } from '../../policy/types.ts'
@@ -21,6 +21,26 @@ export function previewOf(
     ...(diff === undefined ? {} : { diff }),
     ...(note === undefined ? {} : { note }),
   }
+}
+
+/** Parameters of agents' tools that say most of a call, in this order. */
+const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
+
+/** What an approver sees of an agent's call. Its tool is not in the catalog, so the title is the tool and its first text. */
+export function agentPreviewOf(tool: string | null, params: JsonObject): Preview {
+  const texts = [...telling, ...Object.keys(params)].flatMap((name) => {
+    const value = Object.hasOwn(params, name) ? params[name] : undefined
+    return typeof value === 'string' && value.trim() !== '' ? [{ name, value }] : []
+  })
+  const [first] = texts
+  const name = tool ?? 'a tool'
+  const title =
+    first === undefined
+      ? `Call ${name}`
+      : tool === 'Bash' && first.name === 'command'
+        ? `Run ${quoted(first.value.trim())}`
+        : `Call ${name} with ${first.name} ${quoted(first.value.trim())}`
+  return { title: titleOf(title), fields: fieldsOf(params) }
 }
 
 /** An older version may have taken parameters that the tool does not take now. */

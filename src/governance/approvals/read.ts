@@ -11,7 +11,7 @@ import type { JsonObject, Role, SideEffect } from '../../policy/types.ts'
 import { notFound } from '../errors.ts'
 import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
-import { previewOf } from './preview.ts'
+import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
 import { agentInputPlace } from '../sealing/places.ts'
 import { mayDecide } from './requirement.ts'
@@ -39,7 +39,7 @@ export interface ApprovalView {
   readonly reversible: Reversible | null
   /** Only shown to people who may decide the approval. */
   readonly params?: JsonObject
-  /** A readable view of the same; for a call of a run. */
+  /** A readable view of the same. */
   readonly preview?: Preview
   /** The approval that replaced this one, and the one that this one replaces, with the reason in one sentence. */
   readonly superseded_by: string | null
@@ -208,9 +208,7 @@ async function approvalView(
     side_effect: row.side_effect,
     reversible: tool?.reversible ?? null,
     ...(params === undefined ? {} : { params }),
-    ...(params === undefined || tool === undefined
-      ? {}
-      : { preview: await shownPreview(context, row, tool, params) }),
+    ...(params === undefined ? {} : await shownPreview(context, row, tool, params)),
     superseded_by: row.superseded_by,
     supersedes_id: row.supersedes_id,
     held_again: row.held_again,
@@ -234,17 +232,16 @@ async function approvalView(
 
 async function shownPreview(
   { sealer }: Pick<Context, 'sealer'>,
-  {
-    id,
-    state_sealed,
-    requester_email,
-  }: Pick<ApprovalsTable, 'id' | 'state_sealed'> & {
+  row: Pick<ApprovalsTable, 'id' | 'kind' | 'tool' | 'state_sealed'> & {
     requester_email: string | null
   },
-  tool: ToolDeclaration,
+  tool: ToolDeclaration | undefined,
   params: JsonObject,
-): Promise<Preview> {
-  return previewOf(tool, params, requester_email ?? '', await openState(sealer, id, state_sealed))
+): Promise<{ readonly preview?: Preview }> {
+  if (row.kind === 'agent_call') return { preview: agentPreviewOf(row.tool, params) }
+  if (tool === undefined) return {}
+  const state = await openState(sealer, row.id, row.state_sealed)
+  return { preview: previewOf(tool, params, row.requester_email ?? '', state) }
 }
 
 async function shownParams(

@@ -310,10 +310,17 @@ describe('several at once', () => {
     const third = await heldCall(server)
     const refused = await bulk([
       ['decision', 'approve'],
+      ['comment', 'keep me'],
       ['id', other],
       ['id', third],
     ])
-    expect(await refused.text()).toContain('Only calls of one tool')
+    const page = await refused.text()
+    expect(refused.status).toBe(422)
+    expect(page).toMatch(/role="alert"><p>Nothing was decided. Only calls of one tool/)
+    expect(plain(page)).toContain('Differs from the first one in tool.')
+    for (const id of [other, third]) expect(page).toMatch(new RegExp(`<input[^>]*value="${id}"[^>]*checked`))
+    expect(page).toMatch(/bulk"[^>]* open/)
+    expect(page).toContain('>keep me</textarea>')
     for (const id of [other, third]) expect(await approvalOf(id)).toMatchObject({ status: 'pending' })
     await bulk([
       ['decision', 'reject'],
@@ -321,6 +328,18 @@ describe('several at once', () => {
       ['id', third],
     ])
     for (const id of [other, third]) expect(await approvalOf(id)).toMatchObject({ status: 'rejected' })
+  })
+
+  test('show what an agent would run only to people who may decide', async () => {
+    const id = await heldCall(server, { command: `curl https://a.example/${'x'.repeat(300)}` })
+    await heldCall(server, { note: 'n', to: 'bo@b.example' }, 'mcp__mail__send_mail')
+    const page = plain(await (await get('/console/approvals')).text())
+    expect(page).toContain('Run “curl https://a.example/xxx')
+    expect(page).toContain('more characters)')
+    expect(page).toContain('Call mcp__mail__send_mail with to “bo@b.example”')
+    expect((await approvalOf(id)).preview).toMatchObject({ fields: [{ name: 'command' }] })
+    const member = await (await get('/console/approvals', await cookieOf('member'))).text()
+    expect(member).not.toContain('https://a.example')
   })
 
   test('are listed by kind, rule, person and risk', async () => {
