@@ -21,11 +21,11 @@ interface Room {
   readonly characters: { short: number; long: number }
 }
 
-function textIn({ characters }: Room, text: string): ComponentChild {
+function textIn({ characters }: Room, text: string, isCommand = false): ComponentChild {
   const kind = text.length <= shortText ? 'short' : 'long'
   const most = Math.min(text.length, characters[kind])
   characters[kind] -= most
-  return h(LongText, { text, most })
+  return h(LongText, { text, most, isCommand })
 }
 
 function fields(values: JsonObject, depth: number, room: Room): ComponentChild {
@@ -37,16 +37,16 @@ function fields(values: JsonObject, depth: number, room: Room): ComponentChild {
     entries.map(([name, value]) =>
       h('div', { class: 'field' }, [
         h('dt', null, h(Words, { text: name })),
-        h('dd', null, shown(value, depth + 1, room)),
+        h('dd', null, shown(value, depth + 1, room, name === 'command')),
       ]),
     ),
   )
 }
 
-function shown(value: Json, depth: number, room: Room): ComponentChild {
+function shown(value: Json, depth: number, room: Room, isCommand = false): ComponentChild {
   room.left -= 1
   if (typeof value === 'string')
-    return value === '' ? h('span', { class: 'quiet' }, 'empty text') : textIn(room, value)
+    return value === '' ? h('span', { class: 'quiet' }, 'empty text') : textIn(room, value, isCommand)
   if (value === null) return h('span', { class: 'quiet' }, 'null')
   if (typeof value !== 'object') return h('code', null, String(value))
   if (depth > deepest || room.left <= 0) return textIn(room, JSON.stringify(value, null, 2))

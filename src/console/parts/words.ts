@@ -92,33 +92,47 @@ const shortLines = 10
 /** Characters of texts that one part of a page shows. More would take the service long, and a reader too. */
 export const mostShown = 1_500_000
 
+/** Tabs, rows between bars, or columns of spaces: they only read well if all characters are equally wide. */
+const table = /\t|^\|.*\|$|\S {3,}\S/m
+
 /** A text with its line breaks, exactly as it is. The beginning of a long one is shown, and all of it on request. */
 export function LongText({
   text,
   most = mostShown,
+  isCommand = false,
 }: {
   readonly text: string
   readonly most?: number
+  readonly isCommand?: boolean
 }): ComponentChild {
-  if (text.length > most) return h('div', { class: 'long' }, [h(CutText, { text, most })])
+  if (text.length > most) return h('div', { class: 'long' }, [h(CutText, { text, most, isCommand })])
+  const kind = isCommand || table.test(text.slice(0, 5_000)) ? 'text code' : 'text'
   const lines = text.split('\n', shortLines + 1)
   const isShort = text.length <= shortText && lines.length <= shortLines
-  if (isShort) return h('div', { class: 'text', dir: 'auto' }, marked(text, false))
+  if (isShort) return h('div', { class: kind, dir: 'auto' }, marked(text, false))
   const beginning = lines.slice(0, shortLines).join('\n').slice(0, shortText).toWellFormed()
   return h('div', { class: 'long' }, [
-    h('div', { class: 'text', dir: 'auto' }, [marked(beginning, false), '…']),
+    h('div', { class: kind, dir: 'auto' }, [marked(beginning, false), '…']),
     h('details', null, [
       h('summary', null, `Show all ${text.length.toLocaleString('en')} characters`),
-      h('div', { class: 'text', dir: 'auto' }, marked(text, false)),
+      h('div', { class: kind, dir: 'auto' }, marked(text, false)),
     ]),
   ])
 }
 
 /** The beginning of a text that is too long for a page, and how much is missing. */
-function CutText({ text, most }: { readonly text: string; readonly most: number }): ComponentChild {
+function CutText({
+  text,
+  most,
+  isCommand,
+}: {
+  readonly text: string
+  readonly most: number
+  readonly isCommand: boolean
+}): ComponentChild {
   const missing = (text.length - most).toLocaleString('en')
   return [
-    h(LongText, { text: text.slice(0, most).toWellFormed() }),
+    h(LongText, { text: text.slice(0, most).toWellFormed(), isCommand }),
     h('p', { class: 'alert' }, `${missing} more characters are not on this page. Read them with the API.`),
   ]
 }
