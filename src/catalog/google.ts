@@ -30,6 +30,7 @@ const time = z.string().min(1).max(40)
 
 export const calendarCreateEvent = defineTool({
   ...common,
+  hasExecutor: true,
   name: 'calendar_create_event',
   description:
     'Creates an event and invites its attendees. Default: the next business day at 10:00 in the calendar’s time zone.',
@@ -73,7 +74,9 @@ export const calendarCreateEvent = defineTool({
     max_message_length: { description: 'message' },
     read_only: {},
   },
-  repeat: 'unsafe',
+  // An exchange lasts 30 s at most, and 10 s may pass before it begins.
+  repeat: 'findable',
+  findableAfterSeconds: 60,
 })
 
 export const docsRead = defineTool({

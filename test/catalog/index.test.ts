@@ -16,7 +16,7 @@ describe('the catalogue', () => {
     ['memory_get', 'read', [], 'free', 'medium', [], 'none'],
     ['memory_set', 'write', [], 'transactional', 'low', [], 'none'],
     ['mail_send', 'egress', [], 'unsafe', 'high', ['external_comm'], 'installation'],
-    ['calendar_create_event', 'egress', [], 'unsafe', 'high', ['external_comm'], 'google'],
+    ['calendar_create_event', 'egress', [], 'findable', 'high', ['external_comm'], 'google'],
     ['slack_send_message', 'egress', [], 'findable', 'high', ['external_comm'], 'slack'],
     ['slack_create_channel', 'write', [], 'findable', 'medium', ['permission_changes'], 'slack'],
     ['github_search_code', 'read', ['internal'], 'free', 'medium', [], 'github'],

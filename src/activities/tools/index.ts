@@ -4,6 +4,7 @@ import { sendMail } from './mail-send.ts'
 import { getFile, getIssue, listIssues, listPullRequests, searchCode } from './github/reads.ts'
 import { readIssueState } from './github/state.ts'
 import { comment, createIssue, findComment, findIssue } from './github/writes.ts'
+import { createEvent, findEvent } from './google/calendar.ts'
 import { generateWithModel } from './llm/llm-generate.ts'
 import { getMemory } from './memory-get.ts'
 import { readMemoryState, setMemory } from './memory-set.ts'
@@ -19,6 +20,7 @@ export const executors = {
   memory_get: getMemory,
   memory_set: setMemory,
   mail_send: sendMail,
+  calendar_create_event: createEvent,
   slack_send_message: sendMessage,
   slack_create_channel: createChannel,
   github_search_code: searchCode,
@@ -38,6 +40,7 @@ type Findable = {
 
 /** One finder for each `findable` tool. */
 export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
+  calendar_create_event: findEvent,
   slack_send_message: findMessage,
   slack_create_channel: findChannel,
   github_create_issue: findIssue,

@@ -12,8 +12,11 @@ type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
 // Two line breaks, as `withMarker` writes them: with `\n*` a text of nothing but line breaks would take seconds.
 const anyMarker = /\n{0,2}<!-- countersign:call:[\da-f]{32} -->/g
 
-export const markOf = ({ idempotencyKey }: Marked): string =>
-  `countersign:call:${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)}`
+/** Names the call: 32 characters of `0-9` and `a-f`. */
+export const digestOf = ({ idempotencyKey }: Marked): string =>
+  createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32)
+
+export const markOf = (call: Marked): string => `countersign:call:${digestOf(call)}`
 
 /** Whether a text holds the mark of any call. */
 export const hasMark = (text: string): boolean => /countersign:call:[\da-f]{32}/.test(text)

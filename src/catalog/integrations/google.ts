@@ -72,12 +72,19 @@ const authorized = z.strictObject({
 type Credential = z.output<typeof serviceAccount> | z.output<typeof ownClient> | z.output<typeof authorized>
 
 const apis = ['https://www.googleapis.com', 'https://docs.googleapis.com', 'https://sheets.googleapis.com']
+const ownBase = apis[0]
+
+export type GoogleApi = 'calendar' | 'drive' | 'docs' | 'sheets'
+
+/** The address of one API, without a closing slash. `base` is the base of the connection. */
+export function apiAddress(base: string, api: GoogleApi): string {
+  return base === ownBase && (api === 'docs' || api === 'sheets') ? `https://${api}.googleapis.com` : base
+}
 
 const scope = (name: string): string => `https://www.googleapis.com/auth/${name}`
 /** The smallest scopes with which each tool works. */
 const scopes: Readonly<Record<string, readonly string[]>> = {
-  // The time zone of the calendar is one of its settings.
-  calendar_create_event: [scope('calendar.events'), scope('calendar.settings.readonly')],
+  calendar_create_event: [scope('calendar.events')],
   docs_read: [scope('documents.readonly')],
   docs_create: [scope('drive.file')],
   sheets_read: [scope('spreadsheets.readonly')],

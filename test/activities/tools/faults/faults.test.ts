@@ -7,7 +7,7 @@ import type { Fault } from '../../../support/fault-proxy.ts'
 import { bodies } from './call.ts'
 import { useProxied } from './proxied.ts'
 import { endedOf, first, keepsPromise, once, rowsOf, unknown } from './rows.ts'
-import { services, testedElsewhere } from './services.ts'
+import { byTitle, services, testedElsewhere } from './services.ts'
 
 /*
  * Calls that write, through everything: decision, real client, a proxy with a fault, and a server that keeps state. In
@@ -29,7 +29,7 @@ test.each(Object.entries(testedElsewhere))('%s is tested in files that exist', (
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([])
 })
 
-describe.each(services)('$name', (service) => {
+describe.each(byTitle)('%s', (_, service) => {
   const proxied = useProxied(service, () => engine)
   const tools = Object.keys(service.tools) as ToolName[]
 

@@ -5,7 +5,7 @@ import { until } from '../../../stack/until.ts'
 import { drip, hostileAnswers } from './hostile.ts'
 import { useProxied } from './proxied.ts'
 import { first, once, unknown } from './rows.ts'
-import { services } from './services.ts'
+import { byTitle } from './services.ts'
 
 /* An answer that is broken or means harm costs its own call, and nothing else. */
 
@@ -15,7 +15,7 @@ useEngine((started) => (engine = started))
 const answersTo = (tool: ToolName, tools: readonly ToolName[]) =>
   hostileAnswers.filter(({ isLong = false }) => !isLong || tool === tools[0])
 
-describe.each(services)('$name', (service) => {
+describe.each(byTitle)('%s', (_, service) => {
   const proxied = useProxied(service, () => engine)
   const writes = Object.keys(service.tools) as ToolName[]
   const reads = Object.keys(service.reads?.tools ?? {}) as ToolName[]

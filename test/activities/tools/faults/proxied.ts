@@ -27,7 +27,7 @@ export function useProxied(service: FaultService, engineOf: () => Engine): Proxi
   let emulator: Emulator
   let proxy: FaultProxy
   const ask: Ask = async (method, path, body) => {
-    const headers = integrationNamed(service.name)?.headers({ token: emulatorToken })
+    const headers = integrationNamed(service.name)?.headers({ token: emulatorToken }, emulatorToken)
     const answer = await fetch(`${emulator.url}${path}`, {
       method,
       headers: { ...headers, 'content-type': 'application/json' },
@@ -78,7 +78,7 @@ export function useProxied(service: FaultService, engineOf: () => Engine): Proxi
 async function connectAnew({ context, caller }: Engine, service: FaultService, url: string): Promise<void> {
   await context.db.deleteFrom('connections').execute()
   const [tool = ''] = Object.keys(service.tools)
-  const credential = { token: emulatorToken, base_url: url }
+  const credential = service.credential?.(url) ?? { token: emulatorToken, base_url: url }
   const asked = { tool, credential, scope: 'personal', name: undefined } as const
   await connect(context, caller('member'), asked, new AbortController().signal)
 }

@@ -28,6 +28,10 @@ export interface Ended {
 /** A service and its writing tools. With an entry in services.ts, faults.test.ts sends each tool through each fault. */
 export interface FaultService {
   readonly name: Connectable
+  /** For a service with several entries: which of its tools these are. */
+  readonly part?: string
+  /** The credential of a connection to `url`; default: `token` and `base_url`. */
+  credential?(url: string): object
   /** Starts a stand-in that keeps state, and fills it with what the calls need. */
   start(): Promise<Emulator>
   /** The place in the stand-in that the calls write to, such as a repository or a channel. */

@@ -1,9 +1,14 @@
 import type { ToolName } from '../../../../src/catalog/index.ts'
 import { github } from './github.ts'
 import type { FaultService } from './service.ts'
+import { googleCalendar } from './google.ts'
 import { slack } from './slack.ts'
 
-export const services: readonly FaultService[] = [github, slack]
+export const services: readonly FaultService[] = [github, googleCalendar, slack]
+
+export const byTitle = services.map(
+  (service) => [[service.name, service.part].filter(Boolean).join(' '), service] as const,
+)
 
 /** Writing tools that no service's stand-in can hold, with the tests of their faults. */
 export const testedElsewhere: Readonly<Partial<Record<ToolName, readonly string[]>>> = {

@@ -1,0 +1,101 @@
+import type { z } from 'zod'
+import type { ToolName } from '../../../catalog/index.ts'
+import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
+import { apiAddress, type GoogleApi } from '../../../catalog/integrations/google.ts'
+import type { ToolCall, ToolContext } from '../executor.ts'
+import { type Answer, refusalOf, type Sending, unansweredOf, unreadable } from './errors.ts'
+
+/** The longest exchange of one request. A write that has not ended by then has not begun to be carried out later. */
+const exchangeMilliseconds = 30_000
+/** Largest answer. A document has at most a million characters, and each of its parts comes with its style. */
+const mostAnswerBytes = 32 * 1024 * 1024
+
+/** What each request of Google's clients takes along. */
+export interface RequestOptions {
+  readonly rootUrl: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly fetchImplementation: Fetch
+  readonly retry: false
+  readonly responseType: 'text'
+  readonly validateStatus: () => true
+  readonly universeDomain: string
+}
+
+interface Sent {
+  readonly status: number
+  readonly data: unknown
+  readonly headers: unknown
+}
+
+type Exchange = <Form extends z.ZodType>(
+  api: GoogleApi,
+  form: Form,
+  send: (options: RequestOptions) => Promise<Sent>,
+) => Promise<z.output<Form>>
+
+/** Google as one call sees it. Each function returns the checked answer, and throws by the table in errors.ts. */
+export interface Google {
+  /** The account of the connection; null if Google does not say. */
+  readonly account: string | null
+  /** Sends a request that changes nothing. */
+  readonly read: Exchange
+  /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
+  readonly write: Exchange
+}
+
+/** Google with the connection of this call. Google's clients get our `fetch`, and repeat nothing by themselves. */
+export async function googleOf(
+  call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+  context: Pick<ToolContext, 'signal' | 'tools'>,
+  tool: ToolName,
+): Promise<Google> {
+  const connection = await context.tools.connection(call, tool, 'google')
+  const { authorization = '' } = connection.headers
+  const exchange =
+    (sending: Sending, signal: AbortSignal | null): Exchange =>
+    async (api, form, send) => {
+      const bounds = { milliseconds: exchangeMilliseconds, bytes: mostAnswerBytes }
+      const answer = await answered(send, sending, {
+        rootUrl: apiAddress(connection.base, api),
+        headers: { authorization, accept: 'application/json' },
+        fetchImplementation: connection.fetchWithin(signal === null ? bounds : { ...bounds, signal }),
+        retry: false,
+        responseType: 'text',
+        validateStatus: () => true,
+        universeDomain: 'googleapis.com',
+      })
+      if (answer.status < 200 || answer.status > 299)
+        throw await refusalOf(answer, sending, () => connection.expired())
+      const parsed = form.safeParse(answer.json)
+      if (parsed.success) return parsed.data
+      throw unreadable(sending)
+    }
+  return {
+    account: connection.account,
+    read: exchange('again', context.signal),
+    write: exchange('once', null),
+  }
+}
+
+async function answered(
+  send: (options: RequestOptions) => Promise<Sent>,
+  sending: Sending,
+  options: RequestOptions,
+): Promise<Answer> {
+  let sent: Sent
+  try {
+    sent = await send(options)
+  } catch (error) {
+    throw unansweredOf(error, sending)
+  }
+  const headers = sent.headers as Readonly<Record<string, string | undefined>>
+  return { status: sent.status, json: fromJson(sent.data), headers: { get: (name) => headers[name] ?? null } }
+}
+
+function fromJson(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text)) as unknown
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,64 @@
+import { builtins } from '../../../policy/builtins.ts'
+import { ToolError } from '../executor.ts'
+
+/*
+ * Times of events. Local times are `YYYY-MM-DDTHH:MM:SS`, instants are milliseconds since 1970.
+ */
+
+const day = 86_400_000
+const firstHour = '10:00:00'
+
+const localAt = (instant: number, timeZone: string): string =>
+  builtins(new Date(instant), timeZone).now.slice(0, 19)
+
+/** The instant of a local time. A time that a change of clocks leaves out is moved on by that change. */
+function instantOf(local: string, timeZone: string): number {
+  const asUtc = Date.parse(`${local}Z`)
+  const aheadAt = (instant: number) => Date.parse(`${localAt(instant, timeZone)}Z`) - instant
+  return asUtc - aheadAt(asUtc - aheadAt(asUtc))
+}
+
+/** The next day from Monday to Friday after `now`, at 10:00 in the time zone. It knows no public holidays. */
+export function nextBusinessDay(now: number, timeZone: string): number {
+  const today = Date.parse(`${localAt(now, timeZone).slice(0, 10)}T00:00:00Z`)
+  let next = today + day
+  while ([0, 6].includes(new Date(next).getUTCDay())) next += day
+  return instantOf(`${new Date(next).toISOString().slice(0, 10)}T${firstHour}`, timeZone)
+}
+
+const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?$/i
+
+/** Reads `start`. Without an offset it is a time of the calendar’s time zone. Throws ToolError `invalid_params`. */
+export function startAt(text: string, timeZone: string): number {
+  const [, date = '', minutes = '', seconds = ':00', offset] = form.exec(text.trim()) ?? []
+  const local = `${date}T${minutes}${seconds}`
+  const asUtc = Date.parse(`${local}Z`)
+  const instant =
+    offset === undefined
+      ? isTime(asUtc, local)
+        ? instantOf(local, timeZone)
+        : Number.NaN
+      : isTime(asUtc, local)
+        ? Date.parse(`${local}${offset.toUpperCase()}`)
+        : Number.NaN
+  if (!Number.isNaN(instant)) return instant
+  throw new ToolError(
+    'invalid_params',
+    '`start` must be a date and a time, such as `2026-12-01T15:00` or `2026-12-01T15:00+01:00`',
+    { retryable: false },
+  )
+}
+
+/** Whether the calendar has this date and the day this time: JavaScript reads February 30 as March 2. */
+const isTime = (asUtc: number, local: string): boolean =>
+  !Number.isNaN(asUtc) && new Date(asUtc).toISOString().slice(0, 19) === local
+
+/** Whether this program knows the time zone. */
+export function isTimeZone(name: string): boolean {
+  try {
+    builtins(new Date(0), name)
+    return true
+  } catch {
+    return false
+  }
+}

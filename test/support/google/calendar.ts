@@ -1,0 +1,69 @@
+import { type Asked, type Handlers, Refused } from './api.ts'
+
+export interface CalendarEvent {
+  readonly id: string
+  readonly summary?: string
+  readonly start: { readonly dateTime: string; readonly timeZone?: string }
+  readonly end: { readonly dateTime: string }
+  readonly attendees?: readonly { readonly email: string }[]
+  readonly [more: string]: unknown
+}
+
+export interface Calendar {
+  readonly timeZone: string
+  readonly events: Map<string, CalendarEvent>
+  /** Who got an invitation by mail. */
+  readonly invited: string[]
+}
+
+export type Calendars = Map<string, Calendar>
+
+export function calendarHandlers(calendars: Calendars): Handlers {
+  const at = ({ path }: Asked): Calendar => {
+    const calendar = calendars.get(path['calendarId'] ?? '')
+    if (calendar === undefined) throw new Refused(404, 'notFound')
+    return calendar
+  }
+  return {
+    'calendar.events.list': (asked) => {
+      const { timeZone, events } = at(asked)
+      return {
+        kind: 'calendar#events',
+        timeZone,
+        items: [...events.values()].slice(0, Number(asked.query.get('maxResults') ?? 250)),
+      }
+    },
+    'calendar.events.get': (asked) => {
+      const event = at(asked).events.get(asked.path['eventId'] ?? '')
+      if (event === undefined) throw new Refused(404, 'notFound')
+      return event
+    },
+    'calendar.events.insert': (asked) => {
+      const { events, invited } = at(asked)
+      const given = asked.body as CalendarEvent & {
+        conferenceData?: { createRequest?: { requestId: string } }
+      }
+      if (!/^[a-v0-9]{5,1024}$/.test(given.id)) throw new Refused(400, 'invalid')
+      if (events.has(given.id)) throw new Refused(409, 'duplicate')
+      const { conferenceData, ...rest } = given
+      const wantsVideo =
+        conferenceData?.createRequest !== undefined && asked.query.get('conferenceDataVersion') === '1'
+      const video = 'https://meet.google.com/abc-defg-hij'
+      const event: CalendarEvent = {
+        ...rest,
+        status: 'confirmed',
+        htmlLink: `https://www.google.com/calendar/event?eid=${given.id}`,
+        ...(wantsVideo
+          ? {
+              hangoutLink: video,
+              conferenceData: { entryPoints: [{ entryPointType: 'video', uri: video }] },
+            }
+          : {}),
+      }
+      events.set(given.id, event)
+      if (asked.query.get('sendUpdates') === 'all')
+        invited.push(...(given.attendees ?? []).map(({ email }) => email))
+      return event
+    },
+  }
+}

@@ -1,0 +1,116 @@
+import { readFileSync } from 'node:fs'
+
+/*
+ * Checks requests and answers against Google's published descriptions of its APIs. A query parameter, field or value that
+ * they do not have is an issue, so neither our calls nor the stand-in can use what Google does not offer. Not checked: what
+ * the descriptions say in words alone, such as limits, rights and which fields go together.
+ */
+
+interface Schema {
+  readonly $ref?: string
+  readonly type?: string
+  readonly enum?: readonly string[]
+  readonly items?: Schema
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: Schema
+}
+
+export interface Method {
+  readonly id: string
+  readonly httpMethod: string
+  /** With `{name}` for path parameters. */
+  readonly path: string
+  readonly uploadPath?: string
+  readonly parameters: Readonly<Record<string, Schema & { location: string; required?: boolean }>>
+  readonly request?: string
+  readonly response?: string
+}
+
+export interface Described {
+  readonly methods: readonly Method[]
+  readonly schemas: Readonly<Record<string, Schema>>
+}
+
+export const described = (name: 'calendar.v3' | 'docs.v1' | 'drive.v3' | 'sheets.v4'): Described =>
+  JSON.parse(readFileSync(new URL(`descriptions/${name}.json`, import.meta.url), 'utf8')) as Described
+
+/** What a request has that the method does not describe. */
+export function issuesOfRequest(
+  { schemas }: Described,
+  { parameters, request }: Method,
+  query: URLSearchParams,
+  body: unknown,
+): string[] {
+  const issues = [...query].flatMap(([name, text]) => {
+    const parameter = parameters[name]
+    if (parameter?.location !== 'query' && name !== 'uploadType') return [`no query parameter ${name}`]
+    return parameter === undefined ? [] : issuesOf(schemas, parameter, fromQuery(parameter, text), name)
+  })
+  if (request === undefined) return body === undefined ? issues : [...issues, 'no body']
+  return [...issues, ...issuesOf(schemas, { $ref: request }, body, 'body')]
+}
+
+export const issuesOfAnswer = ({ schemas }: Described, { response }: Method, answer: unknown): string[] =>
+  response === undefined ? [] : issuesOf(schemas, { $ref: response }, answer, 'answer')
+
+function fromQuery({ type }: Schema, text: string): unknown {
+  if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text
+  return type === 'integer' && /^-?\d+$/.test(text) ? Number(text) : text
+}
+
+function issuesOf(
+  schemas: Described['schemas'],
+  { $ref, type, items, properties, additionalProperties, enum: values }: Schema,
+  value: unknown,
+  at: string,
+): string[] {
+  if ($ref !== undefined) return issuesOf(schemas, schemas[$ref] ?? {}, value, at)
+  if (type === 'any') return []
+  if (type === 'array')
+    return Array.isArray(value)
+      ? value.flatMap((each, index) => issuesOf(schemas, items ?? {}, each, `${at}[${index}]`))
+      : [`${at} is no list`]
+  if (type === 'object') {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return [`${at} is no object`]
+    return Object.entries(value).flatMap(([name, each]) => {
+      const schema = properties?.[name] ?? additionalProperties
+      return schema === undefined ? [`no ${at}.${name}`] : issuesOf(schemas, schema, each, `${at}.${name}`)
+    })
+  }
+  if (type === 'integer') return Number.isInteger(value) ? [] : [`${at} is no integer`]
+  if (typeof value !== type) return [`${at} is no ${type}`]
+  return values === undefined || values.includes(value as string) ? [] : [`${at} is none of its values`]
+}
+
+type Mask = Map<string, Mask>
+
+/** Only the fields of a mask such as `id,files(id,name),a/b`; everything without a mask. */
+export function masked(value: unknown, fields: string | null): unknown {
+  return fields === null || fields === '*' ? value : pick(value, maskOf(fields))
+}
+
+function maskOf(text: string): Mask {
+  const mask: Mask = new Map()
+  const parts = /([\w/]+)(?:\(((?:[^()]|\([^()]*\))*)\))?/g
+  for (const [, path = '', inner] of text.matchAll(parts)) {
+    let at = mask
+    for (const name of path.split('/')) {
+      const next: Mask = at.get(name) ?? new Map()
+      at.set(name, next)
+      at = next
+    }
+    if (inner !== undefined) for (const [name, each] of maskOf(inner)) at.set(name, each)
+  }
+  return mask
+}
+
+function pick(value: unknown, mask: Mask): unknown {
+  if (mask.size === 0 || typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((each) => pick(each, mask))
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, each]) => {
+      const inner = mask.get(name)
+      return inner === undefined ? [] : [[name, pick(each, inner)]]
+    }),
+  )
+}

@@ -1,0 +1,55 @@
+import { createEmulator, defineEmulator } from 'emulate'
+import { emulatorToken, type Emulator } from '../emulators.ts'
+import { serve } from './api.ts'
+import { type Calendars, calendarHandlers } from './calendar.ts'
+
+/** What the stand-in holds. Tests may read and change it. */
+export interface GoogleState {
+  readonly calendars: Calendars
+}
+
+export interface GoogleEmulator extends Emulator {
+  readonly state: GoogleState
+}
+
+const account = 'ana@acme.example'
+
+const emptyState = (): GoogleState => ({
+  calendars: new Map([['primary', { timeZone: 'Europe/Berlin', events: new Map(), invited: [] }]]),
+})
+
+/**
+ * Google's calendar, documents, sheets and Drive at one address, with the token endpoint. `emulate` has no documents and
+ * sheets, and its calendar ignores ids that clients make. Each request and answer is checked (described.ts).
+ */
+export async function startGoogle(): Promise<GoogleEmulator> {
+  const state = emptyState()
+  const definition = defineEmulator<object>({
+    name: 'google',
+    state: () => ({}),
+    setup({ app }) {
+      app.use('*', async (c, next) => {
+        // Programs read the description of an authorization server without a token; this one has none.
+        const isOpen = c.req.path === '/token' || c.req.path.startsWith('/.well-known/')
+        if (!isOpen && c.req.header('authorization') !== `Bearer ${emulatorToken}`)
+          return c.json({ error: { code: 401, errors: [{ reason: 'authError' }] } }, 401)
+        return next()
+      })
+      app.post('/token', (c) =>
+        c.json({ access_token: emulatorToken, token_type: 'Bearer', expires_in: 3_600 }),
+      )
+      app.get('/oauth2/v2/userinfo', (c) => c.json({ email: account }))
+      serve(app, 'calendar.v3', calendarHandlers(state.calendars))
+    },
+  })
+  const { url, close } = await createEmulator({ service: definition, port: 0 })
+  return { url, close, state }
+}
+
+/** A credential that the stand-in accepts, for a connection to `base_url`. */
+export const googleCredential = (base_url: string) => ({
+  client_id: 'a-client',
+  client_secret: 'its-secret',
+  refresh_token: 'a-refresh-token',
+  base_url,
+})
