@@ -37,7 +37,7 @@ function packages(name, from, allowed, comment) {
  */
 const governanceFolders = {
   sealing: [],
-  notifications: [],
+  waking: [],
   audit: [],
   access: ['audit'],
   limits: ['audit', 'access'],
@@ -46,6 +46,7 @@ const governanceFolders = {
   'runs/values': ['sealing'],
   files: ['sealing', 'audit', 'access', 'limits', 'runs/values'],
   approvals: ['sealing', 'audit', 'access', 'runs/values'],
+  notifications: ['audit', 'approvals'],
   'runs/effects': ['sealing', 'audit', 'access', 'limits', 'tools', 'approvals', 'runs/values'],
   'runs/end': ['sealing', 'audit', 'access', 'limits', 'approvals', 'runs/values', 'runs/effects'],
   'runs/read': ['sealing', 'approvals', 'runs/values'],
@@ -129,14 +130,14 @@ module.exports = {
       from: { path: '^src/governance/(context|governance-context)\\.ts$' },
       to: {
         path: '^src/governance/',
-        pathNot: ['^src/governance/(sealing|notifications|audit|access|limits|runs/values)/'],
+        pathNot: ['^src/governance/(sealing|waking|audit|access|limits|runs/values)/'],
       },
     },
     {
       name: 'governance-below-the-context',
       comment: 'the context is made of these: their functions take the two or three things that they use',
       severity: 'error',
-      from: { path: '^src/governance/(sealing|notifications|audit|access|limits|runs/values)/' },
+      from: { path: '^src/governance/(sealing|waking|audit|access|limits|runs/values)/' },
       to: { path: '^src/governance/context\\.ts$' },
     },
     only(

@@ -73,6 +73,7 @@ export const access = {
     'viewer',
     'organization',
   ),
+  'GET /organizations/{id}/notifications': needs('approvals:read', 'admin', 'organization'),
   'POST /organizations/{id}/invitations': needs('organizations:*', 'owner', 'organization'),
   'GET /organizations/{id}/invitations': needs('organizations:*', 'owner', 'organization'),
   'DELETE /organizations/{id}/invitations/{invitation}': needs('organizations:*', 'owner', 'organization'),

@@ -16,6 +16,7 @@ export const idPrefixes = {
   event: 'evt',
   invitation: 'inv',
   connection: 'con',
+  notification: 'ntf',
 } as const
 export type IdKind = keyof typeof idPrefixes
 

@@ -16,6 +16,8 @@ import { gatherMoves, recount } from '../governance/limits/storage-counters.ts'
 import { removeSecrets } from '../governance/connections/secret-removals.ts'
 import { removeOldData } from '../governance/upkeep/retention.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
+import { planNotifications } from '../governance/notifications/plan.ts'
+import { planSlack } from '../governance/notifications/plan-slack.ts'
 import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
 import { reconcile } from '../governance/delivery/reconciler.ts'
 import { startRelay } from '../governance/delivery/relay.ts'
@@ -31,6 +33,9 @@ import { workflowBundlePath } from './workflow-bundle.ts'
 export interface RunningWorker {
   stop(): Promise<void>
 }
+
+/** Who gets messages, by channel. */
+const planners = [planSlack]
 
 /** Fixed slots and autoscaled pollers were the fastest on two cores. */
 export const workerTuning = {
@@ -74,6 +79,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     ),
     every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
     every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
+    every(context, 'planning messages', 1, () => planNotifications(context, planners)),
     every(context, 'prune', 600, () => prune(context.db)),
     every(context, 'retention', 600, () => removeOldData(context)),
     every(context, 'gathering changes of stored sizes', 2, () => gatherMoves(context.db)),

@@ -250,6 +250,14 @@ describe('a process killed at a commit point', () => {
     expect(await answer).toMatchObject({ approval_threshold: threshold })
   })
 
+  test.each(both('notification.plan'))('%s: messages are planned, and the run goes on', async (fault) => {
+    let started!: Started
+    await home.faults.at(fault, () => (started = start(fault)))
+    held.push(started)
+    waiting.push(approveRun(started))
+    await until('no notice is left', async () => (await home.query('select from notices')).length === 0)
+  })
+
   const question = (session: string, tool: string) => ({
     agent: { name: 'a', kind: 'hook' },
     session_id: session,

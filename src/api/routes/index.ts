@@ -17,6 +17,7 @@ import { getMe, getScopes } from './me.ts'
 import { memberRoutes } from './members.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
 import { getQuota, patchQuota } from './quota.ts'
+import { getNotifications } from './notifications.ts'
 import { postOrganization } from './organizations.ts'
 import { getRuleTemplates } from './rule-templates.ts'
 import { postPreview } from './preview.ts'
@@ -45,7 +46,7 @@ const workflowRoutes = [
   postRollback,
 ]
 const runDetailRoutes = [getReceipt, getRunEvents, getStepOutput, getStepCalls, postResolve]
-const approvalRoutes = [getApprovals, getApproval, postApprove, postReject]
+const approvalRoutes = [getApprovals, getApproval, postApprove, postReject, getNotifications]
 const governanceRoutes = [
   getGovernance,
   patchGovernance,

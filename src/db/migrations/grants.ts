@@ -55,6 +55,9 @@ const changeable = [
   'secret_removals',
   'files',
   'connection_attempts',
+  'notices',
+  'notifications',
+  'notification_lanes',
 ]
 const deletable = [
   'run_events',
@@ -82,6 +85,9 @@ const deletable = [
   'secret_removals',
   'files',
   'connection_attempts',
+  'notices',
+  'notifications',
+  'notification_lanes',
 ]
 
 /** Statements that give `role` exactly these rights. The role name must be a quoted identifier. */

@@ -34,6 +34,7 @@ import { files } from './0042-files.ts'
 import { authorizations } from './0043-authorizations.ts'
 import { approvedState } from './0044-approved-state.ts'
 import { slackAccounts } from './0045-slack-accounts.ts'
+import { notifications } from './0049-notifications.ts'
 import { requestedChanges } from './0047-requested-changes.ts'
 
 /** In order, forward only. A released migration is never edited. */
@@ -75,4 +76,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0044-approved-state', sql: approvedState },
   { name: '0045-slack-accounts', sql: slackAccounts },
   { name: '0047-requested-changes', sql: requestedChanges },
+  { name: '0049-notifications', sql: notifications },
 ]

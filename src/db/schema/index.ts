@@ -13,6 +13,7 @@ import type {
   OrganizationsTable,
   UsersTable,
 } from './identity.ts'
+import type { NoticesTable, NotificationLanesTable, NotificationsTable } from './notifications.ts'
 import type {
   CallStartsTable,
   DataKeysTable,
@@ -62,6 +63,9 @@ export interface Database {
   approval_votes: ApprovalVotesTable
   run_events: RunEventsTable
   outbox: OutboxTable
+  notices: NoticesTable
+  notifications: NotificationsTable
+  notification_lanes: NotificationLanesTable
   idempotency_keys: IdempotencyKeysTable
   process_heartbeats: ProcessHeartbeatsTable
   memory: MemoryTable

@@ -39,6 +39,7 @@ export function announceRequest(
   { actor, runId }: Cause,
 ): void {
   const { id, kind, run_id, step_id, session_id, rule_name } = record
+  tx.notice('approval', id)
   if (run_id !== null)
     tx.event(run_id, 'approval.created', { approval_id: id, ...(step_id === null ? {} : { step_id }) })
   const former =
@@ -137,6 +138,7 @@ export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRe
 export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord, by: string): void {
   if (former.status === 'pending') withdrawApproval(writer, former)
   former.superseded_by = by
+  writer.tx.notice('approval', former.id)
   writer.ledger.dirtyApprovals.add(former)
 }
 
@@ -156,6 +158,7 @@ export function reopenApproval(
   approval.status = 'pending'
   approval.decided_at = null
   ledger.dirtyApprovals.add(approval)
+  tx.notice('approval', approval.id)
   tx.append({
     eventType: 'approval.reopened',
     action: 'run',
@@ -208,5 +211,6 @@ function close(
 
 function announceDecided(tx: ChainTx, { id, run_id }: Named, status: string): void {
   tx.touched.add(id)
+  tx.notice('approval', id)
   if (run_id !== null) tx.event(run_id, 'approval.decided', { approval_id: id, status })
 }

@@ -1,5 +1,6 @@
 import type { Db } from '../../db/schema/index.ts'
 import { getTool } from '../../catalog/index.ts'
+import { callId, readCallId } from '../../contract/effect-key.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { publicBase } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
@@ -63,7 +64,7 @@ export async function listResolutions(
   },
   { limit, cursor }: PageRequest,
 ): Promise<Page<ApprovalView>> {
-  const after = placeOf(readCursor(cursor, /^[\x21-\x7e]{1,200}\/[^\0]{1,400}\/-?\d{1,6}$/))
+  const after = readCallId(readCursor(cursor, /^[\x21-\x7e]{1,200}\/[^\0]{1,400}\/-?\d{1,6}$/))
   if (filters.mine === true && !mayDecide(viewer.role, 'admin')) return { data: [], next_cursor: null }
   let query = shown(context.db).where('e.organization_id', '=', viewer.organizationId)
   if (filters.run_id !== undefined) query = query.where('e.run_id', '=', filters.run_id)
@@ -74,7 +75,7 @@ export async function listResolutions(
         eb('e.run_id', '<', after.runId),
         eb.and([
           eb('e.run_id', '=', after.runId),
-          eb(eb.refTuple('e.step_id', 'e.item_index'), '>', eb.tuple(after.stepId, after.item)),
+          eb(eb.refTuple('e.step_id', 'e.item_index'), '>', eb.tuple(after.stepId, after.itemIndex)),
         ]),
       ]),
     )
@@ -84,7 +85,7 @@ export async function listResolutions(
     .orderBy('e.item_index')
     .limit(limit + 1)
     .execute()
-  const page = pageOf(rows, limit, idOf, (row) => row)
+  const page = pageOf(rows, limit, callId, (row) => row)
   return { ...page, data: await Promise.all(page.data.map((row) => viewOf(context, viewer, row))) }
 }
 
@@ -94,13 +95,13 @@ export async function readResolution(
   viewer: Viewer,
   id: string,
 ): Promise<ApprovalView> {
-  const place = placeOf(id)
+  const place = readCallId(id)
   if (place === null) throw notFound('approval', id)
   const row = await shown(context.db)
     .where('e.organization_id', '=', viewer.organizationId)
     .where('e.run_id', '=', place.runId)
     .where('e.step_id', '=', place.stepId)
-    .where('e.item_index', '=', place.item)
+    .where('e.item_index', '=', place.itemIndex)
     .executeTakeFirst()
   if (row === undefined) throw notFound('approval', id)
   return viewOf(context, viewer, row)
@@ -119,16 +120,6 @@ const shown = (db: Db) =>
   ])
 type Row = Awaited<ReturnType<ReturnType<typeof shown>['execute']>>[number]
 
-/** `RUN/STEP/ITEM`; the item is -1 for a step without `for_each`. */
-const idOf = (row: Pick<Row, 'run_id' | 'step_id' | 'item_index'>): string =>
-  `${row.run_id}/${row.step_id}/${row.item_index}`
-
-function placeOf(id: string | null): { runId: string; stepId: string; item: number } | null {
-  const [, runId, stepId, item] = /^([^/]+)\/(.+)\/(-?\d{1,6})$/s.exec(id ?? '') ?? []
-  if (runId === undefined || stepId === undefined) return null
-  return { runId, stepId, item: Number(item) }
-}
-
 async function viewOf(
   context: Pick<Context, 'config' | 'sealer'>,
   viewer: Viewer,
@@ -142,7 +133,7 @@ async function viewOf(
       ? (await openParams(context.sealer, key, row.params_sealed)).params
       : undefined
   return {
-    id: idOf(row),
+    id: callId(row),
     kind: 'resolution',
     status: 'pending',
     used_at: null,

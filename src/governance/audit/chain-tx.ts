@@ -3,6 +3,7 @@ import { sql, type RawBuilder, type Transaction } from 'kysely'
 import type { Insertable } from 'kysely'
 import type { PipelinedTransaction, Statement } from '../../db/pipelined.ts'
 import type { Database } from '../../db/schema/index.ts'
+import type { NoticeKind } from '../../db/schema/notifications.ts'
 import { sealEntry, type AuditDraft, type ChainPosition, type EntryDraft, type SealedEntry } from './entry.ts'
 import type { LoadedPolicy } from './policy-cache.ts'
 
@@ -58,6 +59,7 @@ export class ChainTx implements ChainReader {
   #expectedApprovals = 0
   readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
   readonly #outbox: Insertable<Database['outbox']>[] = []
+  readonly #notices = new Map<string, NoticeKind>()
 
   constructor(pipe: PipelinedTransaction, organizationId: string, head: HeadRow, policy: LoadedPolicy) {
     this.#pipe = pipe
@@ -136,10 +138,16 @@ export class ChainTx implements ChainReader {
     this.outboxWritten = true
   }
 
-  /** Sends events, outbox rows, entries and the new head. The combiner calls it once, before the commit. */
+  /** Notes a change that messages may be about. `subject` is the id of an approval or run, or `RUN/STEP/ITEM` of a call. */
+  notice(kind: NoticeKind, subject: string): void {
+    this.#notices.set(subject, kind)
+  }
+
+  /** Sends events, outbox rows, notices, entries and the new head. The combiner calls it once, before the commit. */
   flush(): void {
     if (this.#entries.length === 0) {
-      if (this.#events.size + this.#outbox.length > 0) throw new Error('a change has no audit entry')
+      if (this.#events.size + this.#outbox.length + this.#notices.size > 0)
+        throw new Error('a change has no audit entry')
       return
     }
     // Joined with line breaks: canonical JSON contains none, and one text parameter needs no array quoting.
@@ -157,6 +165,12 @@ export class ChainTx implements ChainReader {
         select * from unnest(${this.#outbox.map((row) => row.kind)}::text[],
                              ${this.#outbox.map((row) => row.run_id)}::text[],
                              ${this.#outbox.map((row) => row.payload)}::jsonb[])
+      )`)
+    if (this.#notices.size > 0)
+      parts.push(sql`noticed as (
+        insert into notices (organization_id, kind, subject)
+        select ${this.organizationId}, * from unnest(${[...this.#notices.values()]}::text[],
+                                                     ${[...this.#notices.keys()]}::text[])
       )`)
     void this.send(sql`
       with ${sql.join(parts)}

@@ -30,6 +30,8 @@ export const commitPoints = {
     'before: the agent gets no answer and nothing was decided; after: the decision is stored, and the same question gets it again',
   'agent.session':
     'before: the session is unchanged; after: it is ended, revoked or alarmed, its waiting approvals are withdrawn',
+  'notification.plan':
+    'before: the notices stay, and the messages are planned again; after: each recipient has a row, which is sent once',
   'org.change': 'before: the change is not saved; after: it holds from the next decision on',
 } as const
 export type CommitPoint = keyof typeof commitPoints

@@ -7,7 +7,8 @@ const batch = 50
 
 /**
  * Removes the data of runs that ended before RETENTION_DAYS: inputs, sealed parameters, outputs, result and events.
- * Also removes uploaded files that no run took since that time. Also removes sealed inputs of agents' calls that were decided, and connections that were revoked, before that time. The record stays for ever: the run,
+ * Also removes uploaded files that no run took since that time. Also removes sealed inputs of agents' calls that were decided,
+ * connections that were revoked, and messages about what has ended, before that time. The record stays for ever: the run,
  * its steps, decisions, approvals and the audit log, with hashes of the removed data. Returns the number of runs.
  * Concurrent processes take different runs.
  */
@@ -37,6 +38,7 @@ export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Pr
                    where coalesce(last_used_at, created_at) < clock_timestamp() - ${retentionDays}::float8 * interval '1 day'
                    limit ${batch} for update skip locked)`.execute(context.db),
   )
+  await inBatches(() => removeNotifications(context.db, retentionDays))
   for (let removed = 0; ;) {
     const count = await removeBatch(context.db, retentionDays)
     removed += count
@@ -61,6 +63,21 @@ async function removeUnkept(db: Db): Promise<void> {
 async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigint }>): Promise<void> {
   for (;;) if (((await remove()).numAffectedRows ?? 0n) < batch) return
 }
+
+/** Removes messages with all rows that share them. Those about something that still waits stay, because its end edits them. */
+const removeNotifications = (db: Db, days: number) =>
+  sql`
+    delete from notifications
+    where message_id in (
+      select m.id from notifications m
+      where m.id = m.message_id and m.shown >= m.wanted
+        and m.created_at < clock_timestamp() - ${days}::float8 * interval '1 day'
+        and not exists (
+          select from notifications n
+            left join approvals a on n.kind = 'approval' and a.id = n.subject
+            left join runs r on n.kind = 'call' and r.id = split_part(n.subject, '/', 1)
+          where n.message_id = m.id and (a.status = 'pending' or (r.id is not null and r.finished_at is null)))
+      limit ${batch} for update of m skip locked)`.execute(db)
 
 function removeBatch(db: Db, days: number): Promise<number> {
   return db.transaction().execute(async (trx) => {

@@ -94,6 +94,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     await world.linkSlack(aSlackId())
     return { ids: { user: world.sender.userId } }
   }),
+  'GET /organizations/{id}/notifications': of(200),
   'POST /organizations/{id}/invitations': of(201, async () => ({
     body: { email: `${newId('user')}@elsewhere.test`, role: 'viewer', send_mail: false },
   })),

@@ -1,3 +1,4 @@
+import { callId } from '../../../contract/effect-key.ts'
 import { newId } from '../../../contract/ids.ts'
 import { isBadOutcome, runEnded, type Outcome } from '../../../contract/status.ts'
 import type { PastOutcome, StepError } from '../../../db/schema/runs.ts'
@@ -110,6 +111,7 @@ export function settle(call: LockedCall, how: Settlement): void {
   const { tx, ledger, run, effect } = call
   const waited = effect.state === 'held' || effect.state === 'unknown_outcome'
   const ended = how.state !== 'retry' && how.state !== 'unknown_outcome'
+  if (effect.state === 'unknown_outcome' || how.state === 'unknown_outcome') tx.notice('call', callId(effect))
   effect.state = how.state
   if (how.state === 'retry') noteOutcome(effect, 'failed')
   effect.error = how.error ?? null

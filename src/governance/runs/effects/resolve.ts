@@ -15,7 +15,7 @@ import { actorOf, type Caller } from '../../access/identity.ts'
 import type { SealedText } from '../../sealing/format.ts'
 import { outputPlace } from '../../sealing/places.ts'
 import { sealText } from '../../sealing/sealer.ts'
-import { effectId, type EffectKey } from '../../../contract/effect-key.ts'
+import { callId, effectId, type EffectKey } from '../../../contract/effect-key.ts'
 import { loadLedger, writeLedger } from './ledger-store.ts'
 import type { EffectRecord, Ledger } from './ledger.ts'
 import type { LockedCall } from './run-call.ts'
@@ -87,6 +87,7 @@ const isUnresolved = (ledger: Ledger, key: EffectKey): boolean => {
 
 function retry({ tx, ledger, run, effect }: LockedCall, actor: Actor): void {
   effect.resolved_outcome = 'retry'
+  tx.notice('call', callId(effect))
   ledger.touchEffect(effect)
   tx.append({
     eventType: 'tool_call.resolved',

@@ -140,7 +140,10 @@ export async function endRun(
   }
   void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
   if (run.slot === 'taken') grantSlots(tx, tx.policy.limits.concurrent_executions)
-  for (const step of await ended)
+  const endedSteps = await ended
+  // Nobody is asked about an ended run.
+  if (endedSteps.some((step) => step.status === 'unknown_outcome')) tx.notice('run', run.id)
+  for (const step of endedSteps)
     if (step.started_at !== null)
       tx.event(run.id, `step.${step.status}`, { step_id: step.step_id, tool: step.tool })
   announceWithdrawn(tx, await withdrawn)

@@ -1,0 +1,51 @@
+import type { Db } from '../../db/schema/index.ts'
+import type { GovernanceSettings } from '../../policy/settings.ts'
+import type { Role } from '../../policy/types.ts'
+import { mayDecide, voteRefusal } from '../approvals/requirement.ts'
+import type { Subject } from './subjects.ts'
+
+/** A member who may get messages. */
+export interface Person {
+  readonly userId: string
+  readonly email: string
+  readonly role: Role
+  /** Slack's id of the person; null: not linked. */
+  readonly slackAccount: string | null
+}
+
+/** The most people who get a message about one thing. */
+export const mostRecipients = 200
+
+/** The organization's admins and owners, and these members besides. */
+export async function readPeople(
+  db: Db,
+  organizationId: string,
+  others: readonly string[],
+): Promise<readonly Person[]> {
+  const rows = await db
+    .selectFrom('memberships as m')
+    .innerJoin('users as u', 'u.id', 'm.user_id')
+    .select(['m.user_id', 'u.email', 'm.role', 'm.slack_account'])
+    .where('m.organization_id', '=', organizationId)
+    .where((eb) => eb.or([eb('m.role', 'in', ['admin', 'owner']), eb('m.user_id', 'in', ['', ...others])]))
+    .orderBy('m.created_at')
+    .orderBy('m.user_id')
+    .execute()
+  return rows.map((row) => ({
+    userId: row.user_id,
+    email: row.email,
+    role: row.role,
+    slackAccount: row.slack_account,
+  }))
+}
+
+/** Whether this person may decide it now: their vote would count, or they may settle the unknown outcome. */
+export function canDecide(
+  person: Pick<Person, 'userId' | 'role'>,
+  subject: Pick<Subject, 'kind' | 'approver' | 'requestedBy'>,
+  settings: Pick<GovernanceSettings, 'allow_self_approval'>,
+): boolean {
+  if (subject.kind === 'call') return mayDecide(person.role, 'admin')
+  const required = { approver: subject.approver, needed: 1, allowSelfApproval: settings.allow_self_approval }
+  return voteRefusal({ user_id: person.userId, role: person.role }, subject.requestedBy, required) === null
+}

@@ -1,0 +1,64 @@
+import { sql, type Transaction } from 'kysely'
+import type { Database } from '../../db/schema/index.ts'
+import type { NewNotification } from './planner.ts'
+
+type Unplaced = NewNotification & { readonly id: string }
+type Group = Pick<NewNotification, 'channel' | 'event' | 'kind' | 'groupKey'>
+
+/**
+ * Gives each new row its message: its own, or the one that its group has. A message that asks people to decide takes
+ * further items as long as one of its items waits; the item after that begins a new message, which people notice.
+ */
+export async function shareMessages(
+  trx: Transaction<Database>,
+  organizationId: string,
+  rows: readonly Unplaced[],
+): Promise<readonly (Unplaced & { readonly messageId: string })[]> {
+  const messageOf = new Map<string, string>()
+  const open = new Map<string, Map<string, string>>()
+  const older = new Set<string>()
+  for (const row of rows) {
+    if (row.groupKey === null) continue
+    const group = JSON.stringify([row.channel, row.event, row.groupKey])
+    let messages = open.get(group)
+    if (messages === undefined) {
+      messages = await openMessages(trx, organizationId, row)
+      open.set(group, messages)
+      for (const id of messages.values()) older.add(id)
+    }
+    const message = messages.get(row.recipient) ?? row.id
+    messages.set(row.recipient, message)
+    messageOf.set(row.id, message)
+  }
+  const grown = [...new Set(messageOf.values())].filter((id) => older.has(id))
+  if (grown.length > 0)
+    await sql`update notifications set wanted = wanted + 1 where id = any(${grown}::text[])`.execute(trx)
+  return rows.map((row) => ({ ...row, messageId: messageOf.get(row.id) ?? row.id }))
+}
+
+/** The newest message of the group for each recipient, if it takes further items; locked against its removal. */
+async function openMessages(
+  trx: Transaction<Database>,
+  organizationId: string,
+  { channel, event, kind, groupKey }: Group,
+): Promise<Map<string, string>> {
+  const { rows } = await sql<{ id: string; recipient: string; waits: boolean }>`
+    select m.id, m.recipient, exists (
+        select from notifications n
+          left join approvals a on n.kind = 'approval' and a.id = n.subject
+          left join effects e on n.kind = 'call' and n.group_key = e.run_id || '/' || e.step_id
+            and n.subject = n.group_key || '/' || e.item_index and e.attempt = n.round
+            and e.run_id = split_part(n.group_key, '/', 1)
+        where n.message_id = m.id
+          and (a.status = 'pending' or (e.state = 'unknown_outcome' and e.resolved_outcome is null))
+      ) as waits
+    from notifications m
+    where m.id in (
+      select max(id) from notifications
+      where organization_id = ${organizationId} and channel = ${channel} and event = ${event} and kind = ${kind}
+        and group_key = ${groupKey} and id = message_id
+      group by recipient)
+    for update of m`.execute(trx)
+  const takesMore = event === 'approval.decided' ? () => true : (row: { waits: boolean }) => row.waits
+  return new Map(rows.filter(takesMore).map(({ recipient, id }) => [recipient, id]))
+}

@@ -1,0 +1,35 @@
+import { newId } from '../../../src/contract/ids.ts'
+import { linkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
+import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
+import type { Engine } from '../runs/engine-fixture.ts'
+
+/** Links Slack accounts to these people; returns the ids of the people. */
+export async function link(engine: Engine, accounts: Partial<Record<BootstrapName, string>>) {
+  const ids: Record<string, string> = {}
+  for (const [name, account] of Object.entries(accounts)) {
+    const { userId } = engine.caller(name as BootstrapName)
+    await linkSlackAccount(engine.context, engine.caller('owner'), userId, account)
+    ids[name] = userId
+  }
+  return ids
+}
+
+/** A connection row of the organization for Slack, without a credential. */
+export async function connectSlack({ context, organizationId, caller }: Engine): Promise<string> {
+  const id = newId('connection')
+  await context.db
+    .insertInto('connections')
+    .values({
+      id,
+      organization_id: organizationId,
+      owner_id: null,
+      integration: 'slack',
+      name: 'slack',
+      account: null,
+      backend: 'db',
+      credential_sealed: null,
+      created_by: caller('owner').userId,
+    })
+    .execute()
+  return id
+}

@@ -1,0 +1,227 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { listNotifications } from '../../../src/governance/notifications/list.ts'
+import { planNotifications } from '../../../src/governance/notifications/plan.ts'
+import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
+import { expireDue } from '../../../src/governance/approvals/expire.ts'
+import { resolveStep } from '../../../src/governance/runs/effects/resolve.ts'
+import { finishRun } from '../../../src/governance/runs/end/finish.ts'
+import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
+import {
+  effectOf,
+  holdRule,
+  makeLate,
+  mark,
+  opOf,
+  outcomeOf,
+  startEngine,
+  type Engine,
+} from '../runs/engine-fixture.ts'
+import { connectSlack, link } from './people.ts'
+
+let engine: Engine
+let people: Record<string, string>
+beforeAll(async () => {
+  engine = await startEngine()
+  people = await link(engine, {
+    owner: 'U0000OWNER',
+    admin: 'U0000ADMIN',
+    approver: 'U00APPROVER',
+    member: 'U000MEMBER',
+  })
+  await connectSlack(engine)
+})
+beforeEach(async () => {
+  await engine.rules()
+  await plan()
+  await engine.context.db.deleteFrom('notifications').execute()
+})
+afterAll(() => engine?.close())
+
+const plan = (context = engine.context) => planNotifications(context, [planSlack])
+const rows = () => engine.context.db.selectFrom('notifications').selectAll().orderBy('id').execute()
+const told = async (event: string) =>
+  (await rows()).filter((row) => row.event === event).map(({ recipient }) => recipient)
+const ids = (...names: string[]) => names.map((name) => people[name] ?? '')
+
+/** Holds a call and returns its approval. */
+async function held(over: object = {}, by: 'member' | 'admin' = 'member', item?: number): Promise<string> {
+  await engine.rules(holdRule(over))
+  const op = opOf(await engine.run(undefined, {}, by), item === undefined ? {} : { item })
+  await engine.decide(op)
+  return (await effectOf(engine.context, op))?.approval_id as string
+}
+
+describe('messages are planned', () => {
+  test('for those who can decide, once, whoever plans', async () => {
+    const id = await held()
+    await Promise.all([plan(), plan(engine.another()), plan()])
+    const all = await rows()
+    expect(all.map(({ recipient }) => recipient).sort()).toEqual(ids('owner', 'admin', 'approver').sort())
+    for (const row of all)
+      expect(row).toMatchObject({
+        subject: id,
+        event: 'approval.created',
+        state: 'pending',
+        wanted: 1,
+        shown: 0,
+      })
+    expect(await plan()).toBe(0)
+  })
+
+  test('for owners alone where only they can decide', async () => {
+    await held({ approver: 'owner' })
+    await plan()
+    expect(await told('approval.created')).toEqual(ids('owner'))
+  })
+
+  test('not for the requester, unless they may approve their own', async () => {
+    await held({}, 'admin')
+    await plan()
+    expect((await told('approval.created')).sort()).toEqual(ids('owner', 'approver').sort())
+    await engine.settings({ allow_self_approval: true })
+    try {
+      await held({}, 'admin')
+      await plan()
+      expect(await told('approval.created')).toContain(people['admin'])
+    } finally {
+      await engine.settings({ allow_self_approval: false })
+    }
+  })
+
+  test.each([
+    ['approved', (id: string): Promise<void> => engine.vote(id, 'approver'), true],
+    ['rejected', (id: string): Promise<void> => engine.vote(id, 'approver', 'reject'), true],
+    ['expired', async (id: string): Promise<void> => void (await makeLate(engine.context, id), await expireDue(engine.context)), true],
+    ['withdrawn', async (id: string): Promise<void> => {
+      const { run_id } = await engine.context.db.selectFrom('approvals').select('run_id').where('id', '=', id).executeTakeFirstOrThrow()
+      await finishRun(engine.context, { runId: run_id as string, status: 'cancelled' })
+    }, false],
+  ] as const)('once it is %s: copies must show it', async (_, end, isTold) => {
+    const id = await held()
+    await plan()
+    await end(id)
+    await plan()
+    const created = (await rows()).filter(({ event }) => event === 'approval.created')
+    expect(created.map(({ wanted }) => wanted)).toEqual([2, 2, 2])
+    expect(await told('approval.decided')).toEqual(isTold ? ids('member') : [])
+  }) // prettier-ignore
+
+  test('an approval that ended before it was planned has no message but its requester’s', async () => {
+    await engine.vote(await held(), 'approver')
+    await plan()
+    expect(await rows()).toEqual([expect.objectContaining({ event: 'approval.decided', recipient: people['member'] })])
+  }) // prettier-ignore
+
+  test('for an unknown outcome, again for another attempt, and its end is shown', async () => {
+    const op = opOf(await engine.run())
+    const unknown = async (): Promise<void> => {
+      const verdict = await engine.decide(op)
+      if (!verdict.go) throw new Error('it was held')
+      await mark(engine.context, op, verdict.attempt)
+      await engine.record(outcomeOf(op, verdict.attempt, 'unknown_outcome'))
+    }
+    await unknown()
+    await plan()
+    const first = await rows()
+    expect(first.map(({ recipient }) => recipient).sort()).toEqual(ids('owner', 'admin', 'approver').sort())
+    expect(first[0]).toMatchObject({
+      kind: 'call',
+      subject: `${op.key.runId}/s/-1`,
+      event: 'outcome.unknown',
+    })
+    const caller = engine.caller('approver')
+    await resolveStep(engine.context, {
+      caller,
+      runId: op.key.runId,
+      stepId: 's',
+      items: null,
+      outcome: 'retry',
+    })
+    await plan()
+    expect((await rows()).map(({ wanted }) => wanted)).toEqual([2, 2, 2])
+    await unknown()
+    await plan()
+    expect(await rows()).toHaveLength(6)
+    await finishRun(engine.context, { runId: op.key.runId, status: 'cancelled' })
+    await plan()
+    expect((await rows()).slice(3).map(({ wanted }) => wanted)).toEqual([2, 2, 2])
+  })
+
+  test('more than five items share one message for each person', async () => {
+    await engine.rules(holdRule())
+    const runId = await engine.run()
+    await engine.context.db.updateTable('run_steps').set({ item_count: 7 }).where('run_id', '=', runId).execute()
+    const ops = Array.from({ length: 7 }, (_, item) => opOf(runId, { item }))
+    const approvalOf = async (item: number) => (await effectOf(engine.context, ops[item]!))?.approval_id as string
+    for (const op of ops.slice(0, 3)) await engine.decide(op)
+    await plan()
+    for (const op of ops.slice(3, 6)) await engine.decide(op)
+    await plan()
+    const six = await rows()
+    expect(six).toHaveLength(18)
+    expect(new Set(six.map((row) => row.message_id)).size).toBe(3)
+    const messages = six.filter((row) => row.id === row.message_id)
+    expect(messages.map(({ wanted }) => wanted)).toEqual([2, 2, 2])
+    for (let item = 0; item < 6; item += 1) await engine.vote(await approvalOf(item), 'approver', 'reject')
+    await plan()
+    expect(new Set((await rows()).filter(({ event }) => event === 'approval.decided').map((row) => row.message_id)).size).toBe(1)
+    // Nothing of the first message waits any more.
+    await engine.decide(ops[6]!)
+    await plan()
+    const last = (await rows()).filter(({ event }) => event === 'approval.created')
+    expect(new Set(last.map((row) => row.message_id)).size).toBe(6)
+  }) // prettier-ignore
+
+  test('five items have messages of their own', async () => {
+    await engine.rules(holdRule())
+    const runId = await engine.run()
+    await engine.context.db.updateTable('run_steps').set({ item_count: 5 }).where('run_id', '=', runId).execute()
+    for (let item = 0; item < 5; item += 1) await engine.decide(opOf(runId, { item }))
+    await plan()
+    expect(new Set((await rows()).map((row) => row.message_id)).size).toBe(15)
+  }) // prettier-ignore
+
+  test('not while the setting is off', async () => {
+    await engine.settings({ slack_approval_notifications: false })
+    try {
+      await engine.vote(await held(), 'approver')
+      await plan()
+      expect(await rows()).toEqual([])
+    } finally {
+      await engine.settings({ slack_approval_notifications: true })
+    }
+  })
+})
+
+describe('the list of messages', () => {
+  test('shows the state of the message that rows share, and filters', async () => {
+    const id = await held()
+    await plan()
+    await engine.context.db
+      .updateTable('notifications')
+      .set({ state: 'failed', attempts: 2, last_error: 'slack_forbidden' })
+      .where('recipient', '=', people['owner'] as string)
+      .execute()
+    const list = (filters: object) =>
+      listNotifications(engine.context.db, engine.organizationId, filters, { limit: 2, cursor: null })
+    const failed = await list({ state: 'failed', approval_id: id, channel: 'slack' })
+    expect(failed.data).toEqual([
+      expect.objectContaining({ recipient: people['owner'], attempts: 2, last_error: 'slack_forbidden', sent_at: null }),
+    ]) // prettier-ignore
+    expect((await list({})).next_cursor).not.toBeNull()
+    expect((await list({ channel: 'mail' })).data).toEqual([])
+    expect((await listNotifications(engine.context.db, 'org_other', {}, { limit: 2, cursor: null })).data).toEqual([])
+  }) // prettier-ignore
+})
+
+test('retention removes messages about what has ended', async () => {
+  const waits = await held()
+  const ended = await held()
+  await engine.vote(ended, 'approver')
+  await plan()
+  await engine.context.pool.query(
+    `update notifications set created_at = now() - interval '400 days', shown = wanted`,
+  )
+  await removeOldData({ db: engine.context.db, config: { ...engine.context.config, retentionDays: 30 } })
+  expect(new Set((await rows()).map(({ subject }) => subject))).toEqual(new Set([waits]))
+})
