@@ -8,6 +8,7 @@ import { docsFiles } from './docs-page.ts'
 import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
 import { observed, routeLocal } from './observed.ts'
 import { pages } from './pages.ts'
+import { dropBody } from './refused-body.ts'
 import { requestId, requestIdOf } from './request-id.ts'
 import type { Mounted, Route, Services } from './route.ts'
 import { routes } from './routes/index.ts'
@@ -109,8 +110,13 @@ function sendError(
   response.status(statusOf[error.code])
   if (error.code === 'unauthenticated') response.setHeader('WWW-Authenticate', 'Bearer')
   if (error.retryAfter !== undefined) response.setHeader('Retry-After', String(error.retryAfter))
-  // The rest of the body is not read, so the connection cannot be used again.
-  if (error.code === 'too_large') response.setHeader('Connection', 'close')
   response.setHeader('Content-Type', 'application/json; charset=utf-8')
-  response.end(JSON.stringify(errorBody(error, id)))
+  const text = JSON.stringify(errorBody(error, id))
+  if (error.code !== 'too_large') {
+    response.end(text)
+    return
+  }
+  // The body may be longer than what is dropped, so the connection cannot be used again.
+  response.setHeader('Connection', 'close')
+  void dropBody(request).then(() => response.end(text))
 }

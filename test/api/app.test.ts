@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { startTestServer, type TestServer } from './server.ts'
 
@@ -55,4 +57,33 @@ describe('the application', () => {
     expect(answer.body.error.code).toBe('unauthenticated')
     expect(answer.headers.get('www-authenticate')).toBe('Bearer')
   })
+
+  test.each([
+    ['declares its length', 'Content-Length: 6291456', (piece: string) => piece],
+    [
+      'is sent in chunks',
+      'Transfer-Encoding: chunked',
+      (piece: string) => `${piece.length.toString(16)}\r\n${piece}\r\n`,
+    ],
+  ] as const)(
+    'a sender of a body that is too large and %s can send all of it and reads 413',
+    async (_, length, form) => {
+      // prettier-ignore
+      const { hostname, port } = new URL(server.base)
+      const socket = connect(Number(port), hostname)
+      let [text, problem] = ['', null as Error | null]
+      socket.setEncoding('utf8').on('data', (part: string) => (text += part))
+      socket.on('error', (error) => (problem = error))
+      const closed = once(socket, 'close')
+      const key = server.identities.users.owner.api_key
+      socket.write(`POST /workflows HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n${length}\r\n\r\n`) // prettier-ignore
+      for (let sent = 0; sent < 48 && problem === null; sent += 1)
+        await new Promise<void>((resolve) => socket.write(form('x'.repeat(128 * 1024)), () => resolve()))
+      if (length.endsWith('chunked')) socket.write('0\r\n\r\n')
+      await closed
+      expect(problem).toBeNull()
+      expect(text).toMatch(/^HTTP\/1.1 413 /)
+      expect(text).toContain('"code":"too_large"')
+    },
+  )
 })

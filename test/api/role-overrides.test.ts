@@ -46,8 +46,8 @@ describe('overrides of roles', () => {
     )
     expect([...first.body.data, ...second.body.data]).toMatchObject([
       { tool_name: 'Agent', role: 'viewer', members: 1 },
-      made.body,
       custom.body,
+      made.body,
     ])
     expect((await owner('DELETE', `${overrides}/Bash?role=release-manager`)).status).toBe(204)
     expect((await owner('DELETE', `${overrides}/Bash?role=release-manager`)).status).toBe(404)

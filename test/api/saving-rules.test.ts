@@ -222,7 +222,7 @@ describe('lists without an order of time', () => {
     expect(split.flat()).toEqual(whole.flat())
   })
 
-  it('`GET …/tool-policies` has pages, by tool and then by role', async () => {
+  it('`GET …/tool-policies` has pages, newest first', async () => {
     const { id, owner } = await addOrganization(server.context)
     const path = `/organizations/${id}/tool-policies`
     const wanted = ['file_read ', 'mail_send ', 'mail_send admin', 'mail_send member', 'memory_get ', 'memory_set owner'] // prettier-ignore

@@ -8,8 +8,9 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
+import { policyPage } from './policy-page.ts'
 import { refuseMore } from './row-limit.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import type { Page, PageRequest } from '../page.ts'
 
 /** The most overrides of one organization, for the same reason as the most tool policies. */
 export const mostRoleOverrides = 2_000
@@ -29,8 +30,6 @@ export interface RoleOverrideView extends RoleOverrideInput {
   readonly created_at: string
 }
 
-const name = sql<string>`o.tool_name collate "C"`
-
 /** An organization's overrides with the members of their roles. */
 const overridesIn = (db: Db, organizationId: string) =>
   db
@@ -43,24 +42,12 @@ const overridesIn = (db: Db, organizationId: string) =>
     )
     .where('o.organization_id', '=', organizationId)
 
-/** All overrides, by tool and role: at most one for each pair. */
-export async function listRoleOverrides(
+/** All overrides, newest first: at most one for each pair of tool and role. */
+export const listRoleOverrides = (
   db: Db,
   organizationId: string,
-  { limit, cursor }: PageRequest,
-): Promise<Page<RoleOverrideView>> {
-  // A tool and a role: neither has a line break.
-  const [tool, role] = readCursor(cursor, /^[^\n]+\n[^\n]+$/)?.split('\n') ?? []
-  const rows = await overridesIn(db, organizationId)
-    .$if(tool !== undefined, (rest) =>
-      rest.where(sql<boolean>`(${name}, o.role collate "C") > (${tool}, ${role})`),
-    )
-    .orderBy(name)
-    .orderBy(sql`o.role collate "C"`)
-    .limit(limit + 1)
-    .execute()
-  return pageOf(rows, limit, (row) => `${row.tool_name}\n${row.role}`, viewOf)
-}
+  page: PageRequest,
+): Promise<Page<RoleOverrideView>> => policyPage(overridesIn(db, organizationId), page, viewOf)
 
 /**
  * Saves an override; every process decides by it from the next decision on. Throws `conflict` if the tool and role have

@@ -1,17 +1,18 @@
-import { sql, type Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { ToolPoliciesTable } from '../../db/schema/agents.ts'
 import type { Restrictions } from '../../policy/tool-limits.ts'
 import type { JsonObject, Role } from '../../policy/types.ts'
 import { hashOf } from '../../shared/canonical-json.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+import type { Page, PageRequest } from '../page.ts'
 import { violates } from '../../db/errors.ts'
 import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { growAs, grownEntry } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
+import { policyPage } from './policy-page.ts'
 import { refuseMore } from './row-limit.ts'
 import { refuseLimits, refuseNoEffect } from './tool-policy-limits.ts'
 
@@ -41,26 +42,17 @@ export interface ToolPolicyView {
   readonly updated_at: string
 }
 
-/** All policies, by tool and role: at most one for each pair. */
-export async function listToolPolicies(
+/** All policies, newest first: at most one for each pair of tool and role. */
+export const listToolPolicies = (
   db: Db,
   organizationId: string,
-  { limit, cursor }: PageRequest,
-): Promise<Page<ToolPolicyView>> {
-  // A tool and a role, as `place` writes them: neither has a line break.
-  const [tool, role] = readCursor(cursor, /^[^\n]+\n[a-z]*$/)?.split('\n') ?? []
-  const name = sql<string>`tool_name collate "C"`
-  const rows = await db
-    .selectFrom('tool_policies')
-    .selectAll()
-    .where('organization_id', '=', organizationId)
-    .$if(tool !== undefined, (rest) => rest.where(sql<boolean>`(${name}, role) > (${tool}, ${role})`))
-    .orderBy(name)
-    .orderBy('role')
-    .limit(limit + 1)
-    .execute()
-  return pageOf(rows, limit, (row) => `${row.tool_name}\n${row.role}`, toolPolicyView)
-}
+  page: PageRequest,
+): Promise<Page<ToolPolicyView>> =>
+  policyPage(
+    db.selectFrom('tool_policies').selectAll().where('organization_id', '=', organizationId),
+    page,
+    toolPolicyView,
+  )
 
 /**
  * Saves a policy; every process decides by it from the next decision on. Throws `conflict` if one exists,

@@ -1,0 +1,37 @@
+import { sql, type SelectQueryBuilder } from 'kysely'
+import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
+
+/** What a tool policy and a role override have in common. */
+interface PolicyRow {
+  readonly tool_name: string
+  readonly role: string
+  readonly created_at: Date
+}
+
+/** A time in milliseconds, a tool and a role, each on a line of its own: none has a line break. */
+const placeForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
+const placeOf = ({ created_at, tool_name, role }: PolicyRow): string =>
+  `${created_at.getTime()}\n${tool_name}\n${role}`
+
+/**
+ * One page of policies, newest first. Policies of one moment are ordered by tool and role, of which each pair exists
+ * once. They are at most some thousands, so no index is needed.
+ */
+export async function policyPage<DB, TB extends keyof DB, Row extends PolicyRow, T>(
+  query: SelectQueryBuilder<DB, TB, Row>,
+  { limit, cursor }: PageRequest,
+  view: (row: Row) => T,
+): Promise<Page<T>> {
+  const [time, tool, role] = readCursor(cursor, placeForm)?.split('\n') ?? []
+  const place = sql`created_at, tool_name collate "C", role collate "C"`
+  const rows = await query
+    .$if(time !== undefined, (rest) =>
+      rest.where(sql<boolean>`(${place}) < (${new Date(Number(time))}::timestamptz, ${tool}, ${role})`),
+    )
+    .orderBy(sql`created_at`, 'desc')
+    .orderBy(sql`tool_name collate "C"`, 'desc')
+    .orderBy(sql`role collate "C"`, 'desc')
+    .limit(limit + 1)
+    .execute()
+  return pageOf(rows, limit, placeOf, view)
+}
