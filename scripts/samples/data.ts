@@ -17,13 +17,16 @@ export const pulls = [
   { title: 'Try another charting library', isMerged: false },
 ]
 
+/** What the model says of each issue, by its title. */
+export const ratings: Readonly<Record<string, string>> = {
+  [issues[0]?.title ?? '']: 'P1: water leaves the tank',
+  [issues[1]?.title ?? '']: 'P2: operators read wrong values',
+  [issues[2]?.title ?? '']: 'P3: nothing is broken',
+}
+
 /** What the model answers, by a part of the prompt. */
 export const answers = {
-  [issues[0]?.title ?? '']: '#1 P1: water leaves the tank',
-  [issues[1]?.title ?? '']: '#2 P2: operators read wrong values',
-  [issues[2]?.title ?? '']: '#3 P3: nothing is broken',
-  'Order these ratings':
-    '- #1 P1: water leaves the tank\n- #2 P2: operators read wrong values\n- #3 P3: nothing is broken',
+  ...ratings,
   'Check this invoice':
     '- pump seal PS-7: the order says 8, the invoice 10\n- the lines are 277.00, the total says 287.00',
   'Write release notes': '- The pump stops at the upper float.\n- The flow is shown in cubic metres.',

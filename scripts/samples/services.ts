@@ -9,7 +9,10 @@ import { answers, channel, issues, pulls, repo } from './data.ts'
 export interface Issue {
   readonly number: number
   readonly title: string
-  readonly body: string | null
+}
+
+interface Comment {
+  readonly body: string
   readonly html_url: string
 }
 
@@ -18,6 +21,8 @@ export interface Services {
   readonly proxy: FaultProxy
   /** What GitHub holds. */
   issues(): Promise<Issue[]>
+  /** Comments on an issue. */
+  comments(issue: number): Promise<Comment[]>
   /** Texts that the channel holds. */
   messages(): Promise<string[]>
   /** What the model was asked, in order. */
@@ -44,14 +49,14 @@ export async function startServices(): Promise<Services> {
     const slack = await startSlack({ channels: [{ name: channel.slice(1) }] })
     closing.push(() => slack.close())
     const model = new LLMock({ port: 0, logLevel: 'silent' })
-    // The first that fits answers, and the prompt that orders the ratings also has their words.
-    for (const [part, content] of Object.entries(answers).reverse()) model.onMessage(part, { content })
+    for (const [part, content] of Object.entries(answers)) model.onMessage(part, { content })
     await model.start()
     closing.push(() => model.stop())
     await fillGithub(github.url)
     return {
       proxy,
-      issues: () => askGithub<Issue[]>(github.url, 'GET', 'issues?state=all&per_page=100'),
+      issues: () => askGithub<Issue[]>(github.url, 'GET', 'issues?state=open&per_page=100'),
+      comments: (issue) => askGithub<Comment[]>(github.url, 'GET', `issues/${issue}/comments?per_page=100`),
       async messages() {
         const { channels } = await askSlack(slack.url, 'conversations.list', {})
         const id = channels.find(({ name }) => `#${name}` === channel)?.id

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs'
 import type { Changes } from '../../src/demo/changes.ts'
-import { until, type Client, type Person } from '../../src/demo/client.ts'
+import type { Client, Person } from '../../src/demo/client.ts'
+import { followRun } from '../../src/demo/follow-run.ts'
 import { mustHold, type Teller } from '../../src/demo/show.ts'
 import type { DemoStack } from '../../src/demo/stack.ts'
+import { connectStandIn, ownConnection } from '../../src/demo/stand-ins.ts'
 import { voteUntilDecided } from '../../src/demo/votes.ts'
 import type { Services } from './services.ts'
 
@@ -57,29 +59,18 @@ interface Receipt {
 export const emulatorName = 'an emulator of the samples'
 
 /** Connects the services for the requester. They are disconnected in the end. */
-export async function connectServices({ client, changes, services, tell }: Session): Promise<void> {
-  const { data } = await client.get<{
-    data: { id: string; name: string; owner_id: string | null; integration: string; status: string }[]
-  }>(requester, 'GET', '/connections?limit=200')
-  const live = data.filter(({ owner_id, status }) => owner_id !== null && status !== 'revoked')
-  for (const { id } of live.filter(({ name }) => name === emulatorName))
-    await client.get(requester, 'DELETE', `/connections/${id}`)
-  const own = live.find(({ name }) => name !== emulatorName)
-  if (own !== undefined)
+export async function connectServices(session: Session): Promise<void> {
+  const { client, changes, services, tell } = session
+  const own = await ownConnection(session, requester, emulatorName, ['github', 'slack', 'llm'])
+  if (own !== null)
     throw new Error(
       `the ${requester} of this stack has a connection to ${own.integration}, which the samples would replace: ` +
         `revoke it with \`DELETE /connections/${own.id}\`, or set DATA_DIR to an empty folder`,
     )
   for (const [tool, credential] of Object.entries(services.credentials)) {
-    const body = { credential, scope: 'personal', name: emulatorName }
-    const connection = await client.get<{ id: string; integration: string; account: string | null }>(
-      requester,
-      'POST',
-      `/tools/${tool}/connect`,
-      body,
-    )
-    changes.onUndo(() => client.get(requester, 'DELETE', `/connections/${connection.id}`))
-    tell.line(`connected ${connection.integration} as ${connection.account ?? 'an account without a name'}`)
+    const standIn = { tool, name: emulatorName, credential }
+    const { integration, account } = await connectStandIn(client, changes.onUndo, requester, standIn)
+    tell.line(`connected ${integration} as ${account ?? 'an account without a name'}`)
   }
 }
 
@@ -91,8 +82,6 @@ export async function saveWorkflow({ client, tag }: Session, name: string): Prom
   return (await client.get<{ id: string }>(requester, 'POST', '/workflows', body)).id
 }
 
-const ended = new Set(['completed', 'failed', 'denied', 'rejected', 'expired', 'cancelled'])
-
 /** Runs the workflow to its end. Shows what waits, and approves it. `heldSteps` says which steps waited; null is the run. */
 export async function runToEnd(
   { client, changes, tell }: Session,
@@ -103,28 +92,21 @@ export async function runToEnd(
   const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, body)
   // Only an interrupted show leaves a run that can be cancelled.
   changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
-  const heldSteps = new Map<string | null, string | null>()
-  const isNew = (each: Run['waiting_for'][number]) => !heldSteps.has(each.approval_id)
-  for (;;) {
-    const run = await until(
-      'the run to end or to be held',
-      () => client.get<Run>(requester, 'GET', `/runs/${id}`),
-      ({ status, waiting_for }) => ended.has(status) || waiting_for.some(isNew),
-    )
-    if (ended.has(run.status)) {
-      await showVerdicts(client, tell, run)
-      mustHold(run.status === 'completed', `the run completed (it is ${run.status}: ${run.status_reason})`)
-      return { run, heldSteps: [...heldSteps.values()] }
-    }
-    for (const { approval_id, step_id } of run.waiting_for.filter(isNew)) {
-      mustHold(approval_id !== null, `an approval can decide it (${run.status_reason})`)
-      heldSteps.set(approval_id, step_id)
-      tell.line(run.status_reason)
+  const heldSteps: (string | null)[] = []
+  const run = await followRun(
+    () => client.get<Run>(requester, 'GET', `/runs/${id}`),
+    async ({ approval_id, step_id }, { status_reason }) => {
+      mustHold(approval_id !== null, `an approval can decide it (${status_reason})`)
+      heldSteps.push(step_id)
+      tell.line(status_reason)
       await showHeld(client, tell, approval_id)
       const people = await voteUntilDecided(client, approval_id)
       tell.line(`approved by ${people.join(' and ')}`)
-    }
-  }
+    },
+  )
+  await showVerdicts(client, tell, run)
+  mustHold(run.status === 'completed', `the run completed (it is ${run.status}: ${run.status_reason})`)
+  return { run, heldSteps }
 }
 
 async function showHeld(client: Client, tell: Teller, approvalId: string): Promise<void> {

@@ -4,7 +4,7 @@ import { defineTool } from './tool.ts'
 /** Reads one text file below `FILE_ROOT` (the sandbox is in `activities/tools/sandbox.ts`). */
 export const fileRead = defineTool({
   name: 'file_read',
-  description: 'Reads a text, Markdown or CSV file from the shared folder.',
+  description: 'Reads a text, Markdown or CSV file from the shared folder. A CSV also has its rows.',
   sideEffect: 'read',
   // Documents, sheets and files of the company are `internal`.
   outputLabels: ['internal'],
@@ -20,6 +20,13 @@ export const fileRead = defineTool({
     text: z.string(),
     media_type: z.string().describe('By the ending of the path, e.g. `text/csv`.'),
     size: z.int().min(0).describe('In bytes.'),
+    rows: z
+      .array(z.record(z.string(), z.string()))
+      .optional()
+      .describe(
+        'Of a `.csv` or `.tsv` file: one object for each line after the first, which names the columns. Absent otherwise.',
+      ),
+    rows_problem: z.string().optional().describe('Why such a file has no `rows`.'),
   }),
   categories: [],
   risk: 'medium',

@@ -1,6 +1,12 @@
 import { z } from 'zod'
 import type { ToolDeclaration } from '../catalog/tool.ts'
-import { type Reference, isTemplate, parseText } from '../policy/template-syntax.ts'
+import {
+  type Reference,
+  type Segment,
+  isTemplate,
+  parseText,
+  placeOfItem,
+} from '../policy/template-syntax.ts'
 import type { Json } from '../policy/types.ts'
 import type { InputType } from './definition.ts'
 
@@ -43,7 +49,7 @@ function options(form: Form): readonly OneType[] | null {
 }
 
 /** The form below one segment of a path; null if no value of this form has it. */
-export function below(form: Form, segment: string): Form | null {
+export function below(form: Form, segment: Segment): Form | null {
   const all = options(form)
   if (all === null) return true
   const found = all.flatMap((each) => belowOne(each, segment) ?? [])
@@ -51,7 +57,8 @@ export function below(form: Form, segment: string): Form | null {
   return found.length === 1 && found[0] !== undefined ? found[0] : { anyOf: found }
 }
 
-function belowOne(form: OneType, segment: string): Form | null {
+function belowOne(form: OneType, segment: Segment): Form | null {
+  if (segment === placeOfItem) return form.type === 'array' ? (form.items ?? true) : null
   if (form.type === 'array')
     return /^\d{1,9}$/.test(segment) ? (form.prefixItems?.[Number(segment)] ?? form.items ?? true) : null
   if (form.type !== 'object') return null
@@ -73,18 +80,20 @@ export function typeOf(form: Form): JsonType | null {
 }
 
 /** The form at the end of a path, or an error message. */
-export function follow(form: Form, path: readonly string[], text: string, what: string): Form | string {
+export function follow(form: Form, path: readonly Segment[], text: string, what: string): Form | string {
   let at = form
   for (const [index, segment] of path.entries()) {
     const next = below(at, segment)
     if (next === null) {
-      const place = index === 0 ? what : `\`${path[index - 1]}\``
-      return `\`${text}\`: ${place} ${lacks(at, segment)}`
+      const place = index === 0 ? what : `\`${inWords(path[index - 1] ?? '')}\``
+      return `\`${text}\`: ${place} ${lacks(at, inWords(segment))}`
     }
     at = next
   }
   return at
 }
+
+const inWords = (segment: Segment): string => (typeof segment === 'string' ? segment : '[index]')
 
 /** Names of fields in one message. */
 const mostNames = 30

@@ -1,5 +1,5 @@
 import type { ToolCatalog } from '../catalog/tool.ts'
-import type { Reference } from '../policy/template-syntax.ts'
+import { type Reference, placeOfItem } from '../policy/template-syntax.ts'
 import { filesInput } from '../policy/uploaded-files.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 import {
@@ -58,6 +58,8 @@ export function formOf(reference: Reference, known: Known, item: Form | null): F
  */
 export function referenceForm(reference: Reference, known: Known, item: Form | null): Form | string {
   const { text } = reference
+  if (item === null && 'path' in reference && reference.path.includes(placeOfItem))
+    return outsideForEach(text)
   switch (reference.kind) {
     case 'unknown':
       return `\`${text}\` is not a reference: write for example \`{{input.name}}\` or \`{{steps.ID.output.path}}\``

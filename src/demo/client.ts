@@ -8,7 +8,9 @@ export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
 export interface Bootstrap {
   readonly base_url: string
   readonly organization_id: string
-  readonly users: Readonly<Record<Person, { readonly email: string; readonly api_key: string }>>
+  readonly users: Readonly<
+    Record<Person, { readonly user_id: string; readonly email: string; readonly api_key: string }>
+  >
 }
 
 export interface Answer<T> {

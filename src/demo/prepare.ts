@@ -1,4 +1,4 @@
-import { turnApprovalsOn } from './changes.ts'
+import { turnApprovalsOn, type Changes } from './changes.ts'
 import type { Person } from './client.ts'
 import { limitMail } from './limit.ts'
 import type { Stage } from './show.ts'
@@ -14,6 +14,8 @@ export interface Prepared {
   readonly denyName: string
   /** A workflow of the member, whose mail a tool policy limits, and the subject of its mail. */
   readonly limited: { readonly workflowId: string; readonly subject: string }
+  /** Of the organization, so far. */
+  readonly changes: Changes
   /** Lines to print about them. */
   readonly lines: readonly string[]
 }
@@ -26,7 +28,8 @@ export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
   const tag = Math.random().toString(36).slice(2, 8)
   const what = `rules named \`demo ${tag}\`, the policy of \`mail_send\` for members, the setting of approvals`
   const { client } = stage
-  const { save, onUndo } = await turnApprovalsOn(stage, as, what)
+  const changes = await turnApprovalsOn(stage, as, what)
+  const { save, onUndo } = changes
   const names = {
     label: `demo ${tag}: reports are confidential`,
     hold: `demo ${tag}: confidential mail needs a second person`,
@@ -79,5 +82,5 @@ export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
     `workflow  ${workflow.id}, version ${workflow.version}: file_read ${documentPath}, then mail_send`,
   ]
   const limited = { workflowId: limit.workflowId, subject: tag }
-  return { workflowId: workflow.id, subject, denyName: names.deny, limited, lines }
+  return { workflowId: workflow.id, subject, denyName: names.deny, limited, changes, lines }
 }

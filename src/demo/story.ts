@@ -1,3 +1,4 @@
+import { crash } from './crash.ts'
 import { caughtMail } from './mail.ts'
 import { until, type Client, type Person } from './client.ts'
 import type { DemoStack } from './stack.ts'
@@ -62,6 +63,7 @@ export async function tellStory(stage: Stage): Promise<void> {
   const run = await resumedRun(client, held.run.id, tell)
   mail(stack, prepared, run, tell)
   await receipt(client, run, held.approval, tell)
+  await crash(stage, prepared.changes)
   await audit(client, stack, tell)
 }
 

@@ -1,5 +1,5 @@
 import type { Builtins } from './builtins.ts'
-import { type Reference, isTemplate, parseText } from './template-syntax.ts'
+import { type Reference, type WithPath, isTemplate, parseText, pathAt } from './template-syntax.ts'
 import { TemplateError, descend, missingInput, textFor } from './templates.ts'
 import type { TextBudget } from './text-budget.ts'
 import type { Json, JsonObject } from './types.ts'
@@ -66,10 +66,10 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
     case 'input': {
       if (!scope.areInputsComplete && !Object.hasOwn(scope.inputs, reference.name)) return unknown(reference)
       const value = givenInput(scope.inputs, reference.name)
-      return value === undefined || value === null ? null : followKnown(value, reference)
+      return value === undefined || value === null ? null : followKnown(value, reference, scope)
     }
     case 'item':
-      return scope.item === undefined ? unknown(reference) : follow(scope.item, reference)
+      return scope.item === undefined ? unknown(reference) : follow(scope.item, reference, scope)
     case 'index':
       return scope.index ?? unknown(reference)
     case 'step':
@@ -82,22 +82,24 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
 const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
 const unknown = (reference: Reference): Hole => new Hole(null, nameOf(reference))
 
-type WithPath = Extract<Reference, { readonly path: readonly string[] }>
-
 /** A missing path fails the step before any decision, so any value is a safe answer. */
-function followKnown(value: Json, reference: WithPath): Partial {
+function followKnown(value: Json, reference: WithPath, { index }: PlanScope): Partial {
+  const path = pathAt(reference.path, index)
+  if (path === null) return unknown(reference)
   try {
-    return descend(value, reference.path, reference.text)
+    return descend(value, path, reference.text)
   } catch (error) {
     if (error instanceof TemplateError) return unknown(reference)
     throw error
   }
 }
 
-function follow(value: Partial, reference: WithPath): Partial {
+function follow(value: Partial, reference: WithPath, { index }: PlanScope): Partial {
   if (value === null) return null
+  const path = pathAt(reference.path, index)
+  if (path === null) return unknown(reference)
   let at: Partial | undefined = value
-  for (const segment of reference.path) {
+  for (const segment of path) {
     if (at instanceof Hole || typeof at !== 'object' || at === null) return unknown(reference)
     const holder: object = at
     const isThere: boolean = isList(at) ? /^\d{1,9}$/.test(segment) : Object.hasOwn(holder, segment)

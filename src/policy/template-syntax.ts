@@ -1,22 +1,28 @@
 import type { Json } from './types.ts'
 
+/** In a path: the place of the present item of a `for_each`, written `[index]`. */
+export const placeOfItem = Symbol('[index]')
+
+/** The name of a field or a place in a list. */
+export type Segment = string | typeof placeOfItem
+
 /** A parsed `{{...}}`. `text` is the whole reference with braces, for messages. */
 export type Reference =
   | {
       readonly kind: 'input'
       readonly name: string
-      readonly path: readonly string[]
+      readonly path: readonly Segment[]
       readonly text: string
     }
   | {
       readonly kind: 'step'
       readonly stepId: string
-      readonly path: readonly string[]
+      readonly path: readonly Segment[]
       readonly text: string
     }
   | {
       readonly kind: 'item'
-      readonly path: readonly string[]
+      readonly path: readonly Segment[]
       readonly text: string
     }
   | {
@@ -25,6 +31,8 @@ export type Reference =
     }
   /** Not a valid reference. */
   | { readonly kind: 'unknown'; readonly text: string }
+
+export type WithPath = Extract<Reference, { readonly path: readonly Segment[] }>
 
 /** Reserved in templates, so no step can have these ids. */
 export const reservedWords: ReadonlySet<string> = new Set([
@@ -108,23 +116,23 @@ export function hasMoreReferences(value: Json, most: number): boolean {
 }
 
 const first = /^[^\s.[\]{}"']+/
-const next = /\.([^\s.[\]{}"']+)|\[(\d+)\]|\["([^"]*)"\]|\['([^']*)'\]/y
+const next = /\.([^\s.[\]{}"']+)|\[(\d+)\]|\["([^"]*)"\]|\['([^']*)'\]|(\[index\])/y
 
 function parseReference(text: string): Reference {
   const expression = text.slice(2, -2).trim()
   const head = first.exec(expression)?.[0]
   if (head === undefined) return { kind: 'unknown', text }
-  const path: string[] = []
+  const path: Segment[] = []
   next.lastIndex = head.length
   while (next.lastIndex < expression.length) {
     const match = next.exec(expression)
     if (match === null) return { kind: 'unknown', text }
-    path.push(match[1] ?? match[2] ?? match[3] ?? match[4] ?? '')
+    path.push(match[5] === undefined ? (match[1] ?? match[2] ?? match[3] ?? match[4] ?? '') : placeOfItem)
   }
   return classify(head, path, text)
 }
 
-function classify(head: string, path: readonly string[], text: string): Reference {
+function classify(head: string, path: readonly Segment[], text: string): Reference {
   switch (head) {
     case 'today':
     case 'yesterday':
@@ -135,12 +143,12 @@ function classify(head: string, path: readonly string[], text: string): Referenc
       return { kind: 'item', path, text }
     case 'input': {
       const [name, ...rest] = path
-      if (name === undefined) return { kind: 'unknown', text }
+      if (typeof name !== 'string') return { kind: 'unknown', text }
       return { kind: 'input', name, path: rest, text }
     }
     case 'steps': {
       const [stepId, ...rest] = path
-      return stepId === undefined ? { kind: 'unknown', text } : step(stepId, rest, text)
+      return typeof stepId !== 'string' ? { kind: 'unknown', text } : step(stepId, rest, text)
     }
     default:
       return step(head, path, text)
@@ -148,8 +156,14 @@ function classify(head: string, path: readonly string[], text: string): Referenc
 }
 
 /** `ID` and `ID.output` both mean the whole output. A step has no other readable field. */
-function step(stepId: string, path: readonly string[], text: string): Reference {
+function step(stepId: string, path: readonly Segment[], text: string): Reference {
   const [output, ...rest] = path
   if (output !== undefined && output !== 'output') return { kind: 'unknown', text }
   return { kind: 'step', stepId, path: rest, text }
+}
+
+/** A path with the place of the item filled in; null if it names that place and there is no item. */
+export function pathAt(path: readonly Segment[], index: number | undefined): readonly string[] | null {
+  if (index === undefined) return path.every((each) => typeof each === 'string') ? path : null
+  return path.map((each) => (typeof each === 'string' ? each : String(index)))
 }

@@ -1,4 +1,4 @@
-import { type Reference, isTemplate, parseText } from './template-syntax.ts'
+import { type Reference, type WithPath, isTemplate, parseText, pathAt } from './template-syntax.ts'
 import { mostResolvedText, TextBudget } from './text-budget.ts'
 import { filesInput, givenInput, missingOfFiles, textOfFiles } from './uploaded-files.ts'
 import type { Json, JsonObject } from './types.ts'
@@ -145,13 +145,14 @@ function lookUp(reference: Reference, scope: Scope): Json {
       // An optional input that was not given is null, and so is every path in it.
       const value = givenInput(scope.inputs, reference.name)
       if (value === undefined || value === null) return null
-      const missing = reference.name === filesInput ? missingOfFiles(value, reference.path) : null
+      const path = pathOf(reference, scope)
+      const missing = reference.name === filesInput ? missingOfFiles(value, path) : null
       if (missing !== null) throw new TemplateError(`\`${reference.text}\`: ${missing}`)
-      return descend(value, reference.path, reference.text)
+      return descend(value, path, reference.text)
     }
     case 'item':
       if (scope.item === undefined) throw outsideForEach(reference.text)
-      return scope.item === null ? null : descend(scope.item, reference.path, reference.text)
+      return scope.item === null ? null : descend(scope.item, pathOf(reference, scope), reference.text)
     case 'index':
       if (scope.index === undefined) throw outsideForEach(reference.text)
       return scope.index
@@ -160,13 +161,21 @@ function lookUp(reference: Reference, scope: Scope): Json {
       if (output === undefined) {
         throw new TemplateError(`\`${reference.text}\`: step \`${reference.stepId}\` has no output`)
       }
-      return isNothing(output, reference.path) ? null : descend(output, reference.path, reference.text)
+      const path = pathOf(reference, scope)
+      return isNothing(output, path) ? null : descend(output, path, reference.text)
     }
     default:
       throw new TemplateError(
         `\`${reference.text}\` is not a reference: write for example \`{{steps.ID.output}}\``,
       )
   }
+}
+
+/** The path for the present item. Throws TemplateError if it needs one and there is none. */
+function pathOf({ path, text }: WithPath, { index }: Scope): readonly string[] {
+  const filled = pathAt(path, index)
+  if (filled === null) throw outsideForEach(text)
+  return filled
 }
 
 /**
@@ -183,11 +192,16 @@ export function descend(value: Json, path: readonly string[], text: string): Jso
   let at = value
   for (const segment of path) {
     const below = own(at, segment)
-    if (below === undefined) throw new TemplateError(`\`${text}\`: there is no \`${segment}\` in the value`)
+    if (below === undefined)
+      throw new TemplateError(`\`${text}\`: there is no \`${segment}\` in the value${hintOn(at, segment)}`)
     at = below
   }
   return at
 }
+
+/** Some outputs say why they lack a part. Their words are not repeated, because any value can have such a field. */
+const hintOn = (value: Json, segment: string): string =>
+  own(value, `${segment}_problem`) === undefined ? '' : `: its \`${segment}_problem\` says why`
 
 /** An own property or a list position. Prototype properties and lengths are not readable. */
 export function own(value: Json, key: string): Json | undefined {

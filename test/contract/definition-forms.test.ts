@@ -160,6 +160,46 @@ describe('a path in an output', () => {
   )
 })
 
+describe('the place of the item in another list', () => {
+  test.each<[string, string | null]>([
+    ['{{a.output.issues[index].title}}', null],
+    ['{{input.rows[index]}}', null],
+    ['{{input.uploaded_files[index].text}}', null],
+    ['{{a.output.issues[index].titel}}', '`[index]` has no `titel`'],
+    ['{{a.output[index]}}', 'the output of step `a` has no `[index]`'],
+    ['{{a.output.total[index]}}', '`total` is a number, which has no `[index]`'],
+    ['{{input.text[index]}}', 'input `text` is text, which has no `[index]`'],
+  ])('%s', (text, message) => {
+    const expected = message === null ? [] : [expect.stringContaining(message)]
+    expect(check({ for_each: [1, 2], ...param(text) })).toEqual(expected)
+    expect(check(param(text))).toEqual([expect.stringContaining('only has a value in')])
+    expect(check({ for_each: text })).toEqual(
+      expect.arrayContaining([expect.stringContaining('only has a value in')]),
+    )
+  })
+
+  test('is checked in the list of a step with `for_each`', () => {
+    const each = { for_each: [1, 2] }
+    expect(check({ ...each, ...param('{{a.output[index].total}}') }, each)).toEqual([])
+    expect(check({ ...each, ...param('{{a.output[index].totl}}') }, each)).toEqual([
+      expect.stringContaining('`[index]` has no `totl`'),
+    ])
+  })
+
+  test('has the type of the list’s elements', () => {
+    expect(check({ for_each: [1], params: { repo: '{{a.output.issues[index].number}}' } })).toEqual([
+      expect.stringContaining('must be text, and `{{a.output.issues[index].number}}` is a number'),
+    ])
+  })
+
+  test('has no value in a result', () => {
+    const result = { steps: [{ id: 'a', tool: 'list' }], inputs, result: { r: '{{a.output.issues[index]}}' } }
+    expect(checkDefinition(workflowDefinition.parse(result), catalog)).toEqual([
+      { path: 'result.r', message: expect.stringContaining('only has a value in') },
+    ])
+  })
+})
+
 describe('the type of a parameter', () => {
   test.each<[object]>([
     [{ repo: '{{a.output.issues[0].title}}' }],

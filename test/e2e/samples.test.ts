@@ -19,7 +19,7 @@ test('npm run samples starts a stack, runs every sample, and leaves nothing behi
   const parts = shown.split('\n').flatMap((line) => line.split('...'))
   expect(parts.length).toBeGreaterThan(10)
   for (const part of parts) expect(output).toContain(part)
-  expect(output).toContain('post: github_create_issue require_approval')
+  expect(output).toContain('comment[2]: github_comment require_approval')
   expect(output).toMatch(/worker ended unexpectedly \(signal SIGKILL\)/)
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])

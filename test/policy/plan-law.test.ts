@@ -5,7 +5,7 @@ import type { Plan, PlanStep } from '../../src/policy/plan-types.ts'
 import { analyzePlan, type StepAnalysis } from '../../src/policy/plan.ts'
 import { fillInMe } from '../../src/policy/me.ts'
 import { conditionOn, labels, source, template, value } from './arbitraries.ts'
-import { references } from '../../src/policy/template-syntax.ts'
+import { placeOfItem, references } from '../../src/policy/template-syntax.ts'
 import { type Scope, TemplateError, inputSource, resolve } from '../../src/policy/templates.ts'
 import {
   type Json,
@@ -53,6 +53,7 @@ const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
     const fits = (each: Json | undefined, hasItem: boolean) =>
       references(each ?? null).every((reference) => {
         if (reference.kind === 'item') return hasItem
+        if ('path' in reference && reference.path.includes(placeOfItem) && !hasItem) return false
         return reference.kind !== 'step' || Number(reference.stepId.slice(1)) < index
       })
     const forEach = fits(body.forEach, false) ? body.forEach : undefined

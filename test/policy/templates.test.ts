@@ -20,6 +20,7 @@ const outputs: Record<string, Json> = {
   text: 'hello',
   skipped: null,
   each: [{ text: 'a', inner: null }, null],
+  rated: [null, null, { text: 'b' }],
   'read-2': [1, 2],
   evil: '{{input.secret}} {{text}}',
 }
@@ -31,6 +32,7 @@ const scope: Scope = {
     list: ['a'],
     secret: 'S',
     object: { deep: [true] },
+    pairs: [['a'], ['b'], ['c']],
     uploaded_files: [{ name: 'a.pdf', text: 'PDF' }],
   },
   step: (id) => (Object.hasOwn(outputs, id) ? outputs[id] : undefined),
@@ -83,6 +85,11 @@ describe('resolving', () => {
     ['s={{each.output[1].text}}.', 's=.'],
     ['{{item.id}} {{index}}', '5 2'],
     ['{{index}}', 2],
+    ['{{rated.output[index]}}', { text: 'b' }],
+    ['{{rated.output[index].text}} of {{item.id}}', 'b of 5'],
+    ['{{input.pairs[index][0]}}', 'c'],
+    ['{{skipped.output[index].x}}', null],
+    ['{{input.absent[index]}}', null],
     [
       'on {{today}}, after {{yesterday}} ({{now}})',
       'on 2026-03-01, after 2026-02-28 (2026-03-01T00:00:00.000Z)',
@@ -110,6 +117,24 @@ describe('resolving', () => {
     expect(resolve(template, within).value).toEqual(expected)
   })
 
+  test('a list that is too short for the item is an error, and an item without an output is null', () => {
+    expect(() => resolve('{{each.output[index].text}}', within)).toThrow('there is no `2` in the value')
+    expect(resolve('{{rated.output[index].text}}', { ...within, index: 0 }).value).toBeNull()
+  })
+
+  test('the value at the place of the item has the sources of the whole list', () => {
+    const { sources } = resolve({ body: '{{rated.output[index].text}}' }, within)
+    expect([...sources]).toEqual([['body', ['rated']]])
+  })
+
+  test('a missing part whose reason stands beside it names the reason, and none of its words', () => {
+    const output = { rows_problem: 'a secret' }
+    const reading = { ...scope, step: () => output }
+    expect(() => resolve('{{read.output.rows}}', reading)).toThrow(
+      'there is no `rows` in the value: its `rows_problem` says why',
+    )
+  })
+
   test('a filled-in value is never read as a template again', () => {
     expect(resolve('{{evil}} {{evil}}', scope).value).toBe(`${outputs['evil']} ${outputs['evil']}`)
     expect(
@@ -135,6 +160,12 @@ describe('resolving', () => {
     ['{{nothing}}', '`nothing`'],
     ['{{item}}', 'for_each'],
     ['{{index}}', 'for_each'],
+    ['{{each.output[index].text}}', 'for_each'],
+    ['{{input.list[index]}}', 'for_each'],
+    ['{{steps[index].output}}', 'not a reference'],
+    ['{{input[index]}}', 'not a reference'],
+    ['{{each.output[INDEX]}}', 'not a reference'],
+    ['{{each.output["[index]"]}}', '`[index]`'],
     ['{{a b}}', 'not a reference'],
     ['{{"a"b}}', 'not a reference'],
   ])('%s is an error that names it', (template, message) => {

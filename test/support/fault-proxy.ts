@@ -61,10 +61,10 @@ async function relay(
     const { status, headers, body = '{"message":"fault"}' } = fault
     return void response.writeHead(status, { ...json, ...headers }).end(body)
   }
-  const { authorization = '', 'content-type': type = 'application/json' } = request.headers
+  const { authorization = '', 'content-type': type = 'application/json', accept = '*/*' } = request.headers
   const answer = await fetch(`${target}${request.url}`, {
     method: request.method ?? 'GET',
-    headers: { authorization, 'content-type': type },
+    headers: { authorization, 'content-type': type, accept },
     body: chunks.length === 0 ? null : Buffer.concat(chunks),
   })
   const text = await answer.text()
@@ -72,7 +72,9 @@ async function relay(
   if (fault === 'lose answer' || typeof fault === 'object') return void request.socket.destroy()
   if (fault === 'fail after') return void response.writeHead(502, json).end('{}')
   if (fault === 'garble') return void response.writeHead(200, { 'content-type': 'text/html' }).end('<p>hello')
-  response.writeHead(answer.status, json).end(text)
+  const retryAfter = answer.headers.get('retry-after')
+  const pause = retryAfter === null ? {} : { 'retry-after': retryAfter }
+  response.writeHead(answer.status, { ...json, ...pause }).end(text)
 }
 
 const json = { 'content-type': 'application/json' }

@@ -1,5 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
 import { extname } from 'node:path'
+import { tableOfCsv } from '../../shared/documents/table.ts'
 import { ToolError } from './executor.ts'
 import type { ToolBody } from './params.ts'
 import { openBelow, unreadable } from './sandbox.ts'
@@ -23,8 +24,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
 
 /**
  * Returns `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`. `size` is in bytes; a leading byte order
- * mark is not part of `text`. A CSV stays text: the step that uses it knows whether the first row is a header, and a
- * stray quote does not make the file unreadable.
+ * mark is not part of `text`. A CSV also has `rows`, or `rows_problem` if it is no table or a too large one. Its text
+ * can be read all the same.
  * @throws ToolError `file_not_found`, `file_outside_root`, `file_not_readable`, `file_too_large`, `file_not_text`
  */
 export const readFileTool: ToolBody<'file_read'> = async (call, context) => {
@@ -33,17 +34,24 @@ export const readFileTool: ToolBody<'file_read'> = async (call, context) => {
   try {
     const bytes = await readAll(file, context.signal)
     const extension = extname(path).toLowerCase()
-    return {
-      output: {
-        path,
-        text: decode(bytes),
-        media_type: Object.hasOwn(mediaTypes, extension) ? mediaTypes[extension]! : 'text/plain',
-        size: bytes.length,
-      },
-    }
+    const text = decode(bytes)
+    const media_type = Object.hasOwn(mediaTypes, extension) ? mediaTypes[extension]! : 'text/plain'
+    const rows = tables.has(extension) ? await rowsOf(text, context.signal) : {}
+    return { output: { path, text, media_type, size: bytes.length, ...rows } }
   } finally {
     await file.close()
   }
+}
+
+const tables: ReadonlySet<string> = new Set(['.csv', '.tsv'])
+
+type Rows = Pick<Awaited<ReturnType<typeof readFileTool>>['output'], 'rows' | 'rows_problem'>
+
+async function rowsOf(text: string, signal: AbortSignal): Promise<Rows> {
+  const table = await tableOfCsv(text, signal)
+  if (!('rows' in table)) return { rows_problem: table.problem }
+  // The cells of a CSV are text.
+  return { rows: table.rows as NonNullable<Rows['rows']> }
 }
 
 /** Reads to the end and not to the size of fstat, since a file may grow and some kinds report no size. */

@@ -8,6 +8,8 @@ export const mostRows = 10_000
 export const mostColumns = 200
 /** Cells of one table. With their rows they are fewer than the 100,000 values that one input of a run holds. */
 export const mostCells = 80_000
+/** Characters of all rows as JSON. Each row repeats the names of the columns. */
+export const mostRowsLength = 8 * 1024 * 1024
 
 export type Cell = string | number | boolean | null
 export type TableRow = Readonly<Record<string, Cell>>
@@ -38,6 +40,7 @@ function columnsOf(header: readonly Cell[]): string[] {
 export class TableBuilder {
   #columns: string[] | null = null
   readonly #rows: TableRow[] = []
+  #length = 0
 
   /** Adds a line. Returns the problem once the table is too large, else null. */
   add(line: readonly Cell[]): string | null {
@@ -51,7 +54,11 @@ export class TableBuilder {
       return `the table has more than ${mostCells} cells`
     const cells = this.#columns.map((name, index) => [name, soundCell(line[index])] as const)
     // fromEntries defines properties, so a column `__proto__` is a plain one.
-    this.#rows.push(Object.fromEntries(cells))
+    const row = Object.fromEntries(cells)
+    this.#length += JSON.stringify(row).length + 1
+    if (this.#length > mostRowsLength)
+      return `the rows of the table take more than ${mostRowsLength / 1024 / 1024} MiB`
+    this.#rows.push(row)
     return null
   }
 

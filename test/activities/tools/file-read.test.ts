@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { maxFileSize, readFileTool } from '../../../src/activities/tools/file-read.ts'
+import { maxOutputLength } from '../../../src/activities/call-control.ts'
+import { isTooLarge } from '../../../src/shared/json-size.ts'
 import { rejection, toolCall, toolContext } from './call.ts'
 
 let fileRoot: string
@@ -18,8 +20,6 @@ const refusal = (path: string) => rejection(read(path))
 describe('file_read', () => {
   const types: [string, string][] = [
     ['a.md', 'text/markdown'],
-    ['a.csv', 'text/csv'],
-    ['A.CSV', 'text/csv'],
     ['a.txt', 'text/plain'],
     ['a.json', 'application/json'],
     ['a.constructor', 'text/plain'],
@@ -30,10 +30,66 @@ describe('file_read', () => {
     expect((await read(path)).output).toEqual({ path, text: 'x', media_type, size: 1 })
   })
 
-  test('a CSV stays unchanged text, including stray quotes', async () => {
-    const text = 'a,b\r\n1,"unclosed\r\n'
+  const sheets: [string, string, string, object[]][] = [
+    [
+      'a.csv',
+      'text/csv',
+      'name,total\nAnn,12\nBob,\n',
+      [
+        { name: 'Ann', total: '12' },
+        { name: 'Bob', total: '' },
+      ],
+    ],
+    ['A.CSV', 'text/csv', 'name;total\r\n"Ann; Bob";"1 ""2"""\r\n', [{ name: 'Ann; Bob', total: '1 "2"' }]],
+    ['a.tsv', 'text/tab-separated-values', 'name\ttotal\nAnn\t12', [{ name: 'Ann', total: '12' }]],
+    [
+      'names.csv',
+      'text/csv',
+      'a,,a,__proto__\n1,2,3,4',
+      [JSON.parse('{"a":"1","column_2":"2","a_2":"3","__proto__":"4"}')],
+    ],
+    ['header.csv', 'text/csv', 'x', []],
+    ['empty.csv', 'text/csv', '', []],
+  ]
+  test.each(sheets)('%s has rows', async (path, media_type, text, rows) => {
+    await writeFile(join(fileRoot, path), text)
+    const { output } = await read(path)
+    expect(output).toEqual({ path, text, media_type, size: text.length, rows })
+    expect(JSON.stringify(output.rows)).toBe(JSON.stringify(rows))
+  })
+
+  const longName = 'n'.repeat(900)
+  const noTables: [string, string, string][] = [
+    ['a stray quote', 'a,b\r\n1,"unclosed\r\n', 'is not CSV'],
+    ['lines of different length', 'a,b\n1,2\n3\n', 'line 3 has another number of cells'],
+    ['more than 10,000 rows', `a\n${'1\n'.repeat(10_001)}`, 'more than 10000 rows'],
+    ['more than 200 columns', ','.repeat(200), 'more than 200 columns'],
+    ['more than 80,000 cells', `${','.repeat(199)}\n`.repeat(402), 'more than 80000 cells'],
+    [
+      'long names of columns, which each row repeats',
+      `${longName}\n${'1\n'.repeat(10_000)}`,
+      'take more than 8 MiB',
+    ],
+  ]
+  test.each(noTables)('a CSV with %s is text, and says why it has no rows', async (_, text, problem) => {
     await writeFile(join(fileRoot, 'a.csv'), text)
-    expect((await read('a.csv')).output).toMatchObject({ text, size: text.length })
+    const { output } = await read('a.csv')
+    expect(output).toEqual({
+      path: 'a.csv',
+      text,
+      media_type: 'text/csv',
+      size: text.length,
+      rows_problem: expect.stringContaining(problem),
+    })
+  })
+
+  test('the largest CSV is within the limits of an output', async () => {
+    const text = `${Array(16).fill('ж'.repeat(45)).join()}\n`.repeat(4_900)
+    await writeFile(join(fileRoot, 'a.csv'), text)
+    const { output } = await read('a.csv')
+    expect(output.rows?.length).toBeGreaterThan(4_000)
+    expect(JSON.stringify(output).length).toBeLessThan(maxOutputLength)
+    expect(isTooLarge(JSON.stringify(output))).toBe(false)
   })
 
   test('the size is in bytes, and a byte order mark is not part of the text', async () => {

@@ -12,6 +12,6 @@ const shown = [...page.matchAll(/^```sh\n.*?^```\n\n```\n(.*?)^```$/gms)].map(([
 
 test('the page’s commands do what it says', async () => {
   const [, ...outputs] = await readDocsPage('docs/files.md')
-  expect(outputs).toHaveLength(3)
+  expect(outputs).toHaveLength(4)
   expect(outputs).toEqual(shown)
 })

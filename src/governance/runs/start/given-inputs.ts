@@ -5,7 +5,7 @@ import { isObject, type Issue } from '../../../contract/json.ts'
 import type { Context } from '../../context.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'
 import { headline } from '../../../policy/issues.ts'
-import { parseText } from '../../../policy/template-syntax.ts'
+import { parseText, pathAt } from '../../../policy/template-syntax.ts'
 import { TemplateError, descend, inputSource } from '../../../policy/templates.ts'
 import {
   mostLabels,
@@ -154,9 +154,9 @@ function referenceOf(name: string, value: JsonObject): Reference | string {
   if (path.length > 1_000) return '`path` has more than 1,000 characters'
   // Parsed like the path of a template, after `output`.
   const [read, ...more] = parseText(`{{step.output${path === '' || path.startsWith('[') ? '' : '.'}${path}}}`)
-  if (typeof read !== 'object' || read.kind !== 'step' || more.length > 0)
-    return 'write `path` as in templates, e.g. `rows[0].name`'
-  return { name, runId, stepId, path: read.path }
+  const places = typeof read === 'object' && read.kind === 'step' ? pathAt(read.path, undefined) : null
+  if (places === null || more.length > 0) return 'write `path` as in templates, e.g. `rows[0].name`'
+  return { name, runId, stepId, path: places }
 }
 
 async function follow(

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from '@jest/globals'
 import { CancelledFailure } from '@temporalio/common'
 import { sql } from 'kysely'
@@ -10,12 +11,17 @@ import type { Ended } from './service.ts'
 
 export const bodies = createToolActivities()
 
+/** Milliseconds after which a list of a real service shows what was made. */
+const listDelay = 5_000
+
 export interface Calling {
   readonly engine: Engine
   readonly tool: ToolName
   readonly params: JsonObject
   /** What the service holds of the call: the output of each effect. */
   readonly made: () => Promise<Json[]>
+  /** The service is the real one: pauses and delays take their time. */
+  readonly isLive?: boolean
 }
 
 /** Makes one call attempt after attempt, as Temporal does, without its pauses. */
@@ -53,13 +59,15 @@ export class Call {
     const { nextRetryDelay } = answer as { nextRetryDelay?: number }
     if (nextRetryDelay === undefined) return 'over'
     this.pauses.push(nextRetryDelay)
+    if (this.#with.isLive === true) await delay(nextRetryDelay)
     return 'again'
   }
 
   /** Lets the time pass after which a call that is not found was certainly not made. */
   async later(): Promise<void> {
-    const { engine, tool } = this.#with
+    const { engine, tool, isLive = false } = this.#with
     const seconds = (getTool(tool)?.findableAfterSeconds ?? 0) + 1
+    if (isLive) return delay(seconds * 1_000)
     await engine.context.db
       .updateTable('effects')
       .set({ sent_at: sql<Date>`sent_at - make_interval(secs => ${seconds})` })
@@ -70,7 +78,8 @@ export class Call {
   async untilOver(): Promise<this> {
     for (let attempts = 0; (await this.attempt()) === 'again'; attempts += 1) {
       if (attempts > 20) throw new Error('the call does not end')
-      await this.later()
+      // The pauses of a real service are taken already.
+      if (this.#with.isLive !== true) await this.later()
     }
     return this
   }
@@ -80,6 +89,7 @@ export class Call {
     const { engine, made: ofService } = this.#with
     const op = opOf(this.#runId)
     const row = await effectOf(engine.context, op)
+    if (this.#with.isLive === true) await delay(listDelay)
     const made = await ofService()
     const state = row?.state as Ended['state']
     if (state === 'completed') expect(made).toContainEqual(await keptOutput(engine.context, op))

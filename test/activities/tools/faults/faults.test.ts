@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from '@jest/globals'
+import { describe, expect, jest, test } from '@jest/globals'
 import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
 import { useEngine, type Engine } from '../../../governance/runs/engine-fixture.ts'
 import type { Fault } from '../../../support/fault-proxy.ts'
 import { bodies } from './call.ts'
+import { chosenServices, liveOf } from './live.ts'
 import { useProxied } from './proxied.ts'
 import { endedOf, first, keepsPromise, once, rowsOf, unknown } from './rows.ts'
-import { byTitle, services, testedElsewhere } from './services.ts'
+import { services, testedElsewhere, titled } from './services.ts'
 
 /*
  * Calls that write, through everything: decision, real client, a proxy with a fault, and a server that keeps state. In
@@ -29,8 +30,10 @@ test.each(Object.entries(testedElsewhere))('%s is tested in files that exist', (
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([])
 })
 
-describe.each(byTitle)('%s', (_, service) => {
-  const proxied = useProxied(service, () => engine)
+describe.each(titled(chosenServices()))('%s', (_, service) => {
+  const live = liveOf(service)
+  if (live !== null) jest.setTimeout(1_800_000)
+  const proxied = useProxied(service, () => engine, live)
   const tools = Object.keys(service.tools) as ToolName[]
 
   describe.each(tools)('%s, if', (tool) => {

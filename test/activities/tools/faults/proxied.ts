@@ -7,6 +7,7 @@ import type { Engine } from '../../../governance/runs/engine-fixture.ts'
 import { emulatorToken, type Emulator } from '../../../support/emulators.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../../../support/fault-proxy.ts'
 import { Call } from './call.ts'
+import type { Live } from './live.ts'
 import type { Ask, FaultService, WritingTool } from './service.ts'
 
 /** A service behind a proxy, connected for the member whose calls are made. */
@@ -22,16 +23,22 @@ export interface Proxied {
   startRead(tool: ToolName): Promise<Call>
 }
 
-/** Starts the service for the tests of one `describe`. Before each test it has no fault. */
-export function useProxied(service: FaultService, engineOf: () => Engine): Proxied {
+/**
+ * Starts the service for the tests of one `describe`, or uses the real one. Before each test it has no fault.
+ */
+export function useProxied(service: FaultService, engineOf: () => Engine, live: Live | null = null): Proxied {
+  const { token, place } = live ?? { token: emulatorToken, place: service.place }
+  const credentialFor = (url: string): object =>
+    (live === null ? service.credential?.(url) : undefined) ?? { token, base_url: url }
   let emulator: Emulator
   let proxy: FaultProxy
   const ask: Ask = async (method, path, body) => {
-    const headers = integrationNamed(service.name)?.headers({ token: emulatorToken }, emulatorToken)
+    const headers = integrationNamed(service.name)?.headers({ token }, token)
+    const asJson = service.takesForms !== true
     const answer = await fetch(`${emulator.url}${path}`, {
       method,
-      headers: { ...headers, 'content-type': 'application/json' },
-      body: body === undefined ? null : JSON.stringify(body),
+      headers: { ...headers, ...(asJson ? { 'content-type': 'application/json' } : {}) },
+      body: body === undefined ? null : asJson ? JSON.stringify(body) : new URLSearchParams({ ...body }),
     })
     return (await answer.json()) as Json
   }
@@ -42,26 +49,26 @@ export function useProxied(service: FaultService, engineOf: () => Engine): Proxi
     start(tool) {
       const { params, made } = service.tools[tool] as WritingTool
       const text = `t${Math.random().toString(36).slice(2)}`
-      const { place } = service
       return Call.start({
         engine: engineOf(),
+        isLive: live !== null,
         tool,
         params: params(text, place),
         made: () => made(ask, text, place),
       })
     },
     startRead(tool) {
-      const params = service.reads?.tools[tool]?.(service.place) ?? {}
+      const params = service.reads?.tools[tool]?.(place) ?? {}
       return Call.start({ engine: engineOf(), tool, params, made: async () => [] })
     },
   }
   beforeAll(async () => {
-    emulator = await service.start()
+    emulator = live === null ? await service.start() : { url: live.url, close: () => Promise.resolve() }
     proxy = await startFaultProxy(emulator.url)
   })
   beforeEach(async () => {
     proxy.choose = () => 'pass'
-    await connectAnew(engineOf(), service, proxy.url)
+    await connectAnew(engineOf(), service, credentialFor(proxy.url))
     proxied.ofWrites = proxied.ofLooks = proxied.ofReads = () => 'pass'
     let hasWritten = false
     proxy.choose = (method, path) => {
@@ -75,10 +82,13 @@ export function useProxied(service: FaultService, engineOf: () => Engine): Proxi
 }
 
 /** The test before may have expired the connection. */
-async function connectAnew({ context, caller }: Engine, service: FaultService, url: string): Promise<void> {
+async function connectAnew(
+  { context, caller }: Engine,
+  service: FaultService,
+  credential: object,
+): Promise<void> {
   await context.db.deleteFrom('connections').execute()
   const [tool = ''] = Object.keys(service.tools)
-  const credential = service.credential?.(url) ?? { token: emulatorToken, base_url: url }
   const asked = { tool, credential, scope: 'personal', name: undefined } as const
   await connect(context, caller('member'), asked, new AbortController().signal)
 }

@@ -36,8 +36,10 @@ export interface FaultService {
   start(): Promise<Emulator>
   /** The place in the stand-in that the calls write to, such as a repository or a channel. */
   readonly place: string
-  /** The address of the real service, for `LIVE_TESTS`. */
+  /** The address of the real service, for live.ts. */
   readonly live?: { readonly url: string }
+  /** Requests have a form as their body, and not JSON. */
+  readonly takesForms?: true
   readonly tools: Readonly<Partial<Record<ToolName, WritingTool>>>
   /** Tools that only read. They are sent through hostile answers. */
   readonly reads?: {

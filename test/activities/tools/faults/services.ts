@@ -6,9 +6,10 @@ import { slack } from './slack.ts'
 
 export const services: readonly FaultService[] = [github, googleCalendar, slack]
 
-export const byTitle = services.map(
-  (service) => [[service.name, service.part].filter(Boolean).join(' '), service] as const,
-)
+export const titled = (all: readonly FaultService[]) =>
+  all.map((service) => [[service.name, service.part].filter(Boolean).join(' '), service] as const)
+
+export const byTitle = titled(services)
 
 /** Writing tools that no service's stand-in can hold, with the tests of their faults. */
 export const testedElsewhere: Readonly<Partial<Record<ToolName, readonly string[]>>> = {

@@ -9,6 +9,7 @@ export const slack: FaultService = {
   start: () => startSlack(),
   place: 'C000000001',
   live: { url: 'https://slack.com/api' },
+  takesForms: true,
   tools: {
     slack_send_message: {
       params: (text, place) => ({ channel: place, text }),

@@ -1,0 +1,86 @@
+import type { Changes } from './changes.ts'
+import type { Person } from './client.ts'
+import { repo, startCodeHost } from './code-host.ts'
+import { followRun, type Followed } from './follow-run.ts'
+import { mustHold, type Stage } from './show.ts'
+import { connectStandIn, ownConnection } from './stand-ins.ts'
+import { voteUntilDecided } from './votes.ts'
+
+interface Run extends Followed {
+  readonly steps: readonly { readonly attempts: number }[]
+  readonly outputs: Readonly<Record<string, { readonly number?: number; readonly url?: string }>>
+}
+interface Receipt {
+  readonly decisions: readonly { readonly outcome: string | null }[]
+}
+
+const name = 'the stand-in of the demo'
+const people: readonly Person[] = ['member', 'admin', 'approver', 'owner']
+
+/**
+ * A worker dies after GitHub has created an issue, and before it knows. Another worker looks for the issue, finds it,
+ * and does not create it again. GitHub is played by a stand-in, so that nobody needs an account.
+ */
+export async function crash(stage: Stage, { onUndo }: Changes): Promise<void> {
+  const { stack, client, tell, atEnd } = stage
+  tell.step('A worker is killed while it creates an issue')
+  const person = await personWithout(stage)
+  if (person === null) return tell.line('not shown: everybody here has a connection to GitHub of their own')
+  const host = await startCodeHost(() => {
+    tell.line('the code host has created the issue, and its answer is on the way ...')
+    stack.killWorker?.()
+    tell.line(
+      stack.killWorker === null
+        ? '... when the connection breaks (this stack ran before, so its worker is not killed)'
+        : '... when the worker is killed with SIGKILL',
+    )
+  })
+  atEnd('the stand-in of GitHub', host.close)
+  const credential = { token: 'any', base_url: host.url }
+  await connectStandIn(client, onUndo, person, { tool: 'github_create_issue', name, credential })
+  tell.line(`${person} is connected to a stand-in of GitHub on this machine`)
+  const workflow = await client.get<{ id: string }>(person, 'POST', '/workflows', {
+    name: 'demo: report a fault',
+    definition: {
+      steps: [
+        {
+          id: 'report',
+          tool: 'github_create_issue',
+          params: { repo, title: 'The pump does not stop at the upper float', body: 'Seen on {{today}}.' },
+        },
+      ],
+    },
+  })
+  const path = `/workflows/${workflow.id}/execute?wait=0`
+  const { execution_id: id } = await client.get<{ execution_id: string }>(person, 'POST', path, {})
+  onUndo(() => client.ask(person, 'POST', `/runs/${id}/cancel`, {}))
+  const run = await followRun(
+    () => client.get<Run>(person, 'GET', `/runs/${id}`),
+    async ({ approval_id }, { status_reason }) => {
+      mustHold(approval_id !== null, `an approval can decide it (${status_reason})`)
+      await voteUntilDecided(client, approval_id)
+    },
+  )
+  mustHold(run.status === 'completed', `the run completed (it is ${run.status}: ${run.status_reason})`)
+
+  tell.step('The issue is looked for, found, and not created again')
+  mustHold(host.looks > 0, 'the issue was looked for')
+  const [made, ...more] = host.issues
+  mustHold(
+    made !== undefined && more.length === 0,
+    `the code host has one issue (it has ${host.issues.length})`,
+  )
+  mustHold(run.outputs['report']?.url === made.html_url, 'the run reports the issue that was found')
+  const { decisions } = await client.get<Receipt>(person, 'GET', `/runs/${id}/authorization`)
+  const outcomes = decisions.map(({ outcome }) => outcome ?? 'no outcome').join(', then ')
+  tell.line(`sent once, looked for, found: #${made.number} ${made.title}`)
+  tell.line(`by the hidden marker in its text: ${/<!--.*?-->/s.exec(made.body)?.[0] ?? made.body}`)
+  tell.line(`the receipt says: ${outcomes}`)
+}
+
+/** Somebody whose own connection the demo does not replace; null if there is nobody. */
+async function personWithout(stage: Stage): Promise<Person | null> {
+  for (const person of people)
+    if ((await ownConnection(stage, person, name, ['github'])) === null) return person
+  return null
+}

@@ -1,0 +1,31 @@
+import { until } from './client.ts'
+
+/** What a show reads of a run that it follows to its end. */
+export interface Followed {
+  readonly status: string
+  readonly status_reason: string
+  readonly waiting_for: readonly { readonly approval_id: string | null; readonly step_id: string | null }[]
+}
+
+const ended = new Set(['completed', 'failed', 'denied', 'rejected', 'expired', 'cancelled'])
+
+/** Reads a run until it has ended. `decide` is called once for each approval that it waits for. */
+export async function followRun<Run extends Followed>(
+  read: () => Promise<Run>,
+  decide: (waiting: Run['waiting_for'][number], run: Run) => Promise<void>,
+): Promise<Run> {
+  const seen = new Set<string | null>()
+  const isNew = ({ approval_id }: Followed['waiting_for'][number]) => !seen.has(approval_id)
+  for (;;) {
+    const run = await until(
+      'the run to end or to be held',
+      read,
+      ({ status, waiting_for }) => ended.has(status) || waiting_for.some(isNew),
+    )
+    if (ended.has(run.status)) return run
+    for (const waiting of run.waiting_for.filter(isNew)) {
+      seen.add(waiting.approval_id)
+      await decide(waiting, run)
+    }
+  }
+}

@@ -1,0 +1,49 @@
+import type { FaultService } from './service.ts'
+import { services } from './services.ts'
+
+/*
+ * `LIVE_TESTS=github,slack` sends the calls of faults.test.ts to the real services, through the same proxy. CONTRIBUTING.md
+ * says which variables it needs. Everything takes its real time then: pauses, and the delay of a list.
+ */
+
+/** A real service, in place of its stand-in. */
+export interface Live {
+  readonly url: string
+  readonly token: string
+  /** The place that the calls write to. */
+  readonly place: string
+}
+
+type Env = Readonly<Record<string, string | undefined>>
+
+/** The real service; null without the switch. Throws if a variable is missing. */
+export function liveOf(
+  { name, live }: Pick<FaultService, 'name' | 'live'>,
+  env: Env = process.env,
+): Live | null {
+  if (!namesIn(env).includes(name)) return null
+  const prefix = `LIVE_${name.toUpperCase()}`
+  const [token, place] = [env[`${prefix}_TOKEN`], env[`${prefix}_PLACE`]]
+  if (live === undefined || !token || !place)
+    throw new Error(`LIVE_TESTS names \`${name}\`: set ${prefix}_TOKEN and ${prefix}_PLACE`)
+  return { url: env[`${prefix}_URL`] || live.url, token, place }
+}
+
+/** The services to test: with the switch, only those that it names. */
+export function chosenServices(env: Env = process.env): readonly FaultService[] {
+  const names = namesIn(env)
+  const unknown = names.find(
+    (name) => !services.some((each) => each.name === name && each.live !== undefined),
+  )
+  if (unknown !== undefined)
+    throw new Error(
+      `LIVE_TESTS names \`${unknown}\`: it takes ${services.map(({ name }) => name).join(', ')}`,
+    )
+  return names.length === 0 ? services : services.filter(({ name }) => names.includes(name))
+}
+
+const namesIn = (env: Env): string[] =>
+  (env['LIVE_TESTS'] ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
