@@ -51,10 +51,12 @@ test('the commands of the tutorial, of docs/workflows.md and of docs/previews.md
       'step `keep`: parameter `key` must be text, and `{{input.copies}}` is a number: ' +
       "write `{{''}}{{input.copies}}` to make it text " +
       'step `keep`: parameter `value`: `{{read.output.txt}}`: the output of step `read` has no `txt` ' +
-      '(it has `path`, `text`, `media_type`, `size`)\nfailed template_unresolved',
+      '(it has `path`, `text`, `media_type`, `size`, `rows`, `rows_problem`)\nfailed template_unresolved',
     'large skipped\nany completed\nlarge completed\nany completed',
     'internal',
     'Harlingen 4',
+    'completed customers/1002',
+    'Is it cold? No.',
     'failed step `read` ended the run: there is no such file in the shared folder; check `path`' +
       '\ncompleted\nread failed\nkeep completed',
     'high 1\nthe same run\nawaiting_approval low the run waits for approval: the workflow is of category `financial` ' +
