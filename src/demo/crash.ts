@@ -1,6 +1,6 @@
 import type { Changes } from './changes.ts'
 import type { Person } from './client.ts'
-import { repo, startCodeHost } from './code-host.ts'
+import { repo, startCodeHost, type CodeHost } from './code-host.ts'
 import { followRun, type Followed } from './follow-run.ts'
 import { mustHold, type Stage } from './show.ts'
 import { connectStandIn, ownConnection } from './stand-ins.ts'
@@ -17,15 +17,25 @@ interface Receipt {
 const name = 'the stand-in of the demo'
 const people: readonly Person[] = ['member', 'admin', 'approver', 'owner']
 
+/** A run whose worker died after the code host had created its issue. */
+interface Crashed {
+  readonly person: Person
+  readonly id: string
+  readonly run: Run
+  readonly host: CodeHost
+}
+
 /**
- * A worker dies after GitHub has created an issue, and before it knows. Another worker looks for the issue, finds it,
- * and does not create it again. GitHub is played by a stand-in, so that nobody needs an account.
+ * Runs a workflow whose worker dies after GitHub has created an issue, and before it knows. GitHub is played by a stand-in,
+ * so that nobody needs an account. Returns null, and says why, if everybody has a connection of their own.
  */
-export async function crash(stage: Stage, { onUndo }: Changes): Promise<void> {
+export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<Crashed | null> {
   const { stack, client, tell, atEnd } = stage
-  tell.step('A worker is killed while it creates an issue')
   const person = await personWithout(stage)
-  if (person === null) return tell.line('not shown: everybody here has a connection to GitHub of their own')
+  if (person === null) {
+    tell.line('not shown: everybody here has a connection to GitHub of their own')
+    return null
+  }
   const host = await startCodeHost(() => {
     tell.line('the code host has created the issue, and its answer is on the way ...')
     stack.killWorker?.()
@@ -62,8 +72,11 @@ export async function crash(stage: Stage, { onUndo }: Changes): Promise<void> {
     },
   )
   mustHold(run.status === 'completed', `the run completed (it is ${run.status}: ${run.status_reason})`)
+  return { person, id, run, host }
+}
 
-  tell.step('The issue is looked for, found, and not created again')
+/** Shows that the issue was looked for, found, and not created again. */
+export async function showFound({ client, tell }: Stage, { person, id, run, host }: Crashed): Promise<void> {
   mustHold(host.looks > 0, 'the issue was looked for')
   const [made, ...more] = host.issues
   mustHold(

@@ -1,4 +1,4 @@
-import { crash } from './crash.ts'
+import { createInCrash, showFound } from './crash.ts'
 import { caughtMail } from './mail.ts'
 import { until, type Client, type Person } from './client.ts'
 import type { DemoStack } from './stack.ts'
@@ -63,7 +63,7 @@ export async function tellStory(stage: Stage): Promise<void> {
   const run = await resumedRun(client, held.run.id, tell)
   mail(stack, prepared, run, tell)
   await receipt(client, run, held.approval, tell)
-  await crash(stage, prepared.changes)
+  await crash(stage, prepared)
   await audit(client, stack, tell)
 }
 
@@ -214,6 +214,15 @@ async function receipt(client: Client, run: Run, approval: Approval, tell: Telle
   const sent = done('send')
   mustHold(sent?.approval?.id === approval.id, `the receipt shows ${documentPath} sent under this approval`)
   mustHold(sent.approval.votes.length > 0, 'the receipt names who approved')
+}
+
+async function crash(stage: Stage, { changes }: Prepared): Promise<void> {
+  const { tell } = stage
+  tell.step('A worker is killed while it creates an issue')
+  const crashed = await createInCrash(stage, changes)
+  if (crashed === null) return
+  tell.step('The issue is looked for, found, and not created again')
+  await showFound(stage, crashed)
 }
 
 async function audit(client: Client, stack: DemoStack, tell: Teller): Promise<void> {
