@@ -32,14 +32,14 @@ export function liveOf(
 /** The services to test: with the switch, only those that it names. */
 export function chosenServices(env: Env = process.env): readonly FaultService[] {
   const names = namesIn(env)
-  const unknown = names.find(
-    (name) => !services.some((each) => each.name === name && each.live !== undefined),
-  )
+  if (names.length === 0) return services
+  const withLive = services.filter(({ live }) => live !== undefined)
+  const unknown = names.find((name) => !withLive.some((each) => each.name === name))
   if (unknown !== undefined)
     throw new Error(
-      `LIVE_TESTS names \`${unknown}\`: it takes ${services.map(({ name }) => name).join(', ')}`,
+      `LIVE_TESTS names \`${unknown}\`: it takes ${withLive.map(({ name }) => name).join(', ')}`,
     )
-  return names.length === 0 ? services : services.filter(({ name }) => names.includes(name))
+  return withLive.filter(({ name }) => names.includes(name))
 }
 
 const namesIn = (env: Env): string[] =>
