@@ -21,6 +21,12 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
   unsafe: 'an unknown outcome: a person decides',
 }
 
+/** Without a delay, a call that is not found is never taken as absent. */
+const afterCrash = ({ repeat, findableAfterSeconds }: ToolDeclaration): string =>
+  repeat === 'findable' && findableAfterSeconds === undefined
+    ? 'it is looked for; if it is not found, a person decides'
+    : crash[repeat]
+
 const reversed: Record<ToolDeclaration['reversible'], string> = {
   yes: 'yes: it changes nothing',
   'by hand': 'by hand',
@@ -54,7 +60,7 @@ export async function toolsPage(): Promise<string> {
   })
   const details = tools.map(
     (tool) =>
-      `| \`${tool.name}\` | ${tool.description} | ${paramsOf(tool)} | ${needs(tool)} | ${crash[tool.repeat]} | ${reversed[tool.reversible]} | ${tool.hasExecutor ? 'yes' : 'not yet'} |`,
+      `| \`${tool.name}\` | ${tool.description} | ${paramsOf(tool)} | ${needs(tool)} | ${afterCrash(tool)} | ${reversed[tool.reversible]} | ${tool.hasExecutor ? 'yes' : 'not yet'} |`,
   )
   const text = `# Tools
 

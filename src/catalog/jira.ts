@@ -4,11 +4,15 @@ import { readsInternal } from './reading.ts'
 import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
-const common = { connection: 'jira', hasExecutor: false, timeoutSeconds: 60 } as const
+const common = { connection: 'jira', hasExecutor: true, timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
-const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', repeat: 'unsafe' } as const
+const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', repeat: 'findable' } as const
 
-const issue = z.string().min(1).max(1000).describe('Key such as `OPS-12`, or a link to the issue.')
+const issue = z
+  .string()
+  .min(1)
+  .max(1000)
+  .describe('Key such as `OPS-12`, or a link to the issue on the connected site.')
 const text = z.string().max(32_767)
 const found = z.strictObject({
   key: z.string(),
@@ -38,13 +42,14 @@ export const jiraGetIssue = defineTool({
 
 export const jiraCreateIssue = defineTool({
   ...writes,
+  // Jira's search lags: an issue that is not found is never taken as not made, and after 15 minutes a person decides.
   name: 'jira_create_issue',
   description: 'Creates an issue in Jira.',
   sideEffect: 'write',
   reversible: 'by hand',
   preview: (params) => ({ title: `Create the issue ${quoted(params.summary)} in ${params.project}` }),
   params: z.strictObject({
-    project: z.string().min(1).max(255).describe('Key of the project, e.g. `OPS`.'),
+    project: z.string().min(1).max(1000).describe('Key of the project, e.g. `OPS`, or a link into it.'),
     summary: z.string().min(1).max(255),
     description: text.optional(),
     type: z.string().min(1).max(100).optional().describe('Default `Task`.'),
@@ -56,6 +61,10 @@ export const jiraCreateIssue = defineTool({
 
 export const jiraComment = defineTool({
   ...writes,
+  /** A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag. */
+  findableAfterSeconds: 60,
+  precondition: { of: 'the summary or status of the issue', check: 'before' },
+  timeoutSeconds: 120,
   name: 'jira_comment',
   description: 'Comments on an issue in Jira, also with a file.',
   sideEffect: 'egress',

@@ -83,7 +83,8 @@ export interface ToolDeclaration<
   preview?(params: z.output<Params>): PreviewDraft
   /**
    * For `findable`: seconds after the point of no return until a call that is not found was certainly not made. They
-   * cover the longest request and the delay of the service's lists.
+   * cover the longest request and the delay of the service's lists. Without it, a person decides about a call that is not
+   * found for 15 minutes.
    */
   readonly findableAfterSeconds?: number
   /**

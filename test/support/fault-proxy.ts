@@ -62,9 +62,13 @@ async function relay(
     return void response.writeHead(status, { ...json, ...headers }).end(body)
   }
   const { authorization = '', 'content-type': type = 'application/json', accept = '*/*' } = request.headers
+  const others = ['x-atlassian-token', 'idempotency-key'].flatMap((name) => {
+    const value = request.headers[name]
+    return typeof value === 'string' ? [[name, value] as const] : []
+  })
   const answer = await fetch(`${target}${request.url}`, {
     method: request.method ?? 'GET',
-    headers: { authorization, 'content-type': type, accept },
+    headers: { authorization, 'content-type': type, accept, ...Object.fromEntries(others) },
     body: chunks.length === 0 ? null : Buffer.concat(chunks),
   })
   const text = await answer.text()

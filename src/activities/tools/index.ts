@@ -5,6 +5,10 @@ import { getFile, getIssue, listIssues, listPullRequests, searchCode } from './g
 import { readIssueState } from './github/state.ts'
 import { comment, createIssue, findComment, findIssue } from './github/writes.ts'
 import { createEvent, findEvent } from './google/calendar.ts'
+import { comment as commentInJira, findComment as findJiraComment } from './jira/comments.ts'
+import { getIssue as getJiraIssue, search as searchJira } from './jira/reads.ts'
+import { readIssueState as readJiraIssueState } from './jira/state.ts'
+import { createIssue as createJiraIssue, findIssue as findJiraIssue } from './jira/writes.ts'
 import { generateWithModel } from './llm/llm-generate.ts'
 import { getMemory } from './memory-get.ts'
 import { readMemoryState, setMemory } from './memory-set.ts'
@@ -30,6 +34,10 @@ export const executors = {
   github_list_pull_requests: listPullRequests,
   github_create_issue: createIssue,
   github_comment: comment,
+  jira_search: searchJira,
+  jira_get_issue: getJiraIssue,
+  jira_create_issue: createJiraIssue,
+  jira_comment: commentInJira,
   web_search: searchWeb,
   llm_generate: generateWithModel,
 } satisfies { [Name in ToolName]?: ToolBody<Name> }
@@ -45,12 +53,15 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
   slack_create_channel: findChannel,
   github_create_issue: findIssue,
   github_comment: findComment,
+  jira_create_issue: findJiraIssue,
+  jira_comment: findJiraComment,
 }
 
 /** One reader for each tool with a precondition. */
 export const stateReaders = {
   memory_set: readMemoryState,
   github_comment: readIssueState,
+  jira_comment: readJiraIssueState,
   slack_send_message: readRecipient,
   slack_create_channel: readInvited,
 } satisfies { [Name in ToolName]?: StateReaderOf<Name> }

@@ -66,7 +66,7 @@ export class Call {
   /** Lets the time pass after which a call that is not found was certainly not made. */
   async later(): Promise<void> {
     const { engine, tool, isLive = false } = this.#with
-    const seconds = (getTool(tool)?.findableAfterSeconds ?? 0) + 1
+    const seconds = (getTool(tool)?.findableAfterSeconds ?? 60) + 1
     if (isLive) return delay(seconds * 1_000)
     await engine.context.db
       .updateTable('effects')
@@ -77,7 +77,7 @@ export class Call {
 
   async untilOver(): Promise<this> {
     for (let attempts = 0; (await this.attempt()) === 'again'; attempts += 1) {
-      if (attempts > 20) throw new Error('the call does not end')
+      if (attempts > 30) throw new Error('the call does not end')
       // The pauses of a real service are taken already.
       if (this.#with.isLive !== true) await this.later()
     }

@@ -41,7 +41,8 @@ describe.each(titled(chosenServices()))('%s', (_, service) => {
       const call = await proxied.start(tool)
       proxied.ofWrites = row.ofWrites()
       const ended = await (await call.untilOver()).ended()
-      expect(ended).toEqual(service.tools[tool]?.differs?.[row.name] ?? endedOf(row, catalog[tool].repeat))
+      const { differs, mayStillAppear = false } = service.tools[tool] ?? {}
+      expect(ended).toEqual(differs?.[row.name] ?? endedOf(row, catalog[tool].repeat, mayStillAppear))
       expect(keepsPromise(ended)).toBe(true)
     })
 
@@ -63,8 +64,11 @@ describe.each(titled(chosenServices()))('%s', (_, service) => {
       expect(await call.attempt()).toBe('again')
       expect(await call.attempt()).toBe('again')
       const [, untilKnown = 0] = call.pauses
-      expect(untilKnown).toBeGreaterThan((delay * 1_000) / 4)
-      expect(untilKnown).toBeLessThanOrEqual(delay * 1_000)
+      if (service.tools[tool]?.mayStillAppear === true) expect(untilKnown).toBe(15_000)
+      else {
+        expect(untilKnown).toBeGreaterThan((delay * 1_000) / 4)
+        expect(untilKnown).toBeLessThanOrEqual(delay * 1_000)
+      }
       lags = false
       expect(await call.attempt()).toBe('over')
       expect(await call.ended()).toEqual(once)
@@ -124,13 +128,14 @@ describe.each(titled(chosenServices()))('%s', (_, service) => {
         })
         await sent.promise
         proxied.ofWrites = () => 'pass'
+        const isAsked = !isMade && service.tools[tool]?.mayStillAppear === true
         await call.later()
         await call.untilOver()
-        expect(await call.ended()).toEqual(once)
+        expect(await call.ended()).toEqual(isAsked ? unknown(0) : once)
         // The worker was only slow: what it says now changes nothing.
         dead.resolve()
         await stuck
-        expect(await call.ended()).toEqual(once)
+        expect(await call.ended()).toEqual(isAsked ? unknown(0) : once)
       },
     )
   })

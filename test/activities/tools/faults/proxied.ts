@@ -33,7 +33,7 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
   let emulator: Emulator
   let proxy: FaultProxy
   const ask: Ask = async (method, path, body) => {
-    const headers = integrationNamed(service.name)?.headers({ token }, token)
+    const headers = integrationNamed(service.name)?.headers(credentialFor(emulator.url), token)
     const asJson = service.takesForms !== true
     const answer = await fetch(`${emulator.url}${path}`, {
       method,
@@ -54,7 +54,7 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
         isLive: live !== null,
         tool,
         params: params(text, place),
-        made: () => made(ask, text, place),
+        made: () => made(ask, text, place, proxy.url),
       })
     },
     startRead(tool) {
@@ -68,6 +68,8 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
   })
   beforeEach(async () => {
     proxy.choose = () => 'pass'
+    // The operator sets the address of Jira, and no credential names it.
+    Object.assign(engineOf().context.config.connections, { trackerBaseUrl: proxy.url })
     await connectAnew(engineOf(), service, credentialFor(proxy.url))
     proxied.ofWrites = proxied.ofLooks = proxied.ofReads = () => 'pass'
     let hasWritten = false

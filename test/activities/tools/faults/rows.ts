@@ -90,8 +90,12 @@ export function rowsOf({ codes, refusals }: FaultService): readonly Row[] {
   ]
 }
 
-export const endedOf = (row: Row, repeat: Repeat): Ended =>
-  repeat === 'unsafe' ? (row.unsafe ?? row.ended) : row.ended
+export function endedOf(row: Row, repeat: Repeat, mayStillAppear: boolean): Ended {
+  if (row.unsafe === undefined) return row.ended
+  // What was not made cannot be told from what does not show yet.
+  if (mayStillAppear && row.unsafe.made === 0) return row.unsafe
+  return repeat === 'unsafe' ? row.unsafe : row.ended
+}
 
 /** The promise of each call: it has happened once, or not at all and the step has failed, or a person is asked. */
 export const keepsPromise = ({ state, made }: Ended): boolean =>

@@ -11,8 +11,10 @@ export type Ask = (method: string, path: string, body?: object) => Promise<Json>
 export interface WritingTool {
   /** Parameters of a call that writes `text`: letters and digits that no other call has. */
   params(text: string, place: string): JsonObject
-  /** What the service holds of the call that writes `text`: the output of each effect. */
-  made(ask: Ask, text: string, place: string): Promise<Json[]>
+  /** What the service holds of the call that writes `text`: the output of each effect. `url` is that of the connection. */
+  made(ask: Ask, text: string, place: string, url: string): Promise<Json[]>
+  /** The service's lists lag without a limit: a call that is not found is never made again, and a person is asked. */
+  readonly mayStillAppear?: true
   /** Other ends than those of rows.ts, by the fault's name. Say why beside each. */
   readonly differs?: Readonly<Record<string, Ended>>
 }

@@ -1,10 +1,11 @@
 import type { ToolName } from '../../../../src/catalog/index.ts'
 import { github } from './github.ts'
+import { jira } from './jira.ts'
 import type { FaultService } from './service.ts'
 import { googleCalendar } from './google.ts'
 import { slack } from './slack.ts'
 
-export const services: readonly FaultService[] = [github, googleCalendar, slack]
+export const services: readonly FaultService[] = [github, googleCalendar, slack, jira]
 
 export const titled = (all: readonly FaultService[]) =>
   all.map((service) => [[service.name, service.part].filter(Boolean).join(' '), service] as const)

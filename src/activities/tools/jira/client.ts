@@ -1,0 +1,65 @@
+import type { ToolName } from '../../../catalog/index.ts'
+import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
+import { restOf, type Rest } from '../rest/client.ts'
+import type { RestErrors } from '../rest/errors.ts'
+import { issueKeyOf, projectKeyOf } from './place.ts'
+
+const errors: RestErrors = {
+  prefix: 'jira',
+  title: 'Jira',
+  address: 'TRACKER_BASE_URL',
+  refusals: {
+    400: [
+      'refused',
+      'Jira does not take these values: check the project, the type, the labels (no spaces), the query, and which ' +
+        'fields the project requires',
+    ],
+    403: [
+      'forbidden',
+      'Jira does not let the connected account do this: give it this permission in the project',
+    ],
+    404: ['not_found', 'Jira has no such issue or project, or the connected account may not see it'],
+    413: ['too_large', 'the text or the file is larger than Jira takes: shorten it'],
+  },
+}
+
+/** Jira as one call sees it. */
+export interface Jira extends Rest {
+  /** The key of an issue that a parameter names. Throws ToolError `invalid_params`, or `jira_other_site` for a link to another site. */
+  issueAt(text: string): string
+  /** The same for a project. */
+  projectAt(text: string): string
+  /** The page of an issue for people. */
+  pageOf(key: string): string
+}
+
+/**
+ * Jira with the connection of this call. The client library `jira.js` loads 1,566 modules for any request, so its types
+ * and schemas only check the tests' stand-in.
+ */
+export async function jiraOf(
+  call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+  context: Pick<ToolContext, 'signal' | 'tools'>,
+  tool: ToolName,
+): Promise<Jira> {
+  const connection = await context.tools.connection(call, tool, 'jira')
+  const { base } = connection
+  return {
+    ...restOf(connection, context.signal, errors),
+    issueAt: (text) => found(issueKeyOf(text, base), text, '`issue` must be a key such as `OPS-12`'),
+    projectAt: (text) => found(projectKeyOf(text, base), text, '`project` must be a key such as `OPS`'),
+    pageOf: (key) => `${base}/browse/${key}`,
+  }
+
+  function found(key: string | null, text: string, must: string): string {
+    if (key !== null) return key
+    const { host } = new URL(base)
+    const isElsewhere = URL.canParse(text) && new URL(text).host !== host
+    const why = isElsewhere ? 'the link leads to another site than the connected one' : must
+    throw new ToolError(
+      isElsewhere ? 'jira_other_site' : 'invalid_params',
+      `${why}: give the key, or a link of \`${host}\``,
+      { retryable: false },
+    )
+  }
+}

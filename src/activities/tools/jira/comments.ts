@@ -1,0 +1,85 @@
+import { attachedOf } from '../attachment.ts'
+import { OutcomeUnknown } from '../executor.ts'
+import { beforeSending, markOf } from '../marker.ts'
+import type { FinderOf, ToolBody } from '../params.ts'
+import { jiraOf, type Jira } from './client.ts'
+import { listedComments, madeComment, madeFiles, markedComments, markProperty, withFiles } from './forms.ts'
+import { documentOf } from './text.ts'
+
+const urlOf = (jira: Jira, key: string, id: string): string => `${jira.pageOf(key)}?focusedCommentId=${id}`
+
+/** The file is attached before the comment, so a marked comment shows that the call was carried out. */
+export const comment: ToolBody<'jira_comment'> = async (call, context) => {
+  const attached = attachedOf(call.params)
+  const jira = await jiraOf(call, context, 'jira_comment')
+  const key = jira.issueAt(call.params.issue)
+  const body = documentOf(call.params.text)
+  await context.pointOfNoReturn()
+  if (attached !== null) {
+    const form = new FormData()
+    form.append('file', attached.file, attached.name)
+    await jira.write(madeFiles, {
+      method: 'POST',
+      path: `/rest/api/3/issue/${key}/attachments`,
+      body: form,
+      // Jira refuses forms without it.
+      headers: { 'x-atlassian-token': 'no-check' },
+    })
+  }
+  const sent = jira.write(madeComment, {
+    method: 'POST',
+    path: `/rest/api/3/issue/${key}/comment`,
+    body: { body, properties: [{ key: markProperty, value: { id: markOf(call) } }] },
+  })
+  const { id } = await sent.catch((error: unknown) => {
+    if (attached === null) throw error
+    throw new OutcomeUnknown('the file was attached, and Jira did not confirm the comment')
+  })
+  return { output: { id, url: urlOf(jira, key, id) } }
+}
+
+/** The most pages of 100 that are listed to find one call. */
+const mostPages = 10
+
+export const findComment: FinderOf<'jira_comment'> = async (call, context, look) => {
+  const attached = attachedOf(call.params)
+  const jira = await jiraOf(call, context, 'jira_comment')
+  const key = jira.issueAt(call.params.issue)
+  const since = beforeSending(look).getTime()
+  for (let page = 0; page < mostPages; page += 1) {
+    const { comments } = await jira.read(listedComments, {
+      method: 'GET',
+      path: `/rest/api/3/issue/${key}/comment`,
+      query: { orderBy: '-created', startAt: page * 100, maxResults: 100 },
+    })
+    const recent = comments.filter(({ created }) => !(Date.parse(created) < since))
+    const found = await markedAmong(recent.map(({ id }) => id))
+    if (found !== undefined) return { kind: 'done', output: { id: found, url: urlOf(jira, key, found) } }
+    if (comments.length === 100 && recent.length === 100) continue
+    // The file may be that of this call, and its comment was not made.
+    return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
+  }
+  return { kind: 'unclear' }
+
+  /** The list of an issue's comments shows no properties. */
+  async function markedAmong(ids: readonly string[]): Promise<string | undefined> {
+    if (ids.length === 0) return undefined
+    const { values } = await jira.read(markedComments, {
+      method: 'POST',
+      path: '/rest/api/3/comment/list',
+      query: { expand: 'properties' },
+      body: { ids: ids.map(Number) },
+    })
+    const mark = markOf(call)
+    return values.find(({ properties }) => properties?.some((each) => each?.value.id === mark))?.id
+  }
+
+  async function hasFile(name: string): Promise<boolean> {
+    const { fields } = await jira.read(withFiles, {
+      method: 'GET',
+      path: `/rest/api/3/issue/${key}`,
+      query: { fields: 'attachment' },
+    })
+    return fields.attachment.some((each) => each.filename === name && !(Date.parse(each.created) < since))
+  }
+}

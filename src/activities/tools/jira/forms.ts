@@ -1,0 +1,70 @@
+import { z } from 'zod'
+
+/* What is read of Jira's answers. Other fields are ignored. */
+
+/** A list with at most as many entries as one page has. A longer one is refused before its entries are looked at. */
+const listOf = <Form extends z.ZodType>(form: Form) => z.array(z.unknown()).max(100).pipe(z.array(form))
+
+/** Keys go into links, and back into requests. */
+const key = z.string().regex(/^[A-Z][A-Z\d_]{0,254}-\d{1,10}$/)
+const id = z.string().regex(/^\d{1,19}$/)
+
+export const madeIssue = z.object({ key })
+export const madeComment = z.object({ id })
+
+const shown = { summary: z.string(), status: z.object({ name: z.string() }) }
+
+/** The mark of a call, in a property of what it has made. */
+export const markProperty = 'countersign.call'
+const mark = z.object({ id: z.string() })
+
+export const anIssue = z.object({
+  key,
+  fields: z.object({ ...shown, description: z.string().nullish() }),
+})
+export const foundIssues = z.object({
+  issues: listOf(z.object({ key, fields: z.object(shown) })),
+  nextPageToken: z.string().max(10_000).nullish(),
+})
+export const markedIssues = z.object({
+  issues: listOf(
+    z.object({
+      key,
+      // A property of another form is of somebody else.
+      properties: z.object({ [markProperty]: mark.optional().catch(undefined) }).nullish(),
+    }),
+  ),
+  nextPageToken: z.string().max(10_000).nullish(),
+})
+
+/** Jira answers with the list of the files that it has taken. */
+export const madeFiles = z.array(z.unknown()).length(1)
+
+/** Listed to find the mark of a call. Newest first. */
+export const listedComments = z.object({
+  comments: listOf(z.object({ id, created: z.string() })),
+  total: z.int(),
+})
+export const markedComments = z.object({
+  values: listOf(
+    z.object({
+      id,
+      properties: z
+        .array(z.unknown())
+        .max(100)
+        .transform((all) => all.map((each) => commentMark.safeParse(each).data))
+        .nullish(),
+    }),
+  ),
+})
+const commentMark = z.object({ key: z.literal(markProperty), value: mark })
+
+/** The most files that one issue can have, and some more. */
+export const withFiles = z.object({
+  fields: z.object({
+    attachment: z
+      .array(z.unknown())
+      .max(10_000)
+      .pipe(z.array(z.object({ filename: z.string(), created: z.string() }))),
+  }),
+})

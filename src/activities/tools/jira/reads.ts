@@ -1,0 +1,51 @@
+import type { ToolBody } from '../params.ts'
+import { jiraOf } from './client.ts'
+import { anIssue, foundIssues } from './forms.ts'
+
+const defaultLimit = 50
+/** Jira may give fewer issues on a page than were asked for. */
+const mostPages = 10
+
+export const search: ToolBody<'jira_search'> = async (call, context) => {
+  const { query: jql, limit = defaultLimit } = call.params
+  const jira = await jiraOf(call, context, 'jira_search')
+  const issues: { key: string; summary: string; status: string; url: string }[] = []
+  let nextPageToken: string | undefined
+  for (let page = 1; page <= mostPages && issues.length < limit; page += 1) {
+    const found = await jira.read(foundIssues, {
+      method: 'POST',
+      path: '/rest/api/3/search/jql',
+      body: {
+        jql,
+        maxResults: limit - issues.length,
+        fields: ['summary', 'status'],
+        ...(nextPageToken === undefined ? {} : { nextPageToken }),
+      },
+    })
+    for (const { key, fields } of found.issues)
+      issues.push({ key, summary: fields.summary, status: fields.status.name, url: jira.pageOf(key) })
+    if (found.nextPageToken === undefined || found.nextPageToken === null) break
+    nextPageToken = found.nextPageToken
+  }
+  return { output: { issues: issues.slice(0, limit) } }
+}
+
+/** Version 2 of the API gives the description as text, in Jira's wiki markup. */
+export const getIssue: ToolBody<'jira_get_issue'> = async (call, context) => {
+  const jira = await jiraOf(call, context, 'jira_get_issue')
+  const { key, fields } = await jira.read(anIssue, {
+    method: 'GET',
+    path: `/rest/api/2/issue/${jira.issueAt(call.params.issue)}`,
+    query: { fields: 'summary,status,description' },
+  })
+  const { summary, status, description } = fields
+  return {
+    output: {
+      key,
+      summary,
+      status: status.name,
+      url: jira.pageOf(key),
+      description: description ?? null,
+    },
+  }
+}

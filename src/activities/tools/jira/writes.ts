@@ -1,0 +1,62 @@
+import { beforeSending, markOf } from '../marker.ts'
+import type { FinderOf, ToolBody } from '../params.ts'
+import { jiraOf } from './client.ts'
+import { madeIssue, markedIssues, markProperty } from './forms.ts'
+import { documentOf } from './text.ts'
+
+/*
+ * Jira takes no idempotency key. So what a call makes carries its mark in a property, which people do not see.
+ */
+
+export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
+  const { summary, description, type = 'Task', labels } = call.params
+  const jira = await jiraOf(call, context, 'jira_create_issue')
+  const fields = {
+    project: { key: jira.projectAt(call.params.project) },
+    summary,
+    issuetype: { name: type },
+    ...(description === undefined || description === '' ? {} : { description: documentOf(description) }),
+    ...(labels === undefined ? {} : { labels }),
+  }
+  await context.pointOfNoReturn()
+  const { key } = await jira.write(madeIssue, {
+    method: 'POST',
+    path: '/rest/api/3/issue',
+    body: { fields, properties: [{ key: markProperty, value: { id: markOf(call) } }] },
+  })
+  return { output: { key, url: jira.pageOf(key) } }
+}
+
+/** The most pages of 100 that are listed to find one call. */
+const mostPages = 10
+
+/**
+ * Looks for the mark among the project's new issues. Jira's search lags by seconds, sometimes by minutes, so an issue that
+ * is not found may still be there: it is looked for again, and then a person decides.
+ */
+export const findIssue: FinderOf<'jira_create_issue'> = async (call, context, look) => {
+  const jira = await jiraOf(call, context, 'jira_create_issue')
+  const minutes = Math.ceil((Date.now() - beforeSending(look).getTime()) / 60_000)
+  const jql =
+    `project = "${jira.projectAt(call.params.project)}" AND creator = currentUser() ` +
+    `AND created >= "-${minutes}m" ORDER BY created DESC`
+  let nextPageToken: string | null | undefined
+  for (let page = 1; page <= mostPages; page += 1) {
+    const listed = await jira.read(markedIssues, {
+      method: 'POST',
+      path: '/rest/api/3/search/jql',
+      body: {
+        jql,
+        maxResults: 100,
+        fields: ['summary'],
+        properties: [markProperty],
+        ...(nextPageToken === undefined ? {} : { nextPageToken }),
+      },
+    })
+    const found = listed.issues.find(({ properties }) => properties?.[markProperty]?.id === markOf(call))
+    if (found !== undefined) return { kind: 'done', output: { key: found.key, url: jira.pageOf(found.key) } }
+    nextPageToken = listed.nextPageToken ?? null
+    if (nextPageToken === null) break
+  }
+  return { kind: 'unclear' }
+}

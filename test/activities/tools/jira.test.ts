@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
+import { createToolActivities } from '../../../src/activities/tool-activities.ts'
+import {
+  OutcomeUnknown,
+  ToolError,
+  type ServiceConnection,
+  type ToolContext,
+  type ToolResult,
+} from '../../../src/activities/tools/executor.ts'
+import { findComment } from '../../../src/activities/tools/jira/comments.ts'
+import { readIssueState } from '../../../src/activities/tools/jira/state.ts'
+import { getTool, type ToolName } from '../../../src/catalog/index.ts'
+import { jira as integration } from '../../../src/catalog/integrations/jira.ts'
+import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
+import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
+import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
+import { jiraCredential, jiraWith, startJira, type JiraEmulator } from '../../support/jira-emulator.ts'
+import { rejection, toolCall, toolContext } from './call.ts'
+
+let jira: JiraEmulator
+let proxy: FaultProxy
+const outgoing = createOutgoing({ hosts: loopbackHosts })
+beforeAll(async () => {
+  const issues = Array.from({ length: 120 }, (_, index) => ({
+    key: `OPS-${index + 1}`,
+    summary: `issue ${index + 1}`,
+    description: `text ${index + 1}`,
+    status: index % 40 === 0 ? 'Done' : 'To Do',
+  }))
+  jira = await startJira(jiraWith(['OPS'], issues))
+  proxy = await startFaultProxy(jira.url)
+})
+beforeEach(() => {
+  proxy.choose = () => 'pass'
+})
+afterAll(() => Promise.all([proxy?.close(), jira?.close(), outgoing.close()]))
+
+const connection = (): ServiceConnection<'jira'> => ({
+  credential: jiraCredential,
+  account: null,
+  base: proxy.url,
+  headers: integration.headers(jiraCredential),
+  fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses: [proxy.url] }),
+  expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
+})
+const context = (): ToolContext => toolContext({ connection: (async () => connection()) as never })
+
+/** Calls a tool's body; the output has the form that the tool declares. */
+async function run(name: ToolName, params: object): Promise<unknown> {
+  const call = issueDecidedCall(toolCall(params), context(), null)
+  const { output } = (await createToolActivities()[name]!(call)) as ToolResult
+  expect(getTool(name)?.output.parse(output)).toEqual(output)
+  return output
+}
+
+const issueOf = (key: string) => jira.state().issues.find((each) => each.key === key)
+const shown = (number: number, status: string) => ({
+  key: `OPS-${number}`,
+  summary: `issue ${number}`,
+  status,
+  url: `${proxy.url}/browse/OPS-${number}`,
+})
+
+describe('a call that reads', () => {
+  test('a search lists up to its limit', async () => {
+    const query = 'project = OPS AND status = Done'
+    const all = [shown(81, 'Done'), shown(41, 'Done'), shown(1, 'Done')]
+    expect(await run('jira_search', { query })).toEqual({ issues: all })
+    expect(await run('jira_search', { query, limit: 2 })).toEqual({ issues: all.slice(0, 2) })
+    const { issues } = (await run('jira_search', { query: 'project = OPS', limit: 100 })) as { issues: [] }
+    expect(issues).toHaveLength(100)
+  })
+
+  test.each([
+    'OPS-2',
+    'ops-2',
+    '{base}/browse/OPS-2',
+    '{base}/browse/OPS-2?focusedCommentId=1#x',
+    '{base}/jira/software/projects/OPS/boards/1?selectedIssue=OPS-2',
+    '{base}/jira/servicedesk/projects/OPS/issues/OPS-2',
+  ])('an issue is read by %s', async (given) => {
+    const issue = given.replace('{base}', proxy.url)
+    expect(await run('jira_get_issue', { issue })).toEqual({ ...shown(2, 'To Do'), description: 'text 2' })
+  })
+
+  test.each([
+    ['https://jira.evil.example/browse/OPS-2', 'jira_other_site'],
+    ['{base}.evil.example/browse/OPS-2', 'invalid_params'],
+    ['https://bot@{host}/browse/OPS-2', 'invalid_params'],
+    ['{base}/browse/OPS-2/../../rest/api/3/myself', 'invalid_params'],
+    ['OPS-2/comment', 'invalid_params'],
+    ['../myself', 'invalid_params'],
+    ['10001', 'invalid_params'],
+  ])('%s names no issue', async (given, code) => {
+    const { host } = new URL(proxy.url)
+    const issue = given.replace('{base}', proxy.url).replace('{host}', host)
+    expect(await rejection(run('jira_get_issue', { issue }))).toMatchObject({ code, retryable: false })
+  })
+})
+
+test('an issue is created with its text as it is: nothing in it mentions or formats', async () => {
+  const params = {
+    project: `${proxy.url}/jira/software/projects/OPS/boards/1`,
+    summary: 'new',
+    description: 'one [~accountid:5b10]\n*two*\n\n\nthree',
+    type: 'Bug',
+    labels: ['a', 'b'],
+  }
+  const { key } = (await run('jira_create_issue', params)) as { key: string }
+  expect(issueOf(key)).toMatchObject({
+    summary: 'new',
+    type: 'Bug',
+    labels: ['a', 'b'],
+    description: {
+      content: [
+        {
+          content: [
+            { type: 'text', text: 'one [~accountid:5b10]' },
+            { type: 'hardBreak' },
+            { type: 'text', text: '*two*' },
+          ],
+        },
+        { content: [{ type: 'text', text: 'three' }] },
+      ],
+    },
+    properties: [{ key: 'countersign.call', value: { id: expect.stringMatching(/^countersign:call:/) } }],
+  })
+  expect(await run('jira_get_issue', { issue: key })).toMatchObject({
+    description: 'one [~accountid:5b10]\n*two*\n\nthree',
+  })
+})
+
+test.each([
+  [{ project: 'NONE', summary: 's' }, 'jira_refused'],
+  [{ project: 'OPS', summary: 's', labels: ['a b'] }, 'jira_refused'],
+  [{ project: 'OPS" OR project = "SECRET', summary: 's' }, 'invalid_params'],
+  [{ project: 'https://jira.evil.example/projects/OPS', summary: 's' }, 'jira_other_site'],
+])('%j creates nothing', async (params, code) => {
+  const { length } = jira.state().issues
+  expect(await rejection(run('jira_create_issue', params))).toMatchObject({ code, retryable: false })
+  expect(jira.state().issues).toHaveLength(length)
+})
+
+describe('a comment with a file', () => {
+  const params = {
+    issue: 'OPS-3',
+    text: 'see the file',
+    attachment_name: 'plan.md',
+    attachment_content: '# é',
+  }
+  const find = () => findComment(toolCall(params), context(), { sentSecondsAgo: 1 })
+  const isPost = (end: string) => (method: string, path: string) => method === 'POST' && path.endsWith(end)
+  const files = () => issueOf('OPS-3')?.files.length
+  const comments = () => issueOf('OPS-3')?.comments.length
+
+  test('is absent if its file was lost', async () => {
+    const isFile = isPost('/attachments')
+    proxy.choose = (method, path) => (isFile(method, path) ? 'cut' : 'pass')
+    expect(await rejection(run('jira_comment', params))).toBeInstanceOf(OutcomeUnknown)
+    expect([files(), comments(), await find()]).toEqual([0, 0, { kind: 'absent' }])
+  })
+
+  test('fails if its file is refused', async () => {
+    const isFile = isPost('/attachments')
+    proxy.choose = (method, path) => (isFile(method, path) ? { status: 413 } : 'pass')
+    expect(await rejection(run('jira_comment', params))).toMatchObject({ code: 'jira_too_large' })
+    expect([files(), comments()]).toEqual([0, 0])
+  })
+
+  test.each(['cut', { status: 403 }] as const)(
+    'asks a person if only the file was taken: %j',
+    async (fault) => {
+      const isComment = isPost('/comment')
+      proxy.choose = (method, path) => (isComment(method, path) ? fault : 'pass')
+      const had = files() ?? 0
+      expect(await rejection(run('jira_comment', params))).toBeInstanceOf(OutcomeUnknown)
+      proxy.choose = () => 'pass'
+      expect([files(), comments(), await find()]).toEqual([had + 1, 0, { kind: 'unclear' }])
+    },
+  )
+
+  test('has both', async () => {
+    const output = await run('jira_comment', params)
+    expect(issueOf('OPS-3')?.files.at(-1)).toMatchObject({ filename: 'plan.md', content: '# é' })
+    expect(comments()).toBe(1)
+    expect(await find()).toEqual({ kind: 'done', output })
+  })
+
+  test.each([
+    { attachment_name: 'a.txt' },
+    { attachment_content: 'x' },
+    { attachment_name: '../a', attachment_content: 'x' },
+    { attachment_name: 'a\r\nb', attachment_content: 'x' },
+    { attachment_name: '..', attachment_content: 'x' },
+  ])('needs a name and a text: %j', async (given) => {
+    const wrong = run('jira_comment', { issue: 'OPS-4', text: 't', ...given })
+    expect(await rejection(wrong)).toMatchObject({ code: 'invalid_params' })
+    expect(issueOf('OPS-4')).toMatchObject({ files: [], comments: [] })
+  })
+})
+
+test('approvers of a comment see its issue', async () => {
+  const call = toolCall({ issue: 'OPS-5', text: 't' })
+  const { revision, fields } = await readIssueState(call, context())
+  expect(fields).toEqual({
+    'summary of the issue': 'issue 5',
+    'status of the issue': 'To Do',
+    link: `${proxy.url}/browse/OPS-5`,
+  })
+  expect((await readIssueState(toolCall({ issue: 'OPS-6', text: 't' }), context())).revision).not.toBe(
+    revision,
+  )
+})

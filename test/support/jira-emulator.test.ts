@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import * as jiraJs from 'jira.js/cloud'
+import { jiraCredential, jiraWith, startJira, type JiraEmulator } from './jira-emulator.ts'
+
+/*
+ * The stand-in for Jira against the client and the schemas of jira.js, which are generated from Atlassian's OpenAPI
+ * description. The forms of requests and answers are checked; what Jira does with them is not.
+ */
+
+let emulator: JiraEmulator
+let client: ReturnType<typeof jiraJs.createCloudClient>
+beforeAll(async () => {
+  emulator = await startJira(jiraWith(['OPS'], [{ key: 'OPS-1', summary: 'one' }]))
+  const { email, token } = jiraCredential
+  client = jiraJs.createCloudClient({
+    host: emulator.url,
+    auth: { type: 'basic', email, apiToken: token },
+    onSchemaMismatch: 'throw',
+  })
+})
+afterAll(() => emulator?.close())
+
+const paragraph = (text: string) => ({
+  type: 'doc',
+  version: 1,
+  content: [{ type: 'paragraph', content: [{ type: 'text', text }] }],
+})
+const properties = [{ key: 'countersign.call', value: { id: 'a mark' } }]
+
+test('an issue that the client creates is found with its property', async () => {
+  const fields = {
+    project: { key: 'OPS' },
+    summary: 's',
+    issuetype: { name: 'Task' },
+    description: paragraph('t'),
+  }
+  const { key } = await client.issues.createIssue({ fields, properties } as never)
+  const found = await client.issueSearch.searchAndReconsileIssuesUsingJqlPost({
+    jql: 'project = OPS',
+    fields: ['summary'],
+    properties: ['countersign.call'],
+    maxResults: 100,
+  })
+  expect(found.issues?.find((each) => each.key === key)).toMatchObject({
+    properties: { 'countersign.call': { id: 'a mark' } },
+  })
+  expect((await client.issues.getIssue({ issueIdOrKey: key })).fields).toMatchObject({ summary: 's' })
+})
+
+test('a comment that the client makes is listed, and its properties by its id', async () => {
+  const made = await client.issueComments.addComment({
+    issueIdOrKey: 'OPS-1',
+    body: paragraph('t'),
+    properties,
+  } as never)
+  const { comments } = await client.issueComments.getComments({ issueIdOrKey: 'OPS-1', orderBy: '-created' })
+  expect(comments?.map(({ id }) => id)).toEqual([made.id])
+  const { values } = await client.issueComments.getCommentsByIds({
+    ids: [Number(made.id)],
+    expand: 'properties',
+  })
+  expect(values?.[0]?.properties).toEqual(properties)
+})
+
+test('a file that the client attaches is shown', async () => {
+  const [made] = await client.issueAttachments.addAttachment({
+    issueIdOrKey: 'OPS-1',
+    attachments: { filename: 'a.txt', content: new Blob(['text']) },
+  } as never)
+  const { fields } = await client.issues.getIssue({ issueIdOrKey: 'OPS-1', fields: ['attachment'] })
+  expect(fields?.['attachment']).toMatchObject([{ id: made?.id, filename: 'a.txt' }])
+})
+
+test('the account of the credential is shown', async () => {
+  expect(await client.myself.getCurrentUser()).toMatchObject({ emailAddress: jiraCredential.email })
+})
