@@ -65,7 +65,10 @@ async function start(tool: Write | 'github_get_issue'): Promise<Started> {
   const params = writing?.params(text, github.place) ?? { repo: github.place }
   const workflowId = await home.member.createWorkflow(text, { steps: [{ id: 's', tool, params }] })
   const runId = await home.member.execute(workflowId, {})
-  return { runId, held: async () => (await writing?.made(ask, text, github.place, emulator.url))?.length ?? 0 }
+  return {
+    runId,
+    held: async () => (await writing?.made(ask, text, github.place, emulator.url))?.length ?? 0,
+  }
 }
 
 const stepOf = (run: Run) => run.steps[0] as Run['steps'][number]

@@ -34,7 +34,7 @@ test('an issue that the client creates is found with its property', async () => 
     issuetype: { name: 'Task' },
     description: paragraph('t'),
   }
-  const { key } = await client.issues.createIssue({ fields, properties } as never)
+  const { key } = await client.issues.createIssue({ fields, properties })
   const found = await client.issueSearch.searchAndReconsileIssuesUsingJqlPost({
     jql: 'project = OPS',
     fields: ['summary'],
@@ -52,7 +52,7 @@ test('a comment that the client makes is listed, and its properties by its id', 
     issueIdOrKey: 'OPS-1',
     body: paragraph('t'),
     properties,
-  } as never)
+  })
   const { comments } = await client.issueComments.getComments({ issueIdOrKey: 'OPS-1', orderBy: '-created' })
   expect(comments?.map(({ id }) => id)).toEqual([made.id])
   const { values } = await client.issueComments.getCommentsByIds({
@@ -66,7 +66,7 @@ test('a file that the client attaches is shown', async () => {
   const [made] = await client.issueAttachments.addAttachment({
     issueIdOrKey: 'OPS-1',
     attachments: { filename: 'a.txt', content: new Blob(['text']) },
-  } as never)
+  })
   const { fields } = await client.issues.getIssue({ issueIdOrKey: 'OPS-1', fields: ['attachment'] })
   expect(fields?.['attachment']).toMatchObject([{ id: made?.id, filename: 'a.txt' }])
 })
