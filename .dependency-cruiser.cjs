@@ -168,7 +168,7 @@ module.exports = {
     packages(
       'console-packages',
       '^src/console/',
-      inModules('preact', 'preact-render-to-string'),
+      inModules('preact', 'preact-render-to-string', '@dagrejs/dagre', 'lru-cache'),
       'pages are made from their data alone',
     ),
     only(

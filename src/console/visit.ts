@@ -35,6 +35,8 @@ export interface ApiRequest {
   readonly idempotencyKey?: string
   /** Fields of a large answer that are wanted; the others are not read. */
   readonly only?: readonly string[]
+  /** A longer answer in parts is refused with `too_large`, and the rest of it is not read. */
+  readonly mostCharacters?: number
 }
 
 export interface Api {

@@ -64,6 +64,7 @@ describe('an unknown outcome', () => {
         rule_name: null,
         since: expect.any(String),
         expires_at: null,
+        approver: 'admin',
         resolve_with: route,
       },
     ])

@@ -1,15 +1,11 @@
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import type { Page } from 'playwright-core'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { hasChromium, openPage } from '../support/chromium.ts'
-import { fillSignIn, heldCall, holdAgents, signedInAt } from './support.ts'
+import { fillSignIn, heldCall, holdAgents, signedInAt, violations } from './support.ts'
 
 /* The console's pages in a real browser. */
 
 const inBrowser = hasChromium ? test : test.skip
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 let server: TestServer
 beforeAll(async () => {
@@ -20,14 +16,6 @@ afterAll(() => server.close())
 
 const statusOf = async (id: string): Promise<unknown> =>
   (await server.call(server.identities.users.admin.api_key, 'GET', `/approvals/${id}`)).body
-
-/** What axe finds wrong, by its rule. The script runs outside the page's policy. */
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axe)
-  return page.evaluate(
-    `axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes.map(({ html }) => html).join(' ')))`,
-  )
-}
 
 describe('an approval', () => {
   inBrowser('is decided by somebody who follows its link, signs in, reads and approves', async () => {

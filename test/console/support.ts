@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import type { TestServer } from '../api/server.ts'
 import { openPage } from '../support/chromium.ts'
@@ -57,4 +59,26 @@ export async function holdAgents(server: TestServer): Promise<void> {
   }
   const { status } = await server.call(users.admin.api_key, 'POST', `/organizations/${id}/rules`, rule)
   if (status !== 201) throw new Error(`the rule was not saved: ${status}`)
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** What axe finds wrong, by its rule. The script runs outside the page's policy. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  return page.evaluate(
+    `axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes.map(({ html }) => html).join(' ')))`,
+  )
+}
+
+/** The most elements of a page that take the focus. */
+const mostTabs = 200
+
+/** Presses the tab key until an element has the focus. */
+export async function tabTo(page: Page, selector: string): Promise<void> {
+  for (let count = 0; count < mostTabs; count += 1) {
+    if (await page.evaluate(`document.activeElement?.matches(${JSON.stringify(selector)})`)) return
+    await page.keyboard.press('Tab')
+  }
+  throw new Error(`no press of the tab key leads to ${selector}`)
 }

@@ -72,7 +72,10 @@ async function call(
 type TextAnswer = Answer & { readonly text?: string | null }
 
 /** The body as a client would read it. */
-async function bodyOf({ status, body, text }: TextAnswer, { only }: ApiRequest): Promise<unknown> {
+async function bodyOf(
+  { status, body, text }: TextAnswer,
+  { only, mostCharacters }: ApiRequest,
+): Promise<unknown> {
   if (text !== undefined && text !== null) {
     const read = JSON.parse(text) as { error?: { code: string; message: string } }
     // A kept refusal, given again.
@@ -81,5 +84,14 @@ async function bodyOf({ status, body, text }: TextAnswer, { only }: ApiRequest):
     return read
   }
   if (only !== undefined && body instanceof ObjectParts) return JSON.parse(await body.only(only).text())
-  return body instanceof JsonParts ? JSON.parse(await body.text()) : body
+  return body instanceof JsonParts ? JSON.parse(await textUpTo(body, mostCharacters ?? Infinity)) : body
+}
+
+async function textUpTo(parts: JsonParts, most: number): Promise<string> {
+  let text = ''
+  for await (const part of parts) {
+    text += part
+    if (text.length > most) throw new ApiError('too_large', `the answer has more than ${most} characters`)
+  }
+  return text
 }

@@ -18,10 +18,15 @@ export const getReceipt = route({
   description:
     'Without `limit` and `cursor` the answer is whole. With one of them it is a page, and `next_cursor` leads to the next.',
   tag: 'Runs',
-  query: z.object({ limit: wholeNumber(1, 200).optional(), cursor: filter.optional() }),
+  query: z.object({
+    limit: wholeNumber(1, 200).optional(),
+    cursor: filter.optional(),
+    order: z.enum(['oldest', 'newest']).default('oldest').describe('`newest` is always a page'),
+  }),
   responses: { 200: receipt },
-  async handle({ context, caller, params, query: { limit, cursor = null } }) {
-    return ok(await readReceipt(context.db, caller.organizationId, params.id, { limit, cursor }))
+  async handle({ context, caller, params, query: { limit, cursor = null, order } }) {
+    const page = { limit, cursor, isNewestFirst: order === 'newest' }
+    return ok(await readReceipt(context.db, caller.organizationId, params.id, page))
   },
 })
 

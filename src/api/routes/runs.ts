@@ -67,7 +67,7 @@ function executionOf(view: RunFields) {
 }
 
 export async function runOf(
-  context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer'>,
+  context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,
   caller: Caller,
   runId: string,
 ): Promise<RunFields> {
@@ -81,6 +81,8 @@ const runsQuery = z.object({
   workflow_id: filter.optional(),
   status: runStatus.optional(),
   requested_by: filter.optional(),
+  workflow_name: filter.optional().describe('part of the workflow’s name, in upper or lower case'),
+  requester_email: filter.optional().describe('part of the requester’s address, in upper or lower case'),
   since: instant.optional(),
   until: instant.optional(),
 })

@@ -93,6 +93,7 @@ export const agentSession = z
     agent: z.strictObject({ name: z.string(), kind: z.string() }),
     organization_id: id,
     user_id: id,
+    user_email: z.string().nullable().describe('null once the account is deleted'),
     status: sessionStatus,
     labels,
     label_sources: z.array(labelSource),
@@ -102,6 +103,7 @@ export const agentSession = z
     last_seen_at: time,
     ended_at: time.nullable(),
     revoked_by: id.nullable(),
+    revoked_by_email: z.string().nullable(),
     revoke_reason: z.string().nullable(),
   })
   .meta({ id: 'AgentSession' })

@@ -41,11 +41,16 @@ const headShape = {
   id,
   execution_id: id,
   workflow_id: id,
+  workflow_name: z.string().nullable().describe('the workflow’s present name; null for an agent session'),
   workflow_version: z.int(),
   organization_id: id,
   status: runStatus,
   status_reason: z.string(),
+  waiting_since: time
+    .nullable()
+    .describe('since when a person must decide or resolve something; null if nothing waits for a person'),
   requested_by: id,
+  requester_email: z.string().describe('the address at the time when the run was accepted'),
   risk,
   created_at: time,
   started_at: time.nullable(),
@@ -78,6 +83,7 @@ const waiting = z.strictObject({
   item_index: itemIndex,
   tool: z.string().nullable(),
   rule_name: z.string().nullable(),
+  approver: z.enum(['admin', 'owner']).describe('the lowest role that may decide'),
   since: time,
   expires_at: time.nullable(),
   resolve_with: resolveWith,
@@ -116,6 +122,15 @@ const step = z.strictObject({
   tool: z.string(),
   summary: z.string().nullable().describe('the `summary` of the step in its definition'),
   status: z.enum(stepStatuses),
+  depends_on: z
+    .array(z.string())
+    .describe('the steps that it waits for: those it names and those it refers to'),
+  items: z
+    .strictObject({ total: z.int(), states: z.partialRecord(z.enum(effectStates), z.int()) })
+    .nullable()
+    .describe(
+      'The number of items of a `for_each` step, and how many are in which state; null before they are known.',
+    ),
   unresolved_items: z
     .array(z.int())
     .describe('Items of a `for_each` step whose outcome is unknown; `resolve` takes one as `item_index`.'),
@@ -147,6 +162,7 @@ export const run = z
     ...headShape,
     workflow_id: id.nullable().describe('null: the record of an agent session'),
     workflow_version: z.int().nullable(),
+    agent_session_id: id.optional().describe('only for the record of an agent session'),
     waiting_for: z.array(waiting),
     inputs: z.record(z.string(), anyJson),
     input_labels: z

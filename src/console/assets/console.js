@@ -47,9 +47,19 @@ function replaceParts(fresh) {
     if (found === null || found.getAttribute('data-version') === old.getAttribute('data-version')) continue
     keep(old, found)
     const focused = document.activeElement?.id ?? ''
+    const scrolled = [...old.querySelectorAll('[data-scroll]')].map((each) => [
+      each.scrollLeft,
+      each.scrollTop,
+    ])
     old.replaceWith(document.adoptNode(found))
+    found
+      .querySelectorAll('[data-scroll]')
+      .forEach((each, index) =>
+        each.scrollTo({ left: scrolled[index]?.[0] ?? 0, top: scrolled[index]?.[1] ?? 0 }),
+      )
     if (focused !== '') document.getElementById(focused)?.focus({ preventScroll: true })
   }
+  showTimes()
 }
 
 /**
@@ -145,6 +155,47 @@ document.addEventListener('keydown', (event) => {
     else document.getElementById(button)?.focus()
   }
 })
+
+const dates = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
+const relative = new Intl.RelativeTimeFormat('en')
+
+/** @type {readonly (readonly [Intl.RelativeTimeFormatUnit, number])[]} */
+const units = [
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+  ['second', 1],
+]
+
+/**
+ * The words that the server writes, as of now.
+ * @param {number} milliseconds
+ */
+function relativeWords(milliseconds) {
+  const seconds = Math.round(milliseconds / 1_000)
+  const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1]
+  // A time that is just over is "0 seconds ago".
+  return relative.format(Math.trunc(seconds / size) || -0, unit)
+}
+
+/** Times in the reader's time zone, with words that stay true. */
+function showTimes() {
+  for (const time of document.querySelectorAll('time[datetime]')) {
+    const at = Date.parse(time.getAttribute('datetime') ?? '')
+    if (Number.isNaN(at)) continue
+    const words = relativeWords(at - Date.now())
+    const date = dates.format(at)
+    time.setAttribute('title', date)
+    const text = time.hasAttribute('data-exact') ? `${words} (${date})` : words
+    if (time.textContent !== text) time.textContent = text
+  }
+}
+
+/** Milliseconds between two looks at the clock. */
+const tick = 5_000
+
+showTimes()
+setInterval(showTimes, tick)
 
 if (/^#(approve|reject)$/.test(location.hash)) document.getElementById(location.hash.slice(1))?.focus()
 follow()

@@ -2,6 +2,10 @@ import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { approvalPage, decideApproval } from './approval.ts'
 import { decideMany, inboxPage } from './inbox.ts'
 import { changeRun, runPage } from './run.ts'
+import { runsPage } from './runs.ts'
+import { endSession, sessionPage } from './session.ts'
+import { sessionsPage } from './sessions.ts'
+import { stepPage } from './step.ts'
 
 /** A page for signed-in people. */
 export interface PageRoute {
@@ -21,9 +25,17 @@ export const pages: readonly PageRoute[] = [
     get: (visit) => approvalPage(visit),
     post: (visit, form) => decideApproval(visit, form),
   },
+  { path: '/console/runs', get: (visit) => runsPage(visit) },
   {
     path: '/console/runs/:id',
     get: (visit) => runPage(visit),
     post: (visit, form) => changeRun(visit, form),
+  },
+  { path: '/console/runs/:id/steps/:step', get: (visit) => stepPage(visit) },
+  { path: '/console/sessions', get: (visit) => sessionsPage(visit) },
+  {
+    path: '/console/sessions/:id',
+    get: (visit) => sessionPage(visit),
+    post: (visit, form) => endSession(visit, form),
   },
 ]

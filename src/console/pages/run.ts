@@ -1,69 +1,76 @@
 import { h } from 'preact'
-import { Run, type RunShown } from '../parts/run.ts'
+import { onceOf, reasonOf } from '../parts/ask.ts'
+import { Run } from '../parts/run.ts'
+import { runFields, type RunShown } from '../run-shown.ts'
+import { stepsPerPage } from '../parts/steps.ts'
+import { hasRole, roleIn } from '../role.ts'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
-
-const fields = [
-  'id',
-  'organization_id',
-  'workflow_id',
-  'workflow_version',
-  'status',
-  'status_reason',
-  'requested_by',
-  'created_at',
-  'finished_at',
-  'waiting_for',
-  'steps',
-]
+import { receiptOf } from './receipt.ts'
 
 /** `GET /console/runs/{id}`. */
 export async function runPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
   const id = visit.params['id'] ?? ''
-  const found = await visit.api.call<RunShown>('GET /runs/{id}', { params: { id }, only: fields })
+  const [found, receipt] = await Promise.all([
+    visit.api.call<RunShown>('GET /runs/{id}', { params: { id }, only: runFields }),
+    receiptOf(visit, id),
+  ])
   if (!found.ok) return problemPage(found, visit.place)
   const run = found.body
-  const workflow =
-    run.workflow_id === null
-      ? null
-      : await visit.api.call<{ readonly name: string }>('GET /workflows/{id}', {
-          params: { id: run.workflow_id },
-        })
-  const name = workflow?.ok === true ? workflow.body.name : null
-  const role = visit.person.organizations.find((each) => each.id === run.organization_id)?.role ?? null
+  const role = roleIn(visit, run.organization_id)
+  const session = run.agent_session_id
+  if (session !== undefined && hasRole(role, 'admin')) return { redirect: `/console/sessions/${session}` }
   return {
     status: refused?.status ?? 200,
-    title: name ?? 'Run',
-    main: h(Run, { run, name, role, visit, refused }),
+    title: run.workflow_name ?? 'Run',
+    main: h(Run, {
+      run,
+      role,
+      steps: { part: partOf(visit.query.get('steps'), run.steps.length) },
+      receipt,
+      visit,
+      refused,
+    }),
   }
+}
+
+/** The part of a long list of steps that an address asks for; the first one if it asks for none that exists. */
+function partOf(given: string | null, steps: number): number {
+  const part = Number(given ?? '1') - 1
+  return Number.isInteger(part) && part >= 0 && part * stepsPerPage < steps ? part : 0
 }
 
 const outcomes = new Set(['retry', 'done', 'fail'])
 
-/** `POST /console/runs/{id}`: cancels the run, or settles a call whose outcome is unknown. */
+/** `POST /console/runs/{id}`: cancels the run, or settles calls whose outcome is unknown. */
 export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
-  const outcome = form.get('outcome')
-  const once = { idempotencyKey: form.get('once') ?? crypto.randomUUID() }
-  if (outcome !== null && outcomes.has(outcome)) {
-    const item = form.get('item_index') ?? ''
-    const body = { outcome, ...(/^\d+$/.test(item) ? { item_index: Number(item) } : {}) }
-    const step = form.get('step') ?? ''
-    const done = await visit.api.call('POST /runs/{id}/steps/{step}/resolve', {
-      params: { id, step },
-      body,
-      only: ['id'],
-      ...once,
-    })
-    return done.ok ? { redirect: `/console/runs/${id}` } : runPage(visit, done)
-  }
-  if (form.get('action') !== 'cancel')
-    return runPage(visit, { status: 422, code: 'validation_error', message: 'Press one of the buttons.' })
-  const done = await visit.api.call('POST /runs/{id}/cancel', {
-    params: { id },
-    body: {},
-    only: ['id'],
-    ...once,
-  })
+  const done = outcomes.has(form.get('outcome') ?? '')
+    ? await resolve(visit, form)
+    : form.get('action') === 'cancel'
+      ? await visit.api.call('POST /runs/{id}/cancel', {
+          params: { id },
+          body: reasonOf(form),
+          only: ['id'],
+          ...onceOf(form),
+        })
+      : ({
+          ok: false,
+          status: 422,
+          code: 'validation_error',
+          message: 'Nothing was done: press one of the buttons.',
+        } as const)
   return done.ok ? { redirect: `/console/runs/${id}` } : runPage(visit, done)
+}
+
+function resolve(visit: PersonsVisit, form: Form) {
+  const item = form.get('item_index') ?? ''
+  const which =
+    form.get('all') === 'true' ? { all: true } : /^\d{1,5}$/.test(item) ? { item_index: Number(item) } : {}
+  return visit.api.call('POST /runs/{id}/steps/{step}/resolve', {
+    params: { id: visit.params['id'] ?? '', step: form.get('step') ?? '' },
+    body: { outcome: form.get('outcome'), ...which },
+    only: ['id'],
+    ...onceOf(form),
+  })
 }

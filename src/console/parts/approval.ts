@@ -118,7 +118,7 @@ function Asked({ approval, now }: { readonly approval: ApprovalView; readonly no
             h(Words, { text: detail?.workflow_name ?? 'a workflow' }),
           ),
           step_id === null ? null : [', step ', h('strong', null, h(Words, { text: step_id }))],
-          item_index === null ? null : `, item ${item_index + 1}`,
+          item_index === null ? null : `, item ${item_index}`,
         ],
     '.',
   ])

@@ -1,5 +1,6 @@
 import { h, type ComponentChild, type ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
+import { hasRole } from '../role.ts'
 import type { Page, Person } from '../visit.ts'
 import { Icon } from './state.ts'
 import { visible, Words } from './words.ts'
@@ -34,18 +35,28 @@ export function document(page: Page, frame: Frame): string {
   )}`
 }
 
-const places = [['/console/approvals', 'Approvals']] as const
+/** The pages that lists are on, and the lowest role that may read them. */
+const places = [
+  ['/console/approvals', 'Approvals', 'member'],
+  ['/console/runs', 'Runs', 'viewer'],
+  ['/console/sessions', 'Agents', 'admin'],
+] as const
+
+/** Who has no organization yet sees the places of members. */
+const placesOf = ({ organization }: Person) =>
+  places.filter(([, , least]) => hasRole(organization?.role ?? 'member', least))
 
 function Header({ frame: { person, token, place } }: { readonly frame: Frame }): ComponentChild {
+  const shown = person === null ? [] : placesOf(person)
   return h('header', { class: 'top' }, [
-    h('a', { class: 'brand', href: '/console/approvals' }, 'Countersign'),
+    h('a', { class: 'brand', href: shown[0]?.[0] ?? '/console/approvals' }, 'Countersign'),
     person === null
       ? null
       : [
           h(
             'nav',
             { 'aria-label': 'Main' },
-            places.map(([path, name]) =>
+            shown.map(([path, name]) =>
               h('a', { href: path, ...(place.startsWith(path) ? { 'aria-current': 'page' } : {}) }, name),
             ),
           ),

@@ -1,176 +1,201 @@
 import { h, type ComponentChild } from 'preact'
+import { runEnded } from '../../contract/status.ts'
+import type { ReceiptView } from '../../governance/runs/read/receipt.ts'
 import type { Role } from '../../policy/types.ts'
+import { hasRole } from '../role.ts'
+import type { RunShown } from '../run-shown.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
 import { Alert } from './alert.ts'
-import { PostForm } from './layout.ts'
-import { RunState } from './state.ts'
-import { Time } from './time.ts'
+import { Ask } from './ask.ts'
+import { Facts } from './facts.ts'
+import { Live } from './live.ts'
+import { Picture } from './picture.ts'
+import { Receipts } from './receipts.ts'
+import { Badge, Risk, RunState } from './state.ts'
+import { Steps, type StepsPart } from './steps.ts'
+import { duration, Time } from './time.ts'
+import { Value } from './values.ts'
+import { Waiting } from './waiting.ts'
 import { Message, Words } from './words.ts'
-
-interface StepShown {
-  readonly id: string
-  readonly tool: string
-  readonly status: string
-  readonly summary: string | null
-  readonly unresolved_items: readonly number[]
-  readonly error: { readonly message: string } | null
-}
-
-export interface RunShown {
-  readonly id: string
-  readonly organization_id: string
-  readonly workflow_id: string | null
-  readonly workflow_version: number | null
-  readonly status: string
-  readonly status_reason: string
-  readonly requested_by: string
-  readonly created_at: string
-  readonly finished_at: string | null
-  readonly waiting_for: readonly {
-    readonly kind: string
-    readonly approval_id: string | null
-    readonly step_id: string | null
-    readonly item_index: number | null
-    readonly rule_name: string | null
-  }[]
-  readonly steps: readonly StepShown[]
-}
 
 export interface RunProps {
   readonly run: RunShown
-  /** The workflow's name. */
-  readonly name: string | null
   /** The reader's role in the run's organization. */
   readonly role: Role | null
+  /** Which part of the list of steps is shown. */
+  readonly steps: StepsPart
+  /** A page of the receipt, or why it cannot be read. */
+  readonly receipt: (Pick<ReceiptView, 'decisions'> & { readonly next_cursor: string | null }) | Problem
   readonly visit: PersonsVisit
   readonly refused: Problem | null
 }
 
-export function Run({ run, name, role, visit, refused }: RunProps): ComponentChild {
-  const { now } = visit
-  const isOpen = run.finished_at === null && run.workflow_id !== null
-  const version = [run.status, run.status_reason, ...run.steps.map(({ status }) => status)].join('/')
-  return h(
-    'article',
-    {
-      class: 'page',
-      'data-live': 'run',
-      'data-version': version,
-      ...(isOpen ? { 'data-poll': '', 'data-events': `/api/v1/runs/${run.id}/events` } : {}),
-    },
-    [
-      h('header', { class: 'headline' }, [
-        h('p', { class: 'badges', role: 'status' }, h(RunState, { status: run.status })),
-        h(
-          'h1',
-          null,
-          h(Words, { text: name ?? (run.workflow_id === null ? 'An agent’s session' : 'A run') }),
-        ),
-        h('p', null, h(Message, { text: run.status_reason })),
-        h('p', { class: 'quiet small' }, [
-          'Started ',
-          h(Time, { at: run.created_at, now, exact: true }),
-          ` · ${run.id}`,
-        ]),
-      ]),
-      h(Alert, { message: refused?.message ?? null }),
-      h('section', { class: 'card', 'aria-labelledby': 'steps' }, [
-        h('h2', { id: 'steps' }, 'Steps'),
-        run.steps.length === 0 ? h('p', { class: 'quiet' }, 'No steps.') : null,
-        h(
-          'ol',
-          { class: 'inbox' },
-          run.steps.map((step) =>
-            h(Step, { step, run, mayResolve: role === 'admin' || role === 'owner', visit }),
-          ),
-        ),
-      ]),
-      isOpen
-        ? h(PostForm, { action: `/console/runs/${run.id}`, token: visit.token }, [
-            h('details', { class: 'ask' }, [
-              h('summary', { class: 'button danger' }, 'Cancel the run…'),
-              h('div', { class: 'note stack' }, [
-                h(
-                  'p',
-                  null,
-                  'Steps that have not begun will not run. Calls that were made are not taken back.',
-                ),
-                h('button', { name: 'action', value: 'cancel', class: 'danger' }, 'Yes, cancel it'),
+export function Run({ run, role, steps, receipt, visit, refused }: RunProps): ComponentChild {
+  const path = `/console/runs/${run.id}`
+  const isOpen = !runEnded(run.status) && run.workflow_id !== null
+  const mayCancel =
+    isOpen &&
+    (hasRole(role, 'admin') || (hasRole(role, 'member') && run.requested_by === visit.person.user.id))
+  const states = run.steps.map(
+    ({ status, items }) => `${status}${items === null ? '' : JSON.stringify(items.states)}`,
+  )
+  return h('article', { class: 'page' }, [
+    h(Head, { run, isOpen, visit }),
+    h(Alert, { message: refused?.message ?? null }),
+    h('div', { class: 'columns' }, [
+      h('div', { class: 'column' }, [
+        h(Waiting, { run, role, visit }),
+        run.steps.length < 2
+          ? null
+          : h(Live, { name: 'run-picture', version: states.join('/') }, [
+              h('section', { class: 'card', 'aria-labelledby': 'picture-title' }, [
+                h('h2', { id: 'picture-title' }, 'What depends on what'),
+                h(Picture, {
+                  version: `${run.workflow_id ?? ''}@${run.workflow_version ?? 0}`,
+                  steps: run.steps,
+                  addressOf: (id) => `${path}/steps/${id}`,
+                }),
               ]),
             ]),
-          ])
-        : null,
-    ],
-  )
-}
-
-/** The most approvals that a step links to. */
-const mostLinks = 5
-
-function Step({
-  step,
-  run,
-  mayResolve,
-  visit,
-}: {
-  readonly step: StepShown
-  readonly run: RunShown
-  readonly mayResolve: boolean
-  readonly visit: PersonsVisit
-}): ComponentChild {
-  const waiting = run.waiting_for.filter((each) => each.step_id === step.id && each.approval_id !== null)
-  const unknown = run.waiting_for.filter((each) => each.step_id === step.id && each.kind === 'resolution')
-  return h('li', { class: 'item', id: step.id }, [
-    h('div', { class: 'item-words' }, [
-      h('p', { class: 'badges' }, [
-        h('strong', null, h(Words, { text: step.id })),
-        h(RunState, { status: step.status }),
+        run.steps.length === 0 ? null : h(Steps, { run, part: steps, path, version: states.join('/') }),
+        h(Result, { run }),
+        h(Receipts, {
+          receipt,
+          path,
+          visit,
+          mayOpenApprovals: hasRole(role, 'member'),
+          words: { first: 'First decisions', next: 'Later decisions' },
+        }),
       ]),
-      h('p', { class: 'quiet small' }, [
-        h('code', null, step.tool),
-        step.summary === null ? null : [' · ', h(Words, { text: step.summary })],
+      h('div', { class: 'column' }, [
+        h(About, { run, visit }),
+        h(Live, { name: 'run-cancel', version: String(mayCancel) }, [
+          mayCancel
+            ? h(Ask, {
+                action: path,
+                token: visit.token,
+                value: 'cancel',
+                open: 'Cancel the run…',
+                explanation:
+                  'Steps that have not begun will not run. Calls that were made are not taken back.',
+                sure: 'Yes, cancel it',
+              })
+            : null,
+        ]),
       ]),
-      step.error === null ? null : h('p', null, h(Message, { text: step.error.message, most: 600 })),
-      waiting
-        .slice(0, mostLinks)
-        .map((each) =>
-          h('p', null, [
-            h('a', { href: `/console/approvals/${each.approval_id ?? ''}` }, 'Open the approval'),
-            each.item_index === null ? null : ` of item ${each.item_index + 1}`,
-            each.rule_name === null ? null : [' (', h(Words, { text: each.rule_name }), ')'],
-          ]),
-        ),
-      waiting.length > mostLinks
-        ? h('p', { class: 'quiet' }, `and ${waiting.length - mostLinks} more`)
-        : null,
-      mayResolve
-        ? unknown.slice(0, mostLinks).map((each) => h(Resolve, { step, item: each.item_index, run, visit }))
-        : null,
     ]),
   ])
 }
 
-function Resolve({
-  step,
-  item,
+function Head({
   run,
+  isOpen,
   visit,
 }: {
-  readonly step: StepShown
-  readonly item: number | null
   readonly run: RunShown
+  readonly isOpen: boolean
   readonly visit: PersonsVisit
 }): ComponentChild {
-  const of = item === null ? 'this call' : `item ${item + 1}`
-  return h(PostForm, { action: `/console/runs/${run.id}`, token: visit.token, class: 'stack note' }, [
-    h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
-    h('input', { type: 'hidden', name: 'step', value: step.id }),
-    item === null ? null : h('input', { type: 'hidden', name: 'item_index', value: item }),
-    h('p', null, `Nobody knows whether ${of} happened. Look at the service it was sent to, then choose:`),
-    h('div', { class: 'buttons' }, [
-      h('button', { name: 'outcome', value: 'done' }, 'It happened: go on'),
-      h('button', { name: 'outcome', value: 'retry' }, 'It did not: make it again'),
-      h('button', { name: 'outcome', value: 'fail', class: 'danger' }, 'Count it as failed'),
-    ]),
+  const { now } = visit
+  return h(
+    Live,
+    {
+      name: 'run-head',
+      version: `${run.status}/${run.status_reason}`,
+      ...(isOpen ? { 'data-poll': '', 'data-events': `/api/v1/runs/${run.id}/events` } : {}),
+    },
+    [
+      h('header', { class: 'headline' }, [
+        h('p', { class: 'crumbs small' }, h('a', { href: '/console/runs' }, 'Runs')),
+        h('p', { class: 'badges', role: 'status' }, [
+          h(RunState, { status: run.status }),
+          run.risk.level === 'low' ? null : h(Risk, { level: run.risk.level }),
+        ]),
+        h(
+          'h1',
+          null,
+          h(Words, {
+            text: run.workflow_name ?? (run.workflow_id === null ? 'An agent’s session' : 'A run'),
+          }),
+        ),
+        h('p', null, h(Message, { text: run.status_reason })),
+        h('p', { class: 'quiet small' }, [
+          h(Words, { text: run.requester_email }),
+          ' started it ',
+          h(Time, { at: run.created_at, now }),
+          run.duration_ms === null ? null : ` · it took ${duration(run.duration_ms)}`,
+        ]),
+      ]),
+    ],
+  )
+}
+
+/** The definition's `result`, once the run has completed. */
+function Result({ run }: { readonly run: RunShown }): ComponentChild {
+  return h(Live, { name: 'run-result', version: run.status }, [
+    run.result === null
+      ? null
+      : h('section', { class: 'card', 'aria-labelledby': 'result' }, [
+          h('h2', { id: 'result' }, 'Result'),
+          h(Value, { value: run.result }),
+        ]),
+  ])
+}
+
+function About({ run, visit }: { readonly run: RunShown; readonly visit: PersonsVisit }): ComponentChild {
+  const { now } = visit
+  const names = Object.keys(run.inputs)
+  return h(
+    Live,
+    { name: 'run-about', version: `${run.status}/${run.started_at ?? ''}/${run.data_removed_at ?? ''}` },
+    [
+      h('section', { class: 'card', 'aria-labelledby': 'about' }, [
+        h('h2', { id: 'about' }, 'About this run'),
+        h(Facts, {
+          facts: [
+            ['Version', run.workflow_version === null ? null : String(run.workflow_version)],
+            [
+              'Risk',
+              run.risk.reasons.length === 0
+                ? null
+                : run.risk.reasons.map((each) => h('div', null, h(Message, { text: each, most: 500 }))),
+            ],
+            ['Accepted', h(Time, { at: run.created_at, now, exact: true })],
+            ['Started', run.started_at === null ? null : h(Time, { at: run.started_at, now, exact: true })],
+            ['Ended', run.finished_at === null ? null : h(Time, { at: run.finished_at, now, exact: true })],
+            ['Id', h('code', null, run.id)],
+          ],
+        }),
+        h('h3', null, 'Inputs'),
+        run.data_removed_at !== null
+          ? h('p', { class: 'quiet' }, [
+              'Inputs and outputs were removed ',
+              h(Time, { at: run.data_removed_at, now }),
+              '.',
+            ])
+          : names.length === 0
+            ? h('p', { class: 'quiet' }, 'No inputs.')
+            : h(
+                'ul',
+                { class: 'stack' },
+                names.slice(0, mostInputs).map((name) => h(Input, { name, run })),
+              ),
+        names.length > mostInputs
+          ? h('p', { class: 'quiet' }, `and ${names.length - mostInputs} more`)
+          : null,
+      ]),
+    ],
+  )
+}
+
+const mostInputs = 50
+
+/** An input's name with the labels that it brought. Its value may be secret to some of the readers. */
+function Input({ name, run }: { readonly name: string; readonly run: RunShown }): ComponentChild {
+  const labels = Object.hasOwn(run.input_labels, name) ? (run.input_labels[name] ?? []) : []
+  return h('li', { class: 'badges' }, [
+    h('code', null, h(Words, { text: name, most: 100 })),
+    labels.slice(0, 10).map(({ label }) => h('span', { class: 'label' }, label)),
+    labels.length > 10 ? h(Badge, { tone: 'off', word: `${labels.length - 10} more labels` }) : null,
   ])
 }

@@ -4,7 +4,7 @@ import { h, type ComponentChild } from 'preact'
  * States as a word and an icon. The colour only repeats what the word says.
  */
 
-type Tone = 'wait' | 'good' | 'bad' | 'off' | 'warn'
+export type Tone = 'wait' | 'good' | 'bad' | 'off' | 'warn' | 'hold' | 'go'
 
 /** Each icon is a path in a box of 16 by 16. */
 const icons = {
@@ -12,6 +12,8 @@ const icons = {
   good: 'M3 8.5 6.5 12 13 4.5',
   bad: 'M4 4l8 8M12 4l-8 8',
   off: 'M3 8h10',
+  hold: 'M5.5 3.5v9M10.5 3.5v9',
+  go: 'M5 3.2v9.6L12.5 8Z',
   warn: 'M8 2 1.5 13.5h13L8 2Zm0 4.5v3.5m0 1.7v.3',
   person: 'M8 8a3 3 0 1 0 0-6 3 3 0 0 0 0 6Zm-6 6.5c.6-3 3-4.5 6-4.5s5.4 1.5 6 4.5',
 } as const satisfies Record<Tone | 'person', string>
@@ -64,9 +66,9 @@ export function Risk({ level }: { readonly level: string }): ComponentChild {
 
 const runStates: Readonly<Record<string, readonly [Tone, string]>> = {
   queued: ['wait', 'Queued'],
-  awaiting_approval: ['wait', 'Awaits approval'],
-  running: ['wait', 'Running'],
-  paused: ['wait', 'Paused'],
+  awaiting_approval: ['hold', 'Awaits approval'],
+  running: ['go', 'Running'],
+  paused: ['hold', 'Paused'],
   completed: ['good', 'Completed'],
   failed: ['bad', 'Failed'],
   denied: ['bad', 'Denied'],
@@ -74,15 +76,23 @@ const runStates: Readonly<Record<string, readonly [Tone, string]>> = {
   expired: ['off', 'Expired'],
   cancelled: ['off', 'Cancelled'],
   pending: ['off', 'Not started'],
-  held: ['wait', 'Waits for approval'],
+  held: ['hold', 'Waits for approval'],
   skipped: ['off', 'Skipped'],
   unknown_outcome: ['warn', 'Outcome unknown'],
+  intent: ['go', 'Starting'],
+  sent: ['go', 'Running'],
+  retry: ['wait', 'Tried again'],
+  superseded: ['off', 'Ended without an outcome'],
 }
 
-/** The state of a run or of one of its steps. */
+/** The word of a state of a run or step. */
+export const wordOf = (status: string): string => runStates[status]?.[1] ?? status
+
+export const toneOf = (status: string): Tone => runStates[status]?.[0] ?? 'off'
+
+/** The state of a run, or of one of its steps or calls. */
 export function RunState({ status }: { readonly status: string }): ComponentChild {
-  const [tone, word] = runStates[status] ?? ['off', status]
-  return h(Badge, { tone, word })
+  return h(Badge, { tone: toneOf(status), word: wordOf(status) })
 }
 
 const effects: Readonly<Record<string, readonly [Tone, string]>> = {
@@ -90,6 +100,9 @@ const effects: Readonly<Record<string, readonly [Tone, string]>> = {
   write: ['warn', 'Changes something'],
   egress: ['warn', 'Sends data out'],
 }
+
+/** What a call does, in words. */
+export const effectWord = (effect: string): string => effects[effect]?.[1] ?? effect
 
 export function Effect({ effect }: { readonly effect: string }): ComponentChild {
   const [tone, word] = effects[effect] ?? ['warn', effect]

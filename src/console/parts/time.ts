@@ -15,9 +15,18 @@ export function distance(milliseconds: number): string {
   return `${count} ${name}${count === 1 ? '' : 's'}`
 }
 
+/** How long something took, e.g. `340 ms`, `2.5 s` or `3 minutes`. */
+export function duration(milliseconds: number): string {
+  if (milliseconds < 1_000) return `${milliseconds} ms`
+  return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : distance(milliseconds)
+}
+
 const dates = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
 
-/** A time relative to now. Its exact form is in the title, and beside it where `exact` is set. */
+/**
+ * A time relative to now. Its exact form is in the title, and beside it where `exact` is set. The script shows it in the
+ * reader's time zone, and keeps the relative words true.
+ */
 export function Time({
   at,
   now,
@@ -31,5 +40,9 @@ export function Time({
   const between = time.getTime() - now.getTime()
   const words = between > 0 ? `in ${distance(between)}` : `${distance(between)} ago`
   const date = `${dates.format(time)} UTC`
-  return h('time', { datetime: at, title: date }, exact ? `${words} (${date})` : words)
+  return h(
+    'time',
+    { datetime: at, title: date, ...(exact ? { 'data-exact': '' } : {}) },
+    exact ? `${words} (${date})` : words,
+  )
 }

@@ -12,6 +12,12 @@ export function Values({ values }: { readonly values: JsonObject }): ComponentCh
   return h('div', { class: 'values' }, fields(values, 0, room))
 }
 
+/** A readable view of any value. */
+export function Value({ value }: { readonly value: Json }): ComponentChild {
+  const isFields = typeof value === 'object' && value !== null && !isList(value)
+  return h(Values, { values: isFields ? value : { value } })
+}
+
 /** Texts of this length are shown even if a long one has used up the characters of long texts. */
 const shortText = 2_000
 const mostOfShort = 500_000

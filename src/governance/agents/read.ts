@@ -1,5 +1,5 @@
-import type { Selectable } from 'kysely'
-import type { Db } from '../../db/schema/index.ts'
+import type { ExpressionBuilder, Selectable } from 'kysely'
+import type { Database, Db } from '../../db/schema/index.ts'
 import type { AgentSessionsTable, SessionStatus } from '../../db/schema/agents.ts'
 import type { LabelSource } from '../../db/schema/runs.ts'
 import { notFound } from '../errors.ts'
@@ -13,6 +13,8 @@ export interface AgentSessionView {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly organization_id: string
   readonly user_id: string
+  /** The person's present address; null once the account is deleted. */
+  readonly user_email: string | null
   readonly status: SessionStatus
   readonly labels: readonly string[]
   readonly label_sources: readonly LabelSource[]
@@ -23,6 +25,7 @@ export interface AgentSessionView {
   readonly last_seen_at: string
   readonly ended_at: string | null
   readonly revoked_by: string | null
+  readonly revoked_by_email: string | null
   readonly revoke_reason: string | null
 }
 
@@ -39,7 +42,7 @@ export async function listSessions(
   filters: SessionFilters,
   page: PageRequest,
 ): Promise<Page<AgentSessionView>> {
-  let query = db.selectFrom('agent_sessions').selectAll().where('organization_id', '=', organizationId)
+  let query = shown(db).where('organization_id', '=', organizationId)
   for (const name of ['status', 'user_id', 'session_id'] as const) {
     const wanted = filters[name]
     if (wanted !== undefined) query = query.where(name, '=', wanted)
@@ -49,9 +52,7 @@ export async function listSessions(
 
 /** Throws `not_found` also for a session of another organization. */
 export async function readSession(db: Db, organizationId: string, id: string): Promise<AgentSessionView> {
-  const row = await db
-    .selectFrom('agent_sessions')
-    .selectAll()
+  const row = await shown(db)
     .where('id', '=', id)
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
@@ -59,7 +60,27 @@ export async function readSession(db: Db, organizationId: string, id: string): P
   return sessionView(row)
 }
 
-function sessionView(row: Selectable<AgentSessionsTable>): AgentSessionView {
+/** The address of the person whom a column of `agent_sessions` names. */
+export const emailOf = (
+  eb: ExpressionBuilder<Database, 'agent_sessions'>,
+  column: 'user_id' | 'revoked_by',
+) => eb.selectFrom('users').select('users.email').whereRef('users.id', '=', `agent_sessions.${column}`)
+
+const shown = (db: Db) =>
+  db
+    .selectFrom('agent_sessions')
+    .selectAll()
+    .select((eb) => [
+      emailOf(eb, 'user_id').as('user_email'),
+      emailOf(eb, 'revoked_by').as('revoked_by_email'),
+    ])
+
+type Row = Selectable<AgentSessionsTable> & {
+  readonly user_email: string | null
+  readonly revoked_by_email: string | null
+}
+
+function sessionView(row: Row): AgentSessionView {
   return {
     id: row.id,
     session_id: row.session_id,
@@ -67,6 +88,7 @@ function sessionView(row: Selectable<AgentSessionsTable>): AgentSessionView {
     agent: { name: row.agent_name, kind: row.agent_kind },
     organization_id: row.organization_id,
     user_id: row.user_id,
+    user_email: row.user_email,
     status: row.status,
     labels: row.labels,
     label_sources: row.label_sources,
@@ -76,6 +98,7 @@ function sessionView(row: Selectable<AgentSessionsTable>): AgentSessionView {
     last_seen_at: row.last_seen_at.toISOString(),
     ended_at: row.ended_at?.toISOString() ?? null,
     revoked_by: row.revoked_by,
+    revoked_by_email: row.revoked_by_email,
     revoke_reason: row.revoke_reason,
   }
 }

@@ -2,12 +2,14 @@ import type { Db } from '../../db/schema/index.ts'
 import type { JsonParts } from '../../shared/json-parts.ts'
 import type { RunView } from '../runs/read/read.ts'
 import { pendingInParts } from '../runs/read/run-parts.ts'
+import { emailOf } from './read.ts'
 
 /** The form of a run, for an agent session. */
 export type SessionRunView = Omit<RunView, 'workflow_id' | 'workflow_version' | 'waiting_for'> & {
   readonly waiting_for: JsonParts
   readonly workflow_id: null
   readonly workflow_version: null
+  readonly agent_session_id: string
 }
 
 const words = {
@@ -25,6 +27,15 @@ export async function readSessionRun(
   const session = await db
     .selectFrom('agent_sessions')
     .selectAll()
+    .select((eb) => [
+      emailOf(eb, 'user_id').as('user_email'),
+      eb
+        .selectFrom('approvals')
+        .select((of) => of.fn.min('approvals.created_at').as('since'))
+        .whereRef('approvals.session_id', '=', 'agent_sessions.id')
+        .where('approvals.status', '=', 'pending')
+        .as('waiting_since'),
+    ])
     .where('run_id', '=', runId)
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
@@ -33,13 +44,17 @@ export async function readSessionRun(
   return {
     id: runId,
     execution_id: runId,
+    agent_session_id: session.id,
     workflow_id: null,
+    workflow_name: null,
     workflow_version: null,
     organization_id: organizationId,
     status,
     status_reason: reason,
     waiting_for: pendingInParts({ db }, { column: 'session_id', value: session.id }),
+    waiting_since: session.waiting_since?.toISOString() ?? null,
     requested_by: session.user_id,
+    requester_email: session.user_email ?? '',
     inputs: {},
     input_labels: {},
     outputs: {},

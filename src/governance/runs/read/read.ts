@@ -1,7 +1,7 @@
-import type { Selectable } from 'kysely'
-import type { Db } from '../../../db/schema/index.ts'
+import { sql, type ExpressionBuilder, type Selectable } from 'kysely'
+import type { Database, Db } from '../../../db/schema/index.ts'
 import type { Context } from '../../context.ts'
-import type { ApprovalKind, RunStatus, StepStatus } from '../../../contract/status.ts'
+import type { ApprovalKind, EffectState, RunStatus, StepStatus } from '../../../contract/status.ts'
 import type { InputLabels, Risk, RunsTable, RunStepsTable } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject, Verdict } from '../../../policy/types.ts'
 import { DomainError, notFound } from '../../errors.ts'
@@ -15,12 +15,18 @@ export interface RunView {
   readonly id: string
   readonly execution_id: string
   readonly workflow_id: string
+  /** The workflow's present name; null for an agent's session. */
+  readonly workflow_name: string | null
   readonly workflow_version: number
   readonly organization_id: string
   readonly status: RunStatus
   readonly status_reason: string
   readonly waiting_for: readonly WaitingView[]
+  /** Since when a person must decide or resolve something; null if nothing waits for a person. */
+  readonly waiting_since: string | null
   readonly requested_by: string
+  /** The requester's address when the run was accepted. */
+  readonly requester_email: string
   readonly inputs: JsonObject
   readonly input_labels: InputLabels
   readonly outputs: { readonly [stepId: string]: Json }
@@ -46,6 +52,8 @@ export interface WaitingView {
   readonly item_index: number | null
   readonly tool: string | null
   readonly rule_name: string | null
+  /** The lowest role that may decide. */
+  readonly approver: 'admin' | 'owner'
   readonly since: string
   readonly expires_at: string | null
   /** Only for an unknown outcome: the route that resolves it. */
@@ -58,6 +66,10 @@ export interface StepView {
   /** The step's `summary` in the definition. */
   readonly summary: string | null
   readonly status: StepStatus
+  /** The steps that it waits for: those it names and those it refers to. */
+  readonly depends_on: readonly string[]
+  /** Items of a `for_each`, and how many are in which state; the others have not begun. null before they are known. */
+  readonly items: ItemCounts | null
   /** Items of a `for_each` step with an unknown outcome: `resolve` takes these as `item_index`. */
   readonly unresolved_items: readonly number[]
   readonly verdict: Verdict | null
@@ -74,6 +86,11 @@ export interface StepView {
   readonly approval_ids: readonly string[]
 }
 
+export interface ItemCounts {
+  readonly total: number
+  readonly states: Readonly<Partial<Record<EffectState, number>>>
+}
+
 /** The most bytes of a step's output in the run's answer; `GET .../steps/{step}/output` returns the whole output. */
 export const shownOutputBytes = 256 * 1024
 
@@ -86,16 +103,33 @@ export type RunHead = Omit<
   'waiting_for' | 'inputs' | 'input_labels' | 'outputs' | 'result' | 'steps'
 >
 
-export function head(run: Selectable<RunsTable>): RunHead {
+/** A run's row, with what is read beside it. */
+export type ShownRun = Selectable<RunsTable> & {
+  readonly workflow_name: string | null
+  readonly waiting_since: Date | null
+}
+
+/** The name of a run's workflow, for a query of `runs`. */
+export const workflowName = (eb: ExpressionBuilder<Database, 'runs'>) =>
+  eb
+    .selectFrom('workflows')
+    .select('workflows.name')
+    .whereRef('workflows.id', '=', 'runs.workflow_id')
+    .as('workflow_name')
+
+export function head(run: ShownRun): RunHead {
   return {
     id: run.id,
     execution_id: run.id,
     workflow_id: run.workflow_id,
+    workflow_name: run.workflow_name,
     workflow_version: run.workflow_version,
     organization_id: run.organization_id,
     status: run.status,
     status_reason: run.status_reason,
+    waiting_since: iso(run.waiting_since),
     requested_by: run.requested_by,
+    requester_email: run.requester_email,
     risk: run.risk,
     created_at: run.created_at.toISOString(),
     started_at: iso(run.started_at),
@@ -112,6 +146,10 @@ export interface RunFilters {
   readonly workflow_id?: string | undefined
   readonly status?: RunStatus | undefined
   readonly requested_by?: string | undefined
+  /** Part of the workflow's name, in upper or lower case. */
+  readonly workflow_name?: string | undefined
+  /** Part of the requester's address, in upper or lower case. */
+  readonly requester_email?: string | undefined
   readonly since?: Date | undefined
   readonly until?: Date | undefined
 }
@@ -123,10 +161,25 @@ export async function listRuns(
   filters: RunFilters,
   page: PageRequest,
 ): Promise<Page<RunHead>> {
-  let query = context.db.selectFrom('runs').selectAll().where('organization_id', '=', organizationId)
+  let query = context.db
+    .selectFrom('runs')
+    .selectAll()
+    .select(workflowName)
+    .where('organization_id', '=', organizationId)
   if (filters.workflow_id !== undefined) query = query.where('workflow_id', '=', filters.workflow_id)
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)
   if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
+  const { workflow_name: name, requester_email: email } = filters
+  if (name !== undefined)
+    query = query.where('workflow_id', 'in', (eb) =>
+      eb
+        .selectFrom('workflows')
+        .select('id')
+        .where('organization_id', '=', organizationId)
+        .where(sql<boolean>`position(lower(${name}) in lower(name)) > 0`),
+    )
+  if (email !== undefined)
+    query = query.where(sql<boolean>`position(lower(${email}) in lower(requester_email)) > 0`)
   if (filters.since !== undefined) query = query.where('created_at', '>=', filters.since)
   if (filters.until !== undefined) query = query.where('created_at', '<', filters.until)
   const rows = await readPage(context.db, query, 'id', page, (row) => row.id)

@@ -4,9 +4,10 @@ import type { ApprovalStatus } from '../../../contract/status.ts'
 import type { LabelSource, MatchedRule } from '../../../db/schema/runs.ts'
 import type { SideEffect, Verdict } from '../../../policy/types.ts'
 import { readVotes, type VoteView } from '../../approvals/votes.ts'
-import { DomainError, notFound } from '../../errors.ts'
+import { notFound } from '../../errors.ts'
 import { listInParts, objectInParts, type JsonParts } from '../../../shared/json-parts.ts'
-import { readCursor, writeCursor } from '../../page.ts'
+import { writeCursor } from '../../page.ts'
+import { newestSpan, oldestSpan, reversed, type ReceiptPage } from './receipt-pages.ts'
 
 /**
  * The receipt of a run (docs/reference/effects.md, "Receipts"): every decision with its rule, labels, approval and
@@ -60,12 +61,6 @@ export interface ReceiptDecision {
   readonly decided_at: string
 }
 
-/** A page of a receipt's decisions: at most `limit` after the cursor. */
-interface ReceiptPage {
-  readonly limit: number | undefined
-  readonly cursor: string | null
-}
-
 /**
  * A receipt (`ReceiptView`) in parts, with its present decisions in order. They are read as fast as the caller takes
  * them. A page also has `next_cursor`. Throws `not_found` also for a run of another organization.
@@ -78,25 +73,19 @@ export async function readReceipt(
 ): Promise<JsonParts> {
   const run = await readHead(db, organizationId, runId)
   const last = await lastDecision(db, runId)
-  const from = placeAfter(page.cursor)
-  const to = Math.min(last.seq, from + (page.limit ?? Infinity))
-  const isWhole = page.limit === undefined && page.cursor === null
+  const isNewest = page.isNewestFirst === true
+  const { from, to, next } = isNewest ? newestSpan(page, last.seq) : oldestSpan(page, last.seq)
+  const isWhole = page.limit === undefined && page.cursor === null && !isNewest
+  const between = () => decisionsBetween(db, runId, from, to)
   return objectInParts({
     run_id: runId,
     workflow_id: run.workflow_id,
     workflow_version: run.workflow_version,
     rules_version: last.policy_version ?? run.policy_version,
     audit_head: { seq: run.seq, hash: run.hash },
-    decisions: listInParts(() => decisionsBetween(db, runId, from, to)),
-    ...(isWhole ? {} : { next_cursor: to < last.seq ? writeCursor(String(to)) : null }),
+    decisions: listInParts(isNewest ? () => reversed(between()) : between),
+    ...(isWhole ? {} : { next_cursor: next === null ? null : writeCursor(String(next)) }),
   } satisfies Record<keyof ReceiptView, unknown> & { next_cursor?: string | null })
-}
-
-function placeAfter(cursor: string | null): number {
-  const text = readCursor(cursor) ?? '0'
-  if (/^\d{1,9}$/.test(text)) return Number(text)
-  const message = 'is not a cursor of a receipt: take `next_cursor` of the page before'
-  throw new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
 }
 
 /** The most decisions and bytes in one read. */

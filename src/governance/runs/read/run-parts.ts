@@ -10,8 +10,10 @@ import { resultPlace } from '../../sealing/places.ts'
 import { openKept } from '../../sealing/sealer.ts'
 import { withPresentReasons } from './status-reason.ts'
 import { openInputs } from '../values/run-snapshot.ts'
+import { readVersion } from '../values/version-cache.ts'
 import { maySeeParams, readErrors } from './calls.ts'
 import type { ErrorView } from './error-view.ts'
+import { itemCountsOf } from './item-counts.ts'
 import { shownOutputs } from './output-parts.ts'
 import {
   head,
@@ -20,9 +22,11 @@ import {
   stepPages,
   type RunHead,
   type RunView,
+  type ShownRun,
   type Step,
   type StepView,
   type WaitingView,
+  workflowName,
 } from './read.ts'
 
 /** A run's fields, in the order of the answer; long ones in parts. */
@@ -35,7 +39,7 @@ export type RunFields = RunHead &
 
 /** A run of this organization, or null. Its lists are read while the caller takes them. */
 export async function readRunFields(
-  context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer'>,
+  context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,
   organizationId: string,
   runId: string,
   viewer: Viewer | null = null,
@@ -51,13 +55,13 @@ export async function readRunFields(
     outputs: shownOutputs(context, runId),
     result: await openResult(context, run),
     steps: listInParts(() =>
-      stepViews(context, runId, viewer !== null && maySeeParams(viewer, run.requested_by), steps),
+      stepViews(context, run, viewer !== null && maySeeParams(viewer, run.requested_by), steps),
     ),
   }
 }
 
 interface Beginning {
-  readonly run: Selectable<RunsTable>
+  readonly run: ShownRun
   readonly waiting: readonly PendingRow[]
   readonly steps: StepRows
 }
@@ -79,13 +83,14 @@ function readBeginning(
       const stored = await db
         .selectFrom('runs')
         .selectAll()
+        .select(workflowName)
         .where('id', '=', runId)
         .where('organization_id', '=', organizationId)
         .executeTakeFirst()
       if (stored === undefined) return null
-      const [run = stored] = await withPresentReasons({ ...context, db }, [stored])
+      const [run] = await withPresentReasons({ ...context, db }, [stored])
       return {
-        run,
+        run: run ?? { ...stored, waiting_since: null },
         waiting: await pendingPage(db, { column: 'run_id', value: runId }),
         steps: await withWaits(db, runId, await stepPage(db, runId)),
       }
@@ -113,7 +118,17 @@ type PendingRow = Awaited<ReturnType<typeof pendingPage>>[number]
 const pendingPage = (db: Db, of: Waiting, after = '') =>
   db
     .selectFrom('approvals')
-    .select(['id', 'kind', 'step_id', 'item_index', 'tool', 'rule_name', 'created_at', 'expires_at'])
+    .select([
+      'id',
+      'kind',
+      'step_id',
+      'item_index',
+      'tool',
+      'rule_name',
+      'approver',
+      'created_at',
+      'expires_at',
+    ])
     .where(of.column, '=', of.value)
     .where('status', '=', 'pending')
     .where('id', '>', after)
@@ -148,6 +163,7 @@ const pendingView = (row: PendingRow): WaitingView => ({
   item_index: row.item_index,
   tool: row.tool,
   rule_name: row.rule_name,
+  approver: row.approver,
   since: row.created_at.toISOString(),
   expires_at: row.expires_at?.toISOString() ?? null,
   resolve_with: null,
@@ -162,6 +178,7 @@ async function* unresolved(db: Db, runId: string): AsyncGenerator<WaitingView> {
       item_index: row.item_index < 0 ? null : row.item_index,
       tool: row.tool,
       rule_name: null,
+      approver: 'admin',
       since: (row.sent_at ?? row.created_at).toISOString(),
       expires_at: null,
       resolve_with: resolveRoute(runId, row.step_id),
@@ -186,25 +203,34 @@ async function withWaits(db: Db, runId: string, steps: readonly Step[]): Promise
 }
 
 async function* stepViews(
-  context: Pick<Context, 'db' | 'sealer'>,
-  runId: string,
+  context: Pick<Context, 'db' | 'sealer' | 'runCaches'>,
+  run: Pick<ShownRun, 'id' | 'workflow_id' | 'workflow_version'>,
   isShown: boolean,
   first: StepRows,
 ): AsyncGenerator<StepView> {
-  yield* viewsOf(context, runId, isShown, first)
+  const { dependsOn } = await readVersion(context, run.workflow_id, run.workflow_version)
+  const of = { runId: run.id, dependsOn, isShown }
+  yield* viewsOf(context, of, first)
   if (first.steps.length < mostSteps) return
-  for await (const steps of stepPages(context, runId, first.steps.at(-1)?.position))
-    yield* viewsOf(context, runId, isShown, await withWaits(context.db, runId, steps))
+  for await (const steps of stepPages(context, run.id, first.steps.at(-1)?.position))
+    yield* viewsOf(context, of, await withWaits(context.db, run.id, steps))
+}
+
+interface StepsOf {
+  readonly runId: string
+  readonly dependsOn: ReadonlyMap<string, readonly string[]>
+  /** Whether the reader may see parameters. */
+  readonly isShown: boolean
 }
 
 async function* viewsOf(
   context: Pick<Context, 'db' | 'sealer'>,
-  runId: string,
-  isShown: boolean,
+  { runId, dependsOn, isShown }: StepsOf,
   { steps, waits, approvals }: StepRows,
 ): AsyncGenerator<StepView> {
   const ids = steps.map((step) => step.step_id)
   const errors = await readErrors(context, runId, ids, isShown)
+  const counts = await itemCountsOf(context.db, runId, steps)
   for (const step of steps) {
     const failed = errors.get(step.step_id)
     const own = waits.filter((each) => each.step_id === step.step_id)
@@ -213,6 +239,8 @@ async function* viewsOf(
       tool: step.tool,
       summary: step.summary,
       status: waitingStatus(step, own),
+      depends_on: dependsOn.get(step.step_id) ?? [],
+      items: counts.get(step.step_id) ?? null,
       unresolved_items: own
         .filter(({ item_index, state }) => item_index >= 0 && state === 'unknown_outcome')
         .map((each) => each.item_index),

@@ -28,6 +28,8 @@ interface Waiting {
   readonly count: number
   /** The first item; -1 for a step without items. */
   readonly first: number
+  /** When the first of them began to wait. */
+  readonly since: Date | null
 }
 
 interface Vote extends VoteWithRole {
@@ -39,17 +41,35 @@ interface Vote extends VoteWithRole {
   readonly requested_by: string
 }
 
+interface Present {
+  /** Since when a person must decide or resolve something; null if nothing waits for a person. */
+  readonly waiting_since: Date | null
+}
+
 /** The runs of one organization with the sentence that holds now. */
 export async function withPresentReasons<R extends Run>(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   runs: readonly R[],
-): Promise<readonly R[]> {
+): Promise<readonly (R & Present)[]> {
   const held = runs.filter(({ status }) => status === 'paused' || status === 'awaiting_approval')
   const waits = held.length === 0 ? null : await readWaits(context, held)
   return runs.map((run) => {
     const reason = waits === null || !held.includes(run) ? run.status_reason : reasonOf(run, waits)
-    return { ...run, status_reason: withTemporal(run, reason, context.isTemporalAway) }
+    return {
+      ...run,
+      status_reason: withTemporal(run, reason, context.isTemporalAway),
+      waiting_since: waits === null ? null : waitingSince(run, waits),
+    }
   })
+}
+
+function waitingSince(run: Run, { waiting }: Waits): Date | null {
+  const times = waiting.flatMap(({ run_id, kind, since }) =>
+    run_id === run.id && (kind === 'approval' || kind === 'resolution') && since !== null
+      ? [since.getTime()]
+      : [],
+  )
+  return times.length === 0 ? null : new Date(Math.min(...times))
 }
 
 interface Waits {
@@ -70,17 +90,18 @@ async function readWaits({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Pro
               case when e.resolved_outcome is null then 'resolution' else 'decided' end
             when e.wants_slot then 'slot'
             when a.status = 'pending' then 'approval'
-            else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed
+            else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed,
+            case when e.state = 'unknown_outcome' then coalesce(e.sent_at, e.intent_at) else a.created_at end as since
         from effects e left join approvals a on a.id = e.approval_id and e.state = 'held'
         where e.run_id = any(${ids}::text[]) and e.state in ('held', 'unknown_outcome')
         union all
         select run_id, null, -1, case when status = 'pending' then 'approval' else 'decided' end, rule_name, approver,
-               approvals_needed
+               approvals_needed, created_at
         from approvals
         where run_id = any(${ids}::text[]) and kind = 'run' and used_at is null and status in ('pending', 'approved')
       )
       select run_id, step_id, kind, rule_name, approver, approvals_needed, count(*)::int as count,
-             min(item_index)::int as first
+             min(item_index)::int as first, min(since) as since
       from waiting group by 1, 2, 3, 4, 5, 6 order by step_id nulls first, kind, first`.execute(db),
     sql<Vote>`
       select a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.requested_by, v.user_id, v.decision,

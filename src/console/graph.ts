@@ -1,0 +1,139 @@
+import { Graph, layout } from '@dagrejs/dagre'
+import { LRUCache } from 'lru-cache'
+
+/*
+ * Where the boxes and lines of a picture of steps lie. Only the definition decides it, so it is computed once for each
+ * version of a workflow.
+ */
+
+/** The size of a box, in units of the picture. */
+export const box = { width: 212, height: 82 } as const
+
+/** A picture has at most this many steps. Nobody could read a larger one. */
+const mostBoxes = 60
+
+/**
+ * The most rows that all lines of a picture cross together. They decide how long its computation blocks this process:
+ * with 300 about 70 milliseconds (docs/decisions/0127).
+ */
+const mostCrossed = 300
+
+export interface GraphStep {
+  readonly id: string
+  readonly depends_on: readonly string[]
+}
+
+export interface Layout {
+  readonly width: number
+  readonly height: number
+  /** Left upper corners, in the order of the steps. */
+  readonly boxes: readonly { readonly x: number; readonly y: number }[]
+  /** Paths of SVG, from what comes first to what waits for it. Both ends are places in the list of steps. */
+  readonly lines: readonly { readonly from: number; readonly to: number; readonly path: string }[]
+}
+
+const layouts = new LRUCache<string, Layout>({ max: 200 })
+
+/** The layout of these steps, or null if they are too many for a picture. `key` names the version of the workflow. */
+export function layoutOf(key: string, steps: readonly GraphStep[]): Layout | null {
+  if (steps.length > mostBoxes) return null
+  const rows = rowsOf(steps)
+  if (crossedRows(steps, rows) > mostCrossed) return null
+  const known = layouts.get(key)
+  if (known !== undefined) return known
+  const made = computed(steps, isWide(rows) ? 'LR' : 'TB')
+  layouts.set(key, made)
+  return made
+}
+
+/** The row of each step: one below the last of those that it waits for. */
+function rowsOf(steps: readonly GraphStep[]): ReadonlyMap<string, number> {
+  const byId = new Map(steps.map((step) => [step.id, step]))
+  const rows = new Map<string, number>()
+  const rowOf = (id: string): number => {
+    const known = rows.get(id)
+    if (known !== undefined) return known
+    const row = Math.max(-1, ...(byId.get(id)?.depends_on ?? []).map(rowOf)) + 1
+    rows.set(id, row)
+    return row
+  }
+  for (const { id } of steps) rowOf(id)
+  return rows
+}
+
+/** In how many rows the lines are, all together: each line is in those between its two steps. */
+function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, number>): number {
+  const rowOf = (id: string): number => rows.get(id) ?? 0
+  return steps.reduce(
+    (sum, { id, depends_on }) => depends_on.reduce((all, needed) => all + rowOf(id) - rowOf(needed), sum),
+    0,
+  )
+}
+
+/** Whether rows from left to right need less width: many steps stand beside each other, in few rows. */
+function isWide(rows: ReadonlyMap<string, number>): boolean {
+  const sizes = new Map<number, number>()
+  for (const row of rows.values()) sizes.set(row, (sizes.get(row) ?? 0) + 1)
+  const widest = Math.max(0, ...sizes.values())
+  return widest > 3 && sizes.size < widest
+}
+
+/** What is used of the library's graph: its own types do not resolve with this compiler's settings. */
+interface Drawing {
+  setGraph(options: object): void
+  setDefaultEdgeLabel(label: () => object): void
+  setNode(id: string, size: { width: number; height: number }): void
+  setEdge(from: string, to: string): void
+  graph(): { width?: number; height?: number }
+  node(id: string): Partial<Point>
+  edges(): { v: string; w: string }[]
+  edge(edge: { v: string; w: string }): { points?: Point[] }
+}
+
+function computed(steps: readonly GraphStep[], rankdir: 'LR' | 'TB'): Layout {
+  const places = new Map(steps.map(({ id }, place) => [id, place]))
+  const graph = new Graph() as unknown as Drawing
+  graph.setGraph({ rankdir, nodesep: 20, ranksep: 36, marginx: 2, marginy: 2 })
+  graph.setDefaultEdgeLabel(() => ({}))
+  for (const place of places.values()) graph.setNode(String(place), { ...box })
+  for (const [place, { depends_on }] of steps.entries())
+    for (const needed of depends_on) {
+      const from = places.get(needed)
+      if (from !== undefined) graph.setEdge(String(from), String(place))
+    }
+  layout(graph)
+  const { width = 0, height = 0 } = graph.graph()
+  return {
+    width: Math.ceil(width),
+    height: Math.ceil(height),
+    boxes: steps.map((_, place) => {
+      const { x = 0, y = 0 } = graph.node(String(place))
+      return { x: round(x - box.width / 2), y: round(y - box.height / 2) }
+    }),
+    lines: graph.edges().map((edge) => ({
+      from: Number(edge.v),
+      to: Number(edge.w),
+      path: pathOf(graph.edge(edge).points ?? []),
+    })),
+  }
+}
+
+interface Point {
+  readonly x: number
+  readonly y: number
+}
+
+const round = (number: number): number => Math.round(number * 10) / 10
+const at = ({ x, y }: Point): string => `${round(x)} ${round(y)}`
+
+/** A smooth line: straight to the middle between two points, and a curve around each point between. */
+function pathOf(points: readonly Point[]): string {
+  const [first, ...others] = points
+  const last = others.at(-1)
+  if (first === undefined || last === undefined) return ''
+  const curves = others.slice(0, -1).map((point, index) => {
+    const next = others[index + 1] ?? last
+    return `Q${at(point)} ${at({ x: (point.x + next.x) / 2, y: (point.y + next.y) / 2 })}`
+  })
+  return [`M${at(first)}`, ...curves, `L${at(last)}`].join('')
+}

@@ -1,0 +1,16 @@
+import { h, type ComponentChild } from 'preact'
+
+/** Names with what they are. A fact that is null is left out. */
+export function Facts({
+  facts,
+}: {
+  readonly facts: readonly (readonly [string, ComponentChild | null])[]
+}): ComponentChild {
+  return h(
+    'dl',
+    { class: 'facts' },
+    facts.map(([name, value]) =>
+      value === null ? null : h('div', null, [h('dt', null, name), h('dd', null, value)]),
+    ),
+  )
+}

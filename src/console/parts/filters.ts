@@ -1,0 +1,77 @@
+import { h, type ComponentChild, type ComponentChildren } from 'preact'
+
+type Chosen = Readonly<Record<string, string>>
+
+/** A form that narrows a list, by GET. It is open while something is chosen. */
+export function Filters({
+  path,
+  chosen,
+  names,
+  title,
+  children,
+}: {
+  readonly path: string
+  readonly chosen: Chosen
+  readonly names: readonly string[]
+  readonly title: string
+  readonly children?: ComponentChildren
+}): ComponentChild {
+  const count = names.filter((name) => chosen[name] !== undefined).length
+  return h('details', { class: 'filters', open: count > 0 }, [
+    h('summary', null, count === 0 ? title : `${title} (${count})`),
+    h('form', { method: 'get', action: path, class: 'filter-form', role: 'search' }, [
+      children,
+      h('div', { class: 'buttons' }, [
+        h('button', null, 'Show'),
+        h('a', { class: 'button', href: path }, 'Clear'),
+      ]),
+    ]),
+  ])
+}
+
+export function Field({
+  name,
+  label,
+  chosen,
+  type = 'text',
+}: {
+  readonly name: string
+  readonly label: string
+  readonly chosen: Chosen
+  readonly type?: 'text' | 'date'
+}): ComponentChild {
+  return h('div', null, [
+    h('label', { for: name }, label),
+    h('input', {
+      id: name,
+      name,
+      type,
+      value: chosen[name] ?? '',
+      ...(type === 'text' ? { maxlength: 200, autocomplete: 'off', spellcheck: false } : {}),
+    }),
+  ])
+}
+
+/** A choice of one value, or any. A value of the address that is not listed stays chosen. */
+export function Choice({
+  name,
+  label,
+  chosen,
+  options,
+}: {
+  readonly name: string
+  readonly label: string
+  readonly chosen: Chosen
+  readonly options: readonly (readonly [string, string])[]
+}): ComponentChild {
+  const value = chosen[name] ?? ''
+  const isListed = value === '' || options.some(([id]) => id === value)
+  return h('div', null, [
+    h('label', { for: name }, label),
+    h('select', { id: name, name }, [
+      h('option', { value: '' }, 'any'),
+      isListed ? null : h('option', { value, selected: true }, value.slice(0, 60)),
+      options.map(([id, words]) => h('option', { value: id, selected: id === value }, words.slice(0, 80))),
+    ]),
+  ])
+}

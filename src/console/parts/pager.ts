@@ -1,0 +1,45 @@
+import { h, type ComponentChild } from 'preact'
+
+/** The address of a page with these query parameters. Empty ones are left out. */
+export function addressOf(path: string, query: Readonly<Record<string, string>>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== '')
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
+}
+
+/** The values of these query parameters that are given. */
+export function chosenOf(query: URLSearchParams, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = (query.get(name) ?? '').trim()
+      return value === '' ? [] : [[name, value]]
+    }),
+  )
+}
+
+/** Links to the first and to the next page of a list with cursors. */
+export function Pager({
+  path,
+  chosen,
+  cursor,
+  next,
+  words,
+}: {
+  readonly path: string
+  readonly chosen: Readonly<Record<string, string>>
+  /** The query parameter that takes the cursor. */
+  readonly cursor: string
+  readonly next: string | null
+  /** The links' words. */
+  readonly words: { readonly first: string; readonly next: string }
+}): ComponentChild {
+  const isFirst = chosen[cursor] === undefined
+  if (isFirst && next === null) return null
+  return h('nav', { class: 'pager', 'aria-label': `Pages: ${words.next}` }, [
+    isFirst
+      ? null
+      : h('a', { class: 'button', href: addressOf(path, { ...chosen, [cursor]: '' }) }, words.first),
+    next === null
+      ? null
+      : h('a', { class: 'button', href: addressOf(path, { ...chosen, [cursor]: next }) }, words.next),
+  ])
+}

@@ -1,0 +1,146 @@
+import { h, type ComponentChild } from 'preact'
+import type { ReceiptDecision, ReceiptView } from '../../governance/runs/read/receipt.ts'
+import type { PersonsVisit, Problem } from '../visit.ts'
+import { Labels } from './labels.ts'
+import { Live } from './live.ts'
+import { chosenOf, Pager } from './pager.ts'
+import { ApprovalState, Badge, effectWord, RunState, type Tone } from './state.ts'
+import { Time } from './time.ts'
+import { Message, Words } from './words.ts'
+
+export interface ReceiptsProps {
+  readonly receipt: (Pick<ReceiptView, 'decisions'> & { readonly next_cursor: string | null }) | Problem
+  /** The page's path. */
+  readonly path: string
+  readonly visit: PersonsVisit
+  /** Whether the reader's role may open approvals. */
+  readonly mayOpenApprovals: boolean
+  /** Words of the links to other pages of decisions. */
+  readonly words: { readonly first: string; readonly next: string }
+}
+
+/** Every decision: what was asked, what the rules said, who approved, and what became of it. */
+export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: ReceiptsProps): ComponentChild {
+  const chosen = chosenOf(visit.query, ['receipts'])
+  const list = 'decisions' in receipt ? receipt.decisions : []
+  const version = list
+    .map(({ decision_id, outcome, approval, executed_at }) =>
+      [decision_id, outcome ?? '', approval?.status ?? '', executed_at ?? ''].join(' '),
+    )
+    .join('/')
+  return h(Live, { name: 'receipts', version }, [
+    h('section', { class: 'card', 'aria-labelledby': 'receipts' }, [
+      h('h2', { id: 'receipts' }, 'What was decided'),
+      'decisions' in receipt ? null : h('p', { class: 'alert' }, h(Message, { text: receipt.message })),
+      'decisions' in receipt && list.length === 0
+        ? h(
+            'p',
+            { class: 'quiet' },
+            chosen['receipts'] === undefined ? 'No call was decided yet.' : 'There are no more.',
+          )
+        : null,
+      h(
+        'ol',
+        { class: 'rows' },
+        list.map((decision) => h(Decision, { decision, now: visit.now, mayOpenApprovals })),
+      ),
+      h(Pager, {
+        path,
+        chosen,
+        cursor: 'receipts',
+        next: 'decisions' in receipt ? receipt.next_cursor : null,
+        words,
+      }),
+    ]),
+  ])
+}
+
+const verdicts: Readonly<Record<string, readonly [Tone, string]>> = {
+  allow: ['good', 'Allowed'],
+  deny: ['bad', 'Denied'],
+  require_approval: ['hold', 'Held for approval'],
+}
+
+/** Words for what an agent's client reported. */
+const reports: Readonly<Record<string, readonly [Tone, string]>> = {
+  ok: ['good', 'Reported as done'],
+  error: ['bad', 'Reported as failed'],
+  finished: ['off', 'Reported as finished'],
+}
+
+function Decision({
+  decision,
+  now,
+  mayOpenApprovals,
+}: {
+  readonly decision: ReceiptDecision
+  readonly now: Date
+} & Pick<ReceiptsProps, 'mayOpenApprovals'>): ComponentChild {
+  const { approval, explanation, labels, outcome, side_effect, step_id, item_index, verdict } = decision
+  const [tone, word] = verdicts[verdict] ?? ['off', verdict]
+  return h('li', { class: 'row' }, [
+    h('div', { class: 'split' }, [
+      h('p', null, [
+        step_id === null
+          ? null
+          : [
+              h('strong', null, h(Words, { text: step_id, most: 100 })),
+              item_index === null ? ' ' : `, item ${item_index} `,
+            ],
+        h('code', null, h(Words, { text: decision.tool, most: 120 })),
+      ]),
+      h('p', { class: 'badges' }, [
+        h(Badge, { tone, word }),
+        // A held call's verdict says the same.
+        outcome === null || outcome === 'held' ? null : h(Outcome, { outcome, isAgents: step_id === null }),
+      ]),
+    ]),
+    h(
+      'p',
+      { class: 'small' },
+      h(Message, { text: explanation === '' ? decision.reason : explanation, most: 600 }),
+    ),
+    approval === null ? null : h(ApprovalLine, { approval, mayOpenApprovals }),
+    h('div', { class: 'meta' }, [
+      h('span', null, effectWord(side_effect)),
+      h(Time, { at: decision.decided_at, now }),
+      labels.length === 0 ? null : h(Labels, { labels }),
+    ]),
+  ])
+}
+
+function Outcome({
+  outcome,
+  isAgents,
+}: {
+  readonly outcome: string
+  readonly isAgents: boolean
+}): ComponentChild {
+  const report = isAgents ? reports[outcome] : undefined
+  return report === undefined
+    ? h(RunState, { status: outcome })
+    : h(Badge, { tone: report[0], word: report[1] })
+}
+
+function ApprovalLine({
+  approval,
+  mayOpenApprovals,
+}: {
+  readonly approval: NonNullable<ReceiptDecision['approval']>
+  readonly mayOpenApprovals: boolean
+}): ComponentChild {
+  const voters = [...new Set(approval.votes.map(({ email }) => email))]
+  return h('p', { class: 'badges small' }, [
+    mayOpenApprovals ? h('a', { href: `/console/approvals/${approval.id}` }, 'Its approval') : 'Its approval',
+    h(ApprovalState, { status: approval.status }),
+    voters.length === 0
+      ? null
+      : h('span', null, [
+          'by ',
+          voters
+            .slice(0, 3)
+            .map((email, index) => [index === 0 ? null : ', ', h(Words, { text: email, most: 100 })]),
+          voters.length > 3 ? ` and ${voters.length - 3} more` : null,
+        ]),
+  ])
+}

@@ -1,0 +1,255 @@
+import { h, type ComponentChild } from 'preact'
+import type { AgentSessionView } from '../../governance/agents/read.ts'
+import type { RunView } from '../../governance/runs/read/read.ts'
+import { roleIn, hasRole } from '../role.ts'
+import type { PersonsVisit, Problem } from '../visit.ts'
+import { Alert } from './alert.ts'
+import { Ask } from './ask.ts'
+import { Facts } from './facts.ts'
+import { Live } from './live.ts'
+import { Receipts, type ReceiptsProps } from './receipts.ts'
+import { Badge, Effect } from './state.ts'
+import { SessionState, sessionsPath } from './sessions.ts'
+import { Time } from './time.ts'
+import { Waiting } from './waiting.ts'
+import { Words } from './words.ts'
+
+/** Fields of an audit entry of `agent.unapproved_call`. */
+export interface UnapprovedCall {
+  readonly id: string
+  readonly run_id: string | null
+  readonly timestamp: string
+  /** The tool. */
+  readonly action: string
+  readonly metadata: { readonly side_effect?: string }
+}
+
+export interface SessionProps {
+  readonly session: AgentSessionView
+  /** The record that has what waits. */
+  readonly record: Pick<RunView, 'id' | 'waiting_for'>
+  readonly receipt: ReceiptsProps['receipt']
+  readonly unapproved: readonly UnapprovedCall[]
+  readonly visit: PersonsVisit
+  readonly refused: Problem | null
+}
+
+export function Session({
+  session,
+  record,
+  receipt,
+  unapproved,
+  visit,
+  refused,
+}: SessionProps): ComponentChild {
+  const path = `${sessionsPath}/${session.id}`
+  const role = roleIn(visit, session.organization_id)
+  const { now } = visit
+  const mayRevoke = session.status !== 'revoked' && hasRole(role, 'admin')
+  return h('article', { class: 'page' }, [
+    h(
+      Live,
+      {
+        name: 'session-head',
+        version: `${session.status}/${session.last_seen_at}`,
+        ...(session.status === 'revoked' ? {} : { 'data-poll': '' }),
+      },
+      [h(Head, { session, now })],
+    ),
+    h(Alert, { message: refused?.message ?? null }),
+    h('div', { class: 'columns' }, [
+      h('div', { class: 'column' }, [
+        h(Unapproved, { session, unapproved, now }),
+        h(Waiting, { run: record, role, visit }),
+        h(Receipts, {
+          receipt,
+          path,
+          visit,
+          mayOpenApprovals: hasRole(role, 'member'),
+          words: { first: 'Newest decisions', next: 'Older decisions' },
+        }),
+      ]),
+      h('div', { class: 'column' }, [
+        h(Counts, { session }),
+        h(Labelled, { session }),
+        h(About, { session, now }),
+        h(Live, { name: 'session-revoke', version: String(mayRevoke) }, [
+          mayRevoke
+            ? h(Ask, {
+                action: path,
+                token: visit.token,
+                value: 'revoke',
+                open: 'Revoke the session…',
+                explanation:
+                  'Every later call of this session is denied, and its waiting approvals are withdrawn. This cannot be taken back.',
+                sure: 'Yes, revoke it',
+              })
+            : null,
+        ]),
+      ]),
+    ]),
+  ])
+}
+
+function Head({ session, now }: { readonly session: AgentSessionView; readonly now: Date }): ComponentChild {
+  const { status, revoke_reason: reason, revoked_by: by } = session
+  return h('header', { class: 'headline' }, [
+    h('p', { class: 'crumbs small' }, h('a', { href: sessionsPath }, 'Sessions of agents')),
+    h('p', { class: 'badges', role: 'status' }, h(SessionState, { status })),
+    h('h1', null, h(Words, { text: session.agent.name, most: 100 })),
+    h('p', null, [
+      'Works for ',
+      h('strong', null, h(Words, { text: session.user_email ?? session.user_id, most: 200 })),
+      '. ',
+      status === 'live'
+        ? 'Last call '
+        : status === 'ended'
+          ? 'It has ended; its next call opens it again. Last call '
+          : 'Last call ',
+      h(Time, { at: session.last_seen_at, now }),
+      '.',
+    ]),
+    status !== 'revoked'
+      ? null
+      : h('p', null, [
+          'Revoked',
+          by === null ? null : [' by ', h(Words, { text: session.revoked_by_email ?? by, most: 200 })],
+          session.ended_at === null ? null : [' ', h(Time, { at: session.ended_at, now })],
+          reason === null || reason === '' ? '.' : [': “', h(Words, { text: reason, most: 500 }), '”'],
+        ]),
+  ])
+}
+
+/** Unapproved calls of one page. */
+const mostUnapproved = 20
+
+/** Calls that ran although nothing had allowed them. */
+function Unapproved({
+  session: { unapproved_calls: count },
+  unapproved,
+  now,
+}: Pick<SessionProps, 'session' | 'unapproved'> & { readonly now: Date }): ComponentChild {
+  const shown = unapproved.slice(0, mostUnapproved)
+  return h(Live, { name: 'unapproved', version: String(count) }, [
+    count === 0
+      ? null
+      : h('section', { class: 'card alert-card', 'aria-labelledby': 'unapproved' }, [
+          h(
+            'h2',
+            { id: 'unapproved' },
+            `${count.toLocaleString('en')} ${count === 1 ? 'call' : 'calls'} ran without a decision`,
+          ),
+          h(
+            'p',
+            null,
+            'The client did not ask, or acted against the answer. Check that its hook is still installed.',
+          ),
+          h(
+            'ul',
+            { class: 'rows' },
+            shown.map(({ action, metadata, timestamp }) =>
+              h('li', { class: 'row' }, [
+                h('p', { class: 'split' }, [
+                  h('code', null, h(Words, { text: action, most: 120 })),
+                  h('span', { class: 'quiet small' }, h(Time, { at: timestamp, now })),
+                ]),
+                metadata.side_effect === undefined
+                  ? null
+                  : h('p', { class: 'badges' }, h(Effect, { effect: metadata.side_effect })),
+              ]),
+            ),
+          ),
+          count > shown.length
+            ? h(
+                'p',
+                { class: 'quiet small' },
+                `${(count - shown.length).toLocaleString('en')} more are in the audit log as agent.unapproved_call.`,
+              )
+            : null,
+        ]),
+  ])
+}
+
+function Counts({ session }: Pick<SessionProps, 'session'>): ComponentChild {
+  const { allow, deny, require_approval: held } = session.decisions
+  const rows = [
+    ['good', 'Allowed', allow],
+    ['hold', 'Held for approval', held],
+    ['bad', 'Denied', deny],
+  ] as const
+  return h(Live, { name: 'session-counts', version: [allow, deny, held].join('/') }, [
+    h('section', { class: 'card', 'aria-labelledby': 'counts' }, [
+      h('h2', { id: 'counts' }, 'Decisions'),
+      h(
+        'ul',
+        { class: 'stack' },
+        rows.map(([tone, word, count]) =>
+          h('li', { class: 'split' }, [
+            h(Badge, { tone, word }),
+            h('strong', null, count.toLocaleString('en')),
+          ]),
+        ),
+      ),
+    ]),
+  ])
+}
+
+/** Labels and tools of one page. */
+const mostLabels = 50
+const mostSources = 5
+
+function Labelled({ session: { label_sources: sources } }: Pick<SessionProps, 'session'>): ComponentChild {
+  return h(
+    Live,
+    {
+      name: 'session-labels',
+      version: JSON.stringify(sources.map(({ label, from }) => [label, from.length])),
+    },
+    [
+      h('section', { class: 'card', 'aria-labelledby': 'labels' }, [
+        h('h2', { id: 'labels' }, 'Labels of what it has read'),
+        sources.length === 0 ? h('p', { class: 'quiet' }, 'Nothing that it has read has a label.') : null,
+        h(
+          'ul',
+          { class: 'stack' },
+          sources
+            .slice(0, mostLabels)
+            .map(({ label, from }) =>
+              h('li', null, [
+                h('span', { class: 'label' }, label),
+                from.length === 0
+                  ? null
+                  : h('span', { class: 'quiet small' }, [
+                      ' from ',
+                      from
+                        .slice(0, mostSources)
+                        .map((tool, index) => [
+                          index === 0 ? null : ', ',
+                          h(Words, { text: tool, most: 80 }),
+                        ]),
+                      from.length > mostSources ? ` and ${from.length - mostSources} more` : null,
+                    ]),
+              ]),
+            ),
+        ),
+        sources.length > mostLabels
+          ? h('p', { class: 'quiet' }, `and ${sources.length - mostLabels} more`)
+          : null,
+      ]),
+    ],
+  )
+}
+
+function About({ session, now }: { readonly session: AgentSessionView; readonly now: Date }): ComponentChild {
+  return h('section', { class: 'card', 'aria-labelledby': 'about' }, [
+    h('h2', { id: 'about' }, 'About this session'),
+    h(Facts, {
+      facts: [
+        ['Kind', h(Words, { text: session.agent.kind, most: 100 })],
+        ['Started', h(Time, { at: session.started_at, now, exact: true })],
+        ['The client’s id', h('code', null, h(Words, { text: session.session_id, most: 200 }))],
+        ['Id', h('code', null, session.id)],
+      ],
+    }),
+  ])
+}

@@ -1,0 +1,131 @@
+import { h, type ComponentChild } from 'preact'
+import type { AgentSessionView } from '../../governance/agents/read.ts'
+import { Choice, Field, Filters } from './filters.ts'
+import { Labels } from './labels.ts'
+import { Live } from './live.ts'
+import { Pager } from './pager.ts'
+import { Badge, type Tone } from './state.ts'
+import { Time } from './time.ts'
+import { Words } from './words.ts'
+
+export const sessionsPath = '/console/sessions'
+export const sessionFilters = ['status', 'session_id'] as const
+
+const states = {
+  live: ['go', 'Live'],
+  ended: ['off', 'Ended'],
+  revoked: ['bad', 'Revoked'],
+} as const satisfies Record<AgentSessionView['status'], readonly [Tone, string]>
+
+export function SessionState({ status }: Pick<AgentSessionView, 'status'>): ComponentChild {
+  const [tone, word] = states[status]
+  return h(Badge, { tone, word })
+}
+
+export interface SessionsProps {
+  readonly sessions: readonly AgentSessionView[]
+  readonly next: string | null
+  readonly chosen: Readonly<Record<string, string>>
+  readonly organization: string | null
+  readonly now: Date
+}
+
+export function Sessions({ sessions, next, chosen, organization, now }: SessionsProps): ComponentChild {
+  const isSearch = [...sessionFilters, 'cursor'].some((name) => chosen[name] !== undefined)
+  const version = sessions
+    .map(
+      ({ id, status, decisions, last_seen_at }) =>
+        `${id}${status}${JSON.stringify(decisions)}${last_seen_at}`,
+    )
+    .join(' ')
+  return h('article', { class: 'page' }, [
+    h('header', { class: 'headline' }, [
+      h('h1', null, 'Sessions of agents'),
+      organization === null ? null : h('p', { class: 'quiet' }, h(Words, { text: organization })),
+    ]),
+    h(Filters, { path: sessionsPath, chosen, names: sessionFilters, title: 'Search' }, [
+      h(Choice, {
+        name: 'status',
+        label: 'State',
+        chosen,
+        options: Object.entries(states).map(([status, [, word]]) => [status, word] as const),
+      }),
+      h(Field, { name: 'session_id', label: 'Id of the session', chosen }),
+    ]),
+    h(Live, { name: 'sessions', version, ...(sessions.length === 0 ? {} : { 'data-poll': '' }) }, [
+      sessions.length === 0
+        ? h(Nothing, { isSearch })
+        : h(
+            'ul',
+            { class: 'inbox' },
+            sessions.map((session) => h(Row, { session, now })),
+          ),
+    ]),
+    h(Pager, {
+      path: sessionsPath,
+      chosen,
+      cursor: 'cursor',
+      next,
+      words: { first: 'Newest sessions', next: 'Older sessions' },
+    }),
+  ])
+}
+
+function Nothing({ isSearch }: { readonly isSearch: boolean }): ComponentChild {
+  return h(
+    'div',
+    { class: 'card stack' },
+    isSearch
+      ? [
+          h('p', null, h('strong', null, 'No session matches.')),
+          h('p', null, ['Change the search, or ', h('a', { href: sessionsPath }, 'show all sessions'), '.']),
+        ]
+      : [
+          h('p', null, h('strong', null, 'No agent has asked yet.')),
+          h('p', null, [
+            'Connect one with the hook or the MCP gateway of ',
+            h('code', null, 'GET /api/v1/integrations'),
+            '. Its session stands here after its first call.',
+          ]),
+        ],
+  )
+}
+
+function Row({ session, now }: { readonly session: AgentSessionView; readonly now: Date }): ComponentChild {
+  const { agent, labels, unapproved_calls: unapproved } = session
+  return h('li', { class: 'item run-row' }, [
+    h('div', { class: 'item-words' }, [
+      h(
+        'a',
+        { class: 'item-link', href: `${sessionsPath}/${session.id}` },
+        h(Words, { text: agent.name, most: 100 }),
+      ),
+      h('p', { class: 'quiet small' }, [
+        h(Words, { text: session.user_email ?? session.user_id, most: 120 }),
+        ', last call ',
+        h(Time, { at: session.last_seen_at, now }),
+        ` · ${countsOf(session)}`,
+      ]),
+      unapproved === 0
+        ? null
+        : h(
+            'p',
+            null,
+            h(Badge, {
+              tone: 'bad',
+              word: `${unapproved} ${unapproved === 1 ? 'call' : 'calls'} without a decision`,
+            }),
+          ),
+      labels.length === 0 ? null : h(Labels, { labels }),
+    ]),
+    h('p', { class: 'row-state' }, h(SessionState, { status: session.status })),
+  ])
+}
+
+/** `12 allowed, 1 held, 0 denied`. */
+const countsOf = ({ decisions: { allow, deny, require_approval: held } }: AgentSessionView): string =>
+  [
+    `${allow.toLocaleString('en')} allowed`,
+    `${held.toLocaleString('en')} held`,
+    `${deny.toLocaleString('en')} denied`,
+  ].join(', ')

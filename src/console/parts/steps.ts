@@ -1,0 +1,112 @@
+import { h, type ComponentChild } from 'preact'
+import type { StepView } from '../../governance/runs/read/read.ts'
+import { itemWords } from './items.ts'
+import { Labels } from './labels.ts'
+import { Live } from './live.ts'
+import type { RunShown } from '../run-shown.ts'
+import { RunState } from './state.ts'
+import { duration } from './time.ts'
+import { Message, Words } from './words.ts'
+
+/** The most steps of one page. */
+export const stepsPerPage = 100
+
+/** The part of a long list that is shown; parts count from 0. */
+export interface StepsPart {
+  readonly part: number
+}
+
+/** The steps as a list, in the order of the definition: all that the picture shows, in words. */
+export function Steps({
+  run,
+  part: { part },
+  path,
+  version,
+}: {
+  readonly run: Pick<RunShown, 'steps'>
+  readonly part: StepsPart
+  /** The run's page. */
+  readonly path: string
+  readonly version: string
+}): ComponentChild {
+  const from = part * stepsPerPage
+  const shown = run.steps.slice(from, from + stepsPerPage)
+  return h(Live, { name: 'run-steps', version: `${part}/${version}` }, [
+    h('section', { class: 'card', 'aria-labelledby': 'steps' }, [
+      h(
+        'h2',
+        { id: 'steps' },
+        run.steps.length === 1 ? 'Step' : `Steps (${run.steps.length.toLocaleString('en')})`,
+      ),
+      h(
+        'ol',
+        { class: 'rows', start: from + 1 },
+        shown.map((step) => h(Step, { step, address: `${path}/steps/${step.id}` })),
+      ),
+      h(Parts, { count: run.steps.length, part, path }),
+    ]),
+  ])
+}
+
+function Step({ step, address }: { readonly step: StepView; readonly address: string }): ComponentChild {
+  const items = itemWords(step)
+  return h('li', { class: 'row' }, [
+    h('p', { class: 'split' }, [
+      h('a', { class: 'item-link', href: address }, h(Words, { text: step.id, most: 100 })),
+      h(RunState, { status: step.status }),
+    ]),
+    step.summary === null ? null : h('p', { class: 'small' }, h(Words, { text: step.summary, most: 200 })),
+    items === null ? null : h('p', { class: 'small' }, items.whole),
+    h('div', { class: 'meta' }, [
+      h('code', null, h(Words, { text: step.tool, most: 100 })),
+      h(After, { step }),
+      step.duration_ms === null ? null : h('span', null, `took ${duration(step.duration_ms)}`),
+      step.attempts > 1 ? h('span', null, `${step.attempts} attempts`) : null,
+      step.labels.length === 0 ? null : h(Labels, { labels: step.labels }),
+    ]),
+    step.error === null
+      ? null
+      : h('p', { class: 'small' }, h(Message, { text: step.error.message, most: 400 })),
+  ])
+}
+
+/** The most steps that one step's line names. */
+const mostNamed = 8
+
+/** What the step waits for, as the picture's lines show it. */
+export function After({ step: { depends_on: needed } }: { readonly step: StepView }): ComponentChild {
+  if (needed.length === 0) return null
+  return h('span', null, [
+    'after ',
+    needed
+      .slice(0, mostNamed)
+      .map((id, index) => [index === 0 ? null : ', ', h(Words, { text: id, most: 60 })]),
+    needed.length > mostNamed ? ` and ${needed.length - mostNamed} more` : null,
+  ])
+}
+
+function Parts({
+  count,
+  part,
+  path,
+}: {
+  readonly count: number
+  readonly part: number
+  readonly path: string
+}): ComponentChild {
+  const parts = Math.ceil(count / stepsPerPage)
+  if (parts < 2) return null
+  return h('nav', { class: 'pager', 'aria-label': 'Parts of the list of steps' }, [
+    Array.from({ length: parts }, (_, index) =>
+      h(
+        'a',
+        {
+          class: 'button',
+          href: `${path}?steps=${index + 1}#steps`,
+          ...(index === part ? { 'aria-current': 'page' } : {}),
+        },
+        `${index * stepsPerPage + 1}–${Math.min(count, (index + 1) * stepsPerPage)}`,
+      ),
+    ),
+  ])
+}

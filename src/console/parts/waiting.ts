@@ -1,0 +1,214 @@
+import { h, type ComponentChild } from 'preact'
+import type { WaitingView } from '../../governance/runs/read/read.ts'
+import type { Role } from '../../policy/types.ts'
+import { hasRole } from '../role.ts'
+import type { PersonsVisit } from '../visit.ts'
+import { PostForm } from './layout.ts'
+import { Live } from './live.ts'
+import type { RunShown } from '../run-shown.ts'
+import { Badge } from './state.ts'
+import { Time } from './time.ts'
+import { Words } from './words.ts'
+
+/** The most things that wait which one page shows. */
+const most = 20
+
+/** What waits for a person, for whom, and what the reader can do about it. */
+export function Waiting({
+  run,
+  role,
+  visit,
+}: {
+  readonly run: Pick<RunShown, 'id' | 'waiting_for'>
+  readonly role: Role | null
+  readonly visit: PersonsVisit
+}): ComponentChild {
+  const { waiting_for } = run
+  const version = [
+    waiting_for.length,
+    ...waiting_for
+      .slice(0, most)
+      .map((each) => `${each.approval_id ?? ''}${each.step_id ?? ''}${each.item_index ?? ''}`),
+  ].join('/')
+  return h(Live, { name: 'waiting', version }, [
+    waiting_for.length === 0
+      ? null
+      : h('section', { class: 'card waits', 'aria-labelledby': 'waits' }, [
+          h('h2', { id: 'waits' }, 'What waits for a person'),
+          h(
+            'ul',
+            { class: 'inbox' },
+            waiting_for
+              .slice(0, most)
+              .map((each) =>
+                each.approval_id === null
+                  ? h(Unknown, { waiting: each, run, role, visit })
+                  : h(Held, { waiting: each, role, now: visit.now }),
+              ),
+          ),
+          waiting_for.length > most
+            ? h('p', { class: 'quiet' }, `and ${(waiting_for.length - most).toLocaleString('en')} more`)
+            : null,
+          h(ManyUnknown, { run, role, visit }),
+        ]),
+  ])
+}
+
+/** `Step send, item 3`. */
+function Place({
+  waiting: { step_id, item_index, tool },
+}: {
+  readonly waiting: WaitingView
+}): ComponentChild {
+  if (step_id === null)
+    return tool === null ? 'The whole run' : ['Call of ', h(Words, { text: tool, most: 100 })]
+  return [
+    'Step ',
+    h(Words, { text: step_id, most: 100 }),
+    item_index === null ? null : `, item ${item_index}`,
+  ]
+}
+
+function Held({
+  waiting,
+  role,
+  now,
+}: {
+  readonly waiting: WaitingView
+  readonly role: Role | null
+  readonly now: Date
+}): ComponentChild {
+  const { approval_id, approver, expires_at, rule_name, since } = waiting
+  const words = h(Place, { waiting })
+  return h('li', { class: 'plain-item stack' }, [
+    h('p', { class: 'split' }, [
+      // A viewer cannot open approvals.
+      hasRole(role, 'member')
+        ? h('a', { class: 'item-link', href: `/console/approvals/${approval_id ?? ''}` }, words)
+        : h('strong', null, words),
+      h(Badge, {
+        tone: 'hold',
+        word: approver === 'owner' ? 'An owner decides' : 'An admin or owner decides',
+      }),
+    ]),
+    h('p', { class: 'quiet small' }, [
+      rule_name === null ? null : ['Rule ', h(Words, { text: rule_name, most: 200 }), ' · '],
+      'since ',
+      h(Time, { at: since, now }),
+      expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
+    ]),
+  ])
+}
+
+function Unknown({
+  waiting,
+  run,
+  role,
+  visit,
+}: {
+  readonly waiting: WaitingView
+  readonly run: Pick<RunShown, 'id'>
+  readonly role: Role | null
+  readonly visit: PersonsVisit
+}): ComponentChild {
+  const { item_index: item, since, step_id, tool } = waiting
+  return h('li', { class: 'plain-item stack' }, [
+    h('p', { class: 'split' }, [
+      h('strong', null, h(Place, { waiting })),
+      h(Badge, { tone: 'warn', word: 'Outcome unknown' }),
+    ]),
+    h('p', null, [
+      'The call of ',
+      h('code', null, h(Words, { text: tool ?? 'a tool', most: 100 })),
+      ' was sent ',
+      h(Time, { at: since, now: visit.now }),
+      ', and no answer came. Nobody knows whether it happened.',
+    ]),
+    h(Choices, {
+      run,
+      role,
+      visit,
+      fields: [['step', step_id ?? ''], ...(item === null ? [] : [['item_index', String(item)] as const])],
+      question: 'Look at the service it was sent to, then choose:',
+      of: item === null ? '' : `, item ${item}`,
+    }),
+  ])
+}
+
+/** One choice for all items of a step whose outcome is unknown. */
+function ManyUnknown({
+  run,
+  role,
+  visit,
+}: {
+  readonly run: Pick<RunShown, 'id' | 'waiting_for'>
+  readonly role: Role | null
+  readonly visit: PersonsVisit
+}): ComponentChild {
+  const counts = new Map<string, number>()
+  for (const { kind, step_id, item_index } of run.waiting_for)
+    if (kind === 'resolution' && step_id !== null && item_index !== null)
+      counts.set(step_id, (counts.get(step_id) ?? 0) + 1)
+  const several = [...counts].filter(([, count]) => count > 1)
+  return several.slice(0, 5).map(([step, count]) =>
+    h('div', { class: 'note stack' }, [
+      h('p', null, [
+        h('strong', null, `All ${count.toLocaleString('en')} items of step `),
+        h('strong', null, h(Words, { text: step, most: 100 })),
+        ' whose outcome is unknown',
+      ]),
+      h(Choices, {
+        run,
+        role,
+        visit,
+        fields: [
+          ['step', step],
+          ['all', 'true'],
+        ],
+        question: 'Only if the same is true of all of them:',
+        of: `, all items of ${step.slice(0, 60)}`,
+      }),
+    ]),
+  )
+}
+
+const outcomes = [
+  ['done', 'It happened: go on', ''],
+  ['retry', 'It did not: make it again', ''],
+  ['fail', 'Count it as failed', 'danger'],
+] as const
+
+function Choices({
+  run,
+  role,
+  visit,
+  fields,
+  question,
+  of,
+}: {
+  readonly run: Pick<RunShown, 'id'>
+  readonly role: Role | null
+  readonly visit: PersonsVisit
+  readonly fields: readonly (readonly [string, string])[]
+  readonly question: string
+  /** Tells the buttons of several forms apart, for a screen reader. */
+  readonly of: string
+}): ComponentChild {
+  if (!hasRole(role, 'admin')) return h('p', { class: 'quiet' }, 'An admin or owner says what became of it.')
+  return h(PostForm, { action: `/console/runs/${run.id}`, token: visit.token, class: 'stack' }, [
+    h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
+    fields.map(([name, value]) => h('input', { type: 'hidden', name, value })),
+    h('p', null, question),
+    h(
+      'div',
+      { class: 'buttons' },
+      outcomes.map(([outcome, words, kind]) =>
+        h(
+          'button',
+          { name: 'outcome', value: outcome, ...(kind === '' ? {} : { class: kind }) },
+          of === '' ? words : [words, h('span', { class: 'unseen' }, of)],
+        ),
+      ),
+    ),
+  ])
+}

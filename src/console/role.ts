@@ -1,0 +1,12 @@
+import type { Role } from '../policy/types.ts'
+import type { PersonsVisit } from './visit.ts'
+
+const order: readonly Role[] = ['viewer', 'member', 'admin', 'owner']
+
+/** Whether a role includes another one. This only shapes a page: the API judges each act. */
+export const hasRole = (role: Role | null, least: Role): boolean =>
+  role !== null && order.indexOf(role) >= order.indexOf(least)
+
+/** The visitor's role in an organization; null if they are not a member. */
+export const roleIn = ({ person }: PersonsVisit, organizationId: string): Role | null =>
+  person.organizations.find(({ id }) => id === organizationId)?.role ?? null

@@ -1,0 +1,45 @@
+import { DomainError } from '../../errors.ts'
+import { readCursor } from '../../page.ts'
+
+/** A page of a receipt's decisions: at most `limit` after the cursor. */
+export interface ReceiptPage {
+  readonly limit: number | undefined
+  readonly cursor: string | null
+  /** Newest decisions first. Such a receipt is always read in pages. */
+  readonly isNewestFirst?: boolean
+}
+
+/** Decisions of a page that does not say how many. */
+const usualLimit = 50
+
+/** The decisions after `from` up to `to`, and the place where the next page begins. */
+interface Span {
+  readonly from: number
+  readonly to: number
+  readonly next: number | null
+}
+
+export function oldestSpan({ cursor, limit = Infinity }: ReceiptPage, last: number): Span {
+  const from = placeAfter(cursor)
+  const to = Math.min(last, from + limit)
+  return { from, to, next: to < last ? to : null }
+}
+
+export function newestSpan({ cursor, limit = usualLimit }: ReceiptPage, last: number): Span {
+  const to = cursor === null ? last : Math.min(last, placeAfter(cursor))
+  const from = Math.max(0, to - limit)
+  return { from, to, next: from > 0 ? from : null }
+}
+
+export async function* reversed<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+  const all: T[] = []
+  for await (const each of items) all.unshift(each)
+  yield* all
+}
+
+function placeAfter(cursor: string | null): number {
+  const text = readCursor(cursor) ?? '0'
+  if (/^\d{1,9}$/.test(text)) return Number(text)
+  const message = 'is not a cursor of a receipt: take `next_cursor` of the page before'
+  throw new DomainError('validation_error', `\`cursor\` ${message}`, [{ path: 'cursor', message }])
+}

@@ -1,0 +1,47 @@
+import { describe, expect, test } from '@jest/globals'
+import { box, layoutOf, type GraphStep } from '../../src/console/graph.ts'
+
+const steps = (...dependencies: number[][]): GraphStep[] =>
+  dependencies.map((needed, place) => ({ id: `s${place}`, depends_on: needed.map((each) => `s${each}`) }))
+
+describe('the picture of steps', () => {
+  test('has a box for each step below those that it waits for, and a line for each dependency', () => {
+    const layout = layoutOf('diamond', steps([], [0], [0], [1, 2]))
+    expect(layout?.lines.map(({ from, to }) => `${from}-${to}`).sort()).toEqual(['0-1', '0-2', '1-3', '2-3'])
+    const [first, left, right, last] = layout?.boxes ?? []
+    expect(left?.y).toBe(right?.y)
+    expect(left?.y).toBeGreaterThan((first?.y ?? 0) + box.height)
+    expect(last?.y).toBeGreaterThan((left?.y ?? 0) + box.height)
+    expect(Math.abs((left?.x ?? 0) - (right?.x ?? 0))).toBeGreaterThan(box.width)
+    for (const { x, y } of layout?.boxes ?? []) {
+      expect(x + box.width).toBeLessThanOrEqual(layout?.width ?? 0)
+      expect(y + box.height).toBeLessThanOrEqual(layout?.height ?? 0)
+    }
+    for (const { path } of layout?.lines ?? []) expect(path).toMatch(/^M[\d.]+ [\d.]+(Q[\d. ]+)*L[\d. ]+$/)
+  })
+
+  test('goes from left to right where many steps stand beside each other', () => {
+    const many = Array.from({ length: 8 }, () => [0])
+    const layout = layoutOf('fan', steps([], ...many))
+    expect(layout?.boxes[1]?.x).toBeGreaterThan((layout?.boxes[0]?.x ?? 0) + box.width)
+    expect(layout?.boxes[1]?.x).toBe(layout?.boxes[8]?.x)
+  })
+
+  test('is left out for too many steps, or lines over too many rows', () => {
+    const chain = (count: number, ...more: number[]) =>
+      steps(
+        ...Array.from({ length: count }, (_, place) =>
+          [1, ...more].map((back) => place - back).filter((each) => each >= 0),
+        ),
+      )
+    expect(layoutOf('short', chain(60))).not.toBeNull()
+    expect(layoutOf('long', chain(61))).toBeNull()
+    expect(layoutOf('dense', chain(60, 3, 7))).toBeNull()
+    expect(layoutOf('thousand', chain(1_000, 2, 3))).toBeNull()
+  })
+
+  test('is the same for a version that was drawn before', () => {
+    const drawn = layoutOf('again', steps([], [0]))
+    expect(layoutOf('again', steps([], [0]))).toBe(drawn)
+  })
+})

@@ -1,0 +1,291 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { addOrganization } from '../api/fixtures.ts'
+import { Browser } from '../api/browser.ts'
+import { startTestServer, type TestServer } from '../api/server.ts'
+import { hasChromium } from '../support/chromium.ts'
+import { agentSession, heldRun, holdMail, startRun, unknownRun } from './runs-world.ts'
+import { holdAgents, signedInAt, tabTo, violations, type Who } from './support.ts'
+
+/* The pages of runs and of agents' sessions: over HTTP, and in a real browser. */
+
+const inBrowser = hasChromium ? test : test.skip
+
+let server: TestServer
+const cookies = new Map<Who, string>()
+beforeAll(async () => {
+  server = await startTestServer()
+  await holdAgents(server)
+  await holdMail(server)
+  for (const who of ['admin', 'member', 'viewer'] as const) {
+    const browser = new Browser(server)
+    const { email, password } = server.identities.users[who]
+    await browser.signIn(email, password)
+    cookies.set(who, browser.cookie)
+  }
+})
+afterAll(() => server.close())
+
+const get = (path: string, who: Who = 'admin') =>
+  fetch(`${server.base}${path}`, { headers: { cookie: cookies.get(who) ?? '' }, redirect: 'manual' })
+/** The main part of a page, without the header. */
+const main = async (path: string, who: Who = 'admin'): Promise<string> =>
+  (await (await get(path, who)).text()).split('<main')[1] ?? ''
+async function post(path: string, fields: Record<string, string>, who: Who = 'admin') {
+  const token = /name="token" value="([\w-]+)"/.exec(await (await get(path, who)).text())?.[1] ?? ''
+  return fetch(`${server.base}${path}`, {
+    method: 'POST',
+    body: new URLSearchParams({ token, ...fields }),
+    headers: { cookie: cookies.get(who) ?? '', origin: server.base },
+    redirect: 'manual',
+  })
+}
+const runOf = async (id: string) =>
+  (await server.call(server.identities.users.admin.api_key, 'GET', `/runs/${id}`)).body
+
+describe('the list of runs', () => {
+  test('is searched by workflow, state, person and day', async () => {
+    const id = await heldRun(server)
+    const { created_at } = await runOf(id)
+    const shows = async (query: string) => (await main(`/console/runs?${query}`)).includes(`/runs/${id}"`)
+    const day = created_at.slice(0, 10)
+    for (const query of [
+      '',
+      'workflow_name=the+REPORT',
+      'status=paused',
+      'requester_email=MEMBER%40',
+      `from=${day}&to=${day}`,
+    ])
+      expect([query, await shows(query)]).toEqual([query, true])
+    for (const query of [
+      'workflow_name=%25',
+      'status=failed',
+      'requester_email=owner%40',
+      'to=2020-01-01',
+      'from=2999-01-01',
+    ])
+      expect([query, await shows(query)]).toEqual([query, false])
+    expect(await main('/console/runs?workflow_name=nothing-like-it')).toContain('No run matches.')
+    expect((await get('/console/runs?from=yesterday')).status).toBe(422)
+  })
+
+  test('has pages, and says what waits and since when', async () => {
+    for (let count = 0; count < 51; count += 1) await startRun(server, { name: 'Many' })
+    const first = await main('/console/runs?workflow_name=Many')
+    const next = /href="([^"]*cursor=[^"]*)"/.exec(first)?.[1]?.replaceAll('&amp;', '&') ?? ''
+    expect([first.match(/class="item-link"/g)?.length, next]).toEqual([
+      50,
+      expect.stringContaining('workflow_name=Many'),
+    ])
+    expect((await main(next)).match(/class="item-link"/g)).toHaveLength(1)
+    await heldRun(server)
+    expect(await main('/console/runs?status=paused')).toMatch(
+      /waits for approval by an admin or owner.* Since <time/,
+    )
+  })
+})
+
+describe('a run’s page', () => {
+  test('shows each step in the picture and in the list, what waits, and names of inputs alone', async () => {
+    const id = await heldRun(server)
+    const text = await main(`/console/runs/${id}`)
+    const [approval] = (await runOf(id)).waiting_for
+    for (const step of ['first', 's', 'last'])
+      expect(text.match(new RegExp(`/console/runs/${id}/steps/${step}"`, 'g'))).toHaveLength(2)
+    expect(text.match(/class="line/g)).toHaveLength(2)
+    expect(text).toContain(`/console/approvals/${approval.approval_id}"`)
+    expect(text).toContain('An admin or owner decides')
+    expect(text).toContain('Held for approval')
+    expect(text).toContain('topic')
+    expect(text).not.toContain('secret-topic')
+  })
+
+  test('is no place for acts that the reader may not do', async () => {
+    const [held, lost] = [await heldRun(server), await unknownRun(server, 1)]
+    const viewer = `${await main(`/console/runs/${held}`, 'viewer')}${await main(`/console/runs/${lost}`, 'viewer')}`
+    expect(viewer).not.toMatch(/<form|\/console\/approvals\/apr_/)
+    expect(viewer).toContain('An admin or owner says what became of it.')
+    expect(await main(`/console/runs/${held}`, 'member')).toContain('Cancel the run')
+    const others = await heldRun(server, 'admin')
+    expect(await main(`/console/runs/${others}`, 'member')).not.toContain('Cancel the run')
+  })
+
+  test('cancels with a reason, once', async () => {
+    const path = `/console/runs/${await heldRun(server)}`
+    const sent = { action: 'cancel', reason: 'wrong quarter', once: 'abcdefgh-cancel' }
+    expect([(await post(path, sent)).status, (await post(path, sent)).status]).toEqual([303, 303])
+    expect(await main(path)).toMatch(/cancelled by .*wrong quarter/)
+    expect((await post(path, {}, 'member')).status).toBe(422)
+  })
+
+  test('settles unknown outcomes one by one and all of a step', async () => {
+    const id = await unknownRun(server, 3)
+    const path = `/console/runs/${id}`
+    const left = async () =>
+      (await runOf(id)).waiting_for.map((each: { item_index: number }) => each.item_index)
+    expect((await post(path, { outcome: 'done', step: 's', item_index: '1' })).status).toBe(303)
+    expect(await left()).toEqual([0, 2])
+    expect(await main(path)).toContain('name="all" value="true"')
+    expect((await post(path, { outcome: 'fail', step: 's', all: 'true' }, 'member')).status).toBe(403)
+    expect((await post(path, { outcome: 'done', step: 's', all: 'true' })).status).toBe(303)
+    expect(await left()).toEqual([])
+  })
+
+  test('of a thousand steps has no picture, and the steps in parts', async () => {
+    const steps = Array.from({ length: 1_000 }, (_, place) => ({
+      id: `step-${place}`,
+      tool: 'memory_get',
+      params: { key: 'k' },
+    }))
+    const path = `/console/runs/${await startRun(server, { name: 'Long', steps })}`
+    const text = await main(path)
+    expect(text).toContain('1,000 steps are too many for a picture.')
+    expect(text.match(/class="row"/g)).toHaveLength(100)
+    expect(await main(`${path}?steps=10`)).toContain('/steps/step-999"')
+  })
+})
+
+describe('a step’s page', () => {
+  test('shows parameters to the requester and admins alone', async () => {
+    const path = `/console/runs/${await heldRun(server)}/steps/s`
+    for (const who of ['admin', 'member'] as const) expect(await main(path, who)).toContain('a@b.test')
+    const viewer = await main(path, 'viewer')
+    expect(viewer).not.toContain('a@b.test')
+    expect(viewer).toContain('The step has no output yet.')
+  })
+})
+
+describe('a session’s page', () => {
+  test('shows decisions, labels, what waits, and calls without a decision; and revokes', async () => {
+    const path = `/console/sessions/${await agentSession(server)}`
+    const text = await main(path)
+    for (const words of [
+      'member@',
+      'internal',
+      '1 call ran without a decision',
+      'Call of <bdi',
+      'Held for approval',
+      'Live',
+    ])
+      expect(text).toContain(words)
+    expect(text.indexOf('<bdi class="words">Bash')).toBeLessThan(
+      text.indexOf('<bdi class="words">Read</bdi></code>'),
+    )
+    expect(await main('/console/sessions?status=live')).toContain(`${path}"`)
+    expect(await main('/console/sessions?status=revoked')).not.toContain(`${path}"`)
+    expect((await post(path, { action: 'revoke', reason: 'a stolen laptop' })).status).toBe(303)
+    const revoked = await main(path)
+    expect(revoked).toMatch(/Revoked by .*admin@.*a stolen laptop/)
+    expect(revoked).not.toContain('Revoke the session')
+  })
+})
+
+describe('people who may not read', () => {
+  test('get 404 in another organization, sign in first, and are refused by their role', async () => {
+    const [run, session] = [await heldRun(server), await agentSession(server, 'Other')]
+    const elsewhere = await addOrganization(server.context)
+    const place = { organization_id: elsewhere.id }
+    await server.context.db.updateTable('runs').set(place).where('id', '=', run).execute()
+    await server.context.db.updateTable('agent_sessions').set(place).where('id', '=', session).execute()
+    for (const path of [`/runs/${run}`, `/runs/${run}/steps/s`, `/sessions/${session}`]) {
+      expect([path, (await get(`/console${path}`)).status]).toEqual([path, 404])
+      const signedOut = await fetch(`${server.base}/console${path}`, { redirect: 'manual' })
+      expect(signedOut.headers.get('location')).toBe(
+        `/console/sign-in?return=${encodeURIComponent(`/console${path}`)}`,
+      )
+    }
+    expect([
+      (await get('/console/sessions', 'member')).status,
+      (await get('/console/runs', 'viewer')).status,
+    ]).toEqual([403, 200])
+    expect(await (await get('/console/runs', 'viewer')).text()).not.toContain('href="/console/sessions"')
+  })
+
+  test('and names of strangers stay text', async () => {
+    const name = `<script>alert(1)</script> ${'long'.repeat(40)}`
+    const id = await startRun(server, {
+      name,
+      steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' }, summary: '\u202Egpj.exe <b>' }],
+    })
+    const session = await agentSession(server, '<i>Evil</i>')
+    for (const path of [`/runs/${id}`, `/runs/${id}/steps/s`, '/runs', '/sessions', `/sessions/${session}`])
+      expect(await (await get(`/console${path}`)).text()).not.toMatch(/<script>alert|<i>Evil|<b>|\u202e/)
+  })
+})
+
+describe('in a browser', () => {
+  inBrowser('no page has a violation that axe finds, nor is one wider than the window', async () => {
+    const [run, lost, session] = [
+      await heldRun(server),
+      await unknownRun(server, 2),
+      await agentSession(server, 'Axe'),
+    ]
+    const { page, errors, foreign } = await signedInAt(server, 'admin', '/console/runs')
+    for (const path of [
+      '/runs?status=paused',
+      `/runs/${run}`,
+      `/runs/${lost}`,
+      `/runs/${run}/steps/s`,
+      '/sessions',
+      `/sessions/${session}`,
+    ]) {
+      await page.goto(`${server.base}/console${path}`)
+      for (const [width, colorScheme] of [
+        [360, 'light'],
+        [360, 'dark'],
+        [1_280, 'light'],
+        [1_280, 'dark'],
+      ] as const) {
+        await page.setViewportSize({ width, height: 740 })
+        await page.emulateMedia({ colorScheme })
+        const found = {
+          path,
+          wide: await page.evaluate('document.documentElement.scrollWidth'),
+          violations: await violations(page),
+        }
+        expect(found).toEqual({ path, wide: width, violations: [] })
+      }
+    }
+    expect({ errors, foreign }).toEqual({ errors: [], foreign: [] })
+  })
+
+  inBrowser('a run is found and cancelled by keys alone, and its page follows it', async () => {
+    const id = await heldRun(server)
+    const { page } = await signedInAt(server, 'member', '/console/runs', { timezoneId: 'Pacific/Auckland' })
+    await tabTo(page, `a[href="/console/runs/${id}"]`)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`**/console/runs/${id}`)
+    const { created_at } = await runOf(id)
+    const local = new Intl.DateTimeFormat('en-GB', {
+      dateStyle: 'medium',
+      timeStyle: 'short',
+      timeZone: 'Pacific/Auckland',
+    })
+    await page
+      .getByText(`(${local.format(new Date(created_at))})`)
+      .first()
+      .waitFor()
+    await tabTo(page, '#picture')
+    await tabTo(page, '.ask > summary')
+    await page.keyboard.press('Enter')
+    await tabTo(page, '#reason')
+    await page.keyboard.type('by keys')
+    await tabTo(page, 'button[value="cancel"]')
+    await server.call(server.identities.users.admin.api_key, 'POST', `/runs/${id}/cancel`, {
+      reason: 'by another',
+    })
+    await page.getByText('Cancelled', { exact: true }).first().waitFor()
+    expect(await page.locator('button[value="cancel"]').count()).toBe(0)
+  })
+
+  inBrowser('everything works without JavaScript', async () => {
+    const id = await unknownRun(server, 1)
+    const { page } = await signedInAt(server, 'admin', '/console/runs', { javaScriptEnabled: false })
+    await page.getByText('Search').click()
+    await page.getByLabel('Workflow').fill('pay the')
+    await page.getByRole('button', { name: 'Show' }).click()
+    await page.locator(`a[href="/console/runs/${id}"]`).click()
+    await page.getByRole('button', { name: 'It happened: go on' }).click()
+    await page.waitForURL(`**/console/runs/${id}`)
+    expect((await runOf(id)).waiting_for).toEqual([])
+  })
+})
