@@ -56,13 +56,28 @@ const indexSize = 4096
  * unreadable part of a restrictive rule counts as covering and matching, and an unknown verdict counts as `deny`.
  */
 export function compilePolicy(source: PolicySource): CompiledPolicy {
-  const rules = source.rules.filter((rule) => rule.status !== 'inactive').map(compileRule)
-  const labelRules = source.labelRules.filter((rule) => rule.status === 'active').map(compileLabelRule)
+  return joinRules({
+    ...source,
+    rules: source.rules.map(compileRule).filter((rule) => rule !== null),
+    labelRules: source.labelRules.map(compileLabelRule).filter((rule) => rule !== null),
+  })
+}
+
+/** A policy of rules that are compiled already, in the order they were saved. */
+export function joinRules({
+  rules,
+  labelRules,
+  approvalsEnabled,
+  frozen = null,
+}: Pick<PolicySource, 'approvalsEnabled' | 'frozen'> & {
+  readonly rules: readonly CompiledRule[]
+  readonly labelRules: readonly CompiledLabelRule[]
+}): CompiledPolicy {
   const byCall = new Map<string, readonly CompiledRule[]>()
   const byTool = new Map<string, readonly CompiledLabelRule[]>()
   return {
-    approvalsEnabled: source.approvalsEnabled,
-    frozen: source.frozen ?? null,
+    approvalsEnabled,
+    frozen,
     rulesFor: (tool, sideEffect, from) =>
       remember(byCall, `${from} ${sideEffect} ${tool}`, () =>
         rules.filter((rule) => rule.covers(tool, sideEffect, from)),
@@ -71,7 +86,9 @@ export function compilePolicy(source: PolicySource): CompiledPolicy {
   }
 }
 
-function compileRule(rule: StoredRule): CompiledRule {
+/** null for an inactive rule. */
+export function compileRule(rule: StoredRule): CompiledRule | null {
+  if (rule.status === 'inactive') return null
   const isRestrictive = rule.verdict !== 'allow'
   const coversTool = toolMatcher(rule.tools)
   return {
@@ -98,7 +115,9 @@ function compileRule(rule: StoredRule): CompiledRule {
   }
 }
 
-function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule {
+/** null for a label rule that is not active. */
+export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | null {
+  if (rule.status !== 'active') return null
   const coversTool = toolMatcher(rule.tools)
   return {
     addLabels: rule.add_labels,

@@ -4,7 +4,7 @@ import type { CommitPoint } from './commit-points.ts'
 import { Lane, type LaneOptions, type WaitingOperation } from './lane.ts'
 import { LaneCache } from './lane-cache.ts'
 import type { PolicyVersion } from './lane-transactions.ts'
-import type { LoadedPolicy } from './policy-cache.ts'
+import type { LoadedPolicy, LoadPolicy } from './policy-cache.ts'
 
 export type { BatchKind } from './batch.ts'
 
@@ -34,11 +34,7 @@ export interface Combiner {
    * The policy of the version that was just read, for readers without the chain's lock: the kept one, else `load` reads it and it
    * is kept.
    */
-  policy(
-    organizationId: string,
-    version: PolicyVersion,
-    load: () => Promise<LoadedPolicy>,
-  ): Promise<LoadedPolicy>
+  policy(organizationId: string, version: PolicyVersion, load: LoadPolicy): Promise<LoadedPolicy>
 }
 
 export interface CombinerOptions extends LaneOptions {

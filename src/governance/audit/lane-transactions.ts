@@ -56,6 +56,11 @@ export class LaneTransactions {
     return this.#policy?.version === policy_version && this.#policy.frozen === frozen ? this.#policy : null
   }
 
+  /** The policy that is kept, of whatever version; null if none is. */
+  get policy(): LoadedPolicy | null {
+    return this.#policy
+  }
+
   /** Keeps a policy; a transaction that finds another version under the lock loads that one. */
   keep(policy: LoadedPolicy): LoadedPolicy {
     this.#policy = policy
@@ -126,8 +131,7 @@ export class LaneTransactions {
   async #open(pipe: PipelinedTransaction, [head]: readonly HeadRow[]): Promise<ChainTx> {
     if (head === undefined) throw notFound('organization', this.#organizationId)
     const policy =
-      this.policyOf(head) ??
-      this.keep(await loadPolicy(pipe.db, this.#organizationId, head.policy_version, head.frozen))
+      this.policyOf(head) ?? this.keep(await loadPolicy(pipe.db, this.#organizationId, head, this.#policy))
     return new ChainTx(pipe, this.#organizationId, head, policy)
   }
 

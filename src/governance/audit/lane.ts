@@ -8,7 +8,7 @@ import {
   type PolicyVersion,
   type TransactionOptions,
 } from './lane-transactions.ts'
-import type { LoadedPolicy } from './policy-cache.ts'
+import type { LoadedPolicy, LoadPolicy } from './policy-cache.ts'
 
 export interface LaneOptions extends TransactionOptions {
   /** Called after each commit. */
@@ -66,8 +66,9 @@ export class Lane {
     return this.#transactions.policyBytes
   }
 
-  async policy(version: PolicyVersion, load: () => Promise<LoadedPolicy>): Promise<LoadedPolicy> {
-    return this.#transactions.policyOf(version) ?? this.#transactions.keep(await load())
+  async policy(version: PolicyVersion, load: LoadPolicy): Promise<LoadedPolicy> {
+    const { policy } = this.#transactions
+    return this.#transactions.policyOf(version) ?? this.#transactions.keep(await load(policy))
   }
 
   submit(entry: WaitingOperation): void {

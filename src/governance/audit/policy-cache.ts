@@ -1,13 +1,15 @@
 import { sql, type Transaction } from 'kysely'
 import { getTool } from '../../catalog/index.ts'
 import type { Database } from '../../db/schema/index.ts'
-import { compilePolicy, type CompiledPolicy } from '../../policy/decide.ts'
+import { compileLabelRule, compileRule, joinRules } from '../../policy/compile.ts'
+import type { CompiledLabelRule, CompiledPolicy, CompiledRule } from '../../policy/compile.ts'
 import type { LabelRuleBody, RuleBody } from '../../policy/rule.ts'
 import { compileToolAccess, type ToolAccess } from '../../policy/tool-access.ts'
 import { effectiveLimits, type Limits } from '../../contract/plan-limits.ts'
 import { connectedOf, type Connected, type LiveConnection } from '../connected.ts'
 import { heapBytes } from '../../shared/byte-cache.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
+import { activeOf, bytesOf, compileRows, type CompiledRows } from './compiled-rows.ts'
 
 /** An organization's rules, settings and limits, as of one policy version. */
 export interface LoadedPolicy {
@@ -20,24 +22,30 @@ export interface LoadedPolicy {
   readonly limits: Limits
   /** The reason of the freeze; null if the organization is not frozen. */
   readonly frozen: string | null
+  /** The rules with their texts: the next version takes over those that have not changed. */
+  readonly rules: CompiledRows<CompiledRule>
+  readonly labelRules: CompiledRows<CompiledLabelRule>
   /** Estimated bytes in memory. */
   readonly bytes: number
 }
 
-/** Memory of saved and compiled rules together, as a multiple of the saved ones. */
+/** Reads a policy; `former` is one of an earlier version, whose compiled rules it can take over. */
+export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
+
+/** Memory of saved and compiled tool policies together, as a multiple of the saved ones. */
 const compiledFactor = 3
 
 /**
  * Reads rules, label rules, tool policies, overrides, connections and settings. The caller holds the chain lock, so they belong to
- * `version`.
+ * the version of `head`. `former` is the policy of an earlier version, if one is kept.
  */
 export async function loadPolicy(
   trx: Transaction<Database>,
   organizationId: string,
-  version: number,
-  frozen: string | null,
+  { policy_version: version, frozen }: { readonly policy_version: number; readonly frozen: string | null },
+  former: LoadedPolicy | null,
 ): Promise<LoadedPolicy> {
-  const [organization, rules, labelRules, toolPolicies, overrides] = [
+  const [organization, savedRules, savedLabelRules, toolPolicies, overrides] = [
     await trx
       .selectFrom('organizations')
       .select(['settings', 'plan', 'quota_overrides'])
@@ -57,13 +65,13 @@ export async function loadPolicy(
       .executeTakeFirstOrThrow(),
     await trx
       .selectFrom('rules')
-      .select(['id', 'body'])
+      .select(['id', sql<string>`body::text`.as('text')])
       .where('organization_id', '=', organizationId)
       .orderBy('position')
       .execute(),
     await trx
       .selectFrom('label_rules')
-      .select(['id', 'body'])
+      .select(['id', sql<string>`body::text`.as('text')])
       .where('organization_id', '=', organizationId)
       .orderBy('position')
       .execute(),
@@ -79,17 +87,25 @@ export async function loadPolicy(
       .execute(),
   ]
   const settings = readSettings(organization.settings)
-  const compiled = compilePolicy({
-    // Only validated bodies are saved. If `compilePolicy` still cannot evaluate a restricting rule, it treats the rule
-    // as matching.
-    rules: rules.map((rule) => ({ ...(rule.body as unknown as RuleBody), id: rule.id })),
-    labelRules: labelRules.map((rule) => ({ ...(rule.body as unknown as LabelRuleBody), id: rule.id })),
+  // Only validated bodies are saved. If a restricting rule still cannot be evaluated, it counts as matching.
+  const rules = compileRows(savedRules, former?.rules, (id, body) =>
+    compileRule({ ...(body as RuleBody), id }),
+  )
+  const labelRules = compileRows(savedLabelRules, former?.labelRules, (id, body) =>
+    compileLabelRule({ ...(body as LabelRuleBody), id }),
+  )
+  const compiled = joinRules({
+    rules: activeOf(rules),
+    labelRules: activeOf(labelRules),
     approvalsEnabled: settings.approvals_enabled,
     frozen,
   })
   const limits = effectiveLimits(organization.plan, organization.quota_overrides)
   const bytes =
-    compiledFactor * heapBytes([rules, labelRules, toolPolicies, overrides]) + heapBytes(organization.live)
+    bytesOf(rules) +
+    bytesOf(labelRules) +
+    compiledFactor * heapBytes([toolPolicies, overrides]) +
+    heapBytes(organization.live)
   const toolAccess = compileToolAccess(
     {
       policies: toolPolicies.map(({ tool_name, role, allowed, restrictions }) => ({
@@ -104,5 +120,5 @@ export async function loadPolicy(
     (tool) => getTool(tool)?.constraints ?? {},
   )
   const connections = connectedOf(organization.connections, organization.live)
-  return { version, compiled, toolAccess, connections, settings, limits, frozen, bytes }
+  return { version, compiled, toolAccess, connections, settings, limits, frozen, rules, labelRules, bytes }
 }

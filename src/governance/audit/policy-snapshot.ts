@@ -17,7 +17,6 @@ export function policySnapshot(
         .select(['policy_version', 'frozen'])
         .where('organization_id', '=', organizationId)
         .executeTakeFirstOrThrow()
-      const load = () => loadPolicy(trx, organizationId, head.policy_version, head.frozen)
-      return combiner.policy(organizationId, head, load)
+      return combiner.policy(organizationId, head, (former) => loadPolicy(trx, organizationId, head, former))
     })
 }

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import type { ChainTx } from '../../../src/governance/audit/chain-tx.ts'
 import type { BatchKind } from '../../../src/governance/audit/combiner.ts'
 import { decide } from '../../../src/policy/decide.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
@@ -68,6 +69,29 @@ test('a rule saved in one process decides the next call in every other', async (
   await saveRule('no-mail', 'deny')
   expect(await deciding.combiner.join(organizationId, decideMail, 'after')).toBe('deny')
   expect(await saving.combiner.join(organizationId, decideMail, 'here')).toBe('deny')
+})
+
+test('a rule that another process changes or deletes decides the next call, whatever was compiled before', async () => {
+  const change = (work: (trx: ChainTx['trx']) => Promise<unknown>): Promise<void> =>
+    saving.combiner.run(organizationId, 'org.change', async (tx) => {
+      await work(tx.trx)
+      tx.policyChanged()
+      tx.append(marked('changed'))
+    })
+  const setVerdict = (verdict: string): Promise<void> => {
+    const body = JSON.stringify({ name: 'mail', verdict, status: 'active', tools: ['mail_send'] })
+    return change((trx) => trx.updateTable('rules').set({ body }).where('name', '=', 'mail').execute())
+  }
+  const verdictOf = (mark: string) => deciding.combiner.join(organizationId, decideMail, mark)
+  await saveRule('kept', 'allow')
+  await saveRule('mail', 'deny')
+  expect(await verdictOf('denied')).toBe('deny')
+  await setVerdict('allow')
+  expect(await verdictOf('allowed')).toBe('allow')
+  await setVerdict('deny')
+  expect(await verdictOf('denied again')).toBe('deny')
+  await change((trx) => trx.deleteFrom('rules').where('name', '=', 'mail').execute())
+  expect(await verdictOf('deleted')).toBe('allow')
 })
 
 test('a freeze holds from the next decision on, and so does its end', async () => {
