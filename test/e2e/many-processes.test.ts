@@ -104,6 +104,76 @@ describe('a change saved by one API applies to the next decision', () => {
   })
 })
 
+describe('people who decide at the same time', () => {
+  const outcome = ({ status, code }: { status: number; code: string | null }) => `${status} ${code}`
+
+  test('an unknown outcome is settled once, by one of many choices in two APIs', async () => {
+    const held = await heldRun(home, workflowId)
+    await home.sink.behave({ kind: 'drop', taken: true })
+    await home.approver.decide(held.approvalId, 'approve')
+    await home.member.untilRun(held.runId, 'unknown', (run) => run.status === 'paused')
+    await home.member.untilRun(held.runId, 'unknown', (run) =>
+      run.steps.some((step) => step.status === 'unknown_outcome'),
+    )
+    await home.sink.behave({ kind: 'accept' })
+    const callers = [home, there].flatMap(({ approver, admin, owner }) => [approver, admin, owner])
+    const choices = callers.flatMap((by) =>
+      (['retry', 'done', 'fail'] as const).map((choice) => ({ by, choice })),
+    )
+    const answers = await Promise.all(choices.map(({ by, choice }) => by.resolve(held.runId, 'send', choice)))
+    const won = choices.filter((_, n) => answers[n]?.status === 200)
+    expect(won).toHaveLength(1)
+    expect(new Set(answers.map(outcome))).toEqual(new Set(['200 null', '409 bad_transition']))
+    const run = await home.member.untilRun(held.runId, 'over', (each) => each.finished_at !== null)
+    const chosen = won[0]?.choice ?? 'fail'
+    expect({ status: run.status, mails: home.sink.count(held.subject) }).toEqual(
+      { retry: { status: 'completed', mails: 2 }, done: { status: 'completed', mails: 1 }, fail: { status: 'failed', mails: 1 } }[chosen], // prettier-ignore
+    )
+  })
+
+  test('votes, a rejection, a cancellation and the expiry of whole runs race while worker and API die: each run has one end', async () => {
+    const step = { id: 'note', tool: 'memory_set', params: { key: 'raced', value: 1 } }
+    const notes = await home.member.createWorkflow('Notes', { steps: [step] })
+    await home.owner.settings({ approval_required_from: 'low', approval_threshold: 2 })
+    const rivals = [
+      async () => undefined,
+      (_: string, id: string) => there.owner.decide(id, 'reject'),
+      (runId: string) => there.member.cancel(runId),
+      (_: string, id: string) =>
+        home.query('update approvals set expires_at = clock_timestamp() where id = $1', [id]),
+    ]
+    const runs = await Promise.all(
+      Array.from({ length: 16 }, async (_, n) => {
+        const runId = await (n % 2 === 0 ? home : there).member.execute(notes, {})
+        return { runId, id: await home.approver.untilHeld(runId, 'run'), rival: rivals[n % 4] as (typeof rivals)[number] } // prettier-ignore
+      }),
+    )
+    const racing = runs.flatMap(({ runId, id, rival }, n) => {
+      const votes = [() => home.approver.decide(id, 'approve'), () => there.admin.decide(id, 'approve')]
+      const calls = [...votes, () => rival(runId, id)]
+      return (n % 8 < 4 ? calls : calls.toReversed()).map((call) => call())
+    })
+    await Promise.all([home.stack.kill9('worker'), home.stack.kill9('api'), ...racing])
+    for (const { runId, id } of runs) {
+      const run = await home.member.untilRun(runId, 'over', (each) => each.finished_at !== null)
+      const { status, used_at } = await home.approver.approval(id)
+      const [{ started, noted, ended }] = (await home.query(
+        `select count(*) filter (where event_type = 'run.started')::int as started,
+                count(*) filter (where event_type = 'tool_call.completed')::int as noted,
+                count(*) filter (where event_type = 'workflow.execute' and canonical::jsonb->>'action' = 'finish')::int as ended
+         from audit_events where run_id = $1`,
+        [runId],
+      )) as [Record<string, number>]
+      const isUsed = used_at !== null
+      expect({ started, ended, approved: isUsed ? status : null }).toEqual({ started: isUsed ? 1 : 0, ended: 1, approved: isUsed ? 'approved' : null }) // prettier-ignore
+      if (run.status === 'completed') expect({ isUsed, noted }).toEqual({ isUsed: true, noted: 1 })
+      else if (run.status === 'cancelled') expect(['approved', 'cancelled', 'pending']).toContain(status)
+      else expect({ run: run.status, noted, isUsed, agrees: status === run.status || status === 'approved' }).toEqual({ run: expect.stringMatching(/^(rejected|expired)$/), noted: 0, isUsed: false, agrees: true }) // prettier-ignore
+    }
+    await home.owner.settings({ approval_required_from: null, approval_threshold: 1 })
+  })
+})
+
 describe('shared work', () => {
   test('an event stream continues in the other API where a reader stopped', async () => {
     const held = await heldRun(home, workflowId)

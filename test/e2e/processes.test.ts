@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { randomUUID } from 'node:crypto'
+import { until } from '../stack/until.ts'
 import { crashHome, govern, heldRun, type CrashHome } from '../support/chaos.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { readEvents } from '../support/chaos-events.ts'
@@ -91,6 +92,24 @@ describe('a mail that is being sent', () => {
     expect((await home.approver.resolve(held.runId, 'send', 'retry')).status).toBe(200)
     await expectFinished(home, held.runId, held.subject)
     expect(dots()).toBe(3)
+  })
+
+  test('is not sent if the organization is frozen while the mail server is slow', async () => {
+    const held = await heldRun(home, workflowId)
+    await home.sink.behave({ kind: 'pause' })
+    await home.approver.decide(held.approvalId, 'approve')
+    const intent = () =>
+      home.query(`select 1 from effects where run_id = $1 and step_id = 'send' and state = 'intent'`, [held.runId]) // prettier-ignore
+    await until('the mail is under way', async () => (await intent()).length === 1)
+    const organization = `/organizations/${home.owner.bootstrap.organization_id}`
+    await home.owner.good('POST', `${organization}/freeze`, { reason: 'drill' })
+    await home.sink.behave({ kind: 'release' })
+    await home.sink.behave({ kind: 'accept' })
+    const run = await home.member.untilRun(held.runId, 'over', (each) => each.finished_at !== null)
+    expect({ run: run.status, mail: mailOf(run)?.status, sent: home.sink.count(held.subject) }).toEqual({ run: 'denied', mail: 'denied', sent: 0 }) // prettier-ignore
+    expect(run.status_reason).toContain('frozen')
+    expect(home.sink.connections().filter((each) => each.subject === held.subject && each.dot)).toEqual([])
+    await home.owner.good('POST', `${organization}/unfreeze`, { reason: 'over' })
   })
 })
 

@@ -50,8 +50,12 @@ export async function startMailSinkProcess(log: string, latency = 0): Promise<Ma
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const answer = (): Promise<number> =>
     new Promise((resolve, reject) => {
-      child.once('message', (message) => resolve(message as number))
-      child.once('exit', () => reject(new Error('the mail sink ended')))
+      const gone = (): void => reject(new Error('the mail sink ended'))
+      child.once('exit', gone)
+      child.once('message', (message) => {
+        child.off('exit', gone)
+        resolve(message as number)
+      })
     })
   const port = await answer()
   const entries = () =>
