@@ -14,6 +14,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   shell: () => import('./shell.ts'),
   policy: () => import('./policy.ts'),
   tools: () => import('./tools.ts'),
+  pages: () => import('./pages.ts'),
   soak: () => import('./soak.ts'),
 }
 

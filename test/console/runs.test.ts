@@ -39,8 +39,9 @@ async function post(path: string, fields: Record<string, string>, who: Who = 'ad
     redirect: 'manual',
   })
 }
-const runOf = async (id: string) =>
-  (await server.call(server.identities.users.admin.api_key, 'GET', `/runs/${id}`)).body
+const api = async (path: string) =>
+  (await server.call(server.identities.users.admin.api_key, 'GET', path)).body
+const runOf = (id: string) => api(`/runs/${id}`)
 
 describe('the list of runs', () => {
   test('is searched by workflow, state, person and day', async () => {
@@ -170,6 +171,10 @@ describe('a session’s page', () => {
     expect(text.indexOf('<bdi class="words">Bash')).toBeLessThan(
       text.indexOf('<bdi class="words">Read</bdi></code>'),
     )
+    const [{ approval_id: held }] = (
+      await runOf((await api(path.replace('console/', 'agent-'))).session_run_id)
+    ).waiting_for
+    expect(await main(`/console/approvals/${held}`)).toContain(`${path}"`)
     expect(await main('/console/sessions?status=live')).toContain(`${path}"`)
     expect(await main('/console/sessions?status=revoked')).not.toContain(`${path}"`)
     expect((await post(path, { action: 'revoke', reason: 'a stolen laptop' })).status).toBe(303)

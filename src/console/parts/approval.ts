@@ -3,6 +3,7 @@ import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { describeConditions } from '../../policy/explain.ts'
 import type { JsonObject } from '../../policy/types.ts'
+import { hasRole, roleIn } from '../role.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
 import { Alert } from './alert.ts'
 import { Outcome, type RunSummary } from './outcome.ts'
@@ -65,7 +66,11 @@ export function Approval({ approval, rule, run, visit, refused }: ApprovalProps)
           approval.reversible === null ? null : h(Reversible, { reversible: approval.reversible }),
         ]),
         h('h1', null, h(Words, { text: sentenceOf(approval) })),
-        h(Asked, { approval, now }),
+        h(Asked, {
+          approval,
+          now,
+          maySeeSession: hasRole(roleIn(visit, approval.organization_id), 'admin'),
+        }),
       ]),
       h(Alert, { message: refused?.message ?? null }),
       h('div', { class: 'columns' }, [
@@ -96,7 +101,15 @@ function Reversible({ reversible }: { readonly reversible: 'yes' | 'by hand' | '
 }
 
 /** Who asked, and for what. */
-function Asked({ approval, now }: { readonly approval: ApprovalView; readonly now: Date }): ComponentChild {
+function Asked({
+  approval,
+  now,
+  maySeeSession,
+}: {
+  readonly approval: ApprovalView
+  readonly now: Date
+  readonly maySeeSession: boolean
+}): ComponentChild {
   const { detail, run_id, step_id, item_index, session_id } = approval
   const agent = detail?.agent ?? null
   return h('p', { class: 'asked' }, [
@@ -108,7 +121,13 @@ function Asked({ approval, now }: { readonly approval: ApprovalView; readonly no
           ' through the agent ',
           h('strong', null, h(Words, { text: agent?.name ?? 'unknown' })),
           ' in the session ',
-          h(Words, { text: session_id ?? '' }),
+          maySeeSession && approval.agent_session_id !== null
+            ? h(
+                'a',
+                { href: `/console/sessions/${approval.agent_session_id}` },
+                h(Words, { text: session_id ?? '' }),
+              )
+            : h(Words, { text: session_id ?? '' }),
         ]
       : [
           ' in ',

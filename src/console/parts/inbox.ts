@@ -112,11 +112,7 @@ function Unknown({
       { class: 'inbox' },
       unknown.map((each) =>
         h('li', { class: 'plain-item' }, [
-          h(
-            'a',
-            { href: `/console/runs/${each.run_id ?? ''}#${encodeURIComponent(each.step_id ?? '')}` },
-            h(Words, { text: sentenceOf(each) }),
-          ),
+          h('a', { href: `/console/runs/${each.run_id ?? ''}#waits` }, h(Words, { text: sentenceOf(each) })),
           ' ',
           h(Badge, { tone: 'warn', word: 'Outcome unknown' }),
           ' ',
