@@ -56,7 +56,7 @@ export function Step({ run, step, place, calls, output, role, visit }: StepProps
             step.summary === null ? null : h('p', null, h(Words, { text: step.summary, most: 500 })),
             items === null ? null : h('p', null, items.whole),
             h('div', { class: 'meta' }, [
-              h('span', null, `step ${place} of ${run.steps.length}`),
+              h('span', null, `Step ${place} of ${run.steps.length}`),
               h('code', null, h(Words, { text: step.tool, most: 100 })),
               h(After, { step }),
               step.duration_ms === null ? null : h('span', null, `took ${duration(step.duration_ms)}`),
