@@ -1,5 +1,6 @@
 import { format, resolveConfig } from 'prettier'
 import { catalog } from '../src/catalog/index.ts'
+import { assumptions } from './assumptions.ts'
 import type { Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
 
 export const toolsPath = new URL('../docs/tools.md', import.meta.url)
@@ -98,6 +99,14 @@ changed meanwhile, the call is [held again](reference/approvals.md#what-the-appr
 | Tool | Covers | Checked |
 | --- | --- | --- |
 ${covered().join('\n')}
+
+## Assumptions about services
+
+Tests run against stand-ins on one machine. These facts are taken from the pages of the services, and no stand-in can show them:
+
+| Service | Assumption | Page |
+| --- | --- | --- |
+${assumptions.map(({ service, what, page }) => `| ${service} | ${what} | ${page === null ? 'none' : `<${page}>`} |`).join('\n')}
 `
   return format(text, { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
 }

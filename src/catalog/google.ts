@@ -4,7 +4,7 @@ import { quoted } from './preview.ts'
 import { readsInternal } from './reading.ts'
 import { defineTool } from './tool.ts'
 
-const common = { connection: 'google', hasExecutor: false, timeoutSeconds: 60 } as const
+const common = { connection: 'google', hasExecutor: true, timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
 /** Others can read shared documents, so writing into one is a public write. */
 const writes = {
@@ -14,7 +14,7 @@ const writes = {
   outputLabels: [],
   categories: ['public_writes'],
   risk: 'medium',
-  repeat: 'unsafe',
+  repeat: 'findable',
 } as const
 
 const file = (what: string) => z.string().min(1).max(2000).describe(`Link or file id of the ${what}.`)
@@ -25,12 +25,11 @@ const range = z
   .min(1)
   .max(300)
   .optional()
-  .describe('In A1 notation, e.g. `Sheet1!A1:D20`; default: the first sheet.')
+  .describe('In A1 notation, e.g. `Sheet1!A1:D20`; default: the sheet of the link, or the first one.')
 const time = z.string().min(1).max(40)
 
 export const calendarCreateEvent = defineTool({
   ...common,
-  hasExecutor: true,
   name: 'calendar_create_event',
   description:
     'Creates an event and invites its attendees. Default: the next business day at 10:00 in the calendar’s time zone.',
@@ -74,6 +73,7 @@ export const calendarCreateEvent = defineTool({
     max_message_length: { description: 'message' },
     read_only: {},
   },
+  precondition: { of: 'the start of the event or the Google account', check: 'call' },
   // An exchange lasts 30 s at most, and 10 s may pass before it begins.
   repeat: 'findable',
   findableAfterSeconds: 60,
@@ -104,6 +104,9 @@ export const docsCreate = defineTool({
   }),
   output: z.strictObject({ document_id: z.string(), url: z.string() }),
   constraints: { max_message_length: { content: 'message' }, read_only: {} },
+  precondition: { of: 'the folder, who can read it, or the Google account', check: 'before' },
+  // Drive finds a new file only when it has taken it into its index.
+  findableAfterSeconds: 300,
 })
 
 export const sheetsRead = defineTool({
@@ -111,17 +114,37 @@ export const sheetsRead = defineTool({
   name: 'sheets_read',
   description: 'Reads rows of a Google sheet.',
   params: z.strictObject({ spreadsheet: file('spreadsheet'), range }),
-  output: z.strictObject({ spreadsheet_id: z.string(), range: z.string(), rows }),
+  output: z.strictObject({
+    spreadsheet_id: z.string(),
+    range: z.string(),
+    rows,
+    records: z
+      .array(z.record(z.string(), cell))
+      .nullable()
+      .describe(
+        'The rows below the first one as objects, named by the first one; null for more than 10,000 rows, 200 columns or 80,000 cells.',
+      ),
+  }),
 })
 
 export const sheetsAppend = defineTool({
   ...writes,
   name: 'sheets_append',
-  description: 'Adds rows below the last row of a Google sheet.',
-  preview: (params) => ({ title: `Add ${params.rows.length} rows to the sheet ${params.spreadsheet}` }),
+  description: 'Adds rows below the last row of a Google sheet. Text stays text: it is no formula.',
+  preview: (params) => ({
+    title: `Add ${params.rows.length === 1 ? 'a row' : `${params.rows.length} rows`} to the sheet ${params.spreadsheet}`,
+    fields: { spreadsheet: params.spreadsheet, range: params.range, rows: params.rows },
+  }),
   params: z.strictObject({ spreadsheet: file('spreadsheet'), range, rows: rows.min(1).max(10_000) }),
-  output: z.strictObject({ spreadsheet_id: z.string(), range: z.string(), rows: z.int() }),
+  output: z.strictObject({
+    spreadsheet_id: z.string(),
+    sheet: z.string().describe('The name of the sheet.'),
+    rows: z.int(),
+  }),
   constraints: { read_only: {} },
+  precondition: { of: 'the name of the spreadsheet or sheet, or the Google account', check: 'before' },
+  // Google works on a request for 180 s at most, and it may arrive 40 s after the point of no return.
+  findableAfterSeconds: 240,
 })
 
 export const driveSearch = defineTool({

@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import type { ToolName } from '../../src/catalog/index.ts'
 import type { Json } from '../../src/policy/types.ts'
 import { drip } from '../activities/tools/faults/hostile.ts'
 import { github } from '../activities/tools/faults/github.ts'
+import { googleCalendar, googleDocs, googleSheets } from '../activities/tools/faults/google.ts'
+import type { Ask, FaultService } from '../activities/tools/faults/service.ts'
 import { first } from '../activities/tools/faults/rows.ts'
 import { until } from '../stack/until.ts'
 import { crashHome, type CrashHome, type Fault as Point } from '../support/chaos.ts'
@@ -10,12 +13,14 @@ import { emulatorToken, type Emulator } from '../support/emulators.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
 
 /*
- * A whole stack and a stand-in for GitHub that keeps state. The worker is killed around each write of a call that can
- * be looked for, runs are cancelled with a request in flight, and connections end while calls need them.
+ * A whole stack and stand-ins for GitHub and Google that keep state. The worker is killed around each write of a call that
+ * can be looked for, runs are cancelled with a request in flight, and connections end while calls need them.
  */
 
-type Write = 'github_create_issue' | 'github_comment'
-const writes: readonly Write[] = ['github_create_issue', 'github_comment']
+const parts = [github, googleCalendar, googleDocs, googleSheets]
+const writes = parts.flatMap(({ tools }) => Object.keys(tools) as ToolName[])
+const partOf = (tool: ToolName): FaultService =>
+  parts.find(({ tools }) => Object.hasOwn(tools, tool)) as FaultService
 const points: readonly Point[] = [
   'effect.decide:before',
   'effect.decide:after',
@@ -25,31 +30,51 @@ const points: readonly Point[] = [
   'effect.outcome:after',
 ]
 
+/** A stand-in and the proxy before it. */
+interface Service {
+  readonly emulator: Emulator
+  readonly proxy: FaultProxy
+}
+
 let home: CrashHome
-let emulator: Emulator
-let proxy: FaultProxy
+const services = new Map<string, Service>()
 let connectionId: string
 
+async function startService(part: FaultService): Promise<void> {
+  const emulator = await part.start()
+  services.set(part.name, { emulator, proxy: await startFaultProxy(emulator.url) })
+}
+const serviceOf = (tool: ToolName): Service => services.get(partOf(tool).name) as Service
+
+async function connect(tool: ToolName): Promise<string> {
+  const { url } = serviceOf(tool).proxy
+  const credential = partOf(tool).credential?.(url) ?? { token: emulatorToken, base_url: url }
+  const body = { credential, scope: 'personal' }
+  return (await home.member.good<{ id: string }>('POST', `/tools/${tool}/connect`, body)).id
+}
+
 beforeAll(async () => {
-  ;[home, emulator] = await Promise.all([crashHome(), github.start()])
-  proxy = await startFaultProxy(emulator.url)
+  ;[home] = await Promise.all([crashHome(), startService(github), startService(googleCalendar)])
   await home.owner.settings({ approvals_enabled: true })
 })
 beforeEach(async () => {
-  proxy.choose = () => 'pass'
-  const body = { credential: { token: emulatorToken, base_url: proxy.url }, scope: 'personal' }
-  const made = await home.member.good<{ id: string }>('POST', '/tools/github_comment/connect', body)
-  connectionId = made.id
+  for (const { proxy } of services.values()) proxy.choose = () => 'pass'
+  await connect('calendar_create_event')
+  connectionId = await connect('github_comment')
 })
 afterAll(async () => {
   await home?.close()
-  await Promise.all([proxy?.close(), emulator?.close()])
+  await Promise.all(
+    [...services.values()].flatMap(({ proxy, emulator }) => [proxy.close(), emulator.close()]),
+  )
 })
 
-const ask = async (method: string, path: string): Promise<Json> => {
-  const headers = { authorization: `Bearer ${emulatorToken}` }
-  return (await (await fetch(`${emulator.url}${path}`, { method, headers })).json()) as Json
-}
+const askOf =
+  (tool: ToolName): Ask =>
+  async (method, path) => {
+    const headers = { authorization: `Bearer ${emulatorToken}` }
+    return (await (await fetch(`${serviceOf(tool).emulator.url}${path}`, { method, headers })).json()) as Json
+  }
 let texts = 0
 
 interface Started {
@@ -58,23 +83,27 @@ interface Started {
   held(): Promise<number>
 }
 
-async function start(tool: Write | 'github_get_issue'): Promise<Started> {
+async function start(tool: ToolName): Promise<Started> {
   texts += 1
   const text = `text${texts}end`
-  const writing = tool === 'github_get_issue' ? undefined : github.tools[tool]
-  const params = writing?.params(text, github.place) ?? { repo: github.place }
+  const writing = tool === 'github_get_issue' ? undefined : partOf(tool).tools[tool]
+  const { place } = tool === 'github_get_issue' ? github : partOf(tool)
+  const params = writing?.params(text, place) ?? { repo: place }
   const workflowId = await home.member.createWorkflow(text, { steps: [{ id: 's', tool, params }] })
   const runId = await home.member.execute(workflowId, {})
-  return {
-    runId,
-    held: async () => (await writing?.made(ask, text, github.place, emulator.url))?.length ?? 0,
-  }
+  const held = async () =>
+    (await writing?.made(askOf(tool), text, place, serviceOf(tool).emulator.url))?.length ?? 0
+  return { runId, held }
 }
 
 const stepOf = (run: Run) => run.steps[0] as Run['steps'][number]
 const ended = (runId: string) => home.member.untilRun(runId, 'ended', (run) => run.finished_at !== null)
 const onWrite = (fault: () => Fault | Promise<Fault>) => {
-  proxy.choose = (method) => (method === 'POST' ? fault() : 'pass')
+  for (const [service, { proxy }] of services)
+    proxy.choose = (method, path) => {
+      const isWrite = parts.some(({ name, isWrite: is }) => name === service && is(method, path))
+      return isWrite ? fault() : 'pass'
+    }
 }
 
 describe('a worker is killed', () => {
@@ -85,11 +114,11 @@ describe('a worker is killed', () => {
     async (point, tool) => {
       await home.faults.at(point, () => void start(tool).then((each) => started.push(each)))
       // The time passes after which a call that is not found was certainly not made.
-      await home.query(`update effects set sent_at = sent_at - interval '61 seconds' where state = 'sent'`)
+      await home.query(`update effects set sent_at = sent_at - interval '301 seconds' where state = 'sent'`)
     },
   )
 
-  test('each issue and each comment was made once', async () => {
+  test('each call was made once', async () => {
     await until('all have started', () => started.length === writes.length * points.length)
     for (const { runId, held } of started) {
       expect((await ended(runId)).status).toBe('completed')
@@ -101,7 +130,7 @@ describe('a worker is killed', () => {
 describe('a run is cancelled while a request is in flight', () => {
   test('a read ends with it', async () => {
     let [opened, closed] = [false, false]
-    proxy.choose = () => {
+    services.get('github')!.proxy.choose = () => {
       opened = true
       return drip(() => (closed = true))
     }

@@ -5,6 +5,10 @@ import { getFile, getIssue, listIssues, listPullRequests, searchCode } from './g
 import { readIssueState } from './github/state.ts'
 import { comment, createIssue, findComment, findIssue } from './github/writes.ts'
 import { createEvent, findEvent } from './google/calendar.ts'
+import { createDocument, findDocument, readDocument } from './google/documents.ts'
+import { searchDrive } from './google/search.ts'
+import { readEvent, readFolder, readSheet } from './google/state.ts'
+import { appendRows, findRows, readRows } from './google/sheets.ts'
 import { comment as commentInJira, findComment as findJiraComment } from './jira/comments.ts'
 import { getIssue as getJiraIssue, search as searchJira } from './jira/reads.ts'
 import { readIssueState as readJiraIssueState } from './jira/state.ts'
@@ -34,6 +38,11 @@ export const executors = {
   github_list_pull_requests: listPullRequests,
   github_create_issue: createIssue,
   github_comment: comment,
+  docs_read: readDocument,
+  docs_create: createDocument,
+  sheets_read: readRows,
+  sheets_append: appendRows,
+  drive_search: searchDrive,
   jira_search: searchJira,
   jira_get_issue: getJiraIssue,
   jira_create_issue: createJiraIssue,
@@ -53,6 +62,8 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
   slack_create_channel: findChannel,
   github_create_issue: findIssue,
   github_comment: findComment,
+  docs_create: findDocument,
+  sheets_append: findRows,
   jira_create_issue: findJiraIssue,
   jira_comment: findJiraComment,
 }
@@ -64,4 +75,7 @@ export const stateReaders = {
   jira_comment: readJiraIssueState,
   slack_send_message: readRecipient,
   slack_create_channel: readInvited,
+  calendar_create_event: readEvent,
+  docs_create: readFolder,
+  sheets_append: readSheet,
 } satisfies { [Name in ToolName]?: StateReaderOf<Name> }

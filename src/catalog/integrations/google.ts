@@ -86,16 +86,16 @@ const scope = (name: string): string => `https://www.googleapis.com/auth/${name}
 const scopes: Readonly<Record<string, readonly string[]>> = {
   calendar_create_event: [scope('calendar.events')],
   docs_read: [scope('documents.readonly')],
-  docs_create: [scope('drive.file')],
+  // `drive.file` is enough for a document without a folder, and does not reach a folder that a person has made.
+  docs_create: [scope('drive')],
   sheets_read: [scope('spreadsheets.readonly')],
   sheets_append: [scope('spreadsheets')],
   // The search reads the text of files.
   drive_search: [scope('drive.readonly')],
 }
-/** `spreadsheets` includes reading. */
-const allScopes = [...new Set(Object.values(scopes).flat())].filter(
-  (each) => each !== scope('spreadsheets.readonly'),
-)
+/** `spreadsheets` and `drive` include reading. */
+const included = [scope('spreadsheets.readonly'), scope('drive.readonly')]
+const allScopes = [...new Set(Object.values(scopes).flat())].filter((each) => !included.includes(each))
 
 function serverAt(at: string | undefined): TokenServer {
   if (at === undefined)

@@ -72,7 +72,12 @@ const params: Record<string, JsonObject> = {
   trello_get_card: { card: 'abcd1234' },
   trello_create_card: { board: 'abcd1234', list: 'To do', name: 'too long' },
   trello_comment: { card: 'abcd1234', text: 'too long' },
-  calendar_create_event: { title: 'too long', attendees: ['bo@evil.test'] },
+  calendar_create_event: { title: 't', attendees: 'bo@evil.test', description: 'too long' },
+  docs_read: { document: 'd' },
+  docs_create: { title: 't', content: 'too long' },
+  sheets_read: { spreadsheet: 's' },
+  sheets_append: { spreadsheet: 's', rows: [['a']] },
+  drive_search: { query: 'q' },
   web_search: { query: 'q' },
   llm_generate: { prompt: 'p' },
 }

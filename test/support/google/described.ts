@@ -84,17 +84,17 @@ function issuesOf(
 
 type Mask = Map<string, Mask>
 
-/** Only the fields of a mask such as `id,files(id,name),a/b`; everything without a mask. */
+/** Only the fields of a mask such as `id,files(id,name),a/b,a.b`; everything without a mask. */
 export function masked(value: unknown, fields: string | null): unknown {
   return fields === null || fields === '*' ? value : pick(value, maskOf(fields))
 }
 
 function maskOf(text: string): Mask {
   const mask: Mask = new Map()
-  const parts = /([\w/]+)(?:\(((?:[^()]|\([^()]*\))*)\))?/g
-  for (const [, path = '', inner] of text.matchAll(parts)) {
+  for (const part of partsOf(text)) {
+    const [, path = '', inner] = /^([\w/.]+)(?:\((.*)\))?$/.exec(part) ?? []
     let at = mask
-    for (const name of path.split('/')) {
+    for (const name of path.split(/[/.]/)) {
       const next: Mask = at.get(name) ?? new Map()
       at.set(name, next)
       at = next
@@ -102,6 +102,19 @@ function maskOf(text: string): Mask {
     if (inner !== undefined) for (const [name, each] of maskOf(inner)) at.set(name, each)
   }
   return mask
+}
+
+/** Splits at commas outside parentheses. */
+function partsOf(text: string): string[] {
+  const parts = ['']
+  let depth = 0
+  for (const sign of text) {
+    if (sign === '(') depth += 1
+    if (sign === ')') depth -= 1
+    if (sign === ',' && depth === 0) parts.push('')
+    else parts[parts.length - 1] += sign
+  }
+  return parts
 }
 
 function pick(value: unknown, mask: Mask): unknown {

@@ -2,10 +2,16 @@ import { createEmulator, defineEmulator } from 'emulate'
 import { emulatorToken, type Emulator } from '../emulators.ts'
 import { serve } from './api.ts'
 import { type Calendars, calendarHandlers } from './calendar.ts'
+import { docsHandlers, type Documents, imported } from './docs.ts'
+import { documentType, driveHandlers, type Files } from './drive.ts'
+import { sheetsHandlers, type Spreadsheets } from './sheets.ts'
 
 /** What the stand-in holds. Tests may read and change it. */
 export interface GoogleState {
   readonly calendars: Calendars
+  readonly documents: Documents
+  readonly files: Files
+  readonly spreadsheets: Spreadsheets
 }
 
 export interface GoogleEmulator extends Emulator {
@@ -16,6 +22,9 @@ const account = 'ana@acme.example'
 
 const emptyState = (): GoogleState => ({
   calendars: new Map([['primary', { timeZone: 'Europe/Berlin', events: new Map(), invited: [] }]]),
+  documents: new Map(),
+  files: new Map(),
+  spreadsheets: new Map(),
 })
 
 /**
@@ -40,6 +49,15 @@ export async function startGoogle(): Promise<GoogleEmulator> {
       )
       app.get('/oauth2/v2/userinfo', (c) => c.json({ email: account }))
       serve(app, 'calendar.v3', calendarHandlers(state.calendars))
+      serve(app, 'docs.v1', docsHandlers(state.documents))
+      serve(app, 'sheets.v4', sheetsHandlers(state.spreadsheets))
+      serve(
+        app,
+        'drive.v3',
+        driveHandlers(state.files, ({ id, name, mimeType, text }) => {
+          if (mimeType === documentType) state.documents.set(id, imported(id, name, text))
+        }),
+      )
     },
   })
   const { url, close } = await createEmulator({ service: definition, port: 0 })

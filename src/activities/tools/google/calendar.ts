@@ -1,11 +1,11 @@
 import { calendar as calendarApi, type calendar_v3 } from '@googleapis/calendar'
 import { z } from 'zod'
-import { ToolError, type ToolCall } from '../executor.ts'
+import { StateChanged, ToolError, type ToolCall } from '../executor.ts'
 import { parseRecipients } from '../mail-addresses.ts'
 import { digestOf } from '../marker.ts'
 import type { FinderOf, ToolBody, ToolParams } from '../params.ts'
 import { googleOf, type Google } from './client.ts'
-import { isTimeZone, nextBusinessDay, startAt } from './event-time.ts'
+import { isTimeZone, localAt, nextBusinessDay, startAt } from './event-time.ts'
 
 /*
  * An event gets its id from the key of its call. Google does not always report that an id is taken, so a call whose
@@ -79,14 +79,49 @@ function attendeesOf({ attendees }: Params): calendar_v3.Schema$EventAttendee[] 
   }))
 }
 
+/** When an event would start. */
+interface Planned {
+  /** What an approval covers: the account and the start. */
+  readonly revision: string
+  /** Milliseconds since 1970. */
+  readonly start: number
+  /** `YYYY-MM-DDTHH:MM:SS` in the time zone. */
+  readonly local: string
+  /** That of the calendar. */
+  readonly timeZone: string
+}
+
+const revisionOf = (account: string | null, start: number): string =>
+  `${new Date(start).toISOString()} ${account ?? ''}`
+
+/**
+ * Plans the event of these parameters as of now. `approved` is the revision that its approvers saw: a default start
+ * stays as they saw it, until it has passed.
+ */
+export async function plannedEvent(
+  google: Google,
+  params: Params,
+  approved: string | null = null,
+): Promise<Planned> {
+  const timeZone = await timeZoneOf(google, calendarOf(params))
+  const seen = Date.parse(approved?.split(' ', 1)[0] ?? '')
+  const byDefault = seen > Date.now() ? seen : nextBusinessDay(Date.now(), timeZone)
+  const start = params.start === undefined ? byDefault : startAt(params.start, timeZone)
+  return {
+    revision: revisionOf(google.account, start),
+    start,
+    local: localAt(start, timeZone),
+    timeZone,
+  }
+}
+
 export const createEvent: ToolBody<'calendar_create_event'> = async (call, context) => {
   const { params } = call
   const attendees = attendeesOf(params)
   const google = await googleOf(call, context, 'calendar_create_event')
+  const { revision, start, timeZone } = await plannedEvent(google, params, call.revision)
+  if (call.revision !== null && call.revision !== revision) throw new StateChanged()
   const calendarId = calendarOf(params)
-  const timeZone = await timeZoneOf(google, calendarId)
-  const start =
-    params.start === undefined ? nextBusinessDay(Date.now(), timeZone) : startAt(params.start, timeZone)
   const end = start + (params.duration_minutes ?? defaultMinutes) * 60_000
   const at = (instant: number) => ({ dateTime: new Date(instant).toISOString(), timeZone })
   const id = eventIdOf(call)

@@ -8,7 +8,8 @@ import { ToolError } from '../executor.ts'
 const day = 86_400_000
 const firstHour = '10:00:00'
 
-const localAt = (instant: number, timeZone: string): string =>
+/** The local time at an instant. */
+export const localAt = (instant: number, timeZone: string): string =>
   builtins(new Date(instant), timeZone).now.slice(0, 19)
 
 /** The instant of a local time. A time that a change of clocks leaves out is moved on by that change. */
@@ -26,21 +27,15 @@ export function nextBusinessDay(now: number, timeZone: string): number {
   return instantOf(`${new Date(next).toISOString().slice(0, 10)}T${firstHour}`, timeZone)
 }
 
-const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?$/i
+const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?$/
 
 /** Reads `start`. Without an offset it is a time of the calendar’s time zone. Throws ToolError `invalid_params`. */
 export function startAt(text: string, timeZone: string): number {
   const [, date = '', minutes = '', seconds = ':00', offset] = form.exec(text.trim()) ?? []
   const local = `${date}T${minutes}${seconds}`
   const asUtc = Date.parse(`${local}Z`)
-  const instant =
-    offset === undefined
-      ? isTime(asUtc, local)
-        ? instantOf(local, timeZone)
-        : Number.NaN
-      : isTime(asUtc, local)
-        ? Date.parse(`${local}${offset.toUpperCase()}`)
-        : Number.NaN
+  const read = offset === undefined ? () => instantOf(local, timeZone) : () => Date.parse(`${local}${offset}`)
+  const instant = isTime(asUtc, local) ? read() : Number.NaN
   if (!Number.isNaN(instant)) return instant
   throw new ToolError(
     'invalid_params',

@@ -1,6 +1,7 @@
 import type { Json } from '../../../../src/policy/types.ts'
-import { googleCredential, startGoogle } from '../../../support/google/emulator.ts'
+import { googleCredential, type GoogleEmulator, startGoogle } from '../../../support/google/emulator.ts'
 import type { CalendarEvent } from '../../../support/google/calendar.ts'
+import { folderType, type DriveFile } from '../../../support/google/drive.ts'
 import type { FaultService } from './service.ts'
 
 const refusing = (status: number, reason: string) => ({
@@ -8,9 +9,33 @@ const refusing = (status: number, reason: string) => ({
   body: JSON.stringify({ error: { code: status, message: 'secret words', errors: [{ reason }] } }),
 })
 
+const folder = 'a-folder'
+const aFolder = (id: string): DriveFile => ({
+  id,
+  name: 'Reports',
+  mimeType: folderType,
+  parents: ['root'],
+  appProperties: {},
+  text: '',
+})
+
+const spreadsheet = 'a-spreadsheet'
+
+/** One stand-in serves all parts. */
+async function start(): Promise<GoogleEmulator> {
+  const google = await startGoogle()
+  google.state.files.set(folder, aFolder(folder))
+  google.state.spreadsheets.set(spreadsheet, {
+    title: 'Orders',
+    sheets: [{ sheetId: 0, title: 'Sheet1', rows: [['name', 'total']] }],
+    metadata: [],
+  })
+  return google
+}
+
 const common = {
   name: 'google',
-  start: startGoogle,
+  start,
   credential: googleCredential,
   cannotLook: refusing(403, 'forbidden'),
   refusals: {
@@ -24,6 +49,12 @@ const common = {
   },
   codes: { rateLimited: 'google_rate_limited', redirected: 'google_redirected' },
 } as const satisfies Partial<FaultService>
+
+const codes = {
+  tooLarge: 'response_too_large',
+  badAnswer: 'google_bad_answer',
+  unavailable: 'google_unavailable',
+}
 
 export const googleCalendar: FaultService = {
   ...common,
@@ -49,4 +80,60 @@ export const googleCalendar: FaultService = {
   },
   isWrite: (method, path) => method === 'POST' && path.includes('/events'),
   emptyList: refusing(404, 'notFound'),
+}
+
+export const googleDocs: FaultService = {
+  ...common,
+  part: 'documents',
+  place: folder,
+  tools: {
+    docs_create: {
+      params: (text, place) => ({
+        title: text,
+        content: '# Hello',
+        folder: `https://drive.google.com/drive/folders/${place}`,
+      }),
+      async made(ask, text): Promise<Json[]> {
+        const q = `(name contains '${text}' or fullText contains '${text}') and trashed = false`
+        const { files } = (await ask('GET', `/drive/v3/files?q=${encodeURIComponent(q)}`)) as unknown as {
+          files: { id: string }[]
+        }
+        return files.map(({ id }) => ({
+          document_id: id,
+          url: `https://docs.google.com/document/d/${id}/edit`,
+        }))
+      },
+    },
+  },
+  reads: {
+    codes,
+    tools: { docs_read: () => ({ document: 'a-document' }), drive_search: () => ({ query: 'hello' }) },
+  },
+  isWrite: (_, path) => path.startsWith('/upload/'),
+  emptyList: { status: 200, body: '{"kind":"drive#fileList","files":[]}' },
+}
+
+export const googleSheets: FaultService = {
+  ...common,
+  part: 'sheets',
+  place: spreadsheet,
+  tools: {
+    sheets_append: {
+      params: (text, place) => ({ spreadsheet: place, rows: [[text, 1]] }),
+      async made(ask, text, place): Promise<Json[]> {
+        const path = `/v4/spreadsheets/${place}/values/${encodeURIComponent("'Sheet1'")}`
+        const { values } = (await ask('GET', path)) as unknown as { values: Json[][] }
+        return values
+          .filter(([name]) => name === text)
+          .map(() => ({ spreadsheet_id: place, sheet: 'Sheet1', rows: 1 }))
+      },
+    },
+  },
+  reads: { codes, tools: { sheets_read: (place) => ({ spreadsheet: place }) } },
+  isWrite: (_, path) => path.includes(':batchUpdate'),
+  // The spreadsheet, as one answer to both requests of a look: it has no marks.
+  emptyList: {
+    status: 200,
+    body: '{"spreadsheetId":"a-spreadsheet","sheets":[{"properties":{"title":"Sheet1"}}]}',
+  },
 }

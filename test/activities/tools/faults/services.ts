@@ -2,10 +2,17 @@ import type { ToolName } from '../../../../src/catalog/index.ts'
 import { github } from './github.ts'
 import { jira } from './jira.ts'
 import type { FaultService } from './service.ts'
-import { googleCalendar } from './google.ts'
+import { googleCalendar, googleDocs, googleSheets } from './google.ts'
 import { slack } from './slack.ts'
 
-export const services: readonly FaultService[] = [github, googleCalendar, slack, jira]
+export const services: readonly FaultService[] = [
+  github,
+  googleCalendar,
+  googleDocs,
+  googleSheets,
+  slack,
+  jira,
+]
 
 export const titled = (all: readonly FaultService[]) =>
   all.map((service) => [[service.name, service.part].filter(Boolean).join(' '), service] as const)

@@ -1,0 +1,54 @@
+import { googleFileId, isFileId } from '../../../policy/readers/google-links.ts'
+import { ToolError } from '../executor.ts'
+
+export const wrong = (message: string): ToolError =>
+  new ToolError('invalid_params', message, { retryable: false })
+
+/**
+ * The id of the file that a link or a bare id names, read as rules read it. Nothing is trimmed: a rule compares other
+ * text as it stands. Throws ToolError `invalid_params`.
+ */
+export function fileIdAt(param: string, text: string): string {
+  const id = googleFileId(text) ?? text
+  if (isFileId(id)) return id
+  throw wrong(`\`${param}\` must be a link to a file in Google Drive, Docs, Sheets or Slides, or its id`)
+}
+
+/** Where in a spreadsheet a call reads or writes. */
+export interface SheetPlace {
+  /** null: the sheet that `gid` names, or the first one. */
+  readonly title: string | null
+  /** The sheet that a link names; null: none. */
+  readonly gid: number | null
+  /** Cells in A1 notation; null: all. */
+  readonly cells: string | null
+}
+
+const cellsForm = /^(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7})(?::(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7}))?$/
+
+/** Reads `range` and the sheet of a link. `titles` are the sheets of the spreadsheet. Throws ToolError `invalid_params`. */
+export function sheetPlaceAt(link: string, range: string | undefined, titles: readonly string[]): SheetPlace {
+  const gid = /[#?&]gid=(\d{1,10})(?:&|$)/.exec(googleFileId(link) === null ? '' : link.trim())?.[1]
+  const linked = { title: null, gid: gid === undefined ? null : Number(gid) }
+  if (range === undefined) return { ...linked, cells: null }
+  if (titles.includes(range)) return { title: range, gid: null, cells: null }
+  const quoted = /^'((?:[^']|'')+)'(?:!(.+))?$/.exec(range)
+  const [, name, cells] = quoted ?? /^([^!']+)!(.+)$/.exec(range) ?? []
+  if (name === undefined) {
+    if (cellsForm.test(range)) return { ...linked, cells: range }
+    throw wrong('`range` names no sheet of the spreadsheet: write for example `Sheet1!A1:D20`')
+  }
+  const title = quoted === null ? name : name.replaceAll("''", "'")
+  if (!titles.includes(title)) throw wrong('the spreadsheet has no sheet with the name in `range`')
+  if (cells !== undefined && !cellsForm.test(cells))
+    throw wrong('`range` must end with cells in A1 notation, such as `A1:D20` or `B:D`')
+  return { title, gid: null, cells: cells ?? null }
+}
+
+/** The number of the column before which cells begin: 0 for `A`. */
+export function firstColumnOf(cells: string | null): number {
+  const letters = /^[A-Za-z]+/.exec(cells ?? '')?.[0]?.toUpperCase() ?? 'A'
+  let column = 0
+  for (const letter of letters) column = column * 26 + letter.charCodeAt(0) - 64
+  return column - 1
+}

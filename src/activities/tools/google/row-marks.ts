@@ -1,0 +1,59 @@
+import type { sheets_v4 } from '@googleapis/sheets'
+import type { Look, ToolCall } from '../executor.ts'
+import { digestOf } from '../marker.ts'
+
+/*
+ * Rows and the mark of their call go to Google in one request, of which Google carries out everything or nothing. The mark
+ * is a developer metadata entry of the spreadsheet. It has an id of ours, and Google refuses an id that is taken. So the
+ * same request does not add the rows twice, and the mark proves that they were added.
+ *
+ * A spreadsheet has room for 30,000 characters of metadata, which is about 1,500 marks. So each call removes marks that
+ * nobody looks for any more.
+ */
+
+type Keyed = Pick<ToolCall<unknown>, 'idempotencyKey'>
+
+export interface Mark {
+  readonly id: number
+  /** 12 characters that name the call, and the minute in which it was made. */
+  readonly value: string
+}
+
+/** Short, because it counts for each mark. */
+const key = 'cs'
+const nameLength = 12
+const keptMinutes = 25
+/** After this time a missing mark proves nothing. The clocks of two workers may differ by the rest. */
+const safeSeconds = 15 * 60
+/** The most marks that one call removes. */
+const mostRemoved = 200
+
+const nameOf = (call: Keyed): string => digestOf(call).slice(0, nameLength)
+const minute = (): number => Math.floor(Date.now() / 60_000)
+
+/** Selects the marks of all calls. */
+export const readMarks: sheets_v4.Schema$DeveloperMetadataLookup = { metadataKey: key }
+
+export const markOfRows = (call: Keyed): sheets_v4.Schema$DeveloperMetadata => ({
+  metadataId: Number.parseInt(digestOf(call).slice(-8), 16) & 0x7fffffff || 1,
+  metadataKey: key,
+  metadataValue: `${nameOf(call)}${minute().toString(36)}`,
+  location: { spreadsheet: true },
+  visibility: 'DOCUMENT',
+})
+
+export const madeBy = (call: Keyed, marks: readonly Mark[]): boolean =>
+  marks.some(({ value }) => value.startsWith(nameOf(call)))
+
+/** Whether no call has removed the mark yet, if there was one. */
+export const isSafeToLook = ({ sentSecondsAgo }: Look): boolean => sentSecondsAgo < safeSeconds
+
+/** The ids of marks that are so old that nobody looks for them. */
+export const marksToRemove = (marks: readonly Mark[]): readonly number[] =>
+  marks
+    .filter(({ value }) => {
+      const made = /^[\da-f]{12}([\da-z]{1,8})$/.exec(value)?.[1]
+      return made !== undefined && Number.parseInt(made, 36) < minute() - keptMinutes
+    })
+    .map(({ id }) => id)
+    .slice(0, mostRemoved)

@@ -1,0 +1,63 @@
+import { drive } from '@googleapis/drive'
+import { z } from 'zod'
+import type { ToolBody } from '../params.ts'
+import { googleOf } from './client.ts'
+import { listKind } from './documents.ts'
+
+const { files } = drive('v3')
+
+const defaultLimit = 20
+
+const found = z.object({
+  kind: listKind,
+  files: z
+    .array(z.unknown())
+    .max(100)
+    .pipe(
+      z.array(
+        z.object({
+          id: z.string(),
+          name: z.string().default(''),
+          mimeType: z.string().default(''),
+          webViewLink: z.string().default(''),
+          shortcutDetails: z
+            .object({ targetId: z.string().optional(), targetMimeType: z.string().optional() })
+            .optional(),
+        }),
+      ),
+    )
+    .default([]),
+})
+
+/** A text in Drive's language of queries. */
+const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
+
+export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
+  const { query, limit = defaultLimit } = call.params
+  const google = await googleOf(call, context, 'drive_search')
+  const words = quoted(query)
+  const listed = await google.read('drive', found, (options) =>
+    files.list(
+      {
+        q: `(name contains ${words} or fullText contains ${words}) and trashed = false`,
+        corpora: 'allDrives',
+        includeItemsFromAllDrives: true,
+        supportsAllDrives: true,
+        pageSize: limit,
+        fields: 'kind,files(id,name,mimeType,webViewLink,shortcutDetails(targetId,targetMimeType))',
+      },
+      options,
+    ),
+  )
+  return {
+    output: {
+      // A shortcut has an id of its own. Rules know the file that it leads to.
+      files: listed.files.slice(0, limit).map(({ id, name, mimeType, webViewLink, shortcutDetails }) => ({
+        id: shortcutDetails?.targetId ?? id,
+        name,
+        media_type: shortcutDetails?.targetMimeType ?? mimeType,
+        url: webViewLink,
+      })),
+    },
+  }
+}

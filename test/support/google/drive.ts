@@ -1,0 +1,88 @@
+import { type Handlers, Refused } from './api.ts'
+
+export interface DriveFile {
+  readonly id: string
+  readonly name: string
+  readonly mimeType: string
+  readonly parents: readonly string[]
+  readonly appProperties: Readonly<Record<string, string>>
+  readonly text: string
+  readonly shortcutDetails?: { readonly targetId: string; readonly targetMimeType: string }
+  readonly permissions?: readonly {
+    readonly type: string
+    readonly emailAddress?: string
+    readonly domain?: string
+  }[]
+}
+
+export type Files = Map<string, DriveFile>
+
+export const documentType = 'application/vnd.google-apps.document'
+export const folderType = 'application/vnd.google-apps.folder'
+
+function shown(file: DriveFile): object {
+  const answer: Record<string, unknown> = {
+    ...file,
+    webViewLink: `https://docs.google.com/document/d/${file.id}/edit?usp=drivesdk`,
+  }
+  delete answer['text']
+  return answer
+}
+
+/** `made` takes over a new document. */
+export function driveHandlers(files: Files, made: (file: DriveFile) => void): Handlers {
+  let count = 0
+  return {
+    'drive.files.get': ({ path }) => {
+      const file = files.get(path['fileId'] ?? '')
+      if (file === undefined) throw new Refused(404, 'notFound')
+      return shown(file)
+    },
+    'drive.files.list': ({ query }) => {
+      const matches = matcherOf(query.get('q') ?? '')
+      const most = Number(query.get('pageSize') ?? 100)
+      return {
+        kind: 'drive#fileList',
+        incompleteSearch: false,
+        files: [...files.values()].filter(matches).slice(0, most).map(shown),
+      }
+    },
+    'drive.files.create': ({ body, media }) => {
+      const given = body as Partial<DriveFile>
+      for (const parent of given.parents ?? [])
+        if (parent !== 'root' && files.get(parent)?.mimeType !== folderType)
+          throw new Refused(404, 'notFound')
+      if (media !== null && media.type !== 'text/markdown') throw new Refused(400, 'badRequest')
+      const file: DriveFile = {
+        id: `1doc${(count += 1)}_made-by-the-stand-in`,
+        name: given.name ?? 'Untitled',
+        mimeType: given.mimeType ?? media?.type ?? 'application/octet-stream',
+        parents: given.parents ?? ['root'],
+        appProperties: given.appProperties ?? {},
+        text: media?.text ?? '',
+      }
+      files.set(file.id, file)
+      made(file)
+      return shown(file)
+    },
+  }
+}
+
+const text = String.raw`'((?:[^'\\]|\\.)*)'`
+const byProperty = new RegExp(`^appProperties has \\{ key=${text} and value=${text} \\}$`)
+const byWords = new RegExp(`^\\(name contains ${text} or fullText contains ${text}\\) and trashed = false$`)
+const plain = (quoted = ''): string => quoted.replaceAll(/\\(.)/g, '$1')
+
+/** Reads the two forms of queries that Countersign sends. */
+function matcherOf(query: string): (file: DriveFile) => boolean {
+  const [, key, value] = byProperty.exec(query) ?? []
+  if (key !== undefined) return ({ appProperties }) => appProperties[plain(key)] === plain(value)
+  const [, name, words] = byWords.exec(query) ?? []
+  if (name === undefined) throw new Refused(400, 'invalid')
+  const isIn = (where: string) =>
+    plain(words)
+      .toLowerCase()
+      .split(/\s+/)
+      .every((word) => where.toLowerCase().includes(word))
+  return (file) => isIn(file.name) || isIn(file.text)
+}
