@@ -168,7 +168,7 @@ module.exports = {
     packages(
       'console-packages',
       '^src/console/',
-      inModules('preact', 'preact-render-to-string', '@dagrejs/dagre', 'lru-cache'),
+      inModules('preact', 'preact-render-to-string', '@dagrejs/dagre', 'lru-cache', 'uqr', 'diff'),
       'pages are made from their data alone',
     ),
     only(

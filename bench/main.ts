@@ -10,11 +10,11 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   mcp: () => import('./mcp.ts'),
   authorize: () => import('./authorize.ts'),
   held: () => import('./held.ts'),
+  pages: () => import('./pages.ts'),
   neighbours: () => import('./neighbours.ts'),
   shell: () => import('./shell.ts'),
   policy: () => import('./policy.ts'),
   tools: () => import('./tools.ts'),
-  pages: () => import('./pages.ts'),
   soak: () => import('./soak.ts'),
 }
 

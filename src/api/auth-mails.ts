@@ -1,4 +1,4 @@
-import { invitationPage, resetPage } from './auth-pages.ts'
+import { confirmPath, invitationPath, resetPath } from '../contract/pages.ts'
 import type { ServiceMail } from './service-mail.ts'
 
 type Text = Omit<ServiceMail, 'to'>
@@ -9,7 +9,7 @@ export const verifyMail = (base: string, token: string): Text => ({
   subject: 'Confirm your address',
   text: `Somebody, probably you, signed up to Countersign with this address. Open this link within a day to confirm that it is yours:
 
-${base}/api/auth/verify-email?token=${token}&callbackURL=%2Fconsole%2F
+${base}${confirmPath}?token=${token}
 
 If it was not you, do nothing.
 `,
@@ -20,7 +20,7 @@ export const signUpAgainMail = (base: string): Text => ({
   text: `Somebody, probably you, tried to sign up to Countersign with this address, which already has an account. Sign in instead.
 If you have forgotten the password, ask for a new one:
 
-${base}${resetPage}
+${base}${resetPath}
 
 If it was not you, do nothing.
 `,
@@ -31,7 +31,7 @@ export const resetMail = (base: string, token: string): Text => ({
   text: `Somebody, probably you, asked for a new password for Countersign. This link sets one. It works once, within an hour, and
 ends every session:
 
-${base}${resetPage}?token=${token}
+${base}${resetPath}?token=${token}
 
 If it was not you, do nothing: the password stays as it is.
 `,
@@ -50,9 +50,9 @@ export const invitationMail = (
   subject: 'An invitation to Countersign',
   text: `${inviter} invites you to the organization "${organization}" as ${role}.
 
-This page says how to sign in or sign up with this address, and how to accept:
+On this page you sign in or sign up with this address, and accept:
 
-${base}${invitationPage}?token=${token}
+${base}${invitationPath}?token=${token}
 
 If you do not expect this invitation, do nothing.
 `,

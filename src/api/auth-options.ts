@@ -24,6 +24,8 @@ export const sessionCookie = `${cookiePrefix}.session_token`
 export const addressHeader = 'x-countersign-address'
 
 const day = 24 * 3600
+/** How long a session lasts, and after how long its use renews it. */
+export const sessionSeconds = { lasts: 7 * day, renewed: day } as const
 
 /**
  * Features of the library that the service does not offer: other identity providers, and duplicate ways to do the
@@ -215,8 +217,8 @@ const tables = {
     additionalFields: {
       openedWith: { type: 'string', fieldName: 'opened_with', required: false, input: false },
     },
-    expiresIn: 7 * day,
-    updateAge: day,
+    expiresIn: sessionSeconds.lasts,
+    updateAge: sessionSeconds.renewed,
     // The cookie cache had two bypasses of the second factor, and an ended session would live on in it.
     cookieCache: { enabled: false },
   },

@@ -4,7 +4,7 @@ import { publicBase, type Config } from '../shared/config.ts'
 import type { Context } from '../governance/context.ts'
 import { isDuplicate } from '../db/errors.ts'
 import { recordAccountEvents } from '../governance/people/account-events.ts'
-import { authOptions, addressHeader, ownOrigins, sessionCookie } from './auth-options.ts'
+import { authOptions, addressHeader, ownOrigins, sessionCookie, sessionSeconds } from './auth-options.ts'
 import { addressOf, schemeOf } from './client-address.ts'
 import { ApiError } from './errors.ts'
 import { readJsonBody } from './json-body.ts'
@@ -18,11 +18,20 @@ export interface Auth {
    * The person and session named by the request's cookie, or null. Asks the database every time, so that an ended
    * session ends everywhere. Throws `unauthenticated` for a changing request that comes from another origin.
    */
-  userOf(request: Request): Promise<{ readonly userId: string; readonly sessionId: string } | null>
+  userOf(request: Request): Promise<SignedIn | null>
   /** Answers a request below `/api/auth/` in the library's own form. */
   answer(request: Request, response: Response): Promise<void>
   /** Sends `body` to an endpoint below `/api/auth` for the browser of this request: a form of the console. */
   post(request: Request, path: string, body: unknown): Promise<AuthAnswer>
+  /** Reads from an endpoint below `/api/auth` for the browser of this request. */
+  get(request: Request, path: string): Promise<AuthAnswer>
+}
+
+export interface SignedIn {
+  readonly userId: string
+  readonly sessionId: string
+  /** Whether the session has been used for a day since it began or was renewed. `GET /get-session` renews it. */
+  readonly isDue: boolean
 }
 
 /** An answer of the library, and the cookies to set. */
@@ -62,7 +71,10 @@ export function createAuth(context: Context, mail: SendMail): Auth {
       headers: new Headers({ cookie: request.headers.cookie ?? '' }),
       query: { disableRefresh: true },
     })
-    return found === null ? null : { userId: found.user.id, sessionId: found.session.id }
+    if (found === null) return null
+    const { id: sessionId, expiresAt } = found.session
+    const isDue = expiresAt.getTime() - Date.now() < (sessionSeconds.lasts - sessionSeconds.renewed) * 1_000
+    return { userId: found.user.id, sessionId, isDue }
   }
   const endpoints = new Set(Object.values(library.api).map(({ path }) => `/api/auth${path}`))
   const ask = async (request: Request, asked: Asked): Promise<AuthAnswer> => {
@@ -91,6 +103,7 @@ export function createAuth(context: Context, mail: SendMail): Auth {
       await send(response, await ask(request, { method: request.method, path: request.originalUrl, body }))
     },
     post: (request, path, body) => ask(request, { method: 'POST', path: `/api/auth${path}`, body }),
+    get: (request, path) => ask(request, { method: 'GET', path: `/api/auth${path}`, body: undefined }),
   }
 }
 

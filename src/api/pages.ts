@@ -1,8 +1,5 @@
 import express, { type Request, type Response, type Router } from 'express'
 import type { Context } from '../governance/context.ts'
-import { authPage, invitationPage, resetPage } from './auth-pages.ts'
-import { secondFactorPage } from '../governance/access/second-factor.ts'
-import { sendPage } from './html-page.ts'
 import { sendAnswer } from './send.ts'
 
 /**
@@ -18,11 +15,6 @@ export function pages(context: Pick<Context, 'config'>): Router {
   })
   router.get('/console', (_request, response) => sendTo(response, '/console/'))
   router.get('/console/', (_request, response) => sendTo(response, '/console/approvals'))
-  for (const path of [secondFactorPage, resetPage, invitationPage])
-    router.get(path, (request, response) => {
-      const query = new URLSearchParams(request.originalUrl.split('?', 2)[1] ?? '')
-      sendPage(response, authPage(context.config, path, query.get('token')))
-    })
   return router
 }
 

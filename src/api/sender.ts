@@ -60,20 +60,16 @@ export async function asking(
   return { identity, confirm }
 }
 
-/**
- * The sender of the request, or null. A request with an `Authorization` header never falls back to its cookie. `chosen`: the
- * organization that a page is for.
- */
+/** The sender of the request, or null. A request with an `Authorization` header never falls back to its cookie. */
 export async function identify(
   context: Pick<Context, 'db' | 'keys'>,
   auth: Auth,
   request: Request,
-  chosen: string | null = null,
 ): Promise<Identity | null> {
   if (request.headers.authorization !== undefined)
     return authenticate(context.keys, request.headers.authorization)
   const session = await auth.userOf(request)
   if (session === null) return null
   const wanted = request.headers['x-organization-id']
-  return identityOfSession(context.db, session, typeof wanted === 'string' ? wanted : chosen)
+  return identityOfSession(context.db, session, typeof wanted === 'string' ? wanted : null)
 }

@@ -10,15 +10,10 @@ export interface Chooser {
   readonly visit: PersonsVisit
   /** Whether people may decide what they asked for themselves. */
   readonly allowsOwn: boolean
-  /** Names of workflows of the list. */
-  readonly workflows: ReadonlyMap<string, string>
 }
 
 /** Whose turn it is instead, as the end of a row; null if the reader may choose the approval. */
-export function whoDecides(
-  { visit, allowsOwn }: Omit<Chooser, 'workflows'>,
-  approval: ApprovalView,
-): string | null {
+export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
   const { user, organizations } = visit.person
   const role = organizations.find(({ id }) => id === approval.organization_id)?.role
   const isAble = role === 'owner' || (role === 'admin' && approval.approver === 'admin')
@@ -30,21 +25,7 @@ export function whoDecides(
 }
 
 export async function chooserOf(visit: PersonsVisit, items: readonly ApprovalView[]): Promise<Chooser> {
-  const [allowsOwn, workflows] = await Promise.all([readAllowsOwn(visit, items), namesOf(visit, items)])
-  return { visit, allowsOwn, workflows }
-}
-
-/** The most workflows of one list whose names are read. */
-const mostNames = 10
-
-async function namesOf({ api }: PersonsVisit, items: readonly ApprovalView[]): Promise<Map<string, string>> {
-  const names = new Map<string, string>()
-  const ids = new Set(items.flatMap(({ workflow_id }) => (workflow_id === null ? [] : [workflow_id])))
-  for (const id of [...ids].slice(0, mostNames)) {
-    const found = await api.call<{ readonly name: string }>('GET /workflows/{id}', { params: { id } })
-    if (found.ok) names.set(id, found.body.name)
-  }
-  return names
+  return { visit, allowsOwn: await readAllowsOwn(visit, items) }
 }
 
 /** Reads the organization's setting only if the list has a request of the reader. */

@@ -9,7 +9,15 @@ export interface Bootstrap {
   readonly base_url: string
   readonly organization_id: string
   readonly users: Readonly<
-    Record<Person, { readonly user_id: string; readonly email: string; readonly api_key: string }>
+    Record<
+      Person,
+      {
+        readonly user_id: string
+        readonly email: string
+        readonly password: string
+        readonly api_key: string
+      }
+    >
   >
 }
 
@@ -62,18 +70,21 @@ export function createClient(bootstrap: Bootstrap): Client {
 /** A worker that died is missed after 10 seconds, and a busy machine takes long to start another one. */
 const patience = 180_000
 
-/** Reads until `holds` is true; throws after three minutes with the last value. */
+/** Reads until `holds` is true; throws after `milliseconds`, three minutes by default, with the last value. */
 export async function until<T>(
   what: string,
   read: () => Promise<T>,
   holds: (value: T) => boolean,
+  milliseconds = patience,
 ): Promise<T> {
-  const deadline = Date.now() + patience
+  const deadline = Date.now() + milliseconds
   for (;;) {
     const value = await read()
     if (holds(value)) return value
     if (Date.now() > deadline)
-      throw new Error(`waited three minutes for ${what}, and it is still\n${JSON.stringify(value, null, 2)}`)
-    await delay(100)
+      throw new Error(
+        `waited ${milliseconds / 60_000} minutes for ${what}, and it is still\n${JSON.stringify(value, null, 2)}`,
+      )
+    await delay(milliseconds > patience ? 1_000 : 100)
   }
 }

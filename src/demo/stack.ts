@@ -10,6 +10,8 @@ import { createClient, type Bootstrap } from './client.ts'
 /** The service that the demo uses. */
 export interface DemoStack {
   readonly bootstrap: Bootstrap
+  /** The file that `bootstrap` was read from. */
+  readonly bootstrapFile: string
   /** The folder of its mail catcher. */
   readonly mailDir: string
   /** Whether it ran before the demo. */
@@ -38,7 +40,15 @@ export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | nul
     .catch(() => null)
   if (mine?.status !== 200) return null
   const mailDir = join(dataDir, 'mail')
-  return { bootstrap, mailDir, isOthers: true, killWorker: null, close: () => Promise.resolve() }
+  const bootstrapFile = bootstrapIn(dataDir)
+  return {
+    bootstrap,
+    bootstrapFile,
+    mailDir,
+    isOthers: true,
+    killWorker: null,
+    close: () => Promise.resolve(),
+  }
 }
 
 /**
@@ -83,6 +93,7 @@ export async function startOwnStack(
     if (bootstrap === null) throw new Error('the stack wrote no bootstrap.json')
     return {
       bootstrap,
+      bootstrapFile: bootstrapIn(dataDir),
       mailDir: join(dataDir, 'mail'),
       isOthers: false,
       killWorker: () => killWorker(dataDir),
@@ -105,8 +116,10 @@ function killWorker(dataDir: string): void {
   process.kill(worker.pid, 'SIGKILL')
 }
 
+const bootstrapIn = (dataDir: string): string => join(dataDir, 'bootstrap.json')
+
 function readBootstrap(dataDir: string): Bootstrap | null {
-  const path = join(dataDir, 'bootstrap.json')
+  const path = bootstrapIn(dataDir)
   if (!existsSync(path)) return null
   const read = JSON.parse(readFileSync(path, 'utf8')) as Bootstrap
   return (read.users as unknown) === undefined ? null : read

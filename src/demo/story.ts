@@ -4,7 +4,7 @@ import { until, type Client, type Person } from './client.ts'
 import type { DemoStack } from './stack.ts'
 import { limited } from './limit.ts'
 import { mustHold, type Stage, type Teller } from './show.ts'
-import { voteUntilDecided } from './votes.ts'
+import { decidedByPerson, voteUntilDecided } from './votes.ts'
 import { documentPath, insideAddress, outsideAddress, prepare, type Prepared } from './prepare.ts'
 
 interface Run {
@@ -21,6 +21,7 @@ interface Approval {
   readonly rule_name: string
   readonly labels: readonly string[]
   readonly params: Readonly<Record<string, unknown>>
+  readonly console_url: string
 }
 interface Receipt {
   readonly decisions: readonly {
@@ -47,8 +48,11 @@ interface Verified {
 /** The rule needs a second person. */
 const requester: Person = 'admin'
 
-/** The whole demo; throws at the first check that does not hold. */
-export async function tellStory(stage: Stage): Promise<void> {
+/**
+ * The whole demo; throws at the first check that does not hold. `byPerson`: somebody approves in a browser, and the demo
+ * waits for it.
+ */
+export async function tellStory(stage: Stage, byPerson: boolean): Promise<void> {
   const { stack, client, tell } = stage
   tell.step('The organization saves its rules and a workflow')
   const prepared = await prepare(stage, requester)
@@ -59,7 +63,7 @@ export async function tellStory(stage: Stage): Promise<void> {
   const held = await heldRun(client, prepared, tell)
   mustHold(mailOf(stack, prepared).length === 0, 'no mail left before the approval')
   await selfApproval(client, held.approval, tell)
-  await secondPerson(client, held.approval, tell)
+  await secondPerson(stage, held.approval, byPerson)
   const run = await resumedRun(client, held.run.id, tell)
   mail(stack, prepared, run, tell)
   await receipt(client, run, held.approval, tell)
@@ -166,9 +170,24 @@ async function selfApproval(client: Client, approval: Approval, tell: Teller): P
   tell.line(`403 ${error.code}, ${error.message}`)
 }
 
-async function secondPerson(client: Client, approval: Approval, tell: Teller): Promise<void> {
+async function secondPerson(
+  { stack, client, tell }: Stage,
+  approval: Approval,
+  byPerson: boolean,
+): Promise<void> {
   tell.step('A second person approves exactly this call')
-  const people = await voteUntilDecided(client, approval.id)
+  tell.line(`its page: ${approval.console_url}`)
+  if (!byPerson) {
+    const people = await voteUntilDecided(client, approval.id)
+    tell.line(`approved by ${people.join(' and ')}`)
+    return
+  }
+  const { email, password } = stack.bootstrap.users.approver
+  tell.line(`open it in a browser, and sign in as ${email}`)
+  // The demo's own stack ends with the demo, and this password with it.
+  tell.line(stack.isOthers ? `the password is in ${stack.bootstrapFile}` : `the password is ${password}`)
+  tell.line('approve or reject on the page; the demo waits an hour at most')
+  const people = await decidedByPerson(client, approval.id)
   tell.line(`approved by ${people.join(' and ')}`)
 }
 

@@ -1,4 +1,5 @@
-import type { Client, Person } from './client.ts'
+import { until, type Client, type Person } from './client.ts'
+import { mustHold } from './show.ts'
 
 /** The people who may approve. */
 const voters: readonly Person[] = ['approver', 'owner']
@@ -12,4 +13,23 @@ export async function voteUntilDecided(client: Client, approvalId: string): Prom
     if (status === 'approved') return voters.slice(0, index + 1)
   }
   throw new Error(`the organization asks for more approvals than ${voters.join(' and ')} can give`)
+}
+
+const hour = 3_600_000
+
+/** Waits until people have decided in a browser. Returns their addresses. Throws if they rejected it. */
+export async function decidedByPerson(client: Client, approvalId: string): Promise<string[]> {
+  const { status, votes } = await until(
+    'a decision in the browser',
+    () =>
+      client.get<{ status: string; votes: readonly { email: string }[] }>(
+        'approver',
+        'GET',
+        `/approvals/${approvalId}`,
+      ),
+    (approval) => approval.status !== 'pending',
+    hour,
+  )
+  mustHold(status === 'approved', `the call is approved (it is ${status}, so the mail does not leave)`)
+  return votes.map(({ email }) => email)
 }

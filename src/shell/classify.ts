@@ -11,7 +11,16 @@ import { scanForSenders } from './scan.ts'
 import { noInput, type Shell, type ShellKind, type ShellReading } from './types.ts'
 
 const weight: Readonly<Record<ShellKind, number>> = { write: 0, script: 1, egress: 2 }
-const harmless: ShellReading = { kind: 'write', because: 'nothing in it sends data out or runs a script' }
+const nothing = 'nothing in it sends data out or runs a script'
+
+/** The worst effect so far, and the phrases that say why. */
+interface Found {
+  readonly kind: ShellKind
+  readonly because: readonly string[]
+}
+const harmless: Found = { kind: 'write', because: [] }
+/** The most phrases that a reading names. */
+const mostReasons = 4
 
 /**
  * The worst effect of a Bash command. `egress` sends data out. `script` runs code that cannot be judged from the
@@ -22,7 +31,9 @@ const harmless: ShellReading = { kind: 'write', because: 'nothing in it sends da
 export function classifyCommand(command: string): ShellReading {
   let found = harmless
   const note: Shell['note'] = (kind, because) => {
-    if (weight[kind] > weight[found.kind]) found = { kind, because }
+    if (weight[kind] > weight[found.kind]) found = { kind, because: [because] }
+    else if (kind === found.kind && found.because.length < mostReasons && !found.because.includes(because))
+      found = { kind, because: [...found.because, because] }
   }
   const attempt: Shell['attempt'] = (act) => {
     const before = found
@@ -56,7 +67,7 @@ export function classifyCommand(command: string): ShellReading {
     note('script', 'the command is too tangled to read')
     unread(text, state)
   }
-  return found
+  return { kind: found.kind, because: found.because.join(', and ') || nothing }
 }
 
 /**

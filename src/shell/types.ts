@@ -1,7 +1,10 @@
 /** The effect of a command, the most serious last: no special effect, runs unread code, sends data out. */
 export type ShellKind = 'write' | 'script' | 'egress'
 
-/** `because` is one phrase for users. It may name a program of the tables, but no other part of the command. */
+/**
+ * `because` says why, in up to four phrases for users. It may name programs of the tables, but no other part of the
+ * command.
+ */
 export interface ShellReading {
   readonly kind: ShellKind
   readonly because: string

@@ -1,7 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
+import { decideSteps } from '../../src/governance/runs/effects/effect.ts'
+import { expandStep } from '../../src/governance/runs/effects/items.ts'
+import { recordOutcomes } from '../../src/governance/runs/effects/outcome.ts'
+import { execute } from '../activities/execute.ts'
 import type { TestServer } from '../api/server.ts'
+import { mark, opOf, outcomeOf } from '../governance/runs/engine-fixture.ts'
 import { openPage } from '../support/chromium.ts'
 
 export type Who = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
@@ -81,4 +86,75 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
     await page.keyboard.press('Tab')
   }
   throw new Error(`no press of the tab key leads to ${selector}`)
+}
+
+/** A call of a run that a rule holds, as a worker leaves it; returns the run's id. With `items`, one call for each. */
+export async function heldStep(
+  server: TestServer,
+  step: { readonly tool: string; readonly params: object; readonly summary?: string },
+  { name = 'Send the report', items }: { readonly name?: string; readonly items?: readonly string[] } = {},
+): Promise<string> {
+  const { member } = server.identities.users
+  const each = items === undefined ? {} : { for_each: items }
+  const workflow = await server.call(member.api_key, 'POST', '/workflows', {
+    name,
+    definition: { steps: [{ id: 'send', ...step, ...each }] },
+  })
+  if (workflow.status !== 201) throw new Error(workflow.text)
+  const path = `/workflows/${workflow.body.id}/execute?wait=0`
+  const runId = (await server.call(member.api_key, 'POST', path, {})).body.execution_id as string
+  if (items !== undefined) await expandStep(server.context, runId, 'send')
+  for (const item of items === undefined ? [null] : items.keys()) {
+    const { answer } = await execute(server.context, {
+      workflowId: runId,
+      activityType: step.tool,
+      args: [{ runId, stepId: 'send', itemIndex: item }],
+    })
+    const told = JSON.stringify(answer)
+    if (told.includes('"failed"')) throw new Error(told)
+  }
+  return runId
+}
+
+/** The approvals of a run, the oldest first. */
+export async function approvalsOf(server: TestServer, runId: string): Promise<string[]> {
+  const { body } = await server.call(
+    server.identities.users.admin.api_key,
+    'GET',
+    `/approvals?run_id=${runId}`,
+  )
+  return (body.data as { id: string }[]).map(({ id }) => id).reverse()
+}
+
+/** A call whose outcome nobody knows, because its worker died after bytes had left; returns the run's id. */
+export async function lostCall(server: TestServer): Promise<string> {
+  const { context, identities } = server
+  const params = { to: 'team@inside.example', subject: 'Lost', text: 'Did it arrive?' }
+  const step = { id: 's', tool: 'mail_send', params, summary: 'Tells the team' }
+  const key = identities.users.member.api_key
+  const workflow = await server.call(key, 'POST', '/workflows', {
+    name: 'Lost',
+    definition: { steps: [step] },
+  })
+  const path = `/workflows/${workflow.body.id}/execute?wait=0`
+  const runId = (await server.call(key, 'POST', path, {})).body.execution_id as string
+  const op = opOf(runId, { params })
+  await context.combiner.join(identities.organization_id, decideSteps, op)
+  await mark(context, op, 1)
+  await context.combiner.join(identities.organization_id, recordOutcomes, outcomeOf(op, 1, 'unknown_outcome'))
+  return runId
+}
+
+/** A rule that holds calls of runs, except for mail to the inside. */
+export async function holdSteps(server: TestServer, tools: readonly string[]): Promise<void> {
+  const { organization_id: id, users } = server.identities
+  const rule = {
+    name: 'What leaves needs a second person',
+    verdict: 'require_approval',
+    applies_to: ['workflows'],
+    tools,
+    params: [{ param: 'to', operator: 'domain_not_in', value: ['inside.example'] }],
+  }
+  const { status, text } = await server.call(users.admin.api_key, 'POST', `/organizations/${id}/rules`, rule)
+  if (status !== 201) throw new Error(text)
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { caughtMail } from '../../src/demo/mail.ts'
 import { createClient, type Bootstrap, type Client } from '../../src/demo/client.ts'
+import { hasChromium, openPage } from '../support/chromium.ts'
 import { runShow } from '../support/run-show.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
@@ -99,6 +100,46 @@ describe('with a running stack', () => {
     expect(data.filter(({ status }) => status !== 'revoked')).toEqual([])
     expect(await client.get('member', 'GET', '/files')).toMatchObject({ data: [] })
   })
+
+  const inBrowser = hasChromium ? test : test.skip
+  inBrowser(
+    'with `--browser`, somebody opens the printed link, signs in, approves, and sees it completed',
+    async () => {
+      before = await governed()
+      const told = Promise.withResolvers<string>()
+      const shown = runShow('src/demo/main.ts', { DATA_DIR: home.dataDir }, undefined, {
+        args: ['--browser'],
+        onOutput(output) {
+          const link = /its page: (\S+)\n[^]*the demo waits/.exec(output)?.[1]
+          if (link !== undefined) told.resolve(link)
+        },
+      })
+      shown.then(({ output }) => told.reject(new Error(output)), told.reject)
+      const { page, errors } = await openPage({
+        viewport: { width: 360, height: 740 },
+        isMobile: true,
+        hasTouch: true,
+      })
+      await page.goto(await told.promise)
+      const { email, password } = stack.bootstrap<{
+        users: { approver: { email: string; password: string } }
+      }>().users.approver
+      await page.getByLabel('E-mail address').fill(email)
+      await page.getByLabel('Password').fill(password)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('heading', { name: 'Send a mail to', exact: false }).waitFor()
+      const button = await page.getByRole('button', { name: 'Approve' }).boundingBox()
+      // It is in reach without scrolling.
+      expect((button?.y ?? 999) + (button?.height ?? 0)).toBeLessThanOrEqual(740)
+      await page.getByRole('button', { name: 'Approve' }).tap()
+      await page.getByText('Completed', { exact: true }).first().waitFor()
+      await page.getByText('What was sent').waitFor()
+      const { code, output } = await shown
+      expect(output).toContain(`approved by ${email}`)
+      expect(output).toMatch(/\nevery check passed\n$/)
+      expect({ code, errors }).toEqual({ code: 0, errors: [] })
+    },
+  )
 
   test('Ctrl-C ends the demo and the samples, after what they made is removed', async () => {
     before = await governed()

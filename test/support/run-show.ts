@@ -5,14 +5,16 @@ import { programEnv } from './program-env.ts'
 /**
  * Runs the program of `npm run demo` or `npm run samples`, a path in the project, with closed standard input, because it
  * must not ask anything. Once the output has `interruptAt`, it gets SIGINT twice, as Ctrl-C sends it through npm.
+ * `onOutput` gets all output so far, each time there is more.
  */
 export function runShow(
   program: string,
   env: Record<string, string>,
   interruptAt?: string,
+  { args = [], onOutput }: { args?: readonly string[]; onOutput?: (output: string) => void } = {},
 ): Promise<{ code: number | null; output: string }> {
   const file = fileURLToPath(new URL(`../../${program}`, import.meta.url))
-  const child = spawn(process.execPath, [file], {
+  const child = spawn(process.execPath, [file, ...args], {
     env: { ...programEnv(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -21,6 +23,7 @@ export function runShow(
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
       output += text
+      onOutput?.(output)
       if (isInterrupted || interruptAt === undefined || !output.includes(interruptAt)) return
       isInterrupted = true
       for (let times = 0; times < 2; times++) child.kill('SIGINT')

@@ -64,10 +64,14 @@ export const readMemoryState: StateReaderOf<'memory_set'> = async (call, context
   const note = isBroken ? { note: 'The present value of the key cannot be opened.' } : {}
   const after = JSON.stringify(value)
   const inLines = Math.max(text?.length ?? 0, after.length) <= mostInLines
-  const shown = (json: string): string => (inLines ? JSON.stringify(JSON.parse(json), null, 2) : json)
+  const shown = (json: string): string => (inLines ? readable(JSON.parse(json)) : json)
   const diff = { before: text === null ? null : shown(text), after: shown(after) }
   return { revision, fields, ...note, ...(isBroken ? {} : { diff }) }
 }
+
+/** JSON, except for a text of several lines, which can be nothing else. */
+const readable = (value: unknown): string =>
+  typeof value === 'string' && value.includes('\n') ? value : JSON.stringify(value, null, 2)
 
 /** Longer JSON texts are compared as they are stored, in one line. */
 const mostInLines = 50_000

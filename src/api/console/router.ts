@@ -8,8 +8,12 @@ import type { Mounted } from '../route.ts'
 import { consoleAssets, type Assets } from './assets.ts'
 import { formToken, queryOf, readForm, requireToken } from './forms.ts'
 import { asPage, consoleHeaders, sendTo, show } from './show.ts'
-import { signInRouter } from './sign-in.ts'
-import { apiOf, personOf, signedIn } from './visits.ts'
+import { accountPages } from './accounts.ts'
+import { invitationPages } from './invitation.ts'
+import { openPages } from './open-pages.ts'
+import { secondFactorPages } from './second-factor.ts'
+import { signInPages } from './sign-in.ts'
+import { apiOf, personOf, renewed, signedIn } from './visits.ts'
 
 /**
  * The console: pages rendered by the server (src/console) for people who are signed in. They read and change things only
@@ -20,7 +24,8 @@ export function consoleRouter(context: Context, services: Mounted): Router {
   const assets = consoleAssets()
   router.use(assets.router)
   router.use('/console', consoleHeaders)
-  router.use(signInRouter(context, services, assets))
+  const open = openPages(router, { context, services, assets })
+  for (const add of [signInPages, accountPages, secondFactorPages, invitationPages]) add(open)
   for (const page of pages) mount(router, page, { context, services, assets })
   router.get('/console/*splat', (request, response) => {
     const missing = { status: 404, code: 'not_found', message: '' }
@@ -63,6 +68,7 @@ async function answer(
   }
   const token = formToken(context.config, signed.sessionId)
   if (form !== null) requireToken(context.config, signed.sessionId, form)
+  else await renewed(services, request, response, signed)
   await countRequest(context, response, signed.identity.charged, 'requests')
   const api = apiOf(context, services, { request, response, signed })
   const person = await personOf(api, request)

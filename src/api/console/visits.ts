@@ -1,20 +1,37 @@
 import type { Request, Response } from 'express'
 import type { Api, Organization, Person } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
-import type { Identity } from '../../governance/access/identity.ts'
+import { identityOfSession, type Identity } from '../../governance/access/identity.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import { addressOf } from '../client-address.ts'
 import { goneSignal } from '../dispatch.ts'
 import { ApiError } from '../errors.ts'
 import { requestIdOf } from '../request-id.ts'
 import type { Mounted } from '../route.ts'
-import { identify } from '../sender.ts'
 import { apiFor } from './in-process.ts'
 
 /** A person with a session. Pages take no API keys. */
 export interface Signed {
   readonly identity: Identity
   readonly sessionId: string
+  /** Whether the session should be renewed. */
+  readonly isDue: boolean
+}
+
+/**
+ * Renews a session that a person has used for a day: by opening a page, not by the looks that an open page takes by
+ * itself. A page that is left open does not keep its session alive.
+ */
+export async function renewed(
+  { auth }: Pick<Mounted, 'auth'>,
+  request: Request,
+  response: Response,
+  { isDue }: Signed,
+): Promise<void> {
+  const mode = request.headers['sec-fetch-mode']
+  if (!isDue || (mode !== undefined && mode !== 'navigate')) return
+  const { cookies } = await auth.get(request, '/get-session')
+  if (cookies.length > 0) response.append('Set-Cookie', [...cookies])
 }
 
 export async function signedIn(
@@ -23,9 +40,9 @@ export async function signedIn(
   request: Request,
 ): Promise<Signed | null> {
   if (request.headers.authorization !== undefined) return null
-  const identity = await identify(context, services.auth, request, wantedBy(request))
-  if (identity === null || identity.sessionId === null) return null
-  return { identity, sessionId: identity.sessionId }
+  const session = await services.auth.userOf(request)
+  const identity = session && (await identityOfSession(context.db, session, wantedBy(request)))
+  return session && identity && { identity, sessionId: session.sessionId, isDue: session.isDue }
 }
 
 /** The public API with the rights of this session. */
@@ -59,7 +76,7 @@ export const organizationId = /^org_[0-9A-Za-z]{26}$/
 
 export async function personOf(api: Api, request: Request): Promise<Person> {
   const me = await api.call<Omit<Person, 'organization'>>('GET /me')
-  if (!me.ok) throw new ApiError('unavailable', me.message)
+  if (!me.ok) throw new ApiError(me.code === 'mfa_required' ? 'mfa_required' : 'unavailable', me.message)
   const { user, organizations } = me.body
   return { user, organizations, organization: chosen(organizations, request) }
 }

@@ -8,6 +8,10 @@ import { id, role, scopeMap } from '../schemas/common.ts'
 import { organization } from '../schemas/people.ts'
 import { scopesAsMap } from '../schemas/scopes.ts'
 
+const myOrganization = organization
+  .extend({ slack_account: z.string().nullable().describe('the Slack account that is linked to you there') })
+  .meta({ id: 'MyOrganization' })
+
 const me = z
   .strictObject({
     user: z.strictObject({
@@ -17,7 +21,7 @@ const me = z
       email_verified: z.boolean(),
       second_factor: z.boolean(),
     }),
-    organizations: z.array(organization),
+    organizations: z.array(myOrganization),
     organization_id: id,
     key_id: id.nullable(),
     /** How the session was opened; null for a key. */
@@ -39,7 +43,7 @@ export const getMe = route({
     const organizations = await context.db
       .selectFrom('memberships as m')
       .innerJoin('organizations as o', 'o.id', 'm.organization_id')
-      .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role'])
+      .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role', 'm.slack_account'])
       .where('m.user_id', '=', identity.user.id)
       .orderBy('o.id')
       .execute()

@@ -10,7 +10,7 @@ import {
 import { linkSlackAccount, unlinkSlackAccount } from '../../governance/people/slack-accounts.ts'
 import { changeRole, listMembers, removeMember } from '../../governance/people/members.ts'
 import { invitationMail } from '../auth-mails.ts'
-import { invitationPage } from '../auth-pages.ts'
+import { invitationPath } from '../../contract/pages.ts'
 import { created, noContent, ok, route } from '../route.ts'
 import { id, listOf, listQuery, role, time } from '../schemas/common.ts'
 import { acceptanceBody, invitationBody, memberChanges, slackAccountBody } from '../schemas/people.ts'
@@ -43,7 +43,7 @@ const newInvitation = z
   .strictObject({
     ...invitationShape,
     token: z.string().meta({ description: 'the token that accepts it, shown only this once' }),
-    link: z.string().meta({ description: 'a page for the invited person that says how to accept' }),
+    link: z.string().meta({ description: 'a page on which the invited person signs in or up, and accepts' }),
   })
   .meta({ id: 'NewInvitation' })
 const listed = listQuery.omit({ organization_id: true })
@@ -132,7 +132,7 @@ const postInvitation = route({
         .catch((error: Error) =>
           context.log.warn({ err: error, invitation_id: made.id }, 'an invitation could not be mailed'),
         )
-    return created({ ...made, link: `${base}${invitationPage}?token=${made.token}` })
+    return created({ ...made, link: `${base}${invitationPath}?token=${made.token}` })
   },
 })
 

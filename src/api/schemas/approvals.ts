@@ -43,6 +43,7 @@ export const approval = z
     session_id: z.string().nullable(),
     agent_session_id: id.nullable(),
     workflow_id: id.nullable(),
+    workflow_name: z.string().nullable().describe('the name that the workflow has now'),
     tool: z.string().nullable(),
     summary: z.string().nullable().describe('the `summary` of the step in its definition'),
     side_effect: side.nullable(),
@@ -74,9 +75,11 @@ export const approval = z
     resolve_with: resolveWith,
     detail: z
       .strictObject({
-        workflow_name: z.string().nullable(),
         agent: z.strictObject({ name: z.string(), kind: z.string() }).nullable(),
         explanation: z.string().nullable().describe('why the call was held; null for a whole run'),
+        held_by: z
+          .array(z.string())
+          .describe('names of all rules that hold the call, the deciding one first'),
         label_sources: labelSources,
         votes_missing: z.int().describe('approving votes that are missing now'),
         vote_refused: z

@@ -7,17 +7,25 @@ import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
 /** `GET /console/approvals/{id}`. Reading it decides nothing. */
-export async function approvalPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
+export async function approvalPage(
+  visit: PersonsVisit,
+  refused: Problem | null = null,
+  comment = '',
+): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const found = await visit.api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
   if (!found.ok) return problemPage(found, visit.place)
   const approval = found.body
   if (approval.kind === 'resolution') return { redirect: `/console/runs/${approval.run_id ?? ''}` }
-  const [rule, run] = await Promise.all([ruleOf(visit, approval), runOf(visit, approval)])
+  const [rule, run, call] = await Promise.all([
+    ruleOf(visit, approval),
+    runOf(visit, approval),
+    callOf(visit, approval),
+  ])
   return {
     status: refused?.status ?? 200,
     title: sentenceOf(approval),
-    main: h(Approval, { approval, rule, run, visit, refused }),
+    main: h(Approval, { approval, rule, run, call, visit, refused, comment }),
   }
 }
 
@@ -27,15 +35,12 @@ const decisions = new Set(['approve', 'reject', 'request_changes'])
 export async function decideApproval(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const decision = form.get('decision') ?? ''
-  if (!decisions.has(decision)) {
-    const message = 'No decision was sent: press one of the buttons.'
-    return approvalPage(visit, { status: 422, code: 'validation_error', message })
-  }
   const comment = (form.get('comment') ?? '').replaceAll('\r\n', '\n')
-  if (decision === 'request_changes' && comment.trim() === '') {
-    const message = 'Say in the comment what should change.'
-    return approvalPage(visit, { status: 422, code: 'validation_error', message })
-  }
+  const refuse = (message: string): Promise<Shown> =>
+    approvalPage(visit, { status: 422, code: 'validation_error', message }, comment)
+  if (!decisions.has(decision)) return refuse('No decision was sent: press one of the buttons.')
+  if (decision === 'request_changes' && comment.trim() === '')
+    return refuse('Say in the comment what should change.')
   const voted = await visit.api.call<ApprovalView>(
     decision === 'approve' ? 'POST /approvals/{id}/approve' : 'POST /approvals/{id}/reject',
     {
@@ -44,7 +49,7 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
       ...onceOf(form),
     },
   )
-  return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, voted)
+  return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, voted, comment)
 }
 
 /** A form that is sent twice, by a second tap, acts once. */
@@ -71,3 +76,23 @@ async function runOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Run
   })
   return found.ok ? found.body : null
 }
+
+interface CallShown {
+  readonly status: string
+  readonly approval_id: string | null
+}
+
+/** The state of the call that used this approval. An agent's calls are not known to the service. */
+async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<string | null> {
+  const { id, kind, run_id: run, step_id: step, item_index: item, used_at: usedAt } = approval
+  if (kind !== 'step' || run === null || step === null || usedAt === null) return null
+  const found = await api.call<{ readonly data: readonly CallShown[] }>('GET /runs/{id}/steps/{step}/calls', {
+    params: { id: run, step },
+    query: { limit: '1', ...(item === null ? {} : { cursor: before(item) }) },
+  })
+  const call = found.ok ? found.body.data[0] : undefined
+  return call?.approval_id === id ? call.status : null
+}
+
+/** The cursor of the page that begins with an item. */
+const before = (item: number): string => Buffer.from(String(item - 1)).toString('base64url')

@@ -1,4 +1,5 @@
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
+import { accountPage, changeAccount } from './account.ts'
 import { approvalPage, decideApproval } from './approval.ts'
 import { decideMany, inboxPage } from './inbox.ts'
 import { changeRun, runPage } from './run.ts'
@@ -15,6 +16,11 @@ export interface PageRoute {
 }
 
 export const pages: readonly PageRoute[] = [
+  {
+    path: '/console/account',
+    get: (visit) => accountPage(visit),
+    post: (visit, form) => changeAccount(visit, form),
+  },
   {
     path: '/console/approvals',
     get: (visit) => inboxPage(visit),

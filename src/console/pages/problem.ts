@@ -1,4 +1,5 @@
 import { h } from 'preact'
+import { inboxPath, secondFactorPath } from '../../contract/pages.ts'
 import { ownPlace, type Page, type Problem } from '../visit.ts'
 import { Message } from '../parts/words.ts'
 
@@ -18,7 +19,8 @@ const helps: Readonly<Record<number, string>> = {
 
 /** The page for a refusal or failure at `place`. */
 export function problemPage({ status, code, message }: Problem, place: string): Page {
-  const title = titles[status] ?? 'This did not work'
+  const title =
+    code === 'mfa_required' ? 'A second factor is needed' : (titles[status] ?? 'This did not work')
   // A form that another site sent is refused too, and there no role helps.
   const help = status === 403 && code !== 'insufficient_role' ? undefined : helps[status]
   const words = status === 404 ? null : message
@@ -30,14 +32,12 @@ export function problemPage({ status, code, message }: Problem, place: string): 
       words === null ? null : h('p', null, h(Message, { text: words, most: 1_000 })),
       help === undefined ? null : h('p', null, help),
       code === 'mfa_required'
-        ? h('p', null, h('a', { href: codePlace(place) }, 'Prove your second factor'))
+        ? h('p', null, h('a', { class: 'button', href: factorPlace(place) }, 'Go to the second factor'))
         : null,
-      status === 403
-        ? null
-        : h('p', null, h('a', { href: '/console/approvals' }, 'What waits for a decision')),
+      status === 403 ? null : h('p', null, h('a', { href: inboxPath }, 'What waits for a decision')),
     ]),
   }
 }
 
-const codePlace = (place: string): string =>
-  `/console/sign-in/code?return=${encodeURIComponent(ownPlace(place))}`
+const factorPlace = (place: string): string =>
+  `${secondFactorPath}?return=${encodeURIComponent(ownPlace(place))}`

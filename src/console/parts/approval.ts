@@ -1,18 +1,17 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RuleBody } from '../../policy/rule.ts'
-import { describeConditions } from '../../policy/explain.ts'
-import type { JsonObject } from '../../policy/types.ts'
 import { hasRole, roleIn } from '../role.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
 import { Alert } from './alert.ts'
+import { Contents } from './contents.ts'
+import { Decide } from './decide.ts'
 import { Outcome, type RunSummary } from './outcome.ts'
 import { ApprovalState, Badge, Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
-import { Values } from './values.ts'
-import { Diff } from './diff.ts'
-import { Decide, Votes } from './votes.ts'
-import { LongText, Message, Sentence, Words } from './words.ts'
+import { Votes } from './votes.ts'
+import { Why } from './why.ts'
+import { Words } from './words.ts'
 
 const doing: Readonly<Record<string, string>> = {
   read: 'reads data',
@@ -31,11 +30,16 @@ export interface ApprovalProps {
   readonly approval: ApprovalView
   readonly rule: RuleBody | null
   readonly run: RunSummary | null
+  /** The state of the approved call of a run; null before its approval is used, and for every other approval. */
+  readonly call: string | null
   readonly visit: PersonsVisit
   readonly refused: Problem | null
+  /** The comment of a form that was refused. */
+  readonly comment: string
 }
 
-export function Approval({ approval, rule, run, visit, refused }: ApprovalProps): ComponentChild {
+export function Approval(props: ApprovalProps): ComponentChild {
+  const { approval, rule, run, call, visit, refused, comment } = props
   const { now } = visit
   const isOpen = approval.status === 'pending'
   const events = approval.run_id !== null && approval.kind !== 'agent_call'
@@ -45,6 +49,7 @@ export function Approval({ approval, rule, run, visit, refused }: ApprovalProps)
     approval.votes.length,
     approval.detail?.vote_refused ?? '',
     approval.used_at === null ? '' : 'used',
+    call ?? '',
     run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
   ].join('/')
   const isEnded = !isOpen && (run === null || run.steps.every(({ status }) => !moving.has(status)))
@@ -75,13 +80,13 @@ export function Approval({ approval, rule, run, visit, refused }: ApprovalProps)
       h(Alert, { message: refused?.message ?? null }),
       h('div', { class: 'columns' }, [
         h('div', { class: 'column' }, [
-          isOpen ? null : h(Outcome, { approval, run, now }),
-          h(Contents, { approval, isDone: wasMade(approval, run) }),
+          isOpen ? null : h(Outcome, { approval, run, call, now }),
+          h(Contents, { approval, isDone: call === 'completed' }),
           h(Why, { approval, rule }),
         ]),
         h('div', { class: 'column' }, [
           h(Votes, { approval, now }),
-          isOpen ? h(Decide, { approval, visit }) : null,
+          isOpen ? h(Decide, { approval, visit, comment }) : null,
         ]),
       ]),
     ],
@@ -115,7 +120,7 @@ function Asked({
   return h('p', { class: 'asked' }, [
     h('strong', null, h(Words, { text: approval.requester_email ?? approval.requested_by })),
     ' asked ',
-    h(Time, { at: approval.created_at, now }),
+    h(Time, { at: approval.created_at, now, exact: true }),
     approval.kind === 'agent_call'
       ? [
           ' through the agent ',
@@ -134,144 +139,11 @@ function Asked({
           h(
             'a',
             { href: `/console/runs/${run_id ?? ''}` },
-            h(Words, { text: detail?.workflow_name ?? 'a workflow' }),
+            h(Words, { text: approval.workflow_name ?? 'a workflow' }),
           ),
           step_id === null ? null : [', step ', h('strong', null, h(Words, { text: step_id }))],
           item_index === null ? null : `, item ${item_index}`,
         ],
     '.',
-  ])
-}
-
-/** Whether the call is known to have happened. What an agent does with its permission is not known. */
-function wasMade({ step_id, item_index }: ApprovalView, run: RunSummary | null): boolean {
-  const step = run?.steps.find(({ id }) => id === step_id)
-  return item_index === null && step?.status === 'completed'
-}
-
-/** What would be sent or changed: exactly the parameters that will run. */
-function Contents({
-  approval,
-  isDone,
-}: {
-  readonly approval: ApprovalView
-  readonly isDone: boolean
-}): ComponentChild {
-  const { params, params_hash, kind, tool, summary, preview } = approval
-  const note =
-    summary === null
-      ? null
-      : h('p', { class: 'quiet' }, [
-          'The workflow says of this step: ',
-          h(Words, { text: summary, most: 500 }),
-        ])
-  if (kind === 'run')
-    return h('section', { 'aria-labelledby': 'contents' }, [
-      h('h2', { id: 'contents' }, 'What would run'),
-      h('p', null, 'All steps of the workflow. A rule may still hold a single call.'),
-    ])
-  return h('section', { 'aria-labelledby': 'contents' }, [
-    h('h2', { id: 'contents' }, isDone ? 'What was sent or changed' : 'What would be sent or changed'),
-    note,
-    params === undefined
-      ? h('p', { class: 'quiet' }, 'Only people who may decide see the parameters.')
-      : [
-          preview?.note === undefined
-            ? null
-            : h('p', { class: 'note' }, h(Words, { text: preview.note, most: 1_000 })),
-          preview?.diff === undefined ? null : h(Diff, { diff: preview.diff }),
-          h(Values, { values: inOrder(approval, params) }),
-          h('details', { class: 'exact' }, [
-            h('summary', null, 'Exactly as it will run'),
-            h('p', null, ['Tool ', h('code', null, h(Words, { text: tool ?? '' }))]),
-            h(LongText, { text: JSON.stringify(params, null, 2) }),
-            h('p', { class: 'quiet small' }, [
-              'SHA-256 of tool and parameters: ',
-              h('code', null, params_hash),
-            ]),
-          ]),
-        ],
-  ])
-}
-
-/** The parameters in the order of the tool's preview. */
-function inOrder({ preview }: ApprovalView, params: JsonObject): JsonObject {
-  const names = (preview?.fields ?? []).map(({ name }) => name).filter((name) => Object.hasOwn(params, name))
-  return Object.fromEntries(
-    [...new Set([...names, ...Object.keys(params)])].map((name) => [name, params[name] ?? null]),
-  )
-}
-
-function Why({
-  approval,
-  rule,
-}: {
-  readonly approval: ApprovalView
-  readonly rule: RuleBody | null
-}): ComponentChild {
-  const { risk, labels } = approval
-  return h('section', { 'aria-labelledby': 'why' }, [
-    h('h2', { id: 'why' }, 'Why it is held'),
-    h(Held, { approval, rule }),
-    approval.held_again === null ? null : h('p', null, h(Message, { text: approval.held_again })),
-    risk.reasons.length === 0
-      ? null
-      : h('div', null, [
-          h('h3', null, `Why the risk is ${risk.level}`),
-          h(
-            'ul',
-            { class: 'bullets' },
-            risk.reasons.map((reason) => h('li', null, h(Words, { text: reason }))),
-          ),
-        ]),
-    labels.length === 0
-      ? h('p', { class: 'quiet' }, 'The data has no labels.')
-      : h('div', null, [
-          h('h3', null, 'Labels of the data'),
-          h(
-            'ul',
-            { class: 'stack' },
-            labels.map((label) =>
-              h('li', null, [h('span', { class: 'label' }, label), ' ', h(From, { approval, label })]),
-            ),
-          ),
-        ]),
-  ])
-}
-
-/** The rule, and the conditions that the call met. The rule may have changed since. */
-function Held({
-  approval,
-  rule,
-}: {
-  readonly approval: ApprovalView
-  readonly rule: RuleBody | null
-}): ComponentChild {
-  const explanation = approval.detail?.explanation ?? null
-  if (explanation !== null) return h('p', null, h(Message, { text: explanation }))
-  if (approval.rule_name === null) return null
-  return h('p', null, [
-    'Rule ',
-    h('strong', null, h(Words, { text: approval.rule_name })),
-    rule === null ? null : [' holds a call when ', h(Sentence, { text: describeConditions(rule) })],
-    '.',
-  ])
-}
-
-/** Where a label comes from. */
-function From({
-  approval,
-  label,
-}: {
-  readonly approval: ApprovalView
-  readonly label: string
-}): ComponentChild {
-  const from = approval.detail?.label_sources.find((source) => source.label === label)?.from ?? []
-  if (from.length === 0) return null
-  const more = from.length > 5 ? ` and ${from.length - 5} more` : ''
-  return h('span', { class: 'quiet small' }, [
-    'from ',
-    from.slice(0, 5).map((each, index) => [index === 0 ? null : ', ', h(Words, { text: each, most: 100 })]),
-    more,
   ])
 }

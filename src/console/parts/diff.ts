@@ -1,11 +1,18 @@
+import { diffLines, diffWordsWithSpace, type Change } from 'diff'
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
-import { LongText } from './words.ts'
+import { LongText, Plain } from './words.ts'
 
 type PreviewDiff = NonNullable<NonNullable<ApprovalView['preview']>['diff']>
 
-/** The text before the change and after it. */
+/** Texts that differ in more places than this are shown one below the other. */
+const mostEdits = 400
+/** Equal lines that are shown before and after a difference. */
+const around = 3
+
+/** What the call changes, line by line. */
 export function Diff({ diff: { before, after, skipped } }: { readonly diff: PreviewDiff }): ComponentChild {
+  const parts = before === null ? undefined : diffLines(before, after, { maxEditLength: mostEdits })
   return h('div', { class: 'diff' }, [
     skipped === 0
       ? null
@@ -14,11 +21,92 @@ export function Diff({ diff: { before, after, skipped } }: { readonly diff: Prev
           { class: 'quiet small' },
           `The first ${skipped.toLocaleString('en')} characters are the same in both.`,
         ),
-    h('h3', null, 'Now'),
-    before === null
-      ? h('p', { class: 'quiet' }, 'There is nothing yet.')
-      : h('div', { class: 'before' }, h(LongText, { text: before })),
-    h('h3', null, 'After the call'),
-    h('div', { class: 'after' }, h(LongText, { text: after })),
+    before === null ? h('p', { class: 'quiet' }, 'There is nothing yet. After the call:') : null,
+    parts === undefined
+      ? [
+          before === null
+            ? null
+            : [h('h3', null, 'Now'), h('div', { class: 'removed' }, h(LongText, { text: before }))],
+          before === null ? null : h('h3', null, 'After the call'),
+          h('div', { class: 'added' }, h(LongText, { text: after })),
+        ]
+      : [
+          h('p', { class: 'quiet small' }, [
+            h('span', { class: 'sign' }, '−'),
+            ' as it is now, ',
+            h('span', { class: 'sign' }, '+'),
+            ' after the call',
+          ]),
+          h('div', { class: 'diff-lines' }, rowsOf(parts)),
+        ],
+  ])
+}
+
+const linesOf = ({ value }: Change): string[] => value.replace(/\n$/, '').split('\n')
+
+function rowsOf(parts: readonly Change[]): ComponentChild[] {
+  return parts.map((part, index) => {
+    const next = parts[index + 1]
+    if (part.removed && next?.added === true) return changedLines(linesOf(part), linesOf(next))
+    // They are shown with the lines that they take the place of.
+    if (part.added && parts[index - 1]?.removed === true) return null
+    if (part.removed) return linesOf(part).map((line) => h(Row, { kind: 'removed', children: plain(line) }))
+    if (part.added) return linesOf(part).map((line) => h(Row, { kind: 'added', children: plain(line) }))
+    return sameLines(linesOf(part), index === 0, index === parts.length - 1)
+  })
+}
+
+const plain = (text: string): ComponentChild => h(Plain, { text })
+
+/** Lines that take the place of others. Where they are equally many, the changed words stand out. */
+function changedLines(before: readonly string[], after: readonly string[]): ComponentChild[] {
+  const pairs =
+    before.length === after.length ? before.map((line, at) => wordsOf(line, after[at] ?? '')) : null
+  return [
+    ...before.map((line, at) => h(Row, { kind: 'removed', children: pairs?.[at]?.removed ?? plain(line) })),
+    ...after.map((line, at) => h(Row, { kind: 'added', children: pairs?.[at]?.added ?? plain(line) })),
+  ]
+}
+
+function wordsOf(before: string, after: string): Record<'removed' | 'added', ComponentChild> | null {
+  const words = diffWordsWithSpace(before, after, { maxEditLength: mostEdits })
+  if (words === undefined) return null
+  const side = (kind: 'removed' | 'added', other: 'removed' | 'added') =>
+    words.flatMap((word) =>
+      word[other] ? [] : [word[kind] ? h('mark', null, plain(word.value)) : plain(word.value)],
+    )
+  return { removed: side('removed', 'added'), added: side('added', 'removed') }
+}
+
+function sameLines(lines: readonly string[], isFirst: boolean, isLast: boolean): ComponentChild[] {
+  const head = isFirst ? 0 : around
+  const tail = isLast ? 0 : around
+  const row = (line: string) => h(Row, { kind: 'same', children: plain(line) })
+  if (lines.length <= head + tail + 1) return lines.map(row)
+  const left = lines.length - head - tail
+  return [
+    ...lines.slice(0, head).map(row),
+    h('p', { class: 'quiet small' }, `… ${left} equal lines`),
+    ...lines.slice(lines.length - tail).map(row),
+  ]
+}
+
+const signs = {
+  removed: ['−', 'removed: ', 'del'],
+  added: ['+', 'added: ', 'ins'],
+  same: [' ', '', 'span'],
+} as const
+
+function Row({
+  kind,
+  children,
+}: {
+  readonly kind: keyof typeof signs
+  readonly children: ComponentChild
+}): ComponentChild {
+  const [sign, words, element] = signs[kind]
+  return h('div', { class: `diff-line ${kind}` }, [
+    h('span', { class: 'sign', 'aria-hidden': 'true' }, sign),
+    h(element, null, [h('span', { class: 'unseen' }, words), children]),
   ])
 }

@@ -1,5 +1,6 @@
 import { h, type ComponentChild, type ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
+import { accountPath } from '../../contract/pages.ts'
 import { hasRole } from '../role.ts'
 import type { Page, Person } from '../visit.ts'
 import { Icon } from './state.ts'
@@ -67,6 +68,7 @@ function Header({ frame: { person, token, place } }: { readonly frame: Frame }):
             ]),
             h('div', { class: 'menu' }, [
               h(OrganizationSwitch, { person, token }),
+              h('a', { href: accountPath }, 'Your account'),
               h(
                 PostForm,
                 { action: '/console/sign-out', token },
@@ -94,7 +96,11 @@ function OrganizationSwitch({
       'select',
       { id: 'organization', name: 'organization_id' },
       organizations.map(({ id, name }) =>
-        h('option', { value: id, selected: id === organization?.id }, name.slice(0, 80)),
+        h(
+          'option',
+          { value: id, selected: id === organization?.id },
+          visible(name.slice(0, 80).toWellFormed()),
+        ),
       ),
     ),
     h('button', { class: 'plain' }, 'Switch'),

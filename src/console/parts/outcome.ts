@@ -32,10 +32,13 @@ function endOf({ status, votes }: ApprovalView): ComponentChild {
 export function Outcome({
   approval,
   run,
+  call,
   now,
 }: {
   readonly approval: ApprovalView
   readonly run: RunSummary | null
+  /** The state of the approved call. */
+  readonly call: string | null
   readonly now: Date
 }): ComponentChild {
   const step = run?.steps.find(({ id }) => id === approval.step_id)
@@ -69,8 +72,13 @@ export function Outcome({
           step === undefined
             ? null
             : h('div', { class: 'field' }, [
-                h('dt', null, 'Step'),
-                h('dd', null, [h(RunState, { status: step.status }), ' ', h(Words, { text: step.id })]),
+                h('dt', null, approval.item_index === null ? 'Step' : 'Call'),
+                h('dd', null, [
+                  h(RunState, { status: call ?? step.status }),
+                  ' ',
+                  h(Words, { text: step.id }),
+                  approval.item_index === null ? null : `, item ${approval.item_index + 1}`,
+                ]),
               ]),
           h('div', { class: 'field' }, [
             h('dt', null, 'Run'),

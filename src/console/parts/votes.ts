@@ -1,10 +1,8 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { PersonsVisit } from '../visit.ts'
-import { PostForm } from './layout.ts'
 import { Badge } from './state.ts'
 import { Time } from './time.ts'
-import { LongText, Message, Words } from './words.ts'
+import { LongText, Words } from './words.ts'
 
 /** Who has voted, and how many votes are missing. */
 export function Votes({
@@ -55,31 +53,5 @@ export function Votes({
       : status === 'pending'
         ? h('p', null, ['Expires ', h(Time, { at: expires_at, now, exact: true })])
         : null,
-  ])
-}
-
-/** The form, or why there is none. */
-export function Decide({
-  approval,
-  visit,
-}: {
-  readonly approval: ApprovalView
-  readonly visit: PersonsVisit
-}): ComponentChild {
-  const refused = approval.detail?.vote_refused ?? null
-  if (refused !== null)
-    return h('section', { class: 'note' }, [
-      h('h2', null, 'You cannot decide this'),
-      h('p', null, h(Message, { text: refused })),
-    ])
-  return h(PostForm, { action: `/console/approvals/${approval.id}`, token: visit.token, class: 'decide' }, [
-    h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
-    h('label', { for: 'comment' }, 'Comment'),
-    h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }),
-    h('div', { class: 'buttons' }, [
-      h('button', { id: 'approve', name: 'decision', value: 'approve', class: 'primary' }, 'Approve'),
-      h('button', { name: 'decision', value: 'request_changes' }, 'Request changes'),
-      h('button', { id: 'reject', name: 'decision', value: 'reject', class: 'danger' }, 'Reject'),
-    ]),
   ])
 }

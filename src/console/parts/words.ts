@@ -57,6 +57,10 @@ export function Words({
   return h('bdi', { class: 'words' }, marked(cut, true))
 }
 
+/** A part of a text, with nothing left out. */
+export const Plain = ({ text }: { readonly text: string }): ComponentChild =>
+  h('bdi', { class: 'words' }, marked(text, false))
+
 /** A sentence of the service, which puts names and values in backticks. */
 export function Sentence({ text }: { readonly text: string }): ComponentChild {
   const parts = text.slice(0, 4_000).toWellFormed().split('`')

@@ -1,11 +1,9 @@
 import { sql } from 'kysely'
+import { secondFactorPath } from '../../contract/pages.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { DomainError } from '../errors.ts'
 import type { Sender } from './identity.ts'
-
-/** The page that enrols a second factor and explains how to confirm a session or key. */
-export const secondFactorPage = '/console/second-factor'
 
 /** How a session was opened; `unrecorded`: by an older version. */
 export type OpenedWith = 'unrecorded' | 'password' | 'password+totp' | 'password+backup_code'
@@ -66,7 +64,7 @@ const toConfirm =
 
 const refusal = (config: Config, message: string): DomainError =>
   new DomainError('mfa_required', message, [
-    { path: 'second_factor', message: `${publicBase(config)}${secondFactorPage}` },
+    { path: 'second_factor', message: `${publicBase(config)}${secondFactorPath}` },
   ])
 
 /**

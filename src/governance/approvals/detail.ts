@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
-import type { LabelSource } from '../../db/schema/runs.ts'
+import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
 import { countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
@@ -15,10 +15,11 @@ interface Row {
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
   readonly is_over: boolean
-  readonly workflow_name: string | null
   readonly agent_name: string | null
   readonly agent_kind: string | null
+  readonly rule_name: string | null
   readonly explanation: string | null
+  readonly matched_rules: readonly MatchedRule[] | null
   readonly label_sources: readonly LabelSource[] | null
   readonly settings: object
   readonly votes: readonly VoteWithRole[]
@@ -32,16 +33,15 @@ export async function readDetail(
 ): Promise<ApprovalDetail> {
   const { rows } = await sql<Row>`
     select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed,
-      ${isOverSql(sql<Date>`clock_timestamp()`)} as is_over, w.name as workflow_name, s.agent_name, s.agent_kind,
-      d.explanation, d.label_sources, o.settings,
+      ${isOverSql(sql<Date>`clock_timestamp()`)} as is_over, s.agent_name, s.agent_kind,
+      a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings,
       coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
                 from approval_votes v
                   left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
                 where v.approval_id = a.id), '[]') as votes
     from approvals a join organizations o on o.id = a.organization_id
-      left join workflows w on w.id = a.workflow_id
       left join agent_sessions s on s.id = a.session_id
-      left join lateral (select explanation, label_sources from decisions where approval_id = a.id
+      left join lateral (select explanation, matched_rules, label_sources from decisions where approval_id = a.id
                          order by decided_at limit 1) d on true
     where a.id = ${approvalId} and a.organization_id = ${organizationId}`.execute(db)
   const row = rows[0] as Row
@@ -52,11 +52,19 @@ export async function readDetail(
     endedRefusal({ ...row, isDue: row.is_over && row.status === 'pending' }) ??
     (await voterRefusal(db, organizationId, { user_id: userId, role }, { ...row, voted, required }))
   return {
-    workflow_name: row.workflow_name,
     agent: row.agent_name === null ? null : { name: row.agent_name, kind: row.agent_kind ?? '' },
     explanation: row.explanation,
+    held_by: holding(row),
     label_sources: row.label_sources ?? [],
     votes_missing: Math.max(0, required.needed - counting),
     vote_refused: refusal?.message ?? null,
   }
+}
+
+/** The rules that hold the call, the deciding one first. Shadow rules hold nothing. */
+function holding({ rule_name, matched_rules }: Pick<Row, 'rule_name' | 'matched_rules'>): string[] {
+  const others = (matched_rules ?? []).flatMap(({ name, verdict, shadow }) =>
+    verdict === 'require_approval' && !shadow ? [name] : [],
+  )
+  return [...new Set([...(rule_name === null ? [] : [rule_name]), ...others])]
 }

@@ -26,7 +26,10 @@ export function previewOf(
 /** Parameters of agents' tools that say most of a call, in this order. */
 const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
 
-/** What an approver sees of an agent's call. Its tool is not in the catalog, so the title is the tool and its first text. */
+/**
+ * What an approver sees of an agent's call. Its tool is not in the catalog, so the title is the tool and its first text,
+ * and what says most comes first, whatever order the agent chose.
+ */
 export function agentPreviewOf(tool: string | null, params: JsonObject): Preview {
   const texts = [...telling, ...Object.keys(params)].flatMap((name) => {
     const value = Object.hasOwn(params, name) ? params[name] : undefined
@@ -40,7 +43,13 @@ export function agentPreviewOf(tool: string | null, params: JsonObject): Preview
       : tool === 'Bash' && first.name === 'command'
         ? `Run ${quoted(first.value.trim())}`
         : `Call ${name} with ${first.name} ${quoted(first.value.trim())}`
-  return { title: titleOf(title), fields: fieldsOf(params) }
+  const names = [
+    ...new Set([...telling.filter((each) => Object.hasOwn(params, each)), ...Object.keys(params)]),
+  ]
+  return {
+    title: titleOf(title),
+    fields: fieldsOf(Object.fromEntries(names.map((each) => [each, params[each]]))),
+  }
 }
 
 /** An older version may have taken parameters that the tool does not take now. */

@@ -31,6 +31,8 @@ export interface ApprovalView {
   readonly session_id: string | null
   readonly agent_session_id: string | null
   readonly workflow_id: string | null
+  /** The workflow's name now. */
+  readonly workflow_name: string | null
   readonly tool: string | null
   /** The `summary` of the step in its definition. */
   readonly summary: string | null
@@ -68,10 +70,11 @@ export interface ApprovalView {
 
 /** What one approval shows beside the fields of a list. */
 export interface ApprovalDetail {
-  readonly workflow_name: string | null
   readonly agent: { readonly name: string; readonly kind: string } | null
   /** The explanation of the decision that held the call; null for a whole run. */
   readonly explanation: string | null
+  /** Names of all enforced rules that hold the call, the deciding one first. */
+  readonly held_by: readonly string[]
   readonly label_sources: readonly LabelSource[]
   /** Approving votes that are missing now. */
   readonly votes_missing: number
@@ -150,6 +153,13 @@ function shownColumns(db: Db) {
     .selectAll()
     .select((eb) =>
       eb
+        .selectFrom('workflows as w')
+        .select('w.name')
+        .whereRef('w.id', '=', 'approvals.workflow_id')
+        .as('workflow_name'),
+    )
+    .select((eb) =>
+      eb
         .selectFrom('runs')
         .select('requester_email')
         .whereRef('runs.id', '=', 'approvals.run_id')
@@ -186,6 +196,7 @@ async function approvalView(
     requester_email: string | null
     client_session_id: string | null
     summary: string | null
+    workflow_name: string | null
   },
   votes: Awaited<ReturnType<typeof readVotes>>,
 ): Promise<ApprovalView> {
@@ -203,6 +214,7 @@ async function approvalView(
     session_id: row.client_session_id,
     agent_session_id: row.session_id,
     workflow_id: row.workflow_id,
+    workflow_name: row.workflow_name,
     tool: row.tool,
     summary: row.summary,
     side_effect: row.side_effect,

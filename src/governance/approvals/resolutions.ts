@@ -108,16 +108,19 @@ export async function readResolution(
 }
 
 const shown = (db: Db) =>
-  unresolved(db).select([
-    's.summary',
-    'e.params_sealed',
-    'e.params_hash',
-    'e.labels',
-    'r.organization_id',
-    'r.workflow_id',
-    'r.requested_by',
-    'r.requester_email',
-  ])
+  unresolved(db)
+    .leftJoin('workflows as w', 'w.id', 'r.workflow_id')
+    .select([
+      's.summary',
+      'w.name as workflow_name',
+      'e.params_sealed',
+      'e.params_hash',
+      'e.labels',
+      'r.organization_id',
+      'r.workflow_id',
+      'r.requested_by',
+      'r.requester_email',
+    ])
 type Row = Awaited<ReturnType<ReturnType<typeof shown>['execute']>>[number]
 
 async function viewOf(
@@ -144,6 +147,7 @@ async function viewOf(
     session_id: null,
     agent_session_id: null,
     workflow_id: row.workflow_id,
+    workflow_name: row.workflow_name,
     tool: row.tool,
     summary: row.summary,
     side_effect: sideEffect,

@@ -70,7 +70,9 @@ describe('a page', () => {
         "frame-ancestors 'none'",
       ])
       expect(answer.headers.get('cache-control')).toBe('no-store')
-      expect(answer.headers.get('referrer-policy')).toBe('same-origin')
+      expect(answer.headers.get('referrer-policy')).toBe(
+        path === '/console/sign-in' ? 'strict-origin' : 'same-origin',
+      )
       const text = await answer.text()
       expect(text).not.toMatch(/<script(?![^>]* src=)|<style|style="|\son\w+="/)
     }

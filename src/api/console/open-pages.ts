@@ -1,0 +1,81 @@
+import type { Request, Response, Router } from 'express'
+import type { Page } from '../../console/visit.ts'
+import type { Refusal } from '../../console/pages/plain.ts'
+import type { Context } from '../../governance/context.ts'
+import type { Auth, AuthAnswer } from '../auth.ts'
+import type { Mounted } from '../route.ts'
+import type { Assets } from './assets.ts'
+import { readForm } from './forms.ts'
+import { asPage, show } from './show.ts'
+
+/** What the pages around the sign-in share. They are open to people without a session. */
+export interface OpenPages {
+  readonly context: Context
+  readonly services: Mounted
+  get(path: string, work: (visit: OpenVisit) => Promise<void>): void
+  /** Reads the form first. Throws for a form of another site. */
+  post(path: string, work: (visit: OpenVisit, sent: URLSearchParams) => Promise<void>): void
+}
+
+export interface OpenVisit {
+  readonly request: Request
+  readonly response: Response
+  show(page: Page): void
+}
+
+export function openPages(
+  router: Router,
+  { context, services, assets }: { context: Context; services: Mounted; assets: Assets },
+): OpenPages {
+  const visitOf = (request: Request, response: Response): OpenVisit => {
+    // The address may carry a mailed token. No `Referer` may have it, and forms still say their origin.
+    response.setHeader('Referrer-Policy', 'strict-origin')
+    return { request, response, show: (page) => show({ request, response, assets }, page, null) }
+  }
+  return {
+    context,
+    services,
+    get: (path, work) =>
+      void router.get(
+        path,
+        asPage(path, assets, async (request, response) => work(visitOf(request, response))),
+      ),
+    post: (path, work) =>
+      void router.post(
+        path,
+        asPage(path, assets, async (request, response) =>
+          work(visitOf(request, response), await readForm(context.config, request, response)),
+        ),
+      ),
+  }
+}
+
+/** The sign-in library's words for a refusal; null if there is none. */
+export async function refusalOf(
+  { answer }: AuthAnswer,
+  response: Response,
+  status = 401,
+): Promise<Refusal | null> {
+  if (answer.ok) return null
+  const { message } = (await answer.json().catch(() => ({}))) as { message?: unknown }
+  const wait = answer.headers.get('x-retry-after')
+  if (wait !== null) response.setHeader('Retry-After', wait)
+  return {
+    status: answer.status === 429 ? 429 : status,
+    message:
+      typeof message === 'string' && message !== ''
+        ? message.replaceAll(/\bemail\b/g, 'e-mail')
+        : 'This did not work. Try again.',
+  }
+}
+
+/** The token of a mailed link, from an address or a form; null if it has not the form of one. */
+export const mailedToken = (given: string | null): string | null =>
+  given !== null && /^[\w.-]{16,2000}$/.test(given) ? given : null
+
+/** Sends the code of a form: six digits are of the app, anything else is a backup code. */
+export function proveFactor(auth: Auth, request: Request, sent: URLSearchParams): Promise<AuthAnswer> {
+  const code = (sent.get('code') ?? '').replaceAll(/\s/g, '')
+  const endpoint = /^\d{6}$/.test(code) ? 'verify-totp' : 'verify-backup-code'
+  return auth.post(request, `/two-factor/${endpoint}`, { code })
+}

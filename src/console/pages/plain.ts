@@ -1,0 +1,22 @@
+import { h, type ComponentChild } from 'preact'
+import { Alert } from '../parts/alert.ts'
+import type { Page } from '../visit.ts'
+
+/** Why the attempt before failed. */
+export interface Refusal {
+  readonly status: number
+  readonly message: string
+}
+
+/** A narrow page with one heading and one form or message. */
+export function plainPage(title: string, contents: ComponentChild, problem: Refusal | null = null): Page {
+  return {
+    status: problem?.status ?? 200,
+    title,
+    main: h('article', { class: 'narrow card' }, [
+      h('h1', null, title),
+      h(Alert, { message: problem?.message ?? null }),
+      contents,
+    ]),
+  }
+}

@@ -1,0 +1,196 @@
+import { h, type ComponentChild, type ComponentChildren } from 'preact'
+import { secondFactorPath } from '../../contract/pages.ts'
+import { Code, Field, FirstCode } from '../parts/field.ts'
+import { PostForm } from '../parts/layout.ts'
+import { QrCode } from '../parts/qr-code.ts'
+import { Badge } from '../parts/state.ts'
+import { Words } from '../parts/words.ts'
+import type { Page } from '../visit.ts'
+import { plainPage, type Refusal } from './plain.ts'
+
+/** What the pages of the second factor need of a signed-in person. */
+export interface FactorVisit {
+  readonly token: string
+  /** Where to go when the factor is proven. */
+  readonly place: string
+  readonly problem: Refusal | null
+}
+
+function ActionForm({
+  visit: { token, place },
+  action,
+  children,
+}: {
+  readonly visit: FactorVisit
+  readonly action: string
+  readonly children?: ComponentChildren
+}): ComponentChild {
+  return h(PostForm, { action: secondFactorPath, token, class: 'fill' }, [
+    h('input', { type: 'hidden', name: 'return', value: place }),
+    h('input', { type: 'hidden', name: 'action', value: action }),
+    children,
+  ])
+}
+
+const Password = (): ComponentChild =>
+  h(Field, {
+    name: 'password',
+    label: 'Password',
+    type: 'password',
+    autocomplete: 'current-password',
+    most: 128,
+  })
+
+/** For a person without a factor. */
+export const beginFactorPage = (visit: FactorVisit): Page =>
+  plainPage(
+    'Add a second factor',
+    [
+      h(
+        'p',
+        null,
+        'With a second factor, a sign-in needs your password and a code of an authenticator app on your phone.',
+      ),
+      h(ActionForm, { visit, action: 'begin' }, [
+        h(Password, null),
+        h('button', { class: 'primary' }, 'Go on'),
+      ]),
+    ],
+    visit.problem,
+  )
+
+/** The address must be proven before a factor protects the account. */
+export const confirmFirstPage = (visit: FactorVisit): Page =>
+  plainPage(
+    'Confirm your address first',
+    [
+      h('p', null, 'A second factor can be added once your e-mail address is confirmed.'),
+      h(ActionForm, { visit, action: 'mail' }, h('button', { class: 'primary' }, 'Send the mail again')),
+    ],
+    visit.problem,
+  )
+
+export const mailSentPage = (): Page =>
+  plainPage('Look into your mail', [
+    h('p', null, 'A mail with a link that confirms your address is on its way.'),
+    h('p', null, h('a', { href: secondFactorPath }, 'Then come back here')),
+  ])
+
+/** The key for the app and the backup codes. They are shown this once. */
+export function enrolPage(visit: FactorVisit, uri: string, codes: readonly string[]): Page {
+  const key = new URL(uri).searchParams.get('secret') ?? ''
+  return plainPage(
+    'Add a second factor',
+    [
+      h('ol', { class: 'steps' }, [
+        h('li', { class: 'stack' }, [
+          h('h2', null, 'Add the key to your authenticator app'),
+          h(QrCode, { text: uri, label: 'QR code with the key for your authenticator app' }),
+          h('p', { class: 'small' }, [
+            'On this phone? ',
+            h('a', { href: uri }, 'Open the app'),
+            ', or type the key: ',
+            h('code', null, key.replaceAll(/(.{4})(?=.)/g, '$1 ')),
+          ]),
+        ]),
+        h('li', { class: 'stack' }, [
+          h('h2', null, 'Keep the backup codes'),
+          h(
+            'p',
+            { class: 'small' },
+            'Each is good for one sign-in without the phone. They are shown only now.',
+          ),
+          h(Codes, { codes }),
+        ]),
+        h('li', { class: 'stack' }, [
+          h('h2', null, 'Type the code that the app shows'),
+          h(ActionForm, { visit, action: 'verify' }, [
+            h(FirstCode, null),
+            h('button', { class: 'primary' }, 'Turn it on'),
+          ]),
+          h('p', { class: 'quiet small' }, 'It ends your sessions on other devices.'),
+        ]),
+      ]),
+    ],
+    visit.problem,
+  )
+}
+
+const Codes = ({ codes }: { readonly codes: readonly string[] }): ComponentChild =>
+  h(
+    'ul',
+    { class: 'codes' },
+    codes.map((code) => h('li', null, h('code', null, code))),
+  )
+
+/** A first code that was wrong. The key is in the app already, and is not shown again. */
+export const enrolAgainPage = (visit: FactorVisit): Page =>
+  plainPage(
+    'Add a second factor',
+    [
+      h('p', null, 'The key is in your app. Type the code that the app shows now.'),
+      h(ActionForm, { visit, action: 'verify' }, [
+        h(FirstCode, null),
+        h('button', { class: 'primary' }, 'Turn it on'),
+      ]),
+      h('p', null, h('a', { href: secondFactorPath }, 'Start again with a new key')),
+    ],
+    visit.problem,
+  )
+
+/** For a session that was opened without the factor that its person has. */
+export const proveFactorPage = (visit: FactorVisit): Page =>
+  plainPage(
+    'Second factor',
+    [
+      h('p', null, 'This session was opened without your second factor.'),
+      h(ActionForm, { visit, action: 'prove' }, [h(Code, null), h('button', { class: 'primary' }, 'Go on')]),
+    ],
+    visit.problem,
+  )
+
+export interface KeyToConfirm {
+  readonly id: string
+  readonly name: string
+  readonly last4: string
+}
+
+/** For a session with the factor: keys to confirm, new backup codes, and the way to turn it off. */
+export function factorOnPage(visit: FactorVisit, keys: readonly KeyToConfirm[]): Page {
+  return plainPage(
+    'Second factor',
+    [
+      h('p', { class: 'badges' }, h(Badge, { tone: 'good', word: 'It is on' })),
+      keys.length === 0
+        ? null
+        : h('section', { class: 'stack', 'aria-labelledby': 'keys' }, [
+            h('h2', { id: 'keys' }, 'API keys to confirm'),
+            h(
+              'p',
+              { class: 'quiet small' },
+              'These keys were made without a factor. The organization refuses them until you confirm them.',
+            ),
+            keys.map(({ id, name, last4 }) =>
+              h(ActionForm, { visit, action: 'key' }, [
+                h('input', { type: 'hidden', name: 'key', value: id }),
+                h('p', null, [h(Words, { text: name, most: 100 }), ` (…${last4})`]),
+                h('button', { 'aria-label': `Confirm the key that ends in ${last4}` }, 'Confirm'),
+              ]),
+            ),
+          ]),
+      h('details', null, [
+        h('summary', null, 'New backup codes'),
+        h(ActionForm, { visit, action: 'codes' }, [h(Password, null), h('button', null, 'Show new codes')]),
+      ]),
+      h('p', null, h('a', { class: 'button', href: visit.place }, 'Go on')),
+    ],
+    visit.problem,
+  )
+}
+
+export const newCodesPage = (codes: readonly string[]): Page =>
+  plainPage('New backup codes', [
+    h('p', null, 'Each is good for one sign-in. They are shown only now, and the codes before have ended.'),
+    h(Codes, { codes }),
+    h('p', null, h('a', { class: 'button', href: secondFactorPath }, 'I have kept them')),
+  ])

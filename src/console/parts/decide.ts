@@ -1,0 +1,36 @@
+import { h, type ComponentChild } from 'preact'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { PersonsVisit } from '../visit.ts'
+import { PostForm } from './layout.ts'
+import { Message } from './words.ts'
+
+/** The form, or why there is none. */
+export function Decide({
+  approval,
+  visit,
+  comment,
+}: {
+  readonly approval: ApprovalView
+  readonly visit: PersonsVisit
+  /** What the person wrote, if the form before was refused. */
+  readonly comment: string
+}): ComponentChild {
+  const refused = approval.detail?.vote_refused ?? null
+  if (refused !== null)
+    return h('section', { class: 'note' }, [
+      h('h2', null, 'You cannot decide this'),
+      h('p', null, h(Message, { text: refused })),
+    ])
+  return h(PostForm, { action: `/console/approvals/${approval.id}`, token: visit.token, class: 'decide' }, [
+    h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
+    h('div', { class: 'comment' }, [
+      h('label', { for: 'comment' }, 'Comment'),
+      h('textarea', { id: 'comment', name: 'comment', rows: 1, maxlength: 2000 }, comment),
+    ]),
+    h('div', { class: 'buttons' }, [
+      h('button', { id: 'approve', name: 'decision', value: 'approve', class: 'primary' }, 'Approve'),
+      h('button', { name: 'decision', value: 'request_changes' }, 'Request changes'),
+      h('button', { id: 'reject', name: 'decision', value: 'reject', class: 'danger' }, 'Reject'),
+    ]),
+  ])
+}

@@ -1,0 +1,76 @@
+import { h, type ComponentChild } from 'preact'
+
+export interface FieldProps {
+  readonly name: string
+  readonly label: string
+  readonly type?: 'text' | 'email' | 'password'
+  readonly autocomplete: string
+  readonly most: number
+  readonly least?: number
+  readonly value?: string
+  readonly help?: string
+}
+
+/** A field that must be filled in, with its label and what to write into it. */
+export function Field({
+  name,
+  label,
+  type = 'text',
+  most,
+  least,
+  help,
+  ...rest
+}: FieldProps): ComponentChild {
+  const helpId = `${name}-help`
+  return h('div', { class: 'stack' }, [
+    h('label', { for: name }, label),
+    h('input', {
+      id: name,
+      name,
+      type,
+      required: true,
+      maxlength: most,
+      autocomplete: rest.autocomplete,
+      spellcheck: false,
+      value: rest.value ?? '',
+      ...(least === undefined ? {} : { minlength: least }),
+      ...(help === undefined ? {} : { 'aria-describedby': helpId }),
+    }),
+    help === undefined ? null : h('p', { id: helpId, class: 'quiet small' }, help),
+  ])
+}
+
+/** A password that the person chooses now. */
+export const NewPassword = (): ComponentChild =>
+  h(Field, {
+    name: 'password',
+    label: 'New password',
+    type: 'password',
+    autocomplete: 'new-password',
+    least: 8,
+    most: 128,
+    help: 'At least 8 characters. A long one is better than a strange one.',
+  })
+
+export const Email = ({ value }: { readonly value: string }): ComponentChild =>
+  h(Field, {
+    name: 'email',
+    label: 'E-mail address',
+    type: 'email',
+    autocomplete: 'username',
+    most: 254,
+    value,
+  })
+
+/** A code of an authenticator app, or a backup code. */
+export const Code = (): ComponentChild =>
+  h(Field, {
+    name: 'code',
+    label: 'Code of your authenticator app, or a backup code',
+    autocomplete: 'one-time-code',
+    most: 40,
+  })
+
+/** The first code of an authenticator app that has a new key. */
+export const FirstCode = (): ComponentChild =>
+  h(Field, { name: 'code', label: 'Code', autocomplete: 'one-time-code', most: 40 })

@@ -1,0 +1,119 @@
+import { h, type ComponentChild } from 'preact'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { whoDecides, type Chooser } from '../may-decide.ts'
+import { sentenceOf } from './approval.ts'
+import { PostForm } from './layout.ts'
+import { Effect, Risk } from './state.ts'
+import { Time } from './time.ts'
+import { visible, Words } from './words.ts'
+
+/** What the person chose and wrote in a form that was not counted whole. */
+export interface Kept {
+  readonly ids: readonly string[]
+  readonly comment: string
+}
+
+/** The address of the list with these filters. */
+export function listAt(query: Readonly<Record<string, string>>): string {
+  const search = new URLSearchParams(query).toString()
+  return search === '' ? '/console/approvals' : `/console/approvals?${search}`
+}
+
+export function Waiting({
+  chooser,
+  chosen,
+  items,
+  kept,
+}: {
+  readonly chooser: Chooser
+  /** The filters of the address. */
+  readonly chosen: Readonly<Record<string, string>>
+  readonly items: readonly ApprovalView[]
+  readonly kept: Kept | null
+}): ComponentChild {
+  const { visit } = chooser
+  const rows = items.map((approval) => ({
+    approval,
+    instead: whoDecides(chooser, approval),
+    isChosen: kept?.ids.includes(approval.id) === true,
+  }))
+  const version = items.map(({ id, votes }) => `${id}${votes.length}`).join(' ')
+  return h(PostForm, { action: listAt(chosen), token: visit.token, class: 'page' }, [
+    h(
+      'ul',
+      { class: 'inbox', 'data-live': 'waiting', 'data-version': version, 'data-poll': '' },
+      rows.map((row) => h(Item, { ...row, now: visit.now })),
+    ),
+    rows.every(({ instead }) => instead !== null) ? null : h(Together, { kept }),
+  ])
+}
+
+/** One decision for all chosen rows. */
+function Together({ kept }: { readonly kept: Kept | null }): ComponentChild {
+  return h('details', { class: 'card bulk', open: kept !== null }, [
+    h('summary', null, 'Decide the chosen ones together'),
+    h('div', { class: 'stack' }, [
+      h(
+        'p',
+        { class: 'quiet small' },
+        'Only calls of one tool, held by one rule and with the same labels, can be approved together. Each gets a vote of its own.',
+      ),
+      h('label', { for: 'comment' }, 'Comment'),
+      h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }, kept?.comment ?? ''),
+      h('div', { class: 'buttons' }, [
+        h('button', { name: 'decision', value: 'approve' }, 'Approve the chosen'),
+        h('button', { name: 'decision', value: 'reject', class: 'danger' }, 'Reject the chosen'),
+      ]),
+    ]),
+  ])
+}
+
+function Item({
+  approval,
+  instead,
+  isChosen,
+  now,
+}: {
+  readonly approval: ApprovalView
+  /** Who decides, if the reader may not. */
+  readonly instead: string | null
+  readonly isChosen: boolean
+  readonly now: Date
+}): ComponentChild {
+  const { id, step_id, item_index, rule_name, expires_at, side_effect, workflow_name: workflow } = approval
+  return h('li', { class: instead === null ? 'item' : 'item elsewhere' }, [
+    instead !== null
+      ? null
+      : h('input', {
+          type: 'checkbox',
+          name: 'id',
+          value: id,
+          checked: isChosen,
+          id: `choose-${id}`,
+          'aria-label': `Choose ${visible(sentenceOf(approval)).slice(0, 100)}`,
+        }),
+    h('div', { class: 'item-words' }, [
+      h(
+        'a',
+        { href: `/console/approvals/${id}`, class: 'item-link' },
+        h(Words, { text: sentenceOf(approval) }),
+      ),
+      h('p', { class: 'quiet small' }, [
+        h(Words, { text: approval.requester_email ?? approval.requested_by }),
+        ', ',
+        h(Time, { at: approval.created_at, now }),
+        workflow === null ? null : [' · ', h(Words, { text: workflow, most: 120 })],
+        step_id === null ? null : [', step ', h(Words, { text: step_id })],
+        item_index === null ? null : `, item ${item_index + 1}`,
+        rule_name === null ? null : [' · ', h(Words, { text: rule_name, most: 120 })],
+        expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
+        instead === null ? null : [' · ', h('strong', null, instead)],
+      ]),
+      h('p', { class: 'badges' }, [
+        h(Risk, { level: approval.risk.level }),
+        side_effect === null ? null : h(Effect, { effect: side_effect }),
+        approval.labels.slice(0, 5).map((label) => h('span', { class: 'label' }, label)),
+      ]),
+    ]),
+  ])
+}

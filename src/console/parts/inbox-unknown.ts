@@ -1,0 +1,76 @@
+import { h, type ComponentChild } from 'preact'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { PersonsVisit } from '../visit.ts'
+import { sentenceOf } from './approval.ts'
+import { PostForm } from './layout.ts'
+import { Badge } from './state.ts'
+import { Time } from './time.ts'
+import { Words } from './words.ts'
+
+/** Calls of which nobody knows whether they happened, each with the three choices. */
+export function Unknown({
+  unknown,
+  visit,
+}: {
+  readonly unknown: readonly ApprovalView[]
+  readonly visit: PersonsVisit
+}): ComponentChild {
+  const role = visit.person.organization?.role
+  const mayChoose = role === 'admin' || role === 'owner'
+  return h('section', { class: 'stack', 'aria-labelledby': 'unknown' }, [
+    h('h2', { id: 'unknown' }, 'Nobody knows whether these happened'),
+    h(
+      'ul',
+      { class: 'inbox' },
+      unknown.map((each) =>
+        h('li', { class: 'plain-item stack' }, [
+          h(
+            'a',
+            {
+              class: 'item-link',
+              href: `/console/runs/${each.run_id ?? ''}#waits`,
+            },
+            h(Words, { text: sentenceOf(each) }),
+          ),
+          h('p', { class: 'quiet small' }, [
+            h(Badge, { tone: 'warn', word: 'Outcome unknown' }),
+            ' ',
+            h(Words, { text: each.requester_email ?? each.requested_by }),
+            each.workflow_name === null ? null : [' · ', h(Words, { text: each.workflow_name, most: 120 })],
+            each.step_id === null ? null : [', step ', h(Words, { text: each.step_id })],
+            each.item_index === null ? null : `, item ${each.item_index + 1}`,
+            ' · sent ',
+            h(Time, { at: each.created_at, now: visit.now }),
+          ]),
+          mayChoose
+            ? h(Choices, { call: each, token: visit.token })
+            : h('p', { class: 'quiet small' }, 'An admin or owner says what became of it.'),
+        ]),
+      ),
+    ),
+  ])
+}
+
+/** The run's page takes the choice, and shows what becomes of the run. */
+function Choices({
+  call: { run_id, step_id, item_index },
+  token,
+}: {
+  readonly call: ApprovalView
+  readonly token: string
+}): ComponentChild {
+  return h('details', null, [
+    h('summary', null, 'What became of it?'),
+    h(PostForm, { action: `/console/runs/${run_id ?? ''}`, token, class: 'stack' }, [
+      h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
+      h('input', { type: 'hidden', name: 'step', value: step_id ?? '' }),
+      item_index === null ? null : h('input', { type: 'hidden', name: 'item_index', value: item_index }),
+      h('p', null, 'Look at the service it was sent to, then choose:'),
+      h('div', { class: 'buttons' }, [
+        h('button', { name: 'outcome', value: 'done' }, 'It happened: go on'),
+        h('button', { name: 'outcome', value: 'retry' }, 'It did not: make it again'),
+        h('button', { name: 'outcome', value: 'fail', class: 'danger' }, 'Count it as failed'),
+      ]),
+    ]),
+  ])
+}

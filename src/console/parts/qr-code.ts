@@ -1,0 +1,18 @@
+import { h, type ComponentChild } from 'preact'
+import { encode } from 'uqr'
+
+/** Modules of light around the code, as readers need. */
+const quiet = 4
+
+/** A QR code of a text. It is dark on light in every theme, because many readers take no other. */
+export function QrCode({ text, label }: { readonly text: string; readonly label: string }): ComponentChild {
+  const { data, size } = encode(text, { border: 0 })
+  const path = data.flatMap((row, y) =>
+    row.flatMap((isDark, x) => (isDark ? [`M${x + quiet} ${y + quiet}h1v1h-1z`] : [])),
+  )
+  const side = size + 2 * quiet
+  return h('svg', { class: 'qr', viewBox: `0 0 ${side} ${side}`, role: 'img', 'aria-label': label }, [
+    h('rect', { width: side, height: side, fill: '#ffffff' }),
+    h('path', { d: path.join(''), fill: '#000000' }),
+  ])
+}

@@ -1,0 +1,12 @@
+/* Paths of the console's pages to which mails, answers of the API and other pages lead. */
+
+export const signInPath = '/console/sign-in'
+export const signUpPath = '/console/sign-up'
+/** With `?token=`, it sets a new password; without, it sends a mail with such a link. */
+export const resetPath = '/console/reset-password'
+export const confirmPath = '/console/confirm-address'
+export const invitationPath = '/console/invitation'
+/** Enrols a second factor, and proves it for a session that was opened without one. */
+export const secondFactorPath = '/console/second-factor'
+export const accountPath = '/console/account'
+export const inboxPath = '/console/approvals'
