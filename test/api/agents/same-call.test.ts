@@ -36,6 +36,15 @@ test('the hook and the gateway behind it ask about one call: one approval, one s
     { ...asked, tool_use_id: 'other' },
   ])
     expect((await gateway.send(other)).body.decision).toBe('require_approval')
+
+  // The gateway alone reports what became of the call. In the receipt of the hook's session it is one entry.
+  const report = { session_id: asked.session_id, tool_name: asked.tool_name, tool_input: asked.tool_input, tool_use_id: asked.tool_use_id, outcome: 'ok' } // prettier-ignore
+  expect(await server.call(world.member.key, 'POST', '/authorize/observe', report)).toMatchObject({ body: { unapproved: false } }) // prettier-ignore
+  const receipt = await server.call(world.member.key, 'GET', `/runs/${through.session_run_id}/authorization`)
+  const calls = receipt.body.decisions.filter((each: { tool_use_id: string }) => each.tool_use_id === hook.tool_use_id) // prettier-ignore
+  expect(calls).toMatchObject([
+    { tool: hook.tool_name, verdict: 'allow', approval: { id: approval_id }, outcome: 'ok' },
+  ])
 })
 
 /** `mcp__svc__` and the name as the gateway cuts it: 64 characters in all, ending with its hash. */

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import type { Context } from '../../context.ts'
 import type { ApprovalStatus } from '../../../contract/status.ts'
@@ -104,7 +105,8 @@ async function* decisionsBetween(
     const until = await batchEnd(db, runId, after, to)
     const decisions = await readDecisions({ db }, runId, after, until)
     const votes = await readVotes({ db }, [...new Set(decisions.flatMap((each) => each.approval_id ?? []))])
-    for (const each of decisions) if (!isShownAtItsUse(each)) yield receiptDecision(each, votes)
+    for (const each of decisions)
+      if (!isShownAtItsUse(each) && !isAskedAgain(each)) yield receiptDecision(each, votes)
     after = until
   }
 }
@@ -140,6 +142,13 @@ const isHold = (each: DecisionRow): boolean =>
 const isShownAtItsUse = (each: DecisionRow): boolean =>
   each.approval_used_at !== null &&
   (each.session_id === null ? isHold(each) : each.verdict === 'require_approval')
+
+/**
+ * An approval lets one call of an agent through. The hook and the gateway behind it both ask about that call, and after
+ * a change of rules it is decided again: the first of these decisions stands for the call.
+ */
+const isAskedAgain = (each: DecisionRow): boolean =>
+  each.verdict === 'allow' && each.first_allowed !== null && (each.seq ?? 0) > each.first_allowed
 
 function receiptDecision(
   each: DecisionRow,
@@ -233,33 +242,55 @@ async function lastDecision(
 }
 
 function readDecisions(context: Pick<Context, 'db'>, runId: string, after: number, until: number) {
-  return context.db
-    .selectFrom('decisions as d')
-    .leftJoin('approvals as a', 'a.id', 'd.approval_id')
-    .leftJoin('effects as e', (join) =>
-      join
-        .onRef('e.run_id', '=', 'd.run_id')
-        .onRef('e.step_id', '=', 'd.step_id')
-        .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
-    )
-    .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
-    .selectAll('d')
-    .select([
-      'a.status as approval_status',
-      'a.created_at as held_at',
-      'a.used_at as approval_used_at',
-      'a.supersedes_id',
-      'a.held_again',
-      'e.past_outcomes',
-      'e.state as effect_state',
-      'e.decision_id as effect_decision',
-      'e.intent_at',
-      'o.at as observed_at',
-      'o.outcome as observed_outcome',
-    ])
-    .where('d.run_id', '=', runId)
-    .where('d.seq', '>', after)
-    .where('d.seq', '<=', until)
-    .orderBy('d.seq')
-    .execute()
+  return (
+    context.db
+      .selectFrom('decisions as d')
+      .leftJoin('approvals as a', 'a.id', 'd.approval_id')
+      .leftJoin('effects as e', (join) =>
+        join
+          .onRef('e.run_id', '=', 'd.run_id')
+          .onRef('e.step_id', '=', 'd.step_id')
+          .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
+      )
+      .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
+      // All decisions by which one approval allowed one call of an agent; any of them can have the call's report.
+      .leftJoinLateral(
+        (eb) =>
+          eb
+            .selectFrom('decisions as same')
+            .leftJoin('agent_observations as r', 'r.decision_id', 'same.id')
+            .select([
+              sql<number | null>`min(same.seq)`.as('first_allowed'),
+              sql<Date | null>`min(r.at)`.as('reported_at'),
+              sql<string | null>`(array_agg(r.outcome order by r.at))[1]`.as('reported_outcome'),
+            ])
+            .whereRef('same.approval_id', '=', 'd.approval_id')
+            .where('same.verdict', '=', 'allow')
+            .where('d.session_id', 'is not', null)
+            .as('use'),
+        (join) => join.onTrue(),
+      )
+      .selectAll('d')
+      .select([
+        'a.status as approval_status',
+        'a.created_at as held_at',
+        'a.used_at as approval_used_at',
+        'a.supersedes_id',
+        'a.held_again',
+        'e.past_outcomes',
+        'e.state as effect_state',
+        'e.decision_id as effect_decision',
+        'e.intent_at',
+        'use.first_allowed',
+      ])
+      .select((eb) => [
+        eb.fn.coalesce('o.at', 'use.reported_at').as('observed_at'),
+        eb.fn.coalesce('o.outcome', 'use.reported_outcome').as('observed_outcome'),
+      ])
+      .where('d.run_id', '=', runId)
+      .where('d.seq', '>', after)
+      .where('d.seq', '<=', until)
+      .orderBy('d.seq')
+      .execute()
+  )
 }
