@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { grantFreeSlots } from '../../db/queries/grant-slots.ts'
 import { slotKey } from '../../contract/messages.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
@@ -41,28 +42,7 @@ export async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: 
  * the audit entry.
  */
 export function grantSlots(tx: ChainTx, limit: number): void {
-  const granted = tx.send(sql<{ id: string }>`
-    with free as (
-      select greatest(0, ${limit}::int - count(*)) as slots
-      from runs where organization_id = ${tx.organizationId} and slot = 'taken'
-    ), next as (
-      select id, slot from runs
-      where organization_id = ${tx.organizationId} and slot in ('queued', 'waits')
-      order by position limit (select slots from free)
-    ), granted as (
-      update runs set slot = 'taken', status_reason = case
-          when next.slot = 'queued' then 'the run waits for a worker'
-          when runs.status = 'paused' then 'the run goes on'
-          else runs.status_reason end
-      from next where runs.id = next.id
-      returning runs.id, next.slot as had
-    ), told as (
-      insert into outbox (kind, run_id, payload)
-      select case when had = 'queued' then 'run.start' else 'run.wake' end, id,
-             case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${slotKey}::text) end
-      from granted
-    )
-    select id from granted`)
+  const granted = tx.send(grantFreeSlots({ organizationId: tx.organizationId, limit, wakeKey: slotKey }))
   // Waiting readers are notified after the commit, which comes after this answer. A failure shows at the commit.
   granted.then(
     (runs) => runs.forEach(({ id }) => tx.touched.add(id)),

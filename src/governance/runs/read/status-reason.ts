@@ -1,4 +1,5 @@
 import { sql, type Selectable } from 'kysely'
+import { countWaiting, type Waiting } from '../../../db/queries/count-waiting.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import { quote } from '../../../policy/explain.ts'
 import { readSettings, type GovernanceSettings } from '../../../policy/settings.ts'
@@ -14,23 +15,6 @@ type Run = Pick<
   Selectable<RunsTable>,
   'id' | 'organization_id' | 'status' | 'status_reason' | 'cancel_requested_at' | 'slot'
 >
-
-/** Calls of one step, or the run itself, that wait for the same. */
-interface Waiting {
-  readonly run_id: string
-  /** null: the run itself. */
-  readonly step_id: string | null
-  /** `decided`: nothing is missing, and the call has not gone on yet. */
-  readonly kind: 'approval' | 'resolution' | 'slot' | 'decided'
-  readonly rule_name: string | null
-  readonly approver: 'admin' | 'owner' | null
-  readonly approvals_needed: number | null
-  readonly count: number
-  /** The first item; -1 for a step without items. */
-  readonly first: number
-  /** When the first of them began to wait. */
-  readonly since: Date | null
-}
 
 interface Vote extends VoteWithRole {
   readonly run_id: string
@@ -83,26 +67,7 @@ async function readWaits({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Pro
   const organizationId = runs[0]?.organization_id ?? ''
   const [organization, waiting, votes] = await Promise.all([
     db.selectFrom('organizations').select('settings').where('id', '=', organizationId).executeTakeFirst(),
-    sql<Waiting>`
-      with waiting as (
-        select e.run_id, e.step_id, e.item_index, case
-            when e.state = 'unknown_outcome' then
-              case when e.resolved_outcome is null then 'resolution' else 'decided' end
-            when e.wants_slot then 'slot'
-            when a.status = 'pending' then 'approval'
-            else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed,
-            case when e.state = 'unknown_outcome' then coalesce(e.sent_at, e.intent_at) else a.created_at end as since
-        from effects e left join approvals a on a.id = e.approval_id and e.state = 'held'
-        where e.run_id = any(${ids}::text[]) and e.state in ('held', 'unknown_outcome')
-        union all
-        select run_id, null, -1, case when status = 'pending' then 'approval' else 'decided' end, rule_name, approver,
-               approvals_needed, created_at
-        from approvals
-        where run_id = any(${ids}::text[]) and kind = 'run' and used_at is null and status in ('pending', 'approved')
-      )
-      select run_id, step_id, kind, rule_name, approver, approvals_needed, count(*)::int as count,
-             min(item_index)::int as first, min(since) as since
-      from waiting group by 1, 2, 3, 4, 5, 6 order by step_id nulls first, kind, first`.execute(db),
+    countWaiting(ids).execute(db),
     sql<Vote>`
       select a.run_id, a.step_id, a.rule_name, a.approver, a.approvals_needed, a.requested_by, v.user_id, v.decision,
              m.role as role

@@ -1,0 +1,40 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** Calls of one step, or the run itself, that wait for the same. */
+export interface Waiting {
+  readonly run_id: string
+  /** null: the run itself. */
+  readonly step_id: string | null
+  /** `decided`: nothing is missing, and the call has not gone on yet. */
+  readonly kind: 'approval' | 'resolution' | 'slot' | 'decided'
+  readonly rule_name: string | null
+  readonly approver: 'admin' | 'owner' | null
+  readonly approvals_needed: number | null
+  readonly count: number
+  /** The first item; -1 for a step without items. */
+  readonly first: number
+  /** When the first of them began to wait. */
+  readonly since: Date | null
+}
+
+/** Counts what the runs wait for, by step and kind. */
+export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => sql`
+  with waiting as (
+    select e.run_id, e.step_id, e.item_index, case
+        when e.state = 'unknown_outcome' then
+          case when e.resolved_outcome is null then 'resolution' else 'decided' end
+        when e.wants_slot then 'slot'
+        when a.status = 'pending' then 'approval'
+        else 'decided' end as kind, a.rule_name, a.approver, a.approvals_needed,
+        case when e.state = 'unknown_outcome' then coalesce(e.sent_at, e.intent_at) else a.created_at end as since
+    from effects e left join approvals a on a.id = e.approval_id and e.state = 'held'
+    where e.run_id = any(${[...runIds]}::text[]) and e.state in ('held', 'unknown_outcome')
+    union all
+    select run_id, null, -1, case when status = 'pending' then 'approval' else 'decided' end, rule_name, approver,
+           approvals_needed, created_at
+    from approvals
+    where run_id = any(${[...runIds]}::text[]) and kind = 'run' and used_at is null and status in ('pending', 'approved')
+  )
+  select run_id, step_id, kind, rule_name, approver, approvals_needed, count(*)::int as count,
+         min(item_index)::int as first, min(since) as since
+  from waiting group by 1, 2, 3, 4, 5, 6 order by step_id nulls first, kind, first`

@@ -1,0 +1,36 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/**
+ * Grants an organization's free slots to its waiting runs, in the order of acceptance. A `queued` run is started, and a
+ * `waits` run is woken with `wakeKey`. Returns the runs.
+ */
+export const grantFreeSlots = ({
+  organizationId,
+  limit,
+  wakeKey,
+}: {
+  readonly organizationId: string
+  readonly limit: number
+  readonly wakeKey: string
+}): RawBuilder<{ readonly id: string }> => sql`
+  with free as (
+    select greatest(0, ${limit}::int - count(*)) as slots
+    from runs where organization_id = ${organizationId} and slot = 'taken'
+  ), next as (
+    select id, slot from runs
+    where organization_id = ${organizationId} and slot in ('queued', 'waits')
+    order by position limit (select slots from free)
+  ), granted as (
+    update runs set slot = 'taken', status_reason = case
+        when next.slot = 'queued' then 'the run waits for a worker'
+        when runs.status = 'paused' then 'the run goes on'
+        else runs.status_reason end
+    from next where runs.id = next.id
+    returning runs.id, next.slot as had
+  ), told as (
+    insert into outbox (kind, run_id, payload)
+    select case when had = 'queued' then 'run.start' else 'run.wake' end, id,
+           case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${wakeKey}::text) end
+    from granted
+  )
+  select id from granted`

@@ -1,0 +1,48 @@
+import { sql, type RawBuilder } from 'kysely'
+
+export interface OpenRun {
+  readonly id: string
+  readonly organization_id: string
+  readonly cancel_requested_at: Date | null
+  readonly cancel_requested_by: string | null
+  /** Wake keys of calls that were decided, but whose wake-up seems lost. */
+  readonly overdue: readonly string[]
+}
+
+/**
+ * Takes up to `most` open runs that nobody has checked for `minAgeSeconds`, and marks them as checked, so that several
+ * workers share the work. At most `mostWoken` wake keys for each.
+ */
+export const takeOpenRuns = ({
+  most,
+  minAgeSeconds,
+  mostWoken,
+}: {
+  readonly most: number
+  readonly minAgeSeconds: number
+  readonly mostWoken: number
+}): RawBuilder<OpenRun> => sql`
+  with taken as (
+    update runs set checked_at = clock_timestamp()
+    where id in (
+      select id from runs
+      -- a \`queued\` run has no workflow yet
+      where finished_at is null and slot is distinct from 'queued'
+        and greatest(created_at, checked_at) < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
+      order by checked_at nulls first limit ${most} for update skip locked)
+    returning id, organization_id, cancel_requested_at, cancel_requested_by, slot
+  )
+  select taken.id, taken.organization_id, taken.cancel_requested_at, taken.cancel_requested_by, array(
+      select e.step_id || '#' || e.item_index from effects e
+      where e.run_id = taken.id and e.state = 'unknown_outcome' and e.resolved_outcome is not null
+      union all
+      select coalesce(e.step_id || '#' || e.item_index, '')
+      from approvals a left join effects e on e.run_id = a.run_id and e.approval_id = a.id
+      where a.run_id = taken.id and a.status <> 'pending' and a.used_at is null and a.superseded_by is null
+        and (e.state = 'held' or a.kind = 'run')
+        -- an approved run that waits for a slot is woken with the slot
+        and (taken.slot is distinct from 'waits' or a.status <> 'approved')
+        and a.decided_at < clock_timestamp() - make_interval(secs => ${minAgeSeconds})
+      limit ${mostWoken}
+    ) as overdue
+  from taken`
