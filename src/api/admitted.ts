@@ -96,7 +96,7 @@ async function checked(
     stillAllowed: async () => {
       try {
         const now = await sent.identify()
-        requireScope(now.scopes, access.scope)
+        requireScope(now.scopes, access.scope, now.keyName)
         await standIn(context, now, access, ip, naming)
         return true
       } catch (error) {

@@ -6,11 +6,13 @@ import { consoleRouter } from './console/router.ts'
 import { dispatch } from './dispatch.ts'
 import { docsFiles } from './docs-page.ts'
 import { ApiError, errorBody, statusOf, toApiError } from './errors.ts'
+import { sendPage } from './html-page.ts'
 import { observed, routeLocal } from './observed.ts'
 import { pages } from './pages.ts'
 import { dropBody } from './refused-body.ts'
 import { requestId, requestIdOf } from './request-id.ts'
 import type { Mounted, Route, Services } from './route.ts'
+import { refusalPage, showsPage } from './routes/connection-callback.ts'
 import { routes } from './routes/index.ts'
 
 /** Every route answers below each of these. */
@@ -110,6 +112,10 @@ function sendError(
   response.status(statusOf[error.code])
   if (error.code === 'unauthenticated') response.setHeader('WWW-Authenticate', 'Bearer')
   if (error.retryAfter !== undefined) response.setHeader('Retry-After', String(error.retryAfter))
+  if (showsPage(request, response.locals[routeLocal])) {
+    sendPage(response, refusalPage(error))
+    return
+  }
   response.setHeader('Content-Type', 'application/json; charset=utf-8')
   const text = JSON.stringify(errorBody(error, id))
   if (error.code !== 'too_large') {

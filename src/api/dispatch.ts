@@ -55,7 +55,7 @@ export async function dispatch(
     await withShare(context.shares, identity.charged.holderId, 'refusal', async () => {})
     throw error
   }
-  requireScope(identity.scopes, access.scope)
+  requireScope(identity.scopes, access.scope, identity.keyName)
   const takesJson =
     route.receive === undefined && (route.body !== undefined || splitKey(route.key).method === 'POST')
   const sent: Sent = {

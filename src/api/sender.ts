@@ -42,7 +42,7 @@ export async function asking(
 ): Promise<{ readonly identity: Identity; readonly confirm: () => Promise<void> }> {
   const anew = async (): Promise<Identity> => {
     const identity = await requireIdentity(context, auth, request)
-    requireScope(identity.scopes, scope)
+    requireScope(identity.scopes, scope, identity.keyName)
     return identity
   }
   const { authorization } = request.headers

@@ -39,19 +39,23 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
         `the database was migrated by a newer version (\`${unknown.join('`, `')}\`): update this one`,
       )
     const applied: string[] = []
+    const began = performance.now()
     for (const migration of migrations) {
       if (done.has(migration.name)) continue
-      options.log?.(`migration ${migration.name}`)
       await inTransaction(client, async () => {
         await client.query(migration.sql)
         await client.query('insert into schema_migrations (name, checksum) values ($1, $2)', [
           migration.name,
           checksumOf(migration.sql),
         ])
+      }).catch((cause: Error) => {
+        throw new Error(`migration \`${migration.name}\` failed: ${cause.message}`, { cause })
       })
       applied.push(migration.name)
     }
     await grantTo(client, options.appRole ?? 'countersign_app')
+    const seconds = ((performance.now() - began) / 1_000).toFixed(1)
+    if (applied.length > 0) options.log?.(`${applied.length} migrations applied (${seconds} s)`)
     return { applied }
   } finally {
     await client.end()

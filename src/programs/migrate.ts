@@ -15,7 +15,7 @@ if (!url) {
 try {
   const print = (line: string): void => void process.stdout.write(`${line}\n`)
   const { applied } = await migrate({ url, log: print, ...(appRole ? { appRole } : {}) })
-  print(applied.length === 0 ? 'the database is up to date' : `${applied.length} migrations applied`)
+  if (applied.length === 0) print('the database is up to date')
 } catch (error) {
   process.stderr.write(`error: ${(error as Error).message}\n`)
   process.exit(1)

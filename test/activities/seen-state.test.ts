@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import { ApplicationFailure } from '@temporalio/common'
 import { createToolActivities } from '../../src/activities/tool-activities.ts'
 import { StateChanged, ToolError } from '../../src/activities/tools/executor.ts'
@@ -415,4 +416,40 @@ test('every tool with a precondition has a reader, and none is `keyed`', () => {
   const declaring = tools.filter(({ precondition }) => precondition !== undefined)
   expect(declaring.map(({ name }) => name).sort()).toEqual(Object.keys(stateReaders).sort())
   expect(declaring.map(({ repeat }) => repeat)).not.toContain('keyed')
+})
+
+const acts = fc.array(fc.constantFrom('put a', 'put b', 'delete', 'approve', 'attempt'), { maxLength: 12 })
+
+test('whatever happens meanwhile, a call stores only over the value that the approvers of its approval saw', async () => {
+  await fc.assert(
+    fc.asyncProperty(acts, async (each) => {
+      const call = await storing(newKey())
+      /** The value at the time of each approval, by its id. */
+      const shown = new Map<string, Json | undefined>()
+      let approved: string | null = null
+      for (const act of ['attempt', ...each, 'approve', 'attempt']) {
+        if (act.startsWith('put')) await put(call.key, act.slice(4))
+        else if (act === 'delete')
+          await deleteMemory(engine.context, engine.caller('admin'), call.key).catch(() => {})
+        else if (act === 'approve') {
+          const { id, status } = await newest(call)
+          if (status !== 'pending') continue
+          await engine.vote(id, 'approver')
+          approved = id
+        } else {
+          const before = await present(call.key)
+          const outcome = await attempt(call)
+          if (outcome === 'completed') {
+            expect(shown.get(approved ?? '')).toEqual(before)
+            expect(await present(call.key)).toBe('new')
+            return
+          }
+          const { id } = await newest(call)
+          if (!shown.has(id)) shown.set(id, before)
+        }
+      }
+      expect(await present(call.key)).not.toBe('new')
+    }),
+    { numRuns: 25 },
+  )
 })

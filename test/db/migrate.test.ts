@@ -54,3 +54,23 @@ test.each([
   await expect(migrate({ url: database.ownerUrl })).rejects.toThrow(says)
   expect((await client.query('select * from schema_migrations order by name')).rows).toEqual(before)
 })
+
+test('the log has one line about all of them', async () => {
+  const { length } = (await client.query('select from schema_migrations')).rows
+  await client.query('drop schema public cascade; create schema public')
+  const lines: string[] = []
+  const { applied } = await migrate({ url: database.ownerUrl, log: (line) => lines.push(line) })
+  expect(applied).toHaveLength(length)
+  expect(lines).toEqual([
+    expect.stringMatching(new RegExp(`^${length} migrations applied \\(\\d+\\.\\d s\\)$`)),
+  ])
+  await migrate({ url: database.ownerUrl, log: (line) => lines.push(line) })
+  expect(lines).toHaveLength(1)
+})
+
+test('an error names the migration in which it happened', async () => {
+  await client.query('drop schema public cascade; create schema public; create table organizations ()')
+  await expect(migrate({ url: database.ownerUrl })).rejects.toThrow(
+    'migration `0001-identity` failed: relation "organizations"',
+  )
+})

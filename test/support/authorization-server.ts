@@ -1,6 +1,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Provider } from 'oidc-provider'
+import { google } from '../../src/catalog/integrations/google.ts'
+import { catalog } from '../../src/catalog/index.ts'
 
 /** A request to the authorization server, with the parameters of its body. */
 export interface TokenRequest {
@@ -61,6 +63,7 @@ export async function startAuthorizationServer(
       userinfo: '/oauth2/v2/userinfo',
     },
     claims: { openid: ['sub'], email: ['email'] },
+    scopes: ['openid', ...googleScopes],
     features: { devInteractions: { enabled: false }, revocation: { enabled: true } },
     pkce: { required: () => true },
     rotateRefreshToken: true,
@@ -112,6 +115,9 @@ export async function startAuthorizationServer(
   }
   return server
 }
+
+/** Of the tools. The server grants what is asked of these. */
+const googleScopes = [...new Set(Object.keys(catalog).flatMap((tool) => google.grant?.scopesOf(tool) ?? []))]
 
 type Handler = Parameters<ReturnType<Provider['callback']>>
 

@@ -3,7 +3,7 @@ import type { Connectable } from '../../catalog/integrations/index.ts'
 import type { Context } from '../../governance/context.ts'
 import { expireConnection } from '../../governance/connections/expire.ts'
 import { credentialFor } from '../../governance/connections/credential.ts'
-import { GrantRefused, TokenServerAway } from '../../governance/connections/token-server.ts'
+import { GrantRefused, RightsMissing, TokenServerAway } from '../../governance/connections/token-server.ts'
 import { SecretsUnavailable } from '../../governance/sealing/secrets-backend.ts'
 import {
   connectionExpired,
@@ -68,6 +68,11 @@ function errorOf(error: unknown, tool: ToolName, integration: Connectable): unkn
       retryAfterSeconds: error.retryAfterSeconds,
       cause: error,
     })
+  if (error instanceof RightsMissing) {
+    const rights = error.scopes.map((each) => `\`${each}\``).join(', ')
+    const message = `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs (${rights}): connect it again with \`POST /tools/${tool}/connect\`, and grant this right`
+    return new ToolError('connection_lacks_scope', message, { retryable: false, cause: error })
+  }
   if (!(error instanceof GrantRefused)) return error
   const message = `the authorization server of \`${integration}\` gives no access token (${error.code}): connect \`${tool}\` again, or let the operator check the client of this installation`
   return new ToolError('access_token_refused', message, { retryable: false, cause: error })

@@ -1,7 +1,25 @@
+import type { Request } from 'express'
 import { z } from 'zod'
 import { finishAuthorization } from '../../governance/connections/finish-authorization.ts'
+import type { ApiError } from '../errors.ts'
 import { escape, htmlPage, sendPage } from '../html-page.ts'
 import { streamRoute } from '../route.ts'
+
+const path = '/connections/callback/{integration}'
+
+/** Whether a browser has opened the address, and so shows the answer to a person. */
+export const showsPage = (request: Request, route: unknown): boolean =>
+  route === path && request.accepts(['json', 'html']) === 'html'
+
+/** The page for a person whose authorization did not become a connection. */
+export function refusalPage(error: ApiError): string {
+  const words =
+    error.code === 'unauthenticated'
+      ? '<p>You are not signed in to Countersign in this browser. <a href="/console/sign-in">Sign in</a> as the person who began, ' +
+        'and then load this page again.</p>'
+      : `<p>${escape(error.message)}</p>`
+  return htmlPage('The service is not connected', words)
+}
 
 /** Parameters of an authorization server's answer. Servers may add others, which are ignored. */
 const text = z.string().max(8192).optional()
@@ -13,7 +31,7 @@ const answer = z.looseObject({
 })
 
 export const getCallback = streamRoute({
-  key: 'GET /connections/callback/{integration}',
+  key: `GET ${path}`,
   summary: 'Where an authorization server sends the browser back to',
   description:
     'Ends what `POST /tools/{name}/connect` began without a credential, for the same person only and once. The answer is a page for this person.',

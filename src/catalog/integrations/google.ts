@@ -97,6 +97,27 @@ const scopes: Readonly<Record<string, readonly string[]>> = {
 const included = [scope('spreadsheets.readonly'), scope('drive.readonly')]
 const allScopes = [...new Set(Object.values(scopes).flat())].filter((each) => !included.includes(each))
 
+/** Rights that include others. Refresh tokens that people bring may have them. */
+const wider: Readonly<Record<string, readonly string[]>> = {
+  'calendar.events': ['calendar'],
+  'calendar.settings.readonly': ['calendar', 'calendar.readonly'],
+  'documents.readonly': ['documents', 'drive', 'drive.readonly'],
+  'drive.file': ['drive'],
+  'drive.readonly': ['drive'],
+  spreadsheets: ['drive'],
+  'spreadsheets.readonly': ['spreadsheets', 'drive', 'drive.readonly'],
+}
+
+function missingScopes(tool: string, granted: readonly string[]): string[] {
+  const held = new Set(granted)
+  const includes = (needed: string): boolean =>
+    held.has(needed) ||
+    Object.entries(wider).some(
+      ([name, all]) => scope(name) === needed && all.some((each) => held.has(scope(each))),
+    )
+  return (scopes[tool] ?? []).filter((needed) => !includes(needed))
+}
+
 function serverAt(at: string | undefined): TokenServer {
   if (at === undefined)
     return {
@@ -164,6 +185,7 @@ const grant: GrantDeclaration<Credential> = {
     return { path: 'service_account.token_uri', address: given.service_account.token_uri }
   },
   scopesOf: (tool) => scopes[tool] ?? [],
+  missingScopes,
   authorization({ google: { client, baseUrl: at } }) {
     if (client === null) return null
     return {

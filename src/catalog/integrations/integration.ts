@@ -76,6 +76,8 @@ export interface GrantDeclaration<Credential> {
   foreignAddress(credential: Credential): { readonly path: string; readonly address: string } | null
   /** The smallest scopes with which the tool works. */
   scopesOf(tool: string): readonly string[]
+  /** The scopes that the tool lacks with these. A wider scope includes others. */
+  missingScopes(tool: string, granted: readonly string[]): readonly string[]
   /** How a person authorizes in their browser; null: the operator has not set it up. */
   authorization(settings: IntegrationSettings): Authorization | null
   /** What to set if there is no authorization. */

@@ -40,6 +40,8 @@ export interface Identity extends Sender {
   readonly organizationId: string
   /** The organization that a session asks for, unchecked: the person may not be a member. */
   readonly wanted: string | null
+  /** null for a session. */
+  readonly keyName: string | null
   /** A session has all scopes; its caller gets those of the role. */
   readonly scopes: readonly string[]
   /** The organization that the request counts for, with its present limits. */
@@ -154,6 +156,7 @@ async function identityOfKey({ db, loader }: KeyLookup, hash: string): Promise<I
     wanted: null,
     userId: row.user_id,
     keyId: row.id,
+    keyName: row.key_name,
     sessionId: null,
     scopes: row.scopes,
     charged:
@@ -166,6 +169,7 @@ async function identityOfKey({ db, loader }: KeyLookup, hash: string): Promise<I
 interface KeyRow {
   readonly id: string
   readonly hash: string
+  readonly key_name: string
   readonly organization_id: string
   readonly scopes: readonly string[]
   readonly user_id: string
@@ -180,7 +184,7 @@ interface KeyRow {
 async function loadKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow | null)[]> {
   // Raw SQL, because building this query for each request takes longer than running it.
   const { rows } = await sql<KeyRow>`
-    select k.id, k.hash, k.organization_id, k.scopes, u.id as user_id, u.email, u.name, o.plan, o.quota_overrides, m.role,
+    select k.id, k.hash, k.name as key_name, k.organization_id, k.scopes, u.id as user_id, u.email, u.name, o.plan, o.quota_overrides, m.role,
            coalesce(k.last_used_at < now() - interval '1 minute', true) as use_is_news
     from api_keys k
     join users u on u.id = k.user_id
@@ -210,6 +214,7 @@ export async function identityOfSession(
     wanted,
     userId: id,
     keyId: null,
+    keyName: null,
     sessionId,
     scopes: allScopes,
     charged: chargedOf(id, row),

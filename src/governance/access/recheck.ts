@@ -83,13 +83,17 @@ export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
   join organizations o on o.id = k.organization_id join users u on u.id = k.user_id
   where k.id = ${sender.keyId}`
 
-/** Throws `missing_scope`. With `null`, any key is accepted, except an agent's key. */
-export function requireScope(held: readonly string[], scope: string | null): void {
+/** Throws `missing_scope`, with the key's name. With `null`, any key is accepted, except an agent's key. */
+export function requireScope(
+  held: readonly string[],
+  scope: string | null,
+  keyName: string | null = null,
+): void {
   if (scope === null ? !isAgentsOnly(held) : covers(held, scope)) return
   const message =
     scope === null
       ? 'an agent’s key can only ask for decisions: use a key with another scope'
-      : `the key lacks the scope \`${scope}\`: use a key that has it`
+      : `the key${keyName === null ? '' : ` \`${keyName}\``} lacks the scope \`${scope}\`: use a key that has it`
   const path = scope ?? 'agents:authorize'
   const detail = scope === null ? 'is the key’s only scope' : `needs the scope \`${scope}\``
   throw new DomainError('missing_scope', message, [{ path, message: detail }])
@@ -121,6 +125,7 @@ interface Row {
   readonly has_factor: boolean
   readonly factor_required: boolean
   readonly scopes: string[] | null
+  readonly key_name: string | null
   readonly expires_at: Date | null
   readonly confirmed: boolean | null
 }
@@ -131,7 +136,7 @@ async function presentCaller(
   caller: Caller,
 ): Promise<PresentCaller> {
   const [row] = await tx.send(sql<Row>`
-    select m.role, ${validity(caller)} as valid, k.scopes, k.expires_at, ${requiresFactor} as factor_required,
+    select m.role, ${validity(caller)} as valid, k.scopes, k.name as key_name, k.expires_at, ${requiresFactor} as factor_required,
            ${missingFactor(caller, caller.needs.factor)} as missing, u.email_verified as confirmed,
            coalesce(u.two_factor_enabled, false) and ${isBackedByFactor(caller)} as has_factor
     from (select) as one
@@ -139,11 +144,11 @@ async function presentCaller(
     left join users u on u.id = ${caller.userId}
     left join memberships m on m.organization_id = ${tx.organizationId} and m.user_id = ${caller.userId}
     left join api_keys k on k.id = ${caller.keyId}`)
-  const { role, valid, missing, scopes, expires_at: keyExpiresAt, confirmed } = row as Row
+  const { role, valid, missing, scopes, key_name: keyName, expires_at: keyExpiresAt, confirmed } = row as Row
   if (!valid) throw ended(caller)
   if (role === null) throw notFound('organization', tx.organizationId)
   const held = scopes ?? scopesOfRole(role)
-  requireScope(held, caller.needs.scope)
+  requireScope(held, caller.needs.scope, keyName)
   requireFactor(config, caller.needs, missing, caller)
   requireRole(role, caller.needs.role)
   const { has_factor: hasFactor, factor_required: factorRequired } = row as Row

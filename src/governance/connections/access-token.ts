@@ -13,6 +13,7 @@ import { keptText, readKept, type KeptCredential } from './kept-credential.ts'
 import {
   GrantRefused,
   refreshTokens,
+  RightsMissing,
   serviceAccountToken,
   TokenServerAway,
   type Tokens,
@@ -61,6 +62,8 @@ export interface FirstAccess {
   /** null for an integration without a grant, and for one whose tokens each process makes. */
   readonly accessToken: string | null
   readonly freshSeconds: number
+  /** The rights that the server has named; null: it named none. */
+  readonly scopes: readonly string[] | null
 }
 
 /** A row as a call reads it. */
@@ -78,8 +81,8 @@ export function withClient(grant: RefreshGrant): RefreshGrant & { readonly clien
 }
 
 /**
- * The access token for one call of `tool`. Throws GrantRefused if the server refuses for another reason than the
- * credential, TokenServerAway, SecretsUnavailable.
+ * The access token for one call of `tool`. Throws RightsMissing, GrantRefused if the server refuses for another reason
+ * than the credential, TokenServerAway, SecretsUnavailable.
  */
 export async function accessFor(
   context: Refreshing,
@@ -90,7 +93,11 @@ export async function accessFor(
   tool: string,
 ): Promise<Access | NoAccess> {
   const grant = granting.of(kept.credential, context.config.connections)
-  if (grant.kind === 'refresh_token') return sharedAccess(context, declaration, granting, row, kept)
+  if (grant.kind === 'refresh_token') {
+    const missing = kept.scopes === null ? [] : granting.missingScopes(tool, kept.scopes)
+    if (missing.length > 0) throw new RightsMissing(missing)
+    return sharedAccess(context, declaration, granting, row, kept)
+  }
   const scopes = granting.scopesOf(tool)
   const name = JSON.stringify([row.id, row.generation, ...scopes])
   try {
@@ -157,7 +164,7 @@ async function refresh(
   declaration: IntegrationDeclaration,
   granting: GrantDeclaration<unknown>,
   row: ConnectionRow,
-  { credential }: KeptCredential<unknown>,
+  { credential, scopes }: KeptCredential<unknown>,
 ): Promise<Access | NoAccess> {
   try {
     const grant = granting.of(credential, context.config.connections)
@@ -166,7 +173,7 @@ async function refresh(
     const { accessToken, refreshToken } = tokens
     const next = refreshToken === null ? credential : granting.renewed(credential, refreshToken)
     const owner = { organizationId: row.organization_id, connectionId: row.id }
-    const text = keptText(declaration, { credential: next, accessToken })
+    const text = keptText(declaration, { credential: next, accessToken, scopes: tokens.scopes ?? scopes })
     const kept = await context.secrets.replace(owner, text, row)
     const saved = await context.db
       .updateTable('connections')

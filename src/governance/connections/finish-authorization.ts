@@ -5,7 +5,7 @@ import type { ConnectionAttemptsTable } from '../../db/schema/connections.ts'
 import type { Caller } from '../access/identity.ts'
 import { DomainError } from '../errors.ts'
 import { verifierPlace } from '../sealing/places.ts'
-import { freshSecondsOf } from './access-token.ts'
+import { freshSecondsOf, type FirstAccess } from './access-token.ts'
 import { authorizationOf, hashOfState, type Authorizing } from './authorize.ts'
 import type { ConnectionView } from './connection-view.ts'
 import { integrationOf } from './connections.ts'
@@ -54,9 +54,9 @@ export async function finishAuthorization(
     const message = `${title} gave no refresh token: remove this service from your ${title} account, and authorize again`
     throw new DomainError('validation_error', message, [{ path: 'code', message }])
   }
-  const { accessToken, refreshToken } = tokens
+  const { accessToken, refreshToken, scopes } = tokens
   const credential = granting.authorized(refreshToken, context.config.connections)
-  const first = { credential, accessToken, freshSeconds: freshSecondsOf(tokens) }
+  const first = { credential, accessToken, freshSeconds: freshSecondsOf(tokens), scopes }
   const inOrganization = { ...caller, organizationId: attempt.organization_id }
   const connection = await connectWith(context, inOrganization, attempt, declaration, first, signal)
   return { kind: 'connected', title, connection }
@@ -85,7 +85,7 @@ async function connectWith(
   caller: Caller,
   { tool, scope, name }: Attempt,
   declaration: IntegrationDeclaration,
-  first: { readonly credential: unknown; readonly accessToken: string; readonly freshSeconds: number },
+  first: FirstAccess,
   signal: AbortSignal,
 ): Promise<ConnectionView> {
   const addresses = declaration.addresses(first.credential, context.config.connections)

@@ -14,12 +14,12 @@ export async function firstAccess(
   credential: unknown,
   tool: string,
 ): Promise<FirstAccess> {
-  if (granting === undefined) return { credential, accessToken: null, freshSeconds: 0 }
+  if (granting === undefined) return { credential, accessToken: null, freshSeconds: 0, scopes: null }
   const grant = granting.of(credential, config.connections)
   return asDomainErrors(title, async () => {
     if (grant.kind === 'service_account') {
       await serviceAccountToken(outgoing, grant, granting.scopesOf(tool))
-      return { credential, accessToken: null, freshSeconds: 0 }
+      return { credential, accessToken: null, freshSeconds: 0, scopes: null }
     }
     const tokens = await refreshTokens(outgoing, withClient(grant))
     const { accessToken, refreshToken } = tokens
@@ -27,6 +27,7 @@ export async function firstAccess(
       credential: refreshToken === null ? credential : granting.renewed(credential, refreshToken),
       accessToken,
       freshSeconds: freshSecondsOf(tokens),
+      scopes: tokens.scopes,
     }
   })
 }

@@ -6,16 +6,22 @@ export interface KeptCredential<Credential> {
   readonly credential: Credential
   /** The access token that a refresh gave last; null: none. */
   readonly accessToken: string | null
+  /** The rights that the authorization server has named; null: it named none. */
+  readonly scopes: readonly string[] | null
 }
 
-const withToken = z.strictObject({ credential: z.unknown(), access_token: z.string().nullable() })
+const withToken = z.strictObject({
+  credential: z.unknown(),
+  access_token: z.string().nullable(),
+  scopes: z.array(z.string()).nullable().default(null),
+})
 
 /** The text of a secret. An access token is kept with its credential, in the same backend. */
 export function keptText<Credential>(
   { grant }: Pick<IntegrationDeclaration<Credential>, 'grant'>,
-  { credential, accessToken }: KeptCredential<Credential>,
+  { credential, accessToken, scopes }: KeptCredential<Credential>,
 ): string {
-  return JSON.stringify(grant === undefined ? credential : { credential, access_token: accessToken })
+  return JSON.stringify(grant === undefined ? credential : { credential, access_token: accessToken, scopes })
 }
 
 /** null for a text that this version cannot use. */
@@ -27,5 +33,7 @@ export function readKept<Credential>(
   const whole = grant === undefined ? undefined : withToken.safeParse(value)
   if (whole !== undefined && !whole.success) return null
   const parsed = kept.safeParse(whole === undefined ? value : whole.data.credential)
-  return parsed.success ? { credential: parsed.data, accessToken: whole?.data.access_token ?? null } : null
+  if (!parsed.success) return null
+  const { access_token: accessToken = null, scopes = null } = whole?.data ?? {}
+  return { credential: parsed.data, accessToken, scopes }
 }

@@ -44,10 +44,10 @@ export async function saveConnection(
   checked: CheckedConnection,
   once: Once | null = null,
 ): Promise<ConnectionView> {
-  const { declaration, credential, accessToken, freshSeconds, account, scope } = checked
+  const { declaration, credential, accessToken, freshSeconds, scopes, account, scope } = checked
   const id = newId('connection')
   const { organizationId } = caller
-  const text = keptText(declaration, { credential, accessToken })
+  const text = keptText(declaration, { credential, accessToken, scopes })
   const kept = await keep(context, { organizationId, connectionId: id }, text)
   const name =
     checked.name ?? (account === null ? declaration.title : inOneLine(`${declaration.title} (${account})`))

@@ -10,6 +10,8 @@ export interface Tokens {
   readonly expiresInSeconds: number
   /** null: the server gave none. */
   readonly refreshToken: string | null
+  /** The rights that the server names; null: it names none. */
+  readonly scopes: readonly string[] | null
 }
 
 /**
@@ -45,9 +47,21 @@ export class TokenServerAway extends Error {
   }
 }
 
+/** The person has not granted the rights that the tool needs. */
+export class RightsMissing extends Error {
+  override readonly name = 'RightsMissing'
+  readonly scopes: readonly string[]
+  constructor(scopes: readonly string[]) {
+    super(`the authorization lacks the rights ${scopes.join(', ')}`)
+    this.scopes = scopes
+  }
+}
+
 /** The longest exchange with a server. */
 const exchangeMilliseconds = 10_000
 const largestAnswer = 256 * 1024
+/** Rights that are kept of one answer. */
+const mostScopes = 200
 /** For an answer that does not say how long its token lasts. */
 const shortLife = 300
 const longestLife = 24 * 3_600
@@ -248,11 +262,12 @@ function optionsFor(outgoing: Outgoing, address: string) {
   }
 }
 
-function tokensOf({ access_token, expires_in, refresh_token }: oauth.TokenEndpointResponse): Tokens {
+function tokensOf({ access_token, expires_in, refresh_token, scope }: oauth.TokenEndpointResponse): Tokens {
   return {
     accessToken: access_token,
     expiresInSeconds: Math.min(Math.max(expires_in ?? shortLife, 0), longestLife),
     refreshToken: refresh_token ?? null,
+    scopes: scope === undefined ? null : scope.split(' ').slice(0, mostScopes),
   }
 }
 

@@ -41,6 +41,7 @@ export class SlackCall {
     readonly account?: string
     readonly linkedSecondsAgo?: number
     readonly mostMilliseconds?: number
+    readonly labels?: readonly string[]
     /** The account that the approvers saw. */
     readonly revision?: string
   }
@@ -69,6 +70,7 @@ export class SlackCall {
     })
     const call = toolCall(this.#params, {
       idempotencyKey: this.#key,
+      labels: this.over.labels ?? [],
       revision: look === null ? (revision ?? null) : null,
     })
     return bodies[this.#name]!(issueDecidedCall(call, context, look))

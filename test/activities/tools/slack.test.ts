@@ -42,6 +42,27 @@ const channel = (params: object, over = {}) =>
   new SlackCall('slack_create_channel', params, { base: proxy.url, ...over })
 
 describe('a message', () => {
+  test.each([
+    [
+      '<!channel> <!here|here> <@U012AB> <!subteam^S1>',
+      '&lt;!channel> &lt;!here|here> &lt;@U012AB> &lt;!subteam^S1>',
+    ],
+    [
+      '<<!channel>> <https://acme.example|a link> *bold* a < b',
+      '<&lt;!channel>> <https://acme.example|a link> *bold* a < b',
+    ],
+  ])('with %s notifies nobody if a stranger may have written it', async (text, shown) => {
+    for (const [labels, expected] of [
+      [['internal', 'untrusted'], shown],
+      [['internal'], text],
+    ] as const) {
+      const call = message({ channel: at.team, text }, { labels })
+      const { ts } = await call.make()
+      expect(await sent(at.team)).toContainEqual(expect.objectContaining({ ts, text: expected }))
+      expect(await call.find()).toMatchObject({ ts })
+    }
+  })
+
   const places = [
     ['an id', () => at.team, () => at.team],
     ['`#name`', () => '#team', () => at.team],

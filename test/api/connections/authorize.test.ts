@@ -145,6 +145,48 @@ describe('an authorization in the browser', () => {
   })
 })
 
+describe('a refusal', () => {
+  /** As a browser opens an address. */
+  const open = async (browser: Browser, path: string) => {
+    const headers = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8', cookie: browser.cookie }
+    const answer = await fetch(`${server.base}${path}`, { headers })
+    return { status: answer.status, headers: answer.headers, text: await answer.text() }
+  }
+
+  test('is a page for a browser, and JSON for a program', async () => {
+    const browser = await signedIn('member')
+    const path = `${callback}?state=${'x'.repeat(43)}`
+    const page = await open(browser, path)
+    expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
+    expect(page.text).toContain('<h1>The service is not connected</h1>')
+    expect(page.text).toContain('begin again')
+    const program = await browser.send('GET', path)
+    expect([program.status, program.body.error.code]).toEqual([404, 'not_found'])
+  })
+
+  test('of somebody who is not signed in says where to sign in, and the answer can be sent again', async () => {
+    const back = await agreed()
+    const page = await open(new Browser(server), back)
+    expect([page.status, page.text]).toEqual([401, expect.stringContaining('href="/console/sign-in"')])
+    expect((await open(await signedIn('member'), back)).status).toBe(200)
+  })
+
+  test('repeats nothing of the answer as markup', async () => {
+    const path = `${callback}?state=x&error=${encodeURIComponent('<script>')}&${encodeURIComponent('<b>')}=1`
+    const page = await open(await signedIn('member'), path)
+    expect(page.text).not.toMatch(/<script>|<b>/)
+  })
+
+  test('of a key without the scope names the key', async () => {
+    const body = { name: 'nightly build', scopes: ['tools:read'] }
+    const made = await server.call(keyOf('member'), 'POST', '/api-keys', body)
+    const answer = await server.call(made.body.api_key, 'GET', await agreed())
+    expect(answer.body.error.message).toBe(
+      'the key `nightly build` lacks the scope `tools:connect`: use a key that has it',
+    )
+  })
+})
+
 describe('an answer is refused, and nothing is connected,', () => {
   /** Each attack: how the answer reaches the service, the status, and whether the code reached the server. */
   const attacks: [string, () => Promise<Answer>, number, boolean][] = [

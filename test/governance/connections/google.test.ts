@@ -321,3 +321,61 @@ test('every tool of Google names its scopes', async () => {
   for (const tool of Object.values(catalog))
     if (tool.connection === 'google') expect(google.grant?.scopesOf(tool.name)).not.toEqual([])
 })
+
+describe('rights that the person has granted', () => {
+  const scope = (name: string): string => `https://www.googleapis.com/auth/${name}`
+  const grants = (granted: string | undefined) => {
+    server.answer = ({ path }) => {
+      if (path.includes('/.well-known/')) return { status: 404, body: '' }
+      if (path === '/token')
+        return tokenAnswer('t', { expires_in: 1, ...(granted === undefined ? {} : { scope: granted }) })
+      return { status: 200, body: { email: ana } }
+    }
+  }
+  const own = () => ({
+    client_id: client.id,
+    client_secret: client.secret,
+    refresh_token: 'r',
+    base_url: server.url,
+  })
+
+  test('are checked before a call, and the message names the missing one', async () => {
+    grants(`openid ${scope('spreadsheets')}`)
+    await connectWith(own())
+    await use('sheets_read')
+    server.arrived.length = 0
+    const thrown = await use('docs_read').catch((error: unknown) => error)
+    expect(thrown).toMatchObject({ code: 'connection_lacks_scope', retryable: false })
+    expect((thrown as Error).message).toContain(scope('documents.readonly'))
+    expect((thrown as Error).message).toContain('POST /tools/docs_read/connect')
+    expect(server.arrived).toEqual([])
+    // The connection serves its other tools.
+    await use('sheets_append')
+  })
+
+  test('include those of a wider right', async () => {
+    grants(scope('drive'))
+    await connectWith(own())
+    for (const tool of ['docs_read', 'docs_create', 'sheets_append', 'drive_search'] as const) await use(tool)
+    await expect(use('calendar_create_event')).rejects.toMatchObject({ code: 'connection_lacks_scope' })
+  })
+
+  test('follow a refresh, and are not checked if the server names none', async () => {
+    grants(undefined)
+    await connectWith(own())
+    await use('docs_read')
+    grants(scope('spreadsheets'))
+    await until(
+      async () =>
+        (await use('docs_read').catch((error: { code: string }) => error.code)) === 'connection_lacks_scope',
+    )
+  })
+})
+
+/** Tokens of these tests last a second. */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; !(await holds()); tries += 1) {
+    if (tries > 200) throw new Error('it did not become so')
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}

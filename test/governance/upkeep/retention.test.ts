@@ -4,6 +4,7 @@ import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { readStepOutput } from '../../../src/governance/runs/read/read.ts'
 import { readRun } from '../runs/whole-run.ts'
 import { readReceipt } from '../../../src/governance/runs/read/receipt.ts'
+import { readUsage } from '../../../src/governance/limits/storage-counters.ts'
 import { verify } from '../audit/chain-fixture.ts'
 import {
   approvalsOf,
@@ -112,5 +113,52 @@ describe('data of a run that ended long ago', () => {
     const op = await endedRun()
     await endedDaysAgo(op.key.runId, 10_000)
     expect(await removeOldData(engine.context)).toBe(0)
+  })
+})
+
+describe('an uploaded file that no run took for long', () => {
+  const daysAgo = (days: number): Date => new Date(Date.now() - days * 24 * 3_600_000)
+  const insert = (id: string, created_at: Date, last_used_at: Date | null) =>
+    engine.context.db
+      .insertInto('files')
+      .values({
+        id,
+        organization_id: engine.organizationId,
+        name: 'a.csv',
+        media_type: 'text/csv',
+        size: 10,
+        sha256: 'a'.repeat(64),
+        labels: ['internal'],
+        text_sealed: Buffer.alloc(1_000),
+        text_bytes: 1_000,
+        rows_sealed: Buffer.alloc(500),
+        rows_bytes: 500,
+        created_at,
+        created_by: engine.caller('member').userId,
+        last_used_at,
+      })
+      .execute()
+  const kept = async () =>
+    (await engine.context.db.selectFrom('files').select('id').orderBy('id').execute()).map(({ id }) => id)
+  const stored = async () => (await readUsage(engine.context.db, engine.organizationId)).bytes
+
+  test('is deleted with its text, its rows and its bytes of storage', async () => {
+    await insert('file_new', daysAgo(1), null)
+    const before = await stored()
+    await insert('file_old', daysAgo(31), null)
+    await insert('file_unused', daysAgo(60), daysAgo(31))
+    await insert('file_used', daysAgo(60), daysAgo(29))
+    expect(await stored()).toBeGreaterThan(before + 4_000)
+    await removeOldData(engine.context)
+    expect(await kept()).toEqual(['file_new', 'file_used'])
+    expect(await stored()).toBeLessThan(before + 2_100)
+  })
+
+  test('stays if nothing is ever removed', async () => {
+    await engine.close()
+    await start('0')
+    await insert('file_old', daysAgo(3_000), null)
+    await removeOldData(engine.context)
+    expect(await kept()).toEqual(['file_old'])
   })
 })

@@ -17,7 +17,7 @@ export const sendMessage: ToolBody<'slack_send_message'> = async (call, context)
   const slack = await slackOf(call, context, 'slack_send_message')
   const given = {
     channel: await addressOf(),
-    text,
+    text: call.labels.includes('untrusted') ? withoutMentions(text) : text,
     metadata: { event_type: 'countersign_call', event_payload: { id: markOf(call) } },
     // Otherwise Slack fetches the links of the text, and so tells other hosts what is in them.
     unfurl_links: false,
@@ -35,6 +35,12 @@ export const sendMessage: ToolBody<'slack_send_message'> = async (call, context)
     return conversationWith(slack, place.kind === 'person' ? place.id : (account?.id ?? ''))
   }
 }
+
+/**
+ * Strangers' words must not call people. In Slack's texts `<!channel>`, `<!here>` and `<@U…>` do; with `&lt;` they are shown
+ * as they are written.
+ */
+const withoutMentions = (text: string): string => text.replaceAll(/<(?=[!@])/g, '&lt;')
 
 /** More channels than this have not had one name. */
 const mostPlaces = 5

@@ -102,6 +102,25 @@ describe.each(titled(chosenServices()))('%s', (_, service) => {
       expect(await call.ended()).toEqual(expected)
     })
 
+    test.each([true, false])(
+      'it is cancelled between a lost answer and the look for it, request carried out: %s',
+      async (isMade) => {
+        const call = await proxied.start(tool)
+        proxied.ofWrites = () => (isMade ? 'lose answer' : 'cut')
+        expect(await call.attempt()).toBe('again')
+        let writes = 0
+        proxied.ofWrites = () => {
+          writes += 1
+          return 'pass'
+        }
+        call.cancel()
+        await call.attempt()
+        const ended = await call.ended()
+        expect(ended).toEqual(isMade ? once : unknown(0))
+        expect(writes).toBe(0)
+      },
+    )
+
     test('looking fails for a while, is looked for again', async () => {
       const call = await proxied.start(tool)
       proxied.ofWrites = () => 'lose answer'
