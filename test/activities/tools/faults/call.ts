@@ -6,6 +6,7 @@ import { createToolActivities } from '../../../../src/activities/tool-activities
 import { getTool, type ToolName } from '../../../../src/catalog/index.ts'
 import type { Json, JsonObject } from '../../../../src/policy/types.ts'
 import { effectOf, keptOutput, opOf, stepOf, type Engine } from '../../../governance/runs/engine-fixture.ts'
+import { finishRun } from '../../../../src/governance/runs/end/finish.ts'
 import { execute } from '../../execute.ts'
 import type { Ended } from './service.ts'
 
@@ -45,6 +46,11 @@ export class Call {
   /** As Temporal does for a cancelled run. */
   cancel(): void {
     this.#cancelled.abort(new CancelledFailure('CANCELLED'))
+  }
+
+  /** The run ends as cancelled while the call waits for its next attempt. */
+  async endCancelled(): Promise<void> {
+    await finishRun(this.#with.engine.context, { runId: this.#runId, status: 'cancelled' })
   }
 
   async attempt(body?: (decided: unknown) => Promise<unknown>): Promise<'again' | 'over'> {
