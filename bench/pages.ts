@@ -23,9 +23,10 @@ export async function run(): Promise<void> {
       approval_required_from: 'low',
     })
     await send(users.owner.api_key, 'PATCH', `/organizations/${id}/quota`, {
-      workflow_runs_per_hour: 100_000,
+      requests_per_minute: 100_000,
     })
-    const runId = await waitingRuns(send, users.member.api_key)
+    const runId = await waitingRuns(send, users.member.api_key, 6, runs)
+    const large = await waitingRuns(send, users.member.api_key, 999, 1)
     const { waiting_for } = await send(users.admin.api_key, 'GET', `/runs/${runId}`)
     const session = await agentSession(send, users.member.api_key, users.admin.api_key)
     const cookie = await signIn(base, users.admin)
@@ -37,6 +38,8 @@ export async function run(): Promise<void> {
       'runs?requester_email=nobody',
       `runs/${runId}`,
       `runs/${runId}/steps/read`,
+      `runs/${large}`,
+      `runs/${large}?steps=10`,
       'sessions',
       `sessions/${session}`,
     ])
@@ -69,9 +72,9 @@ function sender(base: string): Send {
   }
 }
 
-/** Starts the runs; returns the last one. Its seven steps have lines between them. */
-async function waitingRuns(send: Send, key: string): Promise<string> {
-  const steps = Array.from({ length: 6 }, (_, place) => ({
+/** Starts `times` runs of a workflow with one step and `length` more that depend on each other; returns the last one. */
+async function waitingRuns(send: Send, key: string, length: number, times: number): Promise<string> {
+  const steps = Array.from({ length }, (_, place) => ({
     id: `keep-${place}`,
     tool: 'memory_set',
     params: { key: `k/${place}`, value: '{{steps.read.output.text}}' },
@@ -81,7 +84,7 @@ async function waitingRuns(send: Send, key: string): Promise<string> {
   const definition = { steps: [read, ...steps] }
   const workflow = await send(key, 'POST', '/workflows', { name: 'Quarterly report', definition })
   let last = ''
-  for (let made = 0; made < runs; made += 1)
+  for (let made = 0; made < times; made += 1)
     last = (await send(key, 'POST', `/workflows/${workflow.id}/execute?wait=0`, {})).execution_id
   return last
 }
