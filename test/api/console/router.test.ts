@@ -1,3 +1,4 @@
+import { request, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { Browser } from '../browser.ts'
 import { startTestServer, type TestServer } from '../server.ts'
@@ -50,14 +51,27 @@ async function cookieOf(who: 'viewer' | 'member'): Promise<string> {
 /** The text of a page without its elements. */
 const plain = (html = ''): string => html.replaceAll(/<[^>]*>/g, '')
 
+/** Pages around the sign-in. */
+const open = [
+  '/console/sign-in',
+  '/console/sign-in/code',
+  '/console/sign-up',
+  '/console/reset-password',
+  `/console/reset-password?token=${'t'.repeat(24)}`,
+  `/console/confirm-address?token=${'t'.repeat(24)}`,
+  `/console/invitation?token=${'t'.repeat(24)}`,
+  '/console/second-factor',
+]
+
 describe('a page', () => {
   test('loads only files of this service, runs nothing inline, and is not kept', async () => {
     const id = await heldCall(server)
     for (const path of [
-      '/console/sign-in',
       '/console/approvals',
       `/console/approvals/${id}`,
       '/console/none',
+      '/console/account',
+      ...open,
     ]) {
       const answer = await get(path, path === '/console/sign-in' ? '' : approver.cookie)
       expect(answer.headers.get('content-security-policy')?.split('; ')).toEqual([
@@ -70,11 +84,66 @@ describe('a page', () => {
         "frame-ancestors 'none'",
       ])
       expect(answer.headers.get('cache-control')).toBe('no-store')
+      expect(answer.headers.get('x-frame-options')).toBe('DENY')
       expect(answer.headers.get('referrer-policy')).toBe(
-        path === '/console/sign-in' ? 'strict-origin' : 'same-origin',
+        open.includes(path) ? 'strict-origin' : 'same-origin',
       )
       const text = await answer.text()
       expect(text).not.toMatch(/<script(?![^>]* src=)|<style|style="|\son\w+="/)
+    }
+  })
+
+  test('renews a session that was used for a day, but not by the looks of a page that is left open', async () => {
+    const mine = new Browser(server)
+    const { email, password, user_id: userId } = server.identities.users.owner
+    await mine.signIn(email, password)
+    const left = async () =>
+      (
+        await server.context.pool.query(
+          `update auth_sessions set expires_at = expires_at where user_id = $1
+           returning extract(epoch from expires_at - now()) / 86400 as days`,
+          [userId],
+        )
+      ).rows[0].days as number
+    const age = () =>
+      server.context.pool.query(
+        `update auth_sessions set expires_at = now() + interval '5 days', updated_at = now() - interval '2 days'
+         where user_id = $1`,
+        [userId],
+      )
+    await age()
+    for (const [mode, renews] of [
+      ['cors', false],
+      ['navigate', true],
+    ] as const) {
+      // `fetch` of Node says itself which mode it has.
+      const answer = await new Promise<IncomingMessage>((resolve) =>
+        request(
+          `${server.base}/console/approvals`,
+          { headers: { cookie: mine.cookie, 'sec-fetch-mode': mode } },
+          resolve,
+        ).end(),
+      )
+      answer.resume()
+      const cookies = answer.headers['set-cookie'] ?? []
+      expect(cookies.some((line) => line.includes('session_token'))).toBe(renews)
+      expect(Number(await left()) > 6).toBe(renews)
+    }
+  })
+
+  test('refuses forms that are too large, and takes many fields', async () => {
+    const token = await tokenOf('/console/approvals')
+    const many = Object.fromEntries(Array.from({ length: 3_000 }, (_, at) => [`field${at}`, 'x']))
+    expect((await post('/console/approvals', { ...many, token, decision: 'approve' })).status).toBe(422)
+    for (const path of [
+      '/console/approvals',
+      '/console/sign-in',
+      '/console/sign-up',
+      '/console/second-factor',
+    ]) {
+      const answer = await post(path, { token, comment: 'x'.repeat(70_000) })
+      expect([path, answer.status]).toEqual([path, 413])
+      await answer.text()
     }
   })
 
@@ -219,6 +288,32 @@ describe('a decision', () => {
     const answers = [await post(path, fields), await post(path, fields)]
     expect(answers.map(({ status }) => status)).toEqual([303, 303])
     expect((await approvalOf(id)).votes).toHaveLength(1)
+  })
+})
+
+describe('the second factor and the invitation', () => {
+  test('take forms of their own session only', async () => {
+    const stolen = await tokenOf('/console/approvals')
+    const other = await cookieOf('member')
+    for (const path of ['/console/second-factor', '/console/invitation', '/console/account'])
+      for (const token of ['', stolen])
+        expect([
+          path,
+          (await post(path, { token, action: 'begin', password: 'x' }, {}, other)).status,
+        ]).toEqual([path, 403])
+  })
+
+  test('lead back only to pages of the console', async () => {
+    for (const place of [
+      'https://evil.example/',
+      '//evil.example',
+      '/console/../api/v1/me',
+      'javascript:alert(1)',
+    ]) {
+      const text = await (await get(`/console/second-factor?return=${encodeURIComponent(place)}`)).text()
+      expect(text).toContain('name="return" value="/console/approvals"')
+      expect(text).not.toContain('evil')
+    }
   })
 })
 
