@@ -4,12 +4,21 @@ import { readsInternal } from './reading.ts'
 import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
-const common = { connection: 'trello', hasExecutor: false, timeoutSeconds: 60 } as const
+const common = { connection: 'trello', hasExecutor: true, timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
-const writes = { ...common, outputLabels: [], categories: [], risk: 'medium', repeat: 'unsafe' } as const
+const writes = {
+  ...common,
+  outputLabels: [],
+  categories: [],
+  risk: 'medium',
+  repeat: 'findable',
+  /** A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag. */
+  findableAfterSeconds: 60,
+} as const
 
 const place = (what: string) => z.string().min(1).max(1000).describe(`Id of the ${what}, or a link to it.`)
-const text = z.string().max(16_384)
+/** Trello takes 16,384 characters; the mark of the call takes up to 100. */
+const text = z.string().max(16_284)
 const card = z.strictObject({
   id: z.string(),
   name: z.string(),
@@ -56,6 +65,8 @@ export const trelloCreateCard = defineTool({
 
 export const trelloComment = defineTool({
   ...writes,
+  precondition: { of: 'the name or list of the card', check: 'before' },
+  timeoutSeconds: 120,
   name: 'trello_comment',
   description: 'Comments on a card of a Trello board, also with a file.',
   sideEffect: 'egress',

@@ -20,6 +20,13 @@ import { searchWeb } from './search/web-search.ts'
 import { createChannel, findChannel } from './slack/channels.ts'
 import { findMessage, sendMessage } from './slack/messages.ts'
 import { readInvited, readRecipient } from './slack/state.ts'
+import { getCard, listCards, readCardState } from './trello/reads.ts'
+import {
+  comment as commentInTrello,
+  createCard,
+  findCard,
+  findComment as findTrelloComment,
+} from './trello/writes.ts'
 import type { FinderOf, StateReaderOf, ToolBody } from './params.ts'
 
 /** Bodies by tool name. A catalogue tool without a body fails with `tool_not_available`. */
@@ -47,6 +54,10 @@ export const executors = {
   jira_get_issue: getJiraIssue,
   jira_create_issue: createJiraIssue,
   jira_comment: commentInJira,
+  trello_list_cards: listCards,
+  trello_get_card: getCard,
+  trello_create_card: createCard,
+  trello_comment: commentInTrello,
   web_search: searchWeb,
   llm_generate: generateWithModel,
 } satisfies { [Name in ToolName]?: ToolBody<Name> }
@@ -66,6 +77,8 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
   sheets_append: findRows,
   jira_create_issue: findJiraIssue,
   jira_comment: findJiraComment,
+  trello_create_card: findCard,
+  trello_comment: findTrelloComment,
 }
 
 /** One reader for each tool with a precondition. */
@@ -73,6 +86,7 @@ export const stateReaders = {
   memory_set: readMemoryState,
   github_comment: readIssueState,
   jira_comment: readJiraIssueState,
+  trello_comment: readCardState,
   slack_send_message: readRecipient,
   slack_create_channel: readInvited,
   calendar_create_event: readEvent,

@@ -42,8 +42,9 @@ export function restOf(
     const send = connection.fetchWithin(kind === 'read' ? { ...bounds, signal } : bounds)
     try {
       const answer = await send(addressOf(connection.base, request), initOf(connection, request))
-      if (answer.status < 200 || answer.status > 299) throw new HttpFailure(answer)
-      const parsed = form.safeParse(jsonOf(await answer.text()))
+      const text = await answer.text()
+      if (!answer.ok) throw new HttpFailure(answer, text, errors.forbidden)
+      const parsed = form.safeParse(jsonOf(text))
       if (parsed.success) return parsed.data
     } catch (error) {
       throw await errorOf(error, kind, errors, () => connection.expired())

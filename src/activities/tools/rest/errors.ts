@@ -10,6 +10,8 @@ export interface RestErrors {
   readonly title: string
   /** The end of a code and its message by HTTP status. The service did nothing, and would refuse the same request again. */
   readonly refusals: Readonly<Record<number, readonly [code: string, message: string]>>
+  /** An answer 401 with these words refuses the act and not the credential. It means 403. */
+  readonly forbidden?: RegExp
   /** What to check if another place answers. */
   readonly address: string
 }
@@ -19,9 +21,9 @@ export class HttpFailure extends Error {
   override readonly name = 'HttpFailure'
   readonly status: number
   readonly retryAfterSeconds: number | null
-  constructor({ status, headers }: Response) {
+  constructor({ status, headers }: Response, text: string, forbidden?: RegExp) {
     super(`answer ${status}`)
-    this.status = status
+    this.status = status === 401 && forbidden?.test(text.slice(0, 200)) === true ? 403 : status
     this.retryAfterSeconds = retryAfterOf(headers)
   }
 }

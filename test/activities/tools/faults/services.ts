@@ -4,6 +4,7 @@ import { jira } from './jira.ts'
 import type { FaultService } from './service.ts'
 import { googleCalendar, googleDocs, googleSheets } from './google.ts'
 import { slack } from './slack.ts'
+import { trello } from './trello.ts'
 
 export const services: readonly FaultService[] = [
   github,
@@ -12,6 +13,7 @@ export const services: readonly FaultService[] = [
   googleSheets,
   slack,
   jira,
+  trello,
 ]
 
 export const titled = (all: readonly FaultService[]) =>

@@ -1,0 +1,51 @@
+import type { ToolName } from '../../../catalog/index.ts'
+import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
+import { restOf, type Rest } from '../rest/client.ts'
+import type { RestErrors } from '../rest/errors.ts'
+import { lists } from './forms.ts'
+import { boardIdOf } from './place.ts'
+
+const errors: RestErrors = {
+  prefix: 'trello',
+  title: 'Trello',
+  address: '`base_url` of the connection',
+  // Trello answers 401 also to an account that may not do this. A refused credential is `invalid …` or `expired …`.
+  forbidden: /^\s*"?unauthorized\b.*\bpermission\b/i,
+  refusals: {
+    400: ['refused', 'Trello does not take these values: check the ids, and that the text is not empty'],
+    403: ['forbidden', 'Trello does not let the connected account do this: make it a member of the board'],
+    404: ['not_found', 'Trello has no such board or card, or the connected account may not see it'],
+    413: ['too_large', 'the text or the file is larger than Trello takes: shorten it'],
+  },
+}
+
+/** The client library `trello.js` writes texts and the token into addresses, so it only checks the tests' stand-in. */
+export async function trelloOf(
+  call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+  context: Pick<ToolContext, 'signal' | 'tools'>,
+  tool: ToolName,
+): Promise<Rest> {
+  return restOf(await context.tools.connection(call, tool, 'trello'), context.signal, errors)
+}
+
+export const wrong = (message: string): ToolError =>
+  new ToolError('invalid_params', message, { retryable: false })
+
+/** The open lists of a board, by id. */
+export async function listsOf(trello: Rest, board: string): Promise<ReadonlyMap<string, string>> {
+  const path = `/1/boards/${boardIdOf(board)}/lists`
+  const all = await trello.read(lists, { method: 'GET', path, query: { filter: 'open', fields: 'name' } })
+  return new Map(all.map(({ id, name }) => [id, name]))
+}
+
+/** The id of the list with this id or name. Throws ToolError `trello_list_not_found` or `invalid_params`. */
+export function listIn(all: ReadonlyMap<string, string>, list: string): string {
+  if (all.has(list)) return list
+  const [id, ...more] = [...all].filter(([, name]) => name === list).map(([each]) => each)
+  if (id === undefined)
+    throw new ToolError('trello_list_not_found', 'the board has no open list with this name or id', {
+      retryable: false,
+    })
+  if (more.length > 0) throw wrong('the board has several lists with this name: give the id of one')
+  return id
+}

@@ -1,0 +1,92 @@
+import { attachedOf } from '../attachment.ts'
+import { OutcomeUnknown } from '../executor.ts'
+import { beforeSending, markOf } from '../marker.ts'
+import type { FinderOf, ToolBody } from '../params.ts'
+import { listIn, listsOf, trelloOf } from './client.ts'
+import { files, made, madeCard, markedCards, markedComments, mostLooked } from './forms.ts'
+import { withMark } from './mark.ts'
+import { boardIdOf, cardIdOf } from './place.ts'
+import { cardAt } from './reads.ts'
+
+/*
+ * Trello takes no idempotency key and no properties. So the text of a card or comment ends with the mark of its call.
+ */
+
+export const createCard: ToolBody<'trello_create_card'> = async (call, context) => {
+  const { board, list, name, description = '' } = call.params
+  const trello = await trelloOf(call, context, 'trello_create_card')
+  const idList = listIn(await listsOf(trello, board), list)
+  await context.pointOfNoReturn()
+  const { id, url } = await trello.write(madeCard, {
+    method: 'POST',
+    path: '/1/cards',
+    body: { idList, name, desc: withMark(description, call), pos: 'bottom' },
+  })
+  return { output: { id, url } }
+}
+
+/** Looks at all new cards of the board, because somebody may have moved or archived the card. */
+export const findCard: FinderOf<'trello_create_card'> = async (call, context, look) => {
+  const trello = await trelloOf(call, context, 'trello_create_card')
+  const listed = await trello.read(markedCards, {
+    method: 'GET',
+    path: `/1/boards/${boardIdOf(call.params.board)}/cards/all`,
+    query: { since: beforeSending(look).toISOString(), limit: mostLooked, fields: 'desc,url' },
+  })
+  const found = listed.find(({ desc }) => desc.includes(markOf(call)))
+  if (found !== undefined) return { kind: 'done', output: { id: found.id, url: found.url } }
+  return { kind: listed.length < mostLooked ? 'absent' : 'unclear' }
+}
+
+/** The file is attached before the comment, so a marked comment shows that the call was carried out. */
+export const comment: ToolBody<'trello_comment'> = async (call, context) => {
+  const attached = attachedOf(call.params)
+  const trello = await trelloOf(call, context, 'trello_comment')
+  const card = await cardAt(trello, call.params.card)
+  await context.pointOfNoReturn()
+  if (attached !== null) {
+    const form = new FormData()
+    form.append('name', attached.name)
+    form.append('file', attached.file, attached.name)
+    await trello.write(made, { method: 'POST', path: `/1/cards/${card.id}/attachments`, body: form })
+  }
+  const sent = trello.write(made, {
+    method: 'POST',
+    path: `/1/cards/${card.id}/actions/comments`,
+    body: { text: withMark(call.params.text, call) },
+  })
+  const { id } = await sent.catch((error: unknown) => {
+    if (attached === null) throw error
+    throw new OutcomeUnknown('the file was attached, and Trello did not confirm the comment')
+  })
+  return { output: { id, url: `${card.url}#comment-${id}` } }
+}
+
+export const findComment: FinderOf<'trello_comment'> = async (call, context, look) => {
+  const attached = attachedOf(call.params)
+  const trello = await trelloOf(call, context, 'trello_comment')
+  const path = `/1/cards/${cardIdOf(call.params.card)}`
+  const since = beforeSending(look)
+  const listed = await trello.read(markedComments, {
+    method: 'GET',
+    path: `${path}/actions`,
+    query: { filter: 'commentCard', since: since.toISOString(), limit: mostLooked, fields: 'data' },
+  })
+  const found = listed.find(({ data }) => data.text?.includes(markOf(call)))
+  if (found !== undefined) {
+    const { url } = await cardAt(trello, call.params.card)
+    return { kind: 'done', output: { id: found.id, url: `${url}#comment-${found.id}` } }
+  }
+  if (listed.length === mostLooked) return { kind: 'unclear' }
+  // The file may be that of this call, and its comment was not made.
+  return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
+
+  async function hasFile(name: string): Promise<boolean> {
+    const all = await trello.read(files, {
+      method: 'GET',
+      path: `${path}/attachments`,
+      query: { fields: 'name,date' },
+    })
+    return all.some((each) => each.name === name && !(Date.parse(each.date) < since.getTime()))
+  }
+}

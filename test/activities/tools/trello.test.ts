@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
+import { createToolActivities } from '../../../src/activities/tool-activities.ts'
+import {
+  OutcomeUnknown,
+  ToolError,
+  type ServiceConnection,
+  type ToolContext,
+  type ToolResult,
+} from '../../../src/activities/tools/executor.ts'
+import { readCardState } from '../../../src/activities/tools/trello/reads.ts'
+import { findComment } from '../../../src/activities/tools/trello/writes.ts'
+import { getTool, type ToolName } from '../../../src/catalog/index.ts'
+import { trello as integration } from '../../../src/catalog/integrations/trello.ts'
+import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
+import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
+import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
+import {
+  startTrello,
+  trelloCredential,
+  trelloWith,
+  type TrelloEmulator,
+} from '../../support/trello-emulator.ts'
+import { rejection, toolCall, toolContext } from './call.ts'
+
+let trello: TrelloEmulator
+let proxy: FaultProxy
+/** Addresses of requests. */
+const asked: string[] = []
+const outgoing = createOutgoing({ hosts: loopbackHosts })
+beforeAll(async () => {
+  trello = await startTrello(trelloWith(['To do', 'Done', 'Twice', 'Twice'], ['one', 'two']))
+  proxy = await startFaultProxy(trello.url)
+})
+beforeEach(() => {
+  asked.splice(0)
+  proxy.choose = (_, path) => {
+    asked.push(path)
+    return 'pass'
+  }
+})
+afterAll(() => Promise.all([proxy?.close(), trello?.close(), outgoing.close()]))
+
+const connection = (): ServiceConnection<'trello'> => ({
+  credential: trelloCredential,
+  account: null,
+  base: proxy.url,
+  headers: integration.headers(trelloCredential),
+  fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses: [proxy.url] }),
+  expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
+})
+const context = (): ToolContext => toolContext({ connection: (async () => connection()) as never })
+
+/** Calls a tool's body; the output has the form that the tool declares. */
+async function run(name: ToolName, params: object): Promise<unknown> {
+  const call = issueDecidedCall(toolCall(params), context(), null)
+  const { output } = (await createToolActivities()[name]!(call)) as ToolResult
+  expect(getTool(name)?.output.parse(output)).toEqual(output)
+  return output
+}
+
+const board = 'https://trello.com/b/board001/plans'
+const one = {
+  id: '000000000000000000000100',
+  name: 'one',
+  description: 'about one',
+  list: 'To do',
+  url: 'https://trello.com/c/c0000256/1-one',
+}
+const cardOf = (id: string) => trello.state().cards.find((each) => each.id === id)
+
+test.each(['board001', board, '000000000000000000000001'])(
+  'cards of the board %s are listed',
+  async (given) => {
+    expect(await run('trello_list_cards', { board: given })).toEqual({ cards: [one, expect.anything()] })
+    expect(await run('trello_list_cards', { board: given, list: 'Done' })).toEqual({ cards: [] })
+  },
+)
+
+test.each(['c0000256', one.id, one.url, 'https://trello.com/c/c0000256'])(
+  'the card %s is read',
+  async (card) => {
+    expect(await run('trello_get_card', { card })).toEqual(one)
+  },
+)
+
+test.each([
+  ['https://evil.example/c/c0000256', 'invalid_params'],
+  ['https://trello.com.evil.example/c/c0000256', 'invalid_params'],
+  ['http://trello.com/c/c0000256', 'invalid_params'],
+  [board, 'invalid_params'],
+  ['../members/me', 'invalid_params'],
+  ['c0000999', 'trello_not_found'],
+])('%s names no card', async (card, code) => {
+  expect(await rejection(run('trello_get_card', { card }))).toMatchObject({ code, retryable: false })
+})
+
+test('a card is created in the list with this name, and its mark is not read back', async () => {
+  const description = 'x?key=1&token=2'
+  const { id } = (await run('trello_create_card', { board, list: 'Done', name: 'new', description })) as {
+    id: string
+  }
+  expect(cardOf(id)?.desc).toMatch(/^x\?key=1&token=2\n\ncountersign:call:[\da-f]{32}$/)
+  expect(await run('trello_get_card', { card: id })).toMatchObject({ list: 'Done', description })
+  // Proxies log addresses: neither the text nor the credential may be in one.
+  expect(asked.join()).not.toMatch(/x%3F|trello_key|trello_token/)
+})
+
+test.each([
+  ['Nothing', 'trello_list_not_found'],
+  ['Twice', 'invalid_params'],
+])('a card is not created in the list %s', async (list, code) => {
+  const { length } = trello.state().cards
+  const wrong = rejection(run('trello_create_card', { board, list, name: 'n' }))
+  expect(await wrong).toMatchObject({ code, retryable: false })
+  expect(trello.state().cards).toHaveLength(length)
+})
+
+describe('a comment with a file', () => {
+  const params = { card: one.url, text: 'see', attachment_name: 'plan.md', attachment_content: '# é' }
+  const find = () => findComment(toolCall(params), context(), { sentSecondsAgo: 1 })
+  const held = () => [cardOf(one.id)?.files.length, cardOf(one.id)?.comments.length]
+
+  test('is absent if its file was lost', async () => {
+    proxy.choose = (method, path) => (method === 'POST' && path.endsWith('/attachments') ? 'cut' : 'pass')
+    expect(await rejection(run('trello_comment', params))).toBeInstanceOf(OutcomeUnknown)
+    expect([held(), await find()]).toEqual([[0, 0], { kind: 'absent' }])
+  })
+
+  test('asks a person if only the file was taken', async () => {
+    proxy.choose = (method, path) =>
+      method === 'POST' && path.endsWith('/comments') ? { status: 403 } : 'pass'
+    expect(await rejection(run('trello_comment', params))).toBeInstanceOf(OutcomeUnknown)
+    expect([held(), await find()]).toEqual([[1, 0], { kind: 'unclear' }])
+  })
+
+  test('has both', async () => {
+    const output = await run('trello_comment', params)
+    expect(held()).toEqual([2, 1])
+    expect(cardOf(one.id)?.files.at(-1)).toMatchObject({ name: 'plan.md', content: '# é' })
+    expect(await find()).toEqual({ kind: 'done', output })
+  })
+})
+
+test('approvers of a comment see its card', async () => {
+  const { revision, fields } = await readCardState(toolCall({ card: one.id, text: 't' }), context())
+  expect(fields).toEqual({ 'name of the card': 'one', 'list of the card': 'To do', link: one.url })
+  const other = await readCardState(toolCall({ card: 'c0000257', text: 't' }), context())
+  expect(other.revision).not.toBe(revision)
+})
