@@ -23,20 +23,20 @@ beforeAll(async () => {
 afterAll(() => emulator?.close())
 
 test('a card that the client creates is listed', async () => {
-  const [list] = await client.boards.getBoardLists({ id: 'board001', filter: 'open' } as never)
+  const [list] = await client.boards.getBoardLists({ id: 'board001', filter: 'open' })
   const made = await client.cards.createCard({
-    idList: String(list?.id),
+    idList: list?.id ?? '',
     name: 'n',
     desc: 'd',
     pos: 'bottom',
   })
-  const all = await client.boards.getBoardCards({ id: 'board001' } as never)
+  const all = await client.boards.getBoardCards({ id: 'board001' })
   expect(all.find(({ id }) => id === made.id)).toMatchObject({ name: 'n', desc: 'd' })
-  expect(await client.cards.getCard({ id: String(made.id), list: true })).toMatchObject({ id: made.id })
+  expect(await client.cards.getCard({ id: made.id, list: true })).toMatchObject({ id: made.id })
 })
 
 test('a comment that the client makes is listed', async () => {
   const made = await client.cards.createCardComment({ id: 'c0000256', text: 't' })
-  const actions = await client.cards.getCardActions({ id: 'c0000256', filter: 'commentCard' } as never)
+  const actions = await client.cards.getCardActions({ id: 'c0000256', filter: 'commentCard' })
   expect(actions.map(({ id }) => id)).toEqual([made.id])
 })
