@@ -42,6 +42,7 @@ const governanceFolders = {
   access: ['audit'],
   limits: ['audit', 'access'],
   connections: ['sealing', 'audit', 'access', 'limits'],
+  webhooks: ['sealing', 'audit', 'access', 'limits'],
   tools: ['sealing', 'audit', 'access', 'limits'],
   'runs/values': ['sealing'],
   files: ['sealing', 'audit', 'access', 'limits', 'runs/values'],

@@ -36,6 +36,11 @@ import {
   mostReferredBytes,
 } from '../src/governance/runs/start/given-inputs.ts'
 import { mostParamText } from '../src/governance/runs/values/loading.ts'
+import { mostWaiting as mostWaitingMessages } from '../src/governance/webhooks/fan-out.ts'
+import { attemptMilliseconds } from '../src/governance/webhooks/send.ts'
+import { mostOfTurn } from '../src/governance/webhooks/turns.ts'
+import { keptDays, keptDeliveries } from '../src/governance/webhooks/upkeep.ts'
+import { mostWebhooks } from '../src/governance/webhooks/webhooks.ts'
 import { comparisonBudget } from '../src/policy/budget.ts'
 import { mostResolvedText } from '../src/policy/text-budget.ts'
 import { mostLabels } from '../src/policy/types.ts'
@@ -237,6 +242,12 @@ const rules: Rows = [
   ['all rules of an organization', `${bytes(mostRuleBytes)} of text, ${count(mostRuleValues)} values`],
   ['tool policies of an organization', count(mostToolPolicies)],
   ['overrides of roles of an organization', count(mostRoleOverrides)],
+  ['webhooks of an organization', count(mostWebhooks)],
+  ['`url` of a webhook', `${of('WebhookRequest.url.maxLength')} characters`],
+  ['messages that wait for a webhook', count(mostWaitingMessages)],
+  ['ended deliveries of a webhook that are kept', `${count(keptDeliveries)}, for ${keptDays} days`],
+  ['messages to one webhook', `${mostOfTurn} a second`],
+  ['time of one attempt at a message', `${attemptMilliseconds / 1_000} seconds`],
   ['`allowed_domains` of a policy', of('ToolRestrictions.allowed_domains.maxItems')],
   ['`category_flags`, `external_tools`', `${count(mostFlags)}, ${count(mostExternalTools)}`],
   ['drafts of `POST /organizations/{id}/rules/test`', of('RuleTrialRequest.rules.maxItems')],

@@ -140,6 +140,24 @@ export const access = {
   'GET /organizations/{id}/governance/report': needs('governance:read', 'admin', 'organization'),
   'GET /organizations/{id}/governance/approvals': needs('governance:read', 'admin', 'organization'),
 
+  'POST /organizations/{id}/webhooks': needs('governance:write', 'owner', 'organization'),
+  'GET /organizations/{id}/webhooks': needs('governance:read', 'owner', 'organization'),
+  'GET /organizations/{id}/webhooks/{webhook}': needs('governance:read', 'owner', 'organization'),
+  'PATCH /organizations/{id}/webhooks/{webhook}': needs('governance:write', 'owner', 'organization'),
+  'DELETE /organizations/{id}/webhooks/{webhook}': needs('governance:write', 'owner', 'organization'),
+  'POST /organizations/{id}/webhooks/{webhook}/rotate-secret': needs(
+    'governance:write',
+    'owner',
+    'organization',
+  ),
+  'POST /organizations/{id}/webhooks/{webhook}/test': needs('governance:write', 'owner', 'organization'),
+  'GET /organizations/{id}/webhooks/{webhook}/deliveries': needs('governance:read', 'owner', 'organization'),
+  'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver': needs(
+    'governance:write',
+    'owner',
+    'organization',
+  ),
+
   'GET /organizations/{id}/quota': needs('quota:read', 'admin', 'organization'),
   'PATCH /organizations/{id}/quota': needs('quota:write', 'owner', 'organization'),
 

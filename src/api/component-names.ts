@@ -15,6 +15,7 @@ import { memoryBody } from './schemas/memory.ts'
 import * as people from './schemas/people.ts'
 import { ruleBodies, ruleTrialBody } from './schemas/rules.ts'
 import * as runs from './schemas/runs.ts'
+import * as webhooks from './schemas/webhooks.ts'
 import * as workflows from './schemas/workflows.ts'
 
 /*
@@ -47,6 +48,9 @@ const names: Readonly<Record<string, z.ZodType>> = {
   InputType: input.shape.type,
   Integration: connections.integration,
   ConnectionScope: connections.connectionScope,
+  WebhookEvent: webhooks.webhookEvent,
+  WebhookMessageType: webhooks.messageType,
+  DeliveryState: webhooks.deliveryState,
   ConditionOperator: step.shape.when.unwrap().shape.operator,
 
   // parts of answers and bodies
@@ -113,6 +117,9 @@ const names: Readonly<Record<string, z.ZodType>> = {
   SlackAccountRequest: people.slackAccountBody,
   InvitationRequest: people.invitationBody,
   AcceptInvitationRequest: people.acceptanceBody,
+  WebhookRequest: webhooks.webhookBody,
+  WebhookChanges: webhooks.webhookChanges,
+  SecretRotationRequest: webhooks.rotationBody,
   ApiKeyRequest: people.apiKeyBody,
   ApiKeyChanges: people.apiKeyChanges,
 }

@@ -10,6 +10,8 @@ import { statusOf } from './errors.ts'
 import type { Route } from './route.ts'
 import { sessionCookie } from './auth-options.ts'
 import { errorAnswer } from './schemas/common.ts'
+import { webhookMessage } from './schemas/webhooks.ts'
+import { webhookEvents } from '../contract/webhook-events.ts'
 import { projectRoot } from '../shared/project-root.ts'
 
 const json = (schema: z.ZodType, example?: unknown) => ({
@@ -70,6 +72,7 @@ export function openApiDocument(routes: readonly Route[]): object {
   })
   const examples = readExamples()
   for (const route of routes) addRoute(registry, route, examples[route.key])
+  addMessages(registry)
   const document = new OpenApiGeneratorV31([...namedComponents(), ...registry.definitions]).generateDocument({
     openapi: '3.1.0',
     info: {
@@ -124,6 +127,28 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
         content: json(errorAnswer),
       },
     },
+  })
+}
+
+/** The requests that webhooks get. */
+function addMessages(registry: OpenAPIRegistry): void {
+  const rows = Object.entries(webhookEvents).map(([event, when]) => `| \`${event}\` | ${when} |`)
+  const header = (description: string) => z.string().meta({ description })
+  registry.registerWebhook({
+    method: 'post',
+    path: 'message',
+    summary: 'What a webhook gets for each event that it has chosen',
+    description: ['| `type` | When |', '| --- | --- |', ...rows].join('\n'),
+    tags: ['Webhooks'],
+    request: {
+      headers: z.object({
+        'webhook-id': header('the same for each attempt at a message'),
+        'webhook-timestamp': header('epoch seconds of this attempt'),
+        'webhook-signature': header('`v1,` and the signature; several are separated by spaces'),
+      }),
+      body: { content: json(webhookMessage), required: true },
+    },
+    responses: { '2XX': { description: 'Received. Any other status means: send it again.' } },
   })
 }
 

@@ -230,6 +230,25 @@ export const auditEvents = {
     when: 'A member’s account at another service is linked no more.',
     metadata: ['member_id', 'service', 'external_id'],
   },
+  'webhook.created': { when: 'A webhook is created.', metadata: [...webhookFields(), 'events'] },
+  'webhook.updated': {
+    when: 'The address or the events of a webhook change, or it is turned on or off.',
+    metadata: [...webhookFields(), 'events', 'active'],
+  },
+  'webhook.secret_rotated': {
+    when: 'A webhook gets a new secret.',
+    metadata: [...webhookFields(), 'former_until'],
+  },
+  'webhook.tested': { when: 'A test is sent to a webhook.', metadata: webhookFields() },
+  'webhook.redelivered': {
+    when: 'A message is sent to a webhook again.',
+    metadata: [...webhookFields(), 'delivery_id'],
+  },
+  'webhook.disabled': {
+    when: 'The service turns a webhook off: nothing has arrived for days, or its receiver wants no more.',
+    metadata: [...webhookFields(), 'reason'],
+  },
+  'webhook.deleted': { when: 'A webhook is deleted.', metadata: webhookFields() },
   'member.left': { when: 'A member leaves.', metadata: ['member_id', 'cancelled_approvals'] },
   'invitation.revoked': { when: 'An invitation is withdrawn.', metadata: ['invitation_id', 'role'] },
   'api_key.created': { when: 'An API key is created.', metadata: keyFields() },
@@ -287,6 +306,10 @@ function overrideFields() {
 
 function connectionFields() {
   return ['connection_id', 'integration', 'owner_id', 'account'] as const
+}
+
+function webhookFields() {
+  return ['webhook_id', 'host'] as const
 }
 
 function keyFields() {

@@ -17,6 +17,9 @@ export const idPrefixes = {
   invitation: 'inv',
   connection: 'con',
   notification: 'ntf',
+  webhook: 'whk',
+  message: 'msg',
+  delivery: 'dlv',
 } as const
 export type IdKind = keyof typeof idPrefixes
 

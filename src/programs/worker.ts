@@ -14,6 +14,8 @@ import { beat, every, leave, prune } from '../governance/upkeep/housekeeping.ts'
 import { countSegments } from '../governance/audit/counts.ts'
 import { gatherMoves, recount } from '../governance/limits/storage-counters.ts'
 import { removeSecrets } from '../governance/connections/secret-removals.ts'
+import { createWebhookSender } from '../governance/webhooks/sender.ts'
+import { removeOldDeliveries } from '../governance/webhooks/upkeep.ts'
 import { removeOldData } from '../governance/upkeep/retention.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { planNotifications } from '../governance/notifications/plan.ts'
@@ -71,6 +73,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   })
   const engine = createWorkflowEngine(client)
   const relay = startRelay(context, engine, attributes)
+  const webhooks = createWebhookSender(context)
   const tasks = [
     every(context, 'heartbeat', 5, () => beat(context, 'worker')),
     every(context, 'expiry', 1, () => expireDue(context)),
@@ -80,6 +83,8 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
     every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
     every(context, 'planning messages', 1, () => planNotifications(context, planners)),
+    every(context, 'sending to webhooks', 1, () => webhooks.round()),
+    every(context, 'removing old deliveries of webhooks', 300, () => removeOldDeliveries(context.db)),
     every(context, 'prune', 600, () => prune(context.db)),
     every(context, 'retention', 600, () => removeOldData(context)),
     every(context, 'gathering changes of stored sizes', 2, () => gatherMoves(context.db)),
@@ -97,6 +102,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
       await running
       metrics?.close()
       await Promise.all(tasks.map((task) => task.stop()))
+      await webhooks.stop()
       await relay.stop()
       await leave(context).catch(() => {})
       await connection.close()

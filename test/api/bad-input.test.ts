@@ -205,8 +205,8 @@ describe('bad paths and queries', () => {
       const answer = await server.call(owner, 'GET', `${pathOf(key)}?${query}`)
       expect(answer.status).toBeLessThan(500)
       const name = query.split('=')[0] as string
-      // The step of the path does not exist, which counts before the query.
-      const refused = key.includes('{step}') ? [400, 404, 422] : [400, 422]
+      // The step or webhook of the path does not exist, which counts before the query.
+      const refused = /\{(step|webhook)\}/.test(key) ? [400, 404, 422] : [400, 422]
       if (shape.includes(name)) expect(refused).toContain(answer.status)
     }
   })

@@ -50,6 +50,8 @@ describe('over `storage_mb` every route', () => {
     'POST /organizations/{id}/role-policy-overrides',
     'POST /tools/{name}/connect',
     'POST /files',
+    'POST /organizations/{id}/webhooks',
+    'POST /organizations/{id}/webhooks/{webhook}/test',
     // Refused for its unknown session. An agent's question gets a denial, not an error.
     'POST /authorize/observe',
   ]

@@ -7,6 +7,7 @@ import type { Approval, Run } from '../support/client-types.ts'
 import { until } from '../stack/until.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { startModel, type Model } from '../support/model.ts'
+import { startScriptedServer } from '../support/scripted-server.ts'
 
 /*
  * The process is killed at each named commit point, one after another, and the run must reach its right end. All
@@ -305,6 +306,36 @@ describe('a process killed at a commit point', () => {
         [`%${id}%`],
       )
       expect(audited).toHaveLength(1)
+    },
+  )
+
+  test.each(both('webhook.fan_out', 'webhook.record'))(
+    '%s: the message arrives, and a repetition has its id',
+    async (fault) => {
+      const receiver = await startScriptedServer()
+      receiver.answer = () => ({ status: 204 })
+      const webhooks = `/organizations/${home.owner.bootstrap.organization_id}/webhooks`
+      const { id } = await home.owner.good<{ id: string }>('POST', webhooks, {
+        url: receiver.url,
+        events: ['run.failed'],
+      })
+      await home.faults.at(fault, () => {
+        void home.owner.call('POST', `${webhooks}/${id}/test`, {})
+      })
+      // The lease of the dead worker would end within a minute.
+      await home.query(
+        'update webhooks set leased_until = null, due_at = now() where leased_until is not null',
+      )
+      await until('the delivery has ended', async () => {
+        const path = `${webhooks}/${id}/deliveries`
+        const { data } = await home.owner.good<{ data: { state: string }[] }>('GET', path)
+        return data.length === 1 && data[0]?.state === 'delivered'
+      })
+      const ids = receiver.arrived.map(({ headers }) => headers['webhook-id'])
+      expect(new Set(ids).size).toBe(1)
+      expect(ids).toHaveLength(fault === 'webhook.record:before' ? 2 : 1)
+      await home.owner.call('DELETE', `${webhooks}/${id}`)
+      await receiver.close()
     },
   )
 

@@ -15,6 +15,7 @@ import { getSecretsHealth } from './secrets-health.ts'
 import { integrationRoutes } from './integrations.ts'
 import { getMe, getScopes } from './me.ts'
 import { memberRoutes } from './members.ts'
+import { webhookRoutes } from './webhooks.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
 import { getQuota, patchQuota } from './quota.ts'
 import { getNotifications } from './notifications.ts'
@@ -95,6 +96,7 @@ export const routes: readonly Route[] = [
   ...connectionRoutes,
   ...identityRoutes,
   ...memberRoutes,
+  ...webhookRoutes,
   ...integrationRoutes,
   getHealth,
   getSecretsHealth,

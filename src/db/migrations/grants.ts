@@ -58,6 +58,9 @@ const changeable = [
   'notices',
   'notifications',
   'notification_lanes',
+  'webhooks',
+  'webhook_events',
+  'webhook_deliveries',
 ]
 const deletable = [
   'run_events',
@@ -88,6 +91,9 @@ const deletable = [
   'notices',
   'notifications',
   'notification_lanes',
+  'webhooks',
+  'webhook_events',
+  'webhook_deliveries',
 ]
 
 /** Statements that give `role` exactly these rights. The role name must be a quoted identifier. */

@@ -36,6 +36,7 @@ import { approvedState } from './0044-approved-state.ts'
 import { slackAccounts } from './0045-slack-accounts.ts'
 import { notifications } from './0049-notifications.ts'
 import { requestedChanges } from './0047-requested-changes.ts'
+import { webhooks } from './0051-webhooks.ts'
 
 /** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -77,4 +78,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0045-slack-accounts', sql: slackAccounts },
   { name: '0047-requested-changes', sql: requestedChanges },
   { name: '0049-notifications', sql: notifications },
+  { name: '0051-webhooks', sql: webhooks },
 ]

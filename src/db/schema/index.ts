@@ -36,6 +36,7 @@ import type {
   RunStepsTable,
   RunsTable,
 } from './runs.ts'
+import type { WebhookDeliveriesTable, WebhookEventsTable, WebhooksTable } from './webhooks.ts'
 import type { RegistryEntriesTable, WorkflowsTable, WorkflowVersionsTable } from './workflows.ts'
 
 export interface Database {
@@ -84,6 +85,9 @@ export interface Database {
   connection_attempts: ConnectionAttemptsTable
   call_starts: CallStartsTable
   default_task_queue: DefaultTaskQueueTable
+  webhooks: WebhooksTable
+  webhook_events: WebhookEventsTable
+  webhook_deliveries: WebhookDeliveriesTable
 }
 
 /** The database as functions take it: a pool, or a transaction that is open. */

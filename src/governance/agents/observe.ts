@@ -161,6 +161,7 @@ async function raise(
           params_hash: paramsHash,
         },
       })
+    if (over === null) tx.publish('agent.unapproved_call', { session_id: session.id, tool })
     return { session_run_id: session.run_id, labels: session.labels, unapproved: true }
   })
   context.metrics.unapprovedCalls.inc()

@@ -1,5 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { wakeKey, type Wake } from '../../contract/messages.ts'
+import type { ApprovalStatus } from '../../contract/status.ts'
+import type { WebhookEvent } from '../../contract/webhook-events.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { updateApprovals, type ApprovalRecord, type NewApproval } from './records.ts'
@@ -58,6 +60,7 @@ export function announceRequest(
     runId,
     metadata: { approval_id: id, ...about[kind], ...former },
   })
+  tx.publish('approval.created', { approval_id: id })
 }
 
 const voteEvents = {
@@ -95,7 +98,7 @@ export function decideByVote(
     },
   })
   if (status === 'pending') return
-  close({ tx, ledger }, approval, status)
+  close({ tx, ledger }, approval, status, actor.id)
   wakeRun(tx, approval, actor.id)
 }
 
@@ -168,6 +171,7 @@ export function reopenApproval(
     runId: approval.run_id,
     metadata: { approval_id: approval.id, needed, counting },
   })
+  tx.publish('approval.created', { approval_id: approval.id })
 }
 
 type Named = Pick<ApprovalRecord, 'id' | 'run_id'>
@@ -201,16 +205,32 @@ export function wakeRun(
 function close(
   { tx, ledger }: ApprovalWriter,
   approval: ApprovalRecord,
-  status: 'approved' | 'rejected' | 'expired' | 'cancelled',
+  status: ClosedStatus,
+  by?: string,
 ): void {
   approval.status = status
   approval.decided_at = tx.now.toISOString()
   ledger.dirtyApprovals.add(approval)
-  announceDecided(tx, approval, status)
+  announceDecided(tx, approval, status, by)
 }
 
-function announceDecided(tx: ChainTx, { id, run_id }: Named, status: string): void {
+type ClosedStatus = Exclude<ApprovalStatus, 'pending'>
+
+/** The event that webhooks get. */
+const closingEvents = {
+  approved: 'approval.decided',
+  rejected: 'approval.decided',
+  expired: 'approval.expired',
+  cancelled: 'approval.withdrawn',
+} as const satisfies Record<ClosedStatus, WebhookEvent>
+
+function announceDecided(tx: ChainTx, { id, run_id }: Named, status: ClosedStatus, by?: string): void {
   tx.touched.add(id)
   tx.notice('approval', id)
+  tx.publish(closingEvents[status], {
+    approval_id: id,
+    status,
+    ...(by === undefined ? {} : { decided_by: by }),
+  })
   if (run_id !== null) tx.event(run_id, 'approval.decided', { approval_id: id, status })
 }

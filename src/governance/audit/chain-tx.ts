@@ -1,4 +1,6 @@
 import type { AuditEventType } from '../../contract/audit-events.ts'
+import { newId } from '../../contract/ids.ts'
+import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import type { Insertable } from 'kysely'
 import type { PipelinedTransaction, Statement } from '../../db/pipelined.ts'
@@ -60,6 +62,7 @@ export class ChainTx implements ChainReader {
   readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
   readonly #outbox: Insertable<Database['outbox']>[] = []
   readonly #notices = new Map<string, NoticeKind>()
+  readonly #published: Insertable<Database['webhook_events']>[] = []
 
   constructor(pipe: PipelinedTransaction, organizationId: string, head: HeadRow, policy: LoadedPolicy) {
     this.#pipe = pipe
@@ -143,11 +146,34 @@ export class ChainTx implements ChainReader {
     this.#notices.set(subject, kind)
   }
 
+  /**
+   * Tells the organization's webhooks that want this event, or the given ones, after the commit. Returns the id of the
+   * message; null if no webhook wants it.
+   */
+  publish(
+    type: WebhookEvent,
+    data: EventData,
+    webhookIds = this.policy.webhooks.filter(({ events }) => events.includes(type)).map(({ id }) => id),
+  ): string | null {
+    if (webhookIds.length === 0) return null
+    const { organizationId: organization_id, now: created_at } = this
+    const id = newId('message')
+    this.#published.push({
+      id,
+      organization_id,
+      type,
+      data: JSON.stringify(data),
+      webhook_ids: webhookIds,
+      created_at,
+    })
+    return id
+  }
+
   /** Sends events, outbox rows, notices, entries and the new head. The combiner calls it once, before the commit. */
   flush(): void {
     if (this.#entries.length === 0) {
-      if (this.#events.size + this.#outbox.length + this.#notices.size > 0)
-        throw new Error('a change has no audit entry')
+      const others = [this.#events.size, this.#outbox.length, this.#notices.size, this.#published.length]
+      if (others.some((count) => count > 0)) throw new Error('a change has no audit entry')
       return
     }
     // Joined with line breaks: canonical JSON contains none, and one text parameter needs no array quoting.
@@ -171,6 +197,13 @@ export class ChainTx implements ChainReader {
         insert into notices (organization_id, kind, subject)
         select ${this.organizationId}, * from unnest(${[...this.#notices.values()]}::text[],
                                                      ${[...this.#notices.keys()]}::text[])
+      )`)
+    if (this.#published.length > 0)
+      parts.push(sql`published as (
+        insert into webhook_events (id, organization_id, type, data, webhook_ids, created_at)
+        select p.id, p.organization_id, p.type, p.data::jsonb, p.webhook_ids, p.created_at
+        from json_to_recordset(${JSON.stringify(this.#published)}::json)
+             as p(id text, organization_id text, type text, data text, webhook_ids text[], created_at timestamptz)
       )`)
     void this.send(sql`
       with ${sql.join(parts)}

@@ -32,6 +32,10 @@ export const commitPoints = {
     'before: the session is unchanged; after: it is ended, revoked or alarmed, its waiting approvals are withdrawn',
   'notification.plan':
     'before: the notices stay, and the messages are planned again; after: each recipient has a row, which is sent once',
+  'webhook.fan_out':
+    'before: the event has no deliveries yet, and a worker writes them; after: its deliveries wait',
+  'webhook.record':
+    'before: the message has left, and is sent again with the same id when the lease ends; after: the attempt is counted',
   'org.change': 'before: the change is not saved; after: it holds from the next decision on',
 } as const
 export type CommitPoint = keyof typeof commitPoints

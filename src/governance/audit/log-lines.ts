@@ -21,6 +21,7 @@ const levels: Partial<Record<string, Level>> = {
   // A person has to act.
   'tool_call.unknown_outcome': 'warn',
   'agent.unapproved_call': 'warn',
+  'webhook.disabled': 'warn',
 } satisfies Partial<Record<AuditEventType, Level>>
 
 /** Ends of one item of a `for_each` step; the step has a line of its own. */
@@ -56,6 +57,7 @@ const shown = [
   'key_id',
   'member_id',
   'invitation_id',
+  'webhook_id',
 ]
 
 /**

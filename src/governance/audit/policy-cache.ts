@@ -20,6 +20,8 @@ export interface LoadedPolicy {
   readonly connections: Connected
   readonly settings: GovernanceSettings
   readonly limits: Limits
+  /** The active webhooks. */
+  readonly webhooks: readonly SubscribedWebhook[]
   /** The reason of the freeze; null if the organization is not frozen. */
   readonly frozen: string | null
   /** The rules with their texts: the next version takes over those that have not changed. */
@@ -29,6 +31,12 @@ export interface LoadedPolicy {
   readonly bytes: number
 }
 
+/** A webhook, and the events that it wants. */
+export interface SubscribedWebhook {
+  readonly id: string
+  readonly events: readonly string[]
+}
+
 /** Reads a policy; `former` is one of an earlier version, whose compiled rules it can take over. */
 export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
 
@@ -36,7 +44,7 @@ export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
 const compiledFactor = 3
 
 /**
- * Reads rules, label rules, tool policies, overrides, connections and settings. The caller holds the chain lock, so they belong to
+ * Reads rules, label rules, tool policies, overrides, connections, webhooks and settings. The caller holds the chain lock, so they belong to
  * the version of `head`. `former` is the policy of an earlier version, if one is kept.
  */
 export async function loadPolicy(
@@ -60,6 +68,11 @@ export async function loadPolicy(
         sql<LiveConnection[]>`
           (select coalesce(json_agg(json_build_array(owner_id, integration, status)), '[]') from connections
            where organization_id = ${organizationId} and status <> 'revoked')`.as('live'),
+      )
+      .select(
+        sql<SubscribedWebhook[]>`
+          (select coalesce(json_agg(json_build_object('id', id, 'events', events)), '[]') from webhooks
+           where organization_id = ${organizationId} and active)`.as('webhooks'),
       )
       .where('id', '=', organizationId)
       .executeTakeFirstOrThrow(),
@@ -105,7 +118,7 @@ export async function loadPolicy(
     bytesOf(rules) +
     bytesOf(labelRules) +
     compiledFactor * heapBytes([toolPolicies, overrides]) +
-    heapBytes(organization.live)
+    heapBytes([organization.live, organization.webhooks])
   const toolAccess = compileToolAccess(
     {
       policies: toolPolicies.map(({ tool_name, role, allowed, restrictions }) => ({
@@ -120,5 +133,18 @@ export async function loadPolicy(
     (tool) => getTool(tool)?.constraints ?? {},
   )
   const connections = connectedOf(organization.connections, organization.live)
-  return { version, compiled, toolAccess, connections, settings, limits, frozen, rules, labelRules, bytes }
+  const { webhooks } = organization
+  return {
+    version,
+    compiled,
+    toolAccess,
+    connections,
+    settings,
+    limits,
+    webhooks,
+    frozen,
+    rules,
+    labelRules,
+    bytes,
+  }
 }

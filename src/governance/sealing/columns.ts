@@ -11,6 +11,7 @@ import {
   resultPlace,
   statePlace,
   verifierPlace,
+  webhookPlace,
 } from './places.ts'
 
 /** A column with sealed values. */
@@ -142,6 +143,14 @@ export const sealedColumns: readonly SealedColumn[] = [
     column: 'verifier_sealed',
     stored: 'bytes',
     place: (row) => verifierPlace(String(row['state_hash'])),
+  },
+  {
+    table: 'webhooks',
+    key: textKey('id'),
+    column: 'target_sealed',
+    stored: 'bytes',
+    also: ['organization_id'],
+    place: (row) => webhookPlace(String(row['organization_id']), String(row['id'])),
   },
   {
     table: 'idempotency_keys',

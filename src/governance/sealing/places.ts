@@ -27,6 +27,10 @@ export const connectionPlace = (
   field: ConnectionField,
 ): string => JSON.stringify(['connection', organizationId, connectionId, field])
 
+/** Address and secrets of a webhook. */
+export const webhookPlace = (organizationId: string, webhookId: string): string =>
+  JSON.stringify(['webhook', organizationId, webhookId])
+
 /** What was read out of an uploaded file. */
 export const filePlace = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>
   JSON.stringify(['file', organizationId, fileId, part])

@@ -59,5 +59,12 @@ export function isPublicAddress(address: string): boolean {
   const withoutZone = address.split('%', 1)[0] ?? ''
   if (!ipaddr.isValid(withoutZone)) return false
   // Turns `::ffff:10.0.0.1` into `10.0.0.1`. The ranges of other embeddings (6to4, Teredo, NAT64) are not `unicast`.
-  return ipaddr.process(withoutZone).range() === 'unicast'
+  const read = ipaddr.process(withoutZone)
+  if (read.range() !== 'unicast' || read.toString() === azureMetadata) return false
+  // Everything else of IPv6 is reserved, such as `::127.0.0.1` and `fec0::1`.
+  return !(read instanceof ipaddr.IPv6) || read.match(publicIPv6, 3)
 }
+
+const publicIPv6 = ipaddr.IPv6.parse('2000::')
+/** A public address which inside Azure is a service of the host. */
+const azureMetadata = '168.63.129.16'

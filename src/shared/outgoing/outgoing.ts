@@ -30,6 +30,8 @@ export interface Bounds {
   readonly milliseconds: number
   /** Largest body of an answer, unpacked. */
   readonly bytes: number
+  /** Only status and headers of an answer matter: the rest of its body is dropped after `bytes`, or after a second. */
+  readonly dropsBody?: true
   readonly signal?: AbortSignal
   /** Waits until there is memory for a large answer. Rejects with the signal's reason if it is aborted. */
   readonly room?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
@@ -103,6 +105,7 @@ async function exchange(
         signal,
       })
       const next = redirectOf(answer, url)
+      if (next === null && bounds.dropsBody === true) return await dropBody(answer, bounds.bytes)
       if (next === null) return await readWhole(answer, url, bounds, signal)
       await answer.body?.cancel()
       if (redirects === mostRedirects || !mayFollow(sent, bounds.addresses, next))
@@ -161,6 +164,27 @@ async function readWhole(answer: Answered, url: URL, bounds: Bounds, signal: Abo
   } finally {
     held?.release()
   }
+}
+
+/** How long the body of an answer is read that nobody needs, in milliseconds. A whole one keeps the connection open. */
+const dropMilliseconds = 1_000
+
+async function dropBody({ status, statusText, headers, body }: Answered, bytes: number): Promise<Response> {
+  const reader = body?.getReader()
+  const late = setTimeout(() => void reader?.cancel().catch(() => undefined), dropMilliseconds)
+  try {
+    for (let total = 0; reader !== undefined && total <= bytes;) {
+      const { done, value } = await reader.read()
+      if (done) break
+      total += (value as Uint8Array).length
+    }
+  } catch {
+    // The connection was lost after the status, which counts.
+  } finally {
+    clearTimeout(late)
+    await reader?.cancel().catch(() => undefined)
+  }
+  return new Response(null, { status, statusText, headers: [...headers] })
 }
 
 const tooLarge = (url: URL, why: string): OutgoingError =>

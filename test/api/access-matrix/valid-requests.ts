@@ -2,7 +2,7 @@ import { access, accessOf, splitKey, type Access, type RouteKey } from '../../..
 import { newId } from '../../../src/contract/ids.ts'
 import { oneStep } from '../../governance/runs/engine-fixture.ts'
 import { addKey, aLabelRule, aRule, formOf } from '../fixtures.ts'
-import type { World } from './world.ts'
+import { aWebhook, type World } from './world.ts'
 
 /*
  * One valid request for every route that needs a key. It succeeds for a person of the route's lowest role with a key
@@ -44,6 +44,11 @@ const inMemory = (status: number): ValidRequest =>
 /** Another key of the sender, not the one used for the request. */
 const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
   (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
+const aWebhookOf = (status: number, body?: object): ValidRequest =>
+  of(status, async (world) => ({
+    ids: { webhook: await world.webhook() },
+    ...(body === undefined ? {} : { body }),
+  }))
 const definition = oneStep
 
 /** A rule that nothing matches, with a unique name. */
@@ -174,6 +179,22 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /organizations/{id}/governance/audit': of(200),
   'GET /organizations/{id}/governance/report': of(200),
   'GET /organizations/{id}/governance/approvals': of(200),
+  'POST /organizations/{id}/webhooks': of(201, async (world) => {
+    await world.withoutWebhooks()
+    return { body: aWebhook }
+  }),
+  'GET /organizations/{id}/webhooks': of(200),
+  'GET /organizations/{id}/webhooks/{webhook}': aWebhookOf(200),
+  'PATCH /organizations/{id}/webhooks/{webhook}': aWebhookOf(200, { active: false }),
+  'DELETE /organizations/{id}/webhooks/{webhook}': aWebhookOf(204),
+  'POST /organizations/{id}/webhooks/{webhook}/rotate-secret': aWebhookOf(200, {}),
+  'POST /organizations/{id}/webhooks/{webhook}/test': aWebhookOf(202, {}),
+  'GET /organizations/{id}/webhooks/{webhook}/deliveries': aWebhookOf(200),
+  'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver': of(202, async (world) => ({
+    ids: await world.delivery(),
+    body: {},
+  })),
+
   'GET /organizations/{id}/quota': of(200),
   'PATCH /organizations/{id}/quota': of(200, async () => ({ body: { memory_mb: 300 } })),
   'GET /organizations/{id}/audit-events/verify': of(200),

@@ -43,6 +43,9 @@ export async function addPlace(server: TestServer, organizationId: string, owner
   return { organizationId, owner, requester }
 }
 
+/** Nothing listens there. */
+export const aWebhook = { url: 'http://127.0.0.1:9/hook', events: ['run.completed'] }
+
 /** Connections made so far. */
 let connections = 0
 
@@ -181,6 +184,52 @@ export class World {
     await this.send(this.place.owner, 'POST', `/organizations/${this.organizationId}/unfreeze`, {
       reason: 'r',
     })
+  }
+
+  /** An organization has few webhooks, and many requests make one. */
+  async withoutWebhooks(): Promise<void> {
+    const { db } = this.server.context
+    await db.deleteFrom('webhooks').where('organization_id', '=', this.organizationId).execute()
+  }
+
+  async webhook(): Promise<string> {
+    await this.withoutWebhooks()
+    return this.make(`/organizations/${this.organizationId}/webhooks`, aWebhook)
+  }
+
+  /** A delivery that has arrived, and its webhook. */
+  async delivery(): Promise<{ webhook: string; delivery: string }> {
+    const { context } = this.server
+    const webhook = await this.webhook()
+    const [id, event, now] = [newId('delivery'), newId('message'), new Date()]
+    const organization_id = this.organizationId
+    await context.db
+      .insertInto('webhook_events')
+      .values({
+        id: event,
+        organization_id,
+        type: 'webhook.test',
+        data: '{}',
+        webhook_ids: [webhook],
+        created_at: now,
+        message: '{}',
+      })
+      .execute()
+    await context.db
+      .insertInto('webhook_deliveries')
+      .values({
+        id,
+        organization_id,
+        webhook_id: webhook,
+        event_id: event,
+        state: 'delivered',
+        next_attempt_at: null,
+        give_up_at: now,
+        created_at: now,
+        ended_at: now,
+      })
+      .execute()
+    return { webhook, delivery: id }
   }
 
   async toolPolicy(): Promise<string> {

@@ -60,6 +60,12 @@ const acts: readonly RouteKey[] = [
   'PATCH /connections/{id}',
   'PUT /organizations/{id}/members/{user}/accounts/slack',
   'POST /files',
+  // test/api/webhooks
+  'POST /organizations/{id}/webhooks',
+  'PATCH /organizations/{id}/webhooks/{webhook}',
+  'POST /organizations/{id}/webhooks/{webhook}/rotate-secret',
+  'POST /organizations/{id}/webhooks/{webhook}/test',
+  'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
 ]
 
 /** All routes read conditions with one schema, so each operator is tested only on creation. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { countedWithStates } from '../../../src/db/migrations/0044-approved-state.ts'
+import { countedWithWebhooks } from '../../../src/db/migrations/0051-webhooks.ts'
 import { migrations } from '../../../src/db/migrations/index.ts'
 import { authorize } from '../../../src/governance/agents/ask.ts'
 import { createRoleOverride, deleteRoleOverride } from '../../../src/governance/rules/role-overrides.ts'
@@ -211,15 +211,15 @@ describe('storage counters', () => {
 
 /** Columns with short values, which the allowance per row covers. */
 const bounded =
-  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend)$/
+  /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend|last_error)$/
 
 test('every column that can grow is counted for its table', async () => {
   const { rows } = await engine.context.pool.query<{ table: string; column: string }>(
     `select table_name as table, column_name as column from information_schema.columns
      where table_name = any($1) and table_schema = 'public' and data_type in ('text', 'ARRAY', 'jsonb', 'bytea')`,
-    [countedWithStates.map(({ name }) => name)],
+    [countedWithWebhooks.map(({ name }) => name)],
   )
-  const formulas = new Map(countedWithStates.map(({ name, bytes }) => [name, bytes]))
+  const formulas = new Map(countedWithWebhooks.map(({ name, bytes }) => [name, bytes]))
   const uncounted = rows.filter(
     ({ table, column }) =>
       !bounded.test(column) && !new RegExp(`t\\.${column}\\b`).test(formulas.get(table) ?? ''),

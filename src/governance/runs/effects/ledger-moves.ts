@@ -159,6 +159,14 @@ export function settle(call: LockedCall, how: Settlement): void {
     },
     ...(how.ruleId ? { logged: { rule_id: how.ruleId } } : {}),
   })
+  if (how.state === 'unknown_outcome')
+    tx.publish('effect.unknown', {
+      run_id: run.id,
+      workflow_id: run.workflow_id,
+      step_id: effect.step_id,
+      item_index: itemOf(effect),
+      tool: effect.tool,
+    })
 }
 
 /** The most earlier attempts of a call whose outcomes are kept. */

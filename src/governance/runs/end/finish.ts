@@ -4,6 +4,7 @@ import { catalog } from '../../../catalog/index.ts'
 import type { ToolDeclaration } from '../../../catalog/tool.ts'
 import type { Context } from '../../context.ts'
 import type { FinalStatus, FinishInput } from '../../../contract/messages.ts'
+import type { EventData } from '../../../contract/webhook-events.ts'
 import { runEnded, type RunStatus } from '../../../contract/status.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import { references, resolve, type Scope } from '../../../policy/templates.ts'
@@ -128,7 +129,7 @@ export async function endRun(
   cause: LoggedFields = {},
 ): Promise<void> {
   const { trx } = tx
-  endEffects(tx, run.id)
+  const unknown = endEffects(tx, run.id)
   const ended = tx.send(endSteps(tx, run.id))
   const withdrawn = withdrawWhere(tx, sql`run_id = ${run.id} and status = 'pending'`)
   const row = {
@@ -165,20 +166,35 @@ export async function endRun(
     },
     logged: { request_id: run.request_id, ...cause },
   })
+  const about = { run_id: run.id, workflow_id: run.workflow_id }
+  for (const call of await unknown) tx.publish('effect.unknown', { ...about, ...call })
+  const { step_id, item_index, error_code } = cause
+  tx.publish(`run.${status}`, {
+    ...about,
+    ...(step_id === undefined ? {} : { step_id }),
+    ...(item_index === undefined ? {} : { item_index }),
+    ...(error_code === undefined ? {} : { error_code }),
+  })
 }
 
-/** A single statement, so `effect.sent` comes either before it or not at all. */
-function endEffects(tx: ChainTx, runId: string): void {
+type UnknownCall = Required<Pick<EventData, 'step_id' | 'item_index' | 'tool'>>
+
+/** A single statement, so `effect.sent` comes either before it or not at all. Returns the calls that may have happened. */
+function endEffects(tx: ChainTx, runId: string): Promise<readonly UnknownCall[]> {
   const keyed = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
     tool.repeat === 'keyed' ? [tool.name] : [],
   )
   // The same condition as `mayHaveHappened` in effect.ts; reads and transactional writes never set `sent_at`.
   const mayHaveHappened = sql`(sent_at is not null or (state = 'intent' and tool = any(${keyed}::text[])))`
-  void tx.send(sql`
-    update effects set
-      state = case when ${mayHaveHappened} then 'unknown_outcome' else 'cancelled' end,
-      finished_at = case when ${mayHaveHappened} then null else ${tx.now}::timestamptz end
-    where run_id = ${runId} and state in ('held', 'intent', 'sent', 'retry')`)
+  return tx.send(sql<UnknownCall>`
+    with ended as (
+      update effects set
+        state = case when ${mayHaveHappened} then 'unknown_outcome' else 'cancelled' end,
+        finished_at = case when ${mayHaveHappened} then null else ${tx.now}::timestamptz end
+      where run_id = ${runId} and state in ('held', 'intent', 'sent', 'retry')
+      returning state, step_id, item_index, tool
+    )
+    select step_id, nullif(item_index, -1) as item_index, tool from ended where state = 'unknown_outcome'`)
 }
 
 /** Returns the steps that had not ended. */

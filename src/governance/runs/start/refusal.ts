@@ -24,6 +24,11 @@ export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
     workflowId: request.workflowId,
     metadata: { reason: addressNotConfirmed, input_hash: request.inputHash },
   })
+  tx.publish('run.denied', {
+    run_id: null,
+    workflow_id: request.workflowId,
+    error_code: 'address_not_confirmed',
+  })
   return new DomainError('run_denied', `nothing was started: ${confirmFirst}`, [
     { path: 'email_verified', message: confirmFirst },
   ])
@@ -46,6 +51,8 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
       risk_reasons: [...gate.risk.reasons],
     },
   })
+  const { workflowId: workflow_id } = request
+  tx.publish('run.denied', { run_id: null, workflow_id, step_id: stepId, rule_name: ruleName })
   return new DomainError(
     'run_denied',
     `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`,

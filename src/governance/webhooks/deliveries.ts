@@ -1,0 +1,92 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { Caller } from '../access/identity.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { growAs } from '../limits/storage.ts'
+import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { deliveryView, type DeliveryView } from './webhook-view.ts'
+import { findWebhook, record } from './webhooks.ts'
+
+/** Seconds after which a delivery is not tried again. */
+export const giveUpSeconds = 24 * 3_600
+
+/** The log of a webhook, newest first. Throws `not_found`. */
+export async function listDeliveries(
+  db: Db,
+  organizationId: string,
+  { webhookId, state }: { readonly webhookId: string; readonly state: DeliveryView['state'] | undefined },
+  page: PageRequest,
+): Promise<Page<DeliveryView>> {
+  await findWebhook(db, organizationId, webhookId)
+  const query = db
+    .selectFrom('webhook_deliveries as d')
+    .innerJoin('webhook_events as e', 'e.id', 'd.event_id')
+    .selectAll('d')
+    .select('e.type as event_type')
+    .where('d.webhook_id', '=', webhookId)
+    .$if(state !== undefined, (some) => some.where('d.state', '=', state as DeliveryView['state']))
+  return viewPage(await readPage(db, query, 'd.id', page, (row) => row.id), deliveryView)
+}
+
+export interface AcceptedDelivery {
+  /** The `webhook-id` of the requests. */
+  readonly event_id: string
+}
+
+/** Sends `webhook.test` to one webhook. Throws `not_found`, and `conflict` for one that is turned off. */
+export async function testWebhook(
+  context: Acting,
+  caller: Caller,
+  webhookId: string,
+  once: Once | null = null,
+): Promise<AcceptedDelivery> {
+  return growAs(context, caller, 'org.change', {
+    action: 'test',
+    async work(tx) {
+      const row = await findWebhook(tx.trx, tx.organizationId, webhookId)
+      if (!row.active) throw turnedOff()
+      record(tx, caller, 'tested', row)
+      const made = { event_id: tx.publish('webhook.test', {}, [webhookId]) as string }
+      await once?.markActed(tx.trx, made)
+      return made
+    },
+  })
+}
+
+/**
+ * Sends a delivery again, with the same `webhook-id` and for another day, whether or not it had arrived. Throws
+ * `not_found`, and `conflict` for a webhook that is turned off.
+ */
+export async function redeliver(
+  context: Acting,
+  caller: Caller,
+  { webhookId, deliveryId }: { readonly webhookId: string; readonly deliveryId: string },
+  once: Once | null = null,
+): Promise<AcceptedDelivery> {
+  return runAs(context, caller, 'org.change', async (tx) => {
+    const webhook = await findWebhook(tx.trx, tx.organizationId, webhookId)
+    if (!webhook.active) throw turnedOff()
+    const row = await tx.trx
+      .updateTable('webhook_deliveries')
+      .set({
+        state: 'waiting',
+        next_attempt_at: tx.now,
+        give_up_at: sql<Date>`${tx.now}::timestamptz + make_interval(secs => ${giveUpSeconds})`,
+        ended_at: null,
+      })
+      .where('id', '=', deliveryId)
+      .where('webhook_id', '=', webhookId)
+      .returning('event_id')
+      .executeTakeFirst()
+    if (row === undefined) throw notFound('delivery', deliveryId)
+    await tx.trx.updateTable('webhooks').set({ due_at: tx.now }).where('id', '=', webhookId).execute()
+    record(tx, caller, 'redelivered', webhook, { delivery_id: deliveryId })
+    await once?.markActed(tx.trx, row)
+    return row
+  })
+}
+
+const turnedOff = (): DomainError =>
+  new DomainError('conflict', 'the webhook is turned off: set `active` to true first')

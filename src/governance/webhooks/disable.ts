@@ -1,0 +1,40 @@
+import type { Context } from '../context.ts'
+import type { Attempt } from './send.ts'
+import type { WebhookRow } from './webhook-view.ts'
+
+/** A webhook without a success for this time is turned off, in seconds. */
+export const disableSeconds = 3 * 24 * 3_600
+
+/**
+ * Turns a webhook off if its receiver wants no more messages, or if nothing has arrived for days. What waits for it
+ * stays until its day is over, in case an owner turns it on again. `waits`: seconds since the first failure.
+ */
+export async function disableFailing(
+  { combiner }: Pick<Context, 'combiner'>,
+  webhook: Pick<WebhookRow, 'id' | 'organization_id'>,
+  { isGone, error }: Pick<Attempt, 'isGone' | 'error'>,
+  waits: number,
+): Promise<void> {
+  if (!isGone && waits < disableSeconds) return
+  const reason = isGone
+    ? 'the receiver answered 410: it wants no more messages'
+    : `nothing has arrived for ${disableSeconds / 86_400} days; the last error: ${error ?? ''}`.slice(0, 300)
+  await combiner.run(webhook.organization_id, 'org.change', async (tx) => {
+    const row = await tx.trx
+      .updateTable('webhooks')
+      .set({ active: false, disabled_reason: reason })
+      .where('id', '=', webhook.id)
+      .where('active', '=', true)
+      .returning('host')
+      .executeTakeFirst()
+    if (row === undefined) return
+    tx.policyChanged()
+    tx.append({
+      eventType: 'webhook.disabled',
+      action: 'disable',
+      status: 'disabled',
+      actor: { type: 'system', id: 'webhooks' },
+      metadata: { webhook_id: webhook.id, host: row.host, reason },
+    })
+  })
+}

@@ -1,0 +1,75 @@
+import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
+import { inOneLine } from '../../policy/text.ts'
+
+/** An event with what its message takes from the rows that it names. */
+export interface EventRow {
+  readonly id: string
+  readonly organization_id: string
+  readonly type: WebhookEvent
+  readonly data: EventData
+  readonly created_at: Date
+  readonly workflow_id: string | null
+  readonly workflow_name: string | null
+  /** The person of the run or approval. */
+  readonly requested_by: string | null
+  readonly approval: ApprovalPart | null
+}
+
+interface ApprovalPart {
+  readonly kind: string
+  readonly run_id: string | null
+  readonly session_id: string | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly tool: string | null
+  readonly rule_name: string | null
+  readonly risk: string
+  readonly approver: string
+  readonly expires_at: string | null
+  readonly changes_requested: boolean
+}
+
+/**
+ * The body of an event's requests, in the form of Standard Webhooks: `type`, `timestamp` and `data`. `base` is the public
+ * address of the service. It holds ids, names, verdicts and a link, never a parameter or a value. Fields without a value
+ * are left out.
+ */
+export function messageOf(row: EventRow, base: string): string {
+  const { data, approval } = row
+  const { changes_requested: changesRequested, expires_at: expiresAt, ...ofApproval } = approval ?? {}
+  const fields = {
+    organization_id: row.organization_id,
+    workflow_id: row.workflow_id,
+    workflow_name: row.workflow_name,
+    requested_by: row.requested_by,
+    ...ofApproval,
+    expires_at: expiresAt ? new Date(expiresAt).toISOString() : null,
+    ...data,
+    changes_requested: changesRequested === true && data.status === 'rejected' ? true : null,
+  }
+  const link = linkOf(row)
+  const shown = { ...fields, link: link === null ? null : base + link }
+  return JSON.stringify({
+    type: row.type,
+    timestamp: row.created_at.toISOString(),
+    data: Object.fromEntries(
+      Object.entries(shown)
+        .filter(([, value]) => value !== null && value !== undefined)
+        .map(([name, value]) => [name, typeof value === 'string' ? short(value) : value]),
+    ),
+  })
+}
+
+function linkOf({ data }: EventRow): string | null {
+  if (data.approval_id !== undefined) return `/console/approvals/${data.approval_id}`
+  if (data.run_id) return `/console/runs/${data.run_id}`
+  return data.session_id === undefined ? null : `/console/sessions/${data.session_id}`
+}
+
+/** The most characters of one field. An agent chooses the names of its tools. */
+const mostCharacters = 300
+
+function short(text: string): string {
+  const line = inOneLine(text)
+  return line.length <= mostCharacters ? line : `${line.slice(0, mostCharacters - 1).toWellFormed()}…`
+}

@@ -1,0 +1,90 @@
+import { Webhook } from 'standardwebhooks'
+import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'
+import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
+import { formerSecret, type WebhookTarget } from './target.ts'
+
+/** The longest time of one attempt, in milliseconds. Standard Webhooks asks for 15 to 30 seconds. */
+export const attemptMilliseconds = 15_000
+
+/** What is read of an answer's body, so that the connection can be used again. */
+const answerBytes = 16 * 1024
+
+export interface Sent {
+  readonly id: string
+  readonly message: string
+}
+
+/** How one attempt ended. */
+export interface Attempt {
+  readonly delivered: boolean
+  readonly status: number | null
+  /** null if it was delivered. Names at most the host. */
+  readonly error: string | null
+  /** Seconds that the receiver asks to wait; null: it does not say. */
+  readonly retryAfter: number | null
+  /** The receiver says that it wants no more messages (410). */
+  readonly isGone: boolean
+}
+
+/**
+ * Sends a message once. Any status from 200 to 299 means that it was received; a redirect is not followed. Throws the
+ * signal's reason if it is aborted.
+ */
+export async function sendMessage(
+  outgoing: Pick<Outgoing, 'fetchWithin'>,
+  target: WebhookTarget,
+  { id, message }: Sent,
+  signal: AbortSignal,
+  milliseconds = attemptMilliseconds,
+): Promise<Attempt> {
+  const fetch = outgoing.fetchWithin({
+    addresses: [new URL(target.url).origin],
+    milliseconds,
+    bytes: answerBytes,
+    dropsBody: true,
+    signal,
+  })
+  try {
+    const { status, headers } = await fetch(target.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': 'Countersign-Webhooks',
+        ...signatureOf(target, id, message, new Date()),
+      },
+      body: message,
+    })
+    if (status >= 200 && status <= 299) return { ...failed(null), delivered: true, status }
+    const retryAfter = status === 429 || status === 503 ? retryAfterOf(headers) : null
+    return { ...failed(`the answer was ${status}`), status, retryAfter, isGone: status === 410 }
+  } catch (error) {
+    if (!(error instanceof OutgoingError)) throw error
+    return failed(
+      error.problem === 'redirect_refused' ? `${error.message}: set \`url\` to it` : error.message,
+    )
+  }
+}
+
+const failed = (error: string | null): Attempt => ({
+  delivered: false,
+  status: null,
+  error,
+  retryAfter: null,
+  isGone: false,
+})
+
+/** The headers of Standard Webhooks. While an old secret is still valid, both sign. */
+export function signatureOf(
+  target: WebhookTarget,
+  id: string,
+  message: string,
+  now: Date,
+): Readonly<Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string>> {
+  const former = formerSecret(target, now)
+  const secrets = former === null || former === undefined ? [target.secret] : [target.secret, former.secret]
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(now.getTime() / 1_000)),
+    'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, now, message)).join(' '),
+  }
+}

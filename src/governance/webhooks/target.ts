@@ -1,0 +1,63 @@
+import { randomBytes } from 'node:crypto'
+import { isIP } from 'node:net'
+import { webhookPlace } from '../sealing/places.ts'
+import type { Sealer } from '../sealing/sealer.ts'
+import { bareHost, isNamed, isPublicAddress, portOf } from '../../shared/outgoing/hosts.ts'
+import type { Config } from '../../shared/config.ts'
+import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
+import { DomainError } from '../errors.ts'
+
+/** Where a webhook's requests go and what signs them; sealed in its row, because addresses often contain a token. */
+export interface WebhookTarget {
+  readonly url: string
+  /** `whsec_` and the key in base64. */
+  readonly secret: string
+  /** The secret before the last rotation. It also signs until `until`, in ISO 8601. */
+  readonly former?: { readonly secret: string; readonly until: string }
+}
+
+/** 256 bits; Standard Webhooks asks for 192 to 512. */
+export const newWebhookSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`
+
+interface Row {
+  readonly organization_id: string
+  readonly id: string
+  readonly target_sealed: Buffer
+}
+
+/** Throws UnsealError. */
+export async function openTarget(sealer: Pick<Sealer, 'open'>, row: Row): Promise<WebhookTarget> {
+  const text = await sealer.open(webhookPlace(row.organization_id, row.id), row.target_sealed)
+  return JSON.parse(text) as WebhookTarget
+}
+
+/** The secret that still signs beside the new one; null after its time. */
+export const formerSecret = ({ former }: WebhookTarget, now = new Date()): typeof former | null =>
+  former !== undefined && new Date(former.until) > now ? former : null
+
+interface Reaching {
+  readonly config: Pick<Config, 'connections'>
+  readonly outgoing: Pick<Outgoing, 'refusalOf'>
+}
+
+/**
+ * The address in the form in which it is kept. Throws `validation_error` for one that requests may not go to. Names are
+ * looked up, and their addresses checked, whenever a request is sent.
+ */
+export function readAddress({ config, outgoing }: Reaching, text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null) throw wrong('is no address: write for example `https://example.com/hooks`')
+  if (url.username !== '' || url.password !== '')
+    throw wrong('must not contain a user or password: put a token into the path')
+  if (url.hash !== '') throw wrong('must not contain `#`: remove it and what follows')
+  const why = outgoing.refusalOf(url.href)
+  if (why !== null) throw wrong(`cannot be used: ${why}`)
+  const host = bareHost(url.hostname)
+  if (isIP(host) !== 0 && !isPublicAddress(host) && !isNamed(config.connections.hosts, host, portOf(url)))
+    throw wrong('is refused: the address is private; the operator can name it in CONNECTION_HOSTS')
+  return url
+}
+
+function wrong(message: string): DomainError {
+  return new DomainError('validation_error', `\`url\` ${message}`, [{ path: 'url', message }])
+}

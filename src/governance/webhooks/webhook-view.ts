@@ -1,0 +1,69 @@
+import type { Selectable } from 'kysely'
+import type { WebhookDeliveriesTable, WebhooksTable } from '../../db/schema/webhooks.ts'
+import { formerSecret, type WebhookTarget } from './target.ts'
+
+export type WebhookRow = Selectable<WebhooksTable>
+
+/** A webhook as the API shows it; without its secrets. */
+export interface WebhookView {
+  readonly id: string
+  readonly organization_id: string
+  readonly url: string
+  readonly events: readonly string[]
+  readonly active: boolean
+  /** Why the service turned it off. */
+  readonly disabled_reason: string | null
+  /** When the first attempt since the last success failed. */
+  readonly failing_since: string | null
+  /** Until when the secret before the last rotation also signs. */
+  readonly former_secret_until: string | null
+  readonly created_at: string
+  readonly created_by: string
+}
+
+export const webhookView = (row: WebhookRow, target: WebhookTarget): WebhookView => ({
+  id: row.id,
+  organization_id: row.organization_id,
+  url: target.url,
+  events: row.events,
+  active: row.active,
+  disabled_reason: row.disabled_reason,
+  failing_since: row.failing_since?.toISOString() ?? null,
+  former_secret_until: formerSecret(target)?.until ?? null,
+  created_at: row.created_at.toISOString(),
+  created_by: row.created_by,
+})
+
+/** One event for one webhook, as the API shows it. */
+export interface DeliveryView {
+  readonly id: string
+  readonly webhook_id: string
+  /** The `webhook-id` of its requests. */
+  readonly event_id: string
+  readonly event_type: string
+  readonly state: 'waiting' | 'delivered' | 'failed'
+  readonly attempts: number
+  readonly last_status: number | null
+  readonly last_error: string | null
+  readonly last_attempt_at: string | null
+  readonly next_attempt_at: string | null
+  readonly created_at: string
+  readonly ended_at: string | null
+}
+
+export const deliveryView = (
+  row: Selectable<WebhookDeliveriesTable> & { readonly event_type: string },
+): DeliveryView => ({
+  id: row.id,
+  webhook_id: row.webhook_id,
+  event_id: row.event_id,
+  event_type: row.event_type,
+  state: row.state,
+  attempts: row.attempts,
+  last_status: row.last_status,
+  last_error: row.last_error,
+  last_attempt_at: row.last_attempt_at?.toISOString() ?? null,
+  next_attempt_at: row.next_attempt_at?.toISOString() ?? null,
+  created_at: row.created_at.toISOString(),
+  ended_at: row.ended_at?.toISOString() ?? null,
+})

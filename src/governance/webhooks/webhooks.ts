@@ -1,0 +1,227 @@
+import { chosenEvents } from '../../contract/webhook-events.ts'
+import { newId } from '../../contract/ids.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
+import { DomainError, notFound } from '../errors.ts'
+import type { Once } from '../idempotency.ts'
+import { growAs } from '../limits/storage.ts'
+import { readPage, type Page, type PageRequest } from '../page.ts'
+import { webhookPlace } from '../sealing/places.ts'
+import type { Sealer } from '../sealing/sealer.ts'
+import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
+import { newWebhookSecret, openTarget, readAddress, type WebhookTarget } from './target.ts'
+import { webhookView, type WebhookRow, type WebhookView } from './webhook-view.ts'
+
+/** The most webhooks of one organization. */
+export const mostWebhooks = 20
+
+export type Managing = Acting & { readonly db: Db; readonly sealer: Sealer; readonly outgoing: Outgoing }
+
+export interface WebhookInput {
+  readonly url: string
+  readonly events: readonly string[]
+}
+
+export type NewWebhook = WebhookView & { readonly secret: string }
+
+/**
+ * Creates a webhook. It is told of the events of every transaction that comes after. Throws `validation_error` for an
+ * address that may not be reached and above `mostWebhooks`, and what `growAs` throws.
+ */
+export async function createWebhook(
+  context: Managing,
+  caller: Caller,
+  input: WebhookInput,
+  once: Once | null = null,
+): Promise<NewWebhook> {
+  const url = readAddress(context, input.url)
+  const id = newId('webhook')
+  const target: WebhookTarget = { url: url.href, secret: newWebhookSecret() }
+  const target_sealed = await seal(context, caller.organizationId, id, target)
+  return growAs(context, caller, 'org.change', {
+    action: 'create',
+    async work(tx) {
+      await requireRoom(tx)
+      const row = await tx.trx
+        .insertInto('webhooks')
+        .values({
+          id,
+          organization_id: tx.organizationId,
+          target_sealed,
+          host: url.host,
+          events: inOrder(input.events),
+          created_at: tx.now,
+          created_by: caller.userId,
+        })
+        .returningAll()
+        .executeTakeFirstOrThrow()
+      tx.policyChanged()
+      record(tx, caller, 'created', row, { events: row.events })
+      const made = { ...webhookView(row, target), secret: target.secret }
+      await once?.markActed(tx.trx, made)
+      return made
+    },
+  })
+}
+
+/** Newest first. */
+export async function listWebhooks(
+  { db, sealer }: Pick<Managing, 'db' | 'sealer'>,
+  organizationId: string,
+  page: PageRequest,
+): Promise<Page<WebhookView>> {
+  const query = db.selectFrom('webhooks').selectAll().where('organization_id', '=', organizationId)
+  const rows = await readPage(db, query, 'id', page, (row) => row.id)
+  const data = await Promise.all(
+    rows.data.map(async (row) => webhookView(row, await openTarget(sealer, row))),
+  )
+  return { data, next_cursor: rows.next_cursor }
+}
+
+/** Throws `not_found`. */
+export async function readWebhook(
+  { db, sealer }: Pick<Managing, 'db' | 'sealer'>,
+  organizationId: string,
+  id: string,
+): Promise<WebhookView> {
+  const row = await findWebhook(db, organizationId, id)
+  return webhookView(row, await openTarget(sealer, row))
+}
+
+/** Throws `not_found`. */
+export async function findWebhook(db: Db, organizationId: string, id: string): Promise<WebhookRow> {
+  const row = await db
+    .selectFrom('webhooks')
+    .selectAll()
+    .where('id', '=', id)
+    .where('organization_id', '=', organizationId)
+    .executeTakeFirst()
+  if (row === undefined) throw notFound('webhook', id)
+  return row
+}
+
+export interface WebhookChange {
+  readonly url?: string | undefined
+  readonly events?: readonly string[] | undefined
+  /** false: it is told of no events, and what waits for it stops. true: what waits goes on. */
+  readonly active?: boolean | undefined
+}
+
+/** Changes a webhook from the next event and the next attempt on. Throws `not_found`, and like `createWebhook`. */
+export async function changeWebhook(
+  context: Managing,
+  caller: Caller,
+  id: string,
+  change: WebhookChange,
+): Promise<WebhookView> {
+  const url = change.url === undefined ? null : readAddress(context, change.url)
+  return runAs(context, caller, 'org.change', async (tx) => {
+    const row = await findWebhook(tx.trx, tx.organizationId, id)
+    const before = await openTarget(context.sealer, row)
+    const target = url === null ? before : { ...before, url: url.href }
+    const isStartedAnew = url !== null || change.active === true
+    const set = {
+      ...(url === null ? {} : { host: url.host }),
+      ...(change.events === undefined ? {} : { events: inOrder(change.events) }),
+      ...(change.active === undefined ? {} : { active: change.active }),
+      ...(isStartedAnew ? anew(tx) : {}),
+    }
+    const next = await save(context, tx, row, target, set)
+    const { events, active } = next
+    record(tx, caller, 'updated', next, { events, active })
+    return webhookView(next, target)
+  })
+}
+
+/** What is known of failures belongs to the old address, or to a time that an owner has ended. */
+const anew = (tx: ChainTx) => ({ failures: 0, failing_since: null, disabled_reason: null, due_at: tx.now })
+
+/** Deletes a webhook; what waits for it is never sent. Throws `not_found`. */
+export async function deleteWebhook(context: Acting, caller: Caller, id: string): Promise<void> {
+  await runAs(context, caller, 'org.change', async (tx) => {
+    const row = await findWebhook(tx.trx, tx.organizationId, id)
+    await tx.trx.deleteFrom('webhooks').where('id', '=', id).execute()
+    tx.policyChanged()
+    record(tx, caller, 'deleted', row)
+  })
+}
+
+/**
+ * Makes a new secret. The one before it also signs for `seconds`, so that receivers can change theirs without losing a
+ * message. Throws `not_found`.
+ */
+export async function rotateWebhookSecret(
+  context: Managing,
+  caller: Caller,
+  { id, seconds }: { readonly id: string; readonly seconds: number },
+  once: Once | null = null,
+): Promise<NewWebhook> {
+  return runAs(context, caller, 'org.change', async (tx) => {
+    const row = await findWebhook(tx.trx, tx.organizationId, id)
+    const { url, secret: old } = await openTarget(context.sealer, row)
+    const until = new Date(tx.now.getTime() + seconds * 1_000).toISOString()
+    const target: WebhookTarget = { url, secret: newWebhookSecret(), former: { secret: old, until } }
+    const next = await save(context, tx, row, target, {})
+    record(tx, caller, 'secret_rotated', next, { former_until: until })
+    const made = { ...webhookView(next, target), secret: target.secret }
+    await once?.markActed(tx.trx, made)
+    return made
+  })
+}
+
+async function save(
+  context: Pick<Managing, 'sealer'>,
+  tx: ChainTx,
+  row: WebhookRow,
+  target: WebhookTarget,
+  set: Partial<WebhookRow>,
+): Promise<WebhookRow> {
+  const target_sealed = await seal(context, row.organization_id, row.id, target)
+  tx.policyChanged()
+  return tx.trx
+    .updateTable('webhooks')
+    .set({ ...set, target_sealed })
+    .where('id', '=', row.id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+const seal = (
+  { sealer }: Pick<Managing, 'sealer'>,
+  organizationId: string,
+  id: string,
+  target: WebhookTarget,
+): Promise<Buffer> => sealer.seal(webhookPlace(organizationId, id), JSON.stringify(target))
+
+/** Each event once, in the order of the documentation. */
+const inOrder = (events: readonly string[]): string[] =>
+  chosenEvents.filter((event) => events.includes(event))
+
+async function requireRoom(tx: ChainTx): Promise<void> {
+  const { count } = await tx.trx
+    .selectFrom('webhooks')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('organization_id', '=', tx.organizationId)
+    .executeTakeFirstOrThrow()
+  if (count < mostWebhooks) return
+  const message = `an organization has at most ${mostWebhooks} webhooks: delete one first, or change its \`events\``
+  throw new DomainError('validation_error', message, [{ path: '', message }])
+}
+
+export function record(
+  tx: ChainTx,
+  caller: Caller,
+  verb: 'created' | 'updated' | 'deleted' | 'secret_rotated' | 'tested' | 'redelivered',
+  { id, host }: Pick<WebhookRow, 'id' | 'host'>,
+  more: { events?: string[]; active?: boolean; former_until?: string; delivery_id?: string } = {},
+): void {
+  tx.append({
+    eventType: `webhook.${verb}`,
+    action: verb,
+    status: 'success',
+    actor: actorOf(caller),
+    metadata: { webhook_id: id, host, ...more },
+  })
+}

@@ -1,0 +1,67 @@
+import { Webhook } from 'standardwebhooks'
+import type { Context } from '../../../src/governance/context.ts'
+import type { WebhookEvent } from '../../../src/contract/webhook-events.ts'
+import { createWebhook, type NewWebhook } from '../../../src/governance/webhooks/webhooks.ts'
+import { createWebhookSender } from '../../../src/governance/webhooks/sender.ts'
+import type { Arrived } from '../../support/scripted-server.ts'
+import { until } from '../../stack/until.ts'
+import type { Engine } from '../runs/engine-fixture.ts'
+
+export const hook = (engine: Engine, url: string, ...events: WebhookEvent[]): Promise<NewWebhook> =>
+  createWebhook(engine.context, engine.caller('owner'), {
+    url,
+    events: events.length === 0 ? ['run.completed'] : events,
+  })
+
+/** A message, after the check of its signature by the library. Throws for a wrong one. */
+// oxlint-disable-next-line typescript/no-explicit-any
+export function verified(secret: string, { body, headers }: Arrived): any {
+  return new Webhook(secret).verify(body, headers as Record<string, string>)
+}
+
+export const deliveriesOf = (context: Context, webhookId: string) =>
+  context.db
+    .selectFrom('webhook_deliveries')
+    .selectAll()
+    .where('webhook_id', '=', webhookId)
+    .orderBy('id')
+    .execute()
+
+export const rowOf = (context: Context, id: string) =>
+  context.db.selectFrom('webhooks').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+
+/** Makes everything that waits due now. */
+export async function hurry({ pool }: Context, id: string): Promise<void> {
+  await pool.query(`update webhook_deliveries set next_attempt_at = now() where webhook_id = $1 and state = 'waiting'`, [id]) // prettier-ignore
+  await pool.query(`update webhooks set due_at = now() where id = $1`, [id])
+}
+
+/** Runs rounds of a sender until no webhook is due or leased, so that each due delivery had its attempt. */
+export async function sendAll(context: Context): Promise<void> {
+  const sender = createWebhookSender(context)
+  await until('no webhook is due', async () => {
+    await sender.round()
+    const { rows } = await context.pool.query(
+      `select from webhooks where active and (due_at <= now() or leased_until > now())
+       union all select from webhook_events where message is null`,
+    )
+    return rows.length === 0
+  })
+  await sender.stop()
+}
+
+/** An event of one run that has completed, as `finishRun` publishes it. */
+export const publish = (
+  { context, organizationId }: Pick<Engine, 'context' | 'organizationId'>,
+  type: WebhookEvent = 'run.completed',
+  run_id = 'run_1',
+): Promise<void> =>
+  context.combiner.run(organizationId, 'org.change', async (tx) => {
+    tx.publish(type, { run_id })
+    tx.append({
+      eventType: 'workflow.updated',
+      action: 'update',
+      status: 'success',
+      actor: { type: 'system', id: 't' },
+    })
+  })
