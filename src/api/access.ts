@@ -57,6 +57,8 @@ export const access = {
 
   // These show only the caller's own rights, so every key but an agent's may call them.
   'GET /me': needs(null, 'viewer', 'nothing'),
+  'GET /me/notifications': needs(null, 'viewer', 'own'),
+  'PUT /me/notifications': needs(null, 'viewer', 'own'),
   'GET /scopes': needs(null, 'viewer', 'nothing'),
 
   // The new object belongs to the caller, so no role in any organization is needed.

@@ -120,6 +120,7 @@ const names: Readonly<Record<string, z.ZodType>> = {
   WebhookRequest: webhooks.webhookBody,
   WebhookChanges: webhooks.webhookChanges,
   SecretRotationRequest: webhooks.rotationBody,
+  MailPreferencesRequest: people.mailPreferencesBody,
   ApiKeyRequest: people.apiKeyBody,
   ApiKeyChanges: people.apiKeyChanges,
 }

@@ -249,6 +249,10 @@ export const auditEvents = {
     metadata: [...webhookFields(), 'reason'],
   },
   'webhook.deleted': { when: 'A webhook is deleted.', metadata: webhookFields() },
+  'member.mails_changed': {
+    when: 'A member chooses whether and when they get mails.',
+    metadata: ['mail', 'delay_seconds'],
+  },
   'member.left': { when: 'A member leaves.', metadata: ['member_id', 'cancelled_approvals'] },
   'invitation.revoked': { when: 'An invitation is withdrawn.', metadata: ['invitation_id', 'role'] },
   'api_key.created': { when: 'An API key is created.', metadata: keyFields() },

@@ -9,15 +9,18 @@ const patienceMilliseconds = 60_000
 
 /**
  * Sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. Rejects if the mail was not
- * certainly accepted. The person can then ask again; a repeated mail does no harm.
+ * certainly accepted. The person can then ask again; a repeated mail does no harm. `beforeDot` is awaited before the byte
+ * after which the mail may arrive.
  */
-export function createMailer({ tools }: Pick<Config, 'tools'>): (mail: ServiceMail) => Promise<void> {
-  return async (mail) => {
+export function createMailer({
+  tools,
+}: Pick<Config, 'tools'>): (mail: ServiceMail, beforeDot?: () => Promise<void>) => Promise<void> {
+  return async (mail, beforeDot = async () => {}) => {
     const server = parseSmtpUrl(tools.smtpUrl)
     const message = await composeMail({ params: mail, idempotencyKey: randomUUID() }, tools.mailFrom)
     await deliver(server, message, {
       signal: AbortSignal.timeout(patienceMilliseconds),
-      pointOfNoReturn: async () => {},
+      pointOfNoReturn: beforeDot,
     })
   }
 }

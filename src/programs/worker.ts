@@ -19,6 +19,9 @@ import { removeOldDeliveries } from '../governance/webhooks/upkeep.ts'
 import { removeOldData } from '../governance/upkeep/retention.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { planNotifications } from '../governance/notifications/plan.ts'
+import { planMail } from '../governance/notifications/plan-mail.ts'
+import { sendMails } from '../governance/notifications/send-mail.ts'
+import { createMailer } from './mailer.ts'
 import { planSlack } from '../governance/notifications/plan-slack.ts'
 import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
 import { reconcile } from '../governance/delivery/reconciler.ts'
@@ -37,7 +40,6 @@ export interface RunningWorker {
 }
 
 /** Who gets messages, by channel. */
-const planners = [planSlack]
 
 /** Fixed slots and autoscaled pollers were the fastest on two cores. */
 export const workerTuning = {
@@ -82,7 +84,8 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     ),
     every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
     every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
-    every(context, 'planning messages', 1, () => planNotifications(context, planners)),
+    every(context, 'planning messages', 1, () => planNotifications(context, [planSlack, planMail(config)])),
+    every(context, 'sending mails', 2, () => sendMails(context, createMailer(config))),
     every(context, 'sending to webhooks', 1, () => webhooks.round()),
     every(context, 'removing old deliveries of webhooks', 300, () => removeOldDeliveries(context.db)),
     every(context, 'prune', 600, () => prune(context.db)),

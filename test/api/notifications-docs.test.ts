@@ -11,7 +11,7 @@ test('the page’s commands do what it says', async () => {
   const receiver = await startScriptedServer()
   try {
     const before = `RECEIVER=${receiver.url}/hooks`
-    expect(await readDocsPage('docs/notifications.md', { before })).toEqual(['', 'true'])
+    expect(await readDocsPage('docs/notifications.md', { before })).toEqual(['', 'true', 'true 1800'])
   } finally {
     await receiver.close()
   }

@@ -13,7 +13,7 @@ import { getAudit, getGovernance, patchGovernance } from './governance.ts'
 import { getHealth } from './health.ts'
 import { getSecretsHealth } from './secrets-health.ts'
 import { integrationRoutes } from './integrations.ts'
-import { getMe, getScopes } from './me.ts'
+import { getMe, getMyNotifications, getScopes, putMyNotifications } from './me.ts'
 import { memberRoutes } from './members.ts'
 import { webhookRoutes } from './webhooks.ts'
 import { deleteMemoryRoute, getMemory, putMemory } from './memory.ts'
@@ -61,6 +61,8 @@ const governanceRoutes = [
 const dataRoutes = [getTools, getToolRoute, getMemory, putMemory, deleteMemoryRoute]
 const identityRoutes = [
   getMe,
+  getMyNotifications,
+  putMyNotifications,
   getScopes,
   postOrganization,
   postApiKey,

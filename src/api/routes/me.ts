@@ -5,7 +5,9 @@ import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes
 import { access, splitKey, type Access, type RouteKey } from '../access.ts'
 import { ok, route } from '../route.ts'
 import { id, role, scopeMap } from '../schemas/common.ts'
-import { organization } from '../schemas/people.ts'
+import { mailPreferencesBody, organization } from '../schemas/people.ts'
+import { organizationQuery } from '../query.ts'
+import { changeMailPreferences, readMailPreferences } from '../../governance/people/mail-preferences.ts'
 import { scopesAsMap } from '../schemas/scopes.ts'
 
 const myOrganization = organization
@@ -66,6 +68,33 @@ export const getMe = route({
       has_second_factor: account.second_factor && how?.has_factor === true,
       scopes: scopesAsMap(identity.keyId === null ? scopesOfRole(here?.role ?? 'viewer') : identity.scopes),
     })
+  },
+})
+
+const mailPreferences = z
+  .strictObject({ organization_id: id, ...mailPreferencesBody.shape })
+  .meta({ id: 'MailPreferences' })
+
+export const getMyNotifications = route({
+  key: 'GET /me/notifications',
+  summary: 'Whether and when you get mails about what waits for you in the organization',
+  tag: 'Identity',
+  query: organizationQuery,
+  responses: { 200: mailPreferences },
+  async handle({ context, caller }) {
+    return ok(await readMailPreferences(context.db, caller))
+  },
+})
+
+export const putMyNotifications = route({
+  key: 'PUT /me/notifications',
+  summary: 'Choose whether and when you get mails about what waits for you in the organization',
+  tag: 'Identity',
+  query: organizationQuery,
+  body: mailPreferencesBody,
+  responses: { 200: mailPreferences },
+  async handle({ context, caller, body }) {
+    return ok(await changeMailPreferences(context, caller, body))
   },
 })
 

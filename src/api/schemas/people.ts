@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { longestMailDelay } from '../../contract/mail-delay.ts'
 import { nameField } from '../../policy/text.ts'
 import { id, role } from './common.ts'
 import { scopesInput } from './scopes.ts'
@@ -53,4 +54,13 @@ export const apiKeyChanges = z.strictObject({
   scopes: scopesInput.optional(),
   expires_at: expiry.nullable().optional(),
   active: z.boolean().optional(),
+})
+
+export const mailPreferencesBody = z.strictObject({
+  mail: z.boolean().describe('Whether you get mails about what waits for your decision.'),
+  delay_seconds: z
+    .int()
+    .min(0)
+    .max(longestMailDelay)
+    .describe('A mail leaves if nobody has decided after so many seconds.'),
 })

@@ -61,6 +61,7 @@ const changeable = [
   'webhooks',
   'webhook_events',
   'webhook_deliveries',
+  'mail_preferences',
 ]
 const deletable = [
   'run_events',
@@ -94,6 +95,7 @@ const deletable = [
   'webhooks',
   'webhook_events',
   'webhook_deliveries',
+  'mail_preferences',
 ]
 
 /** Statements that give `role` exactly these rights. The role name must be a quoted identifier. */

@@ -37,6 +37,7 @@ import { slackAccounts } from './0045-slack-accounts.ts'
 import { notifications } from './0049-notifications.ts'
 import { requestedChanges } from './0047-requested-changes.ts'
 import { webhooks } from './0051-webhooks.ts'
+import { mailPreferences } from './0052-mail-preferences.ts'
 
 /** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -79,4 +80,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0047-requested-changes', sql: requestedChanges },
   { name: '0049-notifications', sql: notifications },
   { name: '0051-webhooks', sql: webhooks },
+  { name: '0052-mail-preferences', sql: mailPreferences },
 ]

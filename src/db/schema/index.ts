@@ -13,7 +13,12 @@ import type {
   OrganizationsTable,
   UsersTable,
 } from './identity.ts'
-import type { NoticesTable, NotificationLanesTable, NotificationsTable } from './notifications.ts'
+import type {
+  MailPreferencesTable,
+  NoticesTable,
+  NotificationLanesTable,
+  NotificationsTable,
+} from './notifications.ts'
 import type {
   CallStartsTable,
   DataKeysTable,
@@ -86,6 +91,7 @@ export interface Database {
   call_starts: CallStartsTable
   default_task_queue: DefaultTaskQueueTable
   webhooks: WebhooksTable
+  mail_preferences: MailPreferencesTable
   webhook_events: WebhookEventsTable
   webhook_deliveries: WebhookDeliveriesTable
 }

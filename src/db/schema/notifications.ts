@@ -60,3 +60,12 @@ export interface NotificationLanesTable {
   leased_until: Date | null
   paused_until: Date | null
 }
+
+/** What members have chosen about mails; without a row, the defaults hold. */
+export interface MailPreferencesTable {
+  organization_id: string
+  user_id: string
+  mail: boolean
+  /** A mail leaves if nobody has decided after so many seconds. */
+  delay_seconds: number
+}

@@ -75,6 +75,8 @@ const anAgentSession = async (world: World): Promise<string> =>
 export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /health/secrets': of(200),
   'GET /me': of(200),
+  'GET /me/notifications': of(200),
+  'PUT /me/notifications': of(200, async () => ({ body: { mail: true, delay_seconds: 60 } })),
   'GET /scopes': of(200),
 
   'POST /organizations': of(201, async () => ({ body: { name: 'O' } })),

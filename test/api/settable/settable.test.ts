@@ -60,6 +60,8 @@ const acts: readonly RouteKey[] = [
   'PATCH /connections/{id}',
   'PUT /organizations/{id}/members/{user}/accounts/slack',
   'POST /files',
+  // test/governance/notifications/mail.test.ts
+  'PUT /me/notifications',
   // test/api/webhooks
   'POST /organizations/{id}/webhooks',
   'PATCH /organizations/{id}/webhooks/{webhook}',

@@ -1,0 +1,80 @@
+import { sql, type Transaction } from 'kysely'
+import { usualMailDelay } from '../../contract/mail-delay.ts'
+import type { Database, Db } from '../../db/schema/index.ts'
+import type { Role } from '../../policy/types.ts'
+import type { Config } from '../../shared/config.ts'
+import type { NewNotification, Planner } from './planner.ts'
+import { canDecide, mostRecipients } from './recipients.ts'
+import type { Subject } from './subjects.ts'
+
+/** A person who can get mails, with their choices. */
+export interface Reader {
+  readonly userId: string
+  readonly email: string
+  readonly role: Role
+  readonly delaySeconds: number
+}
+
+/** Admins and owners with a confirmed address who have not turned mails off. */
+export async function readReaders(db: Db, organizationId: string): Promise<readonly Reader[]> {
+  const rows = await db
+    .selectFrom('memberships as m')
+    .innerJoin('users as u', 'u.id', 'm.user_id')
+    .leftJoin('mail_preferences as p', (join) =>
+      join.onRef('p.organization_id', '=', 'm.organization_id').onRef('p.user_id', '=', 'm.user_id'),
+    )
+    .select(['m.user_id as userId', 'u.email', 'm.role'])
+    .select(sql<number>`coalesce(p.delay_seconds, ${usualMailDelay})`.as('delaySeconds'))
+    .where('m.organization_id', '=', organizationId)
+    .where('m.role', 'in', ['admin', 'owner'])
+    .where('u.email_verified', '=', true)
+    .where(sql<boolean>`coalesce(p.mail, true)`)
+    .orderBy('m.user_id')
+    .execute()
+  return rows
+}
+
+/** The reminder leaves when a quarter of the time is left, and at most an hour before the expiry. */
+const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
+  expiresAt === null
+    ? null
+    : expiresAt.getTime() - Math.min((expiresAt.getTime() - createdAt.getTime()) / 4, 3_600_000)
+
+/**
+ * Mails to those who can decide: one if nobody has decided after the delay that each of them has chosen, and one before
+ * the expiry. None without a mail server. They are looked at again when they are due (send-mail.ts).
+ */
+export const planMail =
+  ({ tools }: Pick<Config, 'tools'>): Planner =>
+  async (trx: Transaction<Database>, { id, settings }, { subjects }) => {
+    const waiting = subjects.filter(({ state }) => state === 'waits')
+    if (tools.smtpUrl === null || waiting.length === 0) return []
+    const readers = await readReaders(trx, id)
+    const now = Date.now()
+    return waiting.flatMap((subject) =>
+      readers
+        .filter((reader) => canDecide(reader, subject, settings))
+        .slice(0, mostRecipients)
+        .flatMap((reader) => mailsTo(reader, subject, now)),
+    )
+  }
+
+function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number): NewNotification[] {
+  const first = subject.createdAt.getTime() + delaySeconds * 1_000
+  const reminder = reminderAt(subject)
+  const row = (event: string, at: number): NewNotification => ({
+    channel: 'mail',
+    event,
+    kind: subject.kind,
+    subject: subject.id,
+    round: subject.round,
+    recipient: userId,
+    // Items of one step share a mail, like their messages in the chat.
+    groupKey: subject.itemIndex === null ? null : `${subject.runId}/${subject.stepId}`,
+    afterSeconds: Math.max(0, (at - now) / 1_000),
+  })
+  return [
+    row(subject.kind === 'call' ? 'outcome.unknown' : 'approval.created', first),
+    ...(reminder === null || reminder <= first ? [] : [row('approval.reminder', reminder)]),
+  ]
+}

@@ -1,0 +1,175 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import { readSettings } from '../../policy/settings.ts'
+import { publicBase, type Config } from '../../shared/config.ts'
+import type { SparseLog } from '../../shared/sparse-log.ts'
+import { mailAbout, type ServiceText } from './mail-text.ts'
+import { canDecide } from './recipients.ts'
+import { readReaders } from './plan-mail.ts'
+import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
+
+/**
+ * Sends one mail. `beforeDot` is awaited before the byte after which the mail may arrive. Rejects if the mail was not
+ * certainly accepted.
+ */
+export type SendReminder = (
+  mail: ServiceText & { readonly to: string },
+  beforeDot: () => Promise<void>,
+) => Promise<unknown>
+
+interface Sending {
+  readonly config: Config
+  readonly db: Db
+  readonly sparseLog: SparseLog
+}
+
+/** Mails of one round, and of one organization in a round and in an hour. */
+const mostOfRound = 20
+const mostOfOrganization = 5
+const mostOfHour = 300
+/** Longer than a delivery takes, in seconds. A worker that dies before the dot leaves the mail to the next one. */
+const leaseSeconds = 300
+/** Tries of a mail that certainly did not leave. */
+const mostAttempts = 5
+
+interface Due {
+  readonly id: string
+  readonly organization_id: string
+  readonly event: string
+  readonly recipient: string
+  readonly attempts: number
+}
+
+/**
+ * Sends due mails that still make sense. A mail whose approval has ended, or whose reader may no longer decide or wants no
+ * mails, is removed instead. `intent_at` commits before the final dot of SMTP, and a mail with it is never sent again:
+ * each arrives at most once. One whose answer was lost is `failed` with `mail_outcome_unknown`.
+ */
+export async function sendMails(context: Sending, send: SendReminder): Promise<void> {
+  const due = await leaseMails(context.db)
+  await Promise.all(
+    due.map((mail) =>
+      sendOne(context, mail, send).catch((error: unknown) =>
+        context.sparseLog.warn(
+          'mails',
+          { err: error as Error, organization_id: mail.organization_id, notification_id: mail.id },
+          'a mail about an approval could not be sent',
+        ),
+      ),
+    ),
+  )
+}
+
+async function leaseMails(db: Db): Promise<readonly Due[]> {
+  // A worker died between the dot and the answer.
+  await sql`
+    update notifications set state = 'failed', last_error = 'mail_outcome_unknown', shown = wanted
+    where channel = 'mail' and state = 'pending' and id = message_id and intent_at is not null
+      and next_attempt_at <= clock_timestamp()`.execute(db)
+  const { rows } = await sql<Due>`
+    with due as (
+      select id, next_attempt_at, row_number() over (partition by organization_id order by next_attempt_at) as place,
+        (select count(*) from notifications h
+         where h.organization_id = n.organization_id and h.channel = 'mail'
+           and h.sent_at > clock_timestamp() - interval '1 hour') as sent
+      from notifications n
+      where channel = 'mail' and state = 'pending' and id = message_id and next_attempt_at <= clock_timestamp()
+    )
+    update notifications set attempts = attempts + 1,
+      next_attempt_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    where id in (
+      select id from notifications
+      where id in (select id from due where place <= ${mostOfOrganization} and sent < ${mostOfHour}
+                   order by next_attempt_at limit ${mostOfRound})
+        and next_attempt_at <= clock_timestamp()
+      for update skip locked)
+    returning id, organization_id, event, recipient, attempts`.execute(db)
+  return rows
+}
+
+async function sendOne({ config, db }: Sending, mail: Due, send: SendReminder): Promise<void> {
+  const waiting = await waitingSubjects(db, mail)
+  const reader = (await readReaders(db, mail.organization_id)).find(({ userId }) => userId === mail.recipient)
+  const { settings } = await db
+    .selectFrom('organizations')
+    .select('settings')
+    .where('id', '=', mail.organization_id)
+    .executeTakeFirstOrThrow()
+  const asked = waiting.filter(
+    (subject) => reader !== undefined && canDecide(reader, subject, readSettings(settings)),
+  )
+  const [first] = asked
+  if (first === undefined || reader === undefined) {
+    await db
+      .deleteFrom('notifications')
+      .where('message_id', '=', mail.id)
+      .where('sent_at', 'is', null)
+      .execute()
+    return
+  }
+  const later = first.createdAt.getTime() + reader.delaySeconds * 1_000
+  if (mail.event !== 'approval.reminder' && later > Date.now()) return postpone(db, mail, later)
+  const text = mailAbout(first, asked.length, mail.event === 'approval.reminder', publicBase(config))
+  try {
+    await send({ ...text, to: reader.email }, async () => {
+      const { numAffectedRows = 0n } = await sql`
+        update notifications set intent_at = clock_timestamp()
+        where id = ${mail.id} and state = 'pending' and intent_at is null`.execute(db)
+      if (numAffectedRows === 0n) throw new Error('another worker sends this mail')
+    })
+    await settle(db, mail, { state: 'sent', error: null })
+  } catch (error) {
+    await settle(db, mail, await afterFailure(db, mail, error))
+    throw error
+  }
+}
+
+/** What still waits of the things that share the mail. */
+async function waitingSubjects(db: Db, { id, organization_id }: Due): Promise<readonly Subject[]> {
+  const rows = await db
+    .selectFrom('notifications')
+    .select(['kind', 'subject', 'round'])
+    .where('message_id', '=', id)
+    .orderBy('id')
+    .limit(1_000)
+    .execute()
+  const approvals = rows.filter(({ kind }) => kind === 'approval').map(({ subject }) => subject)
+  const calls = rows
+    .filter(({ kind }) => kind === 'call')
+    .map(({ subject, round }) => ({ id: subject, round }))
+  const subjects = [
+    ...(await readApprovalSubjects(db, organization_id, approvals)),
+    ...(await readCallSubjects(db, organization_id, calls)),
+  ]
+  return subjects.filter(({ state }) => state === 'waits')
+}
+
+async function postpone(db: Db, { id }: Due, at: number): Promise<void> {
+  await db
+    .updateTable('notifications')
+    .set({ next_attempt_at: new Date(at), attempts: sql<number>`attempts - 1` })
+    .where('id', '=', id)
+    .execute()
+}
+
+type Settled = { readonly state: 'sent' | 'failed' | 'pending'; readonly error: string | null }
+
+async function afterFailure(db: Db, { id, attempts }: Due, error: unknown): Promise<Settled> {
+  const row = await db.selectFrom('notifications').select('intent_at').where('id', '=', id).executeTakeFirst()
+  const { code, retryable } = error as { code?: unknown; retryable?: unknown }
+  const isRefused = typeof code === 'string' && code.startsWith('mail_')
+  // Without a definite refusal after the intent, the mail may have arrived.
+  if (row?.intent_at != null && !isRefused) return { state: 'failed', error: 'mail_outcome_unknown' }
+  const name = isRefused ? code : 'mail_not_sent'
+  return { state: attempts >= mostAttempts || retryable === false ? 'failed' : 'pending', error: name }
+}
+
+async function settle(db: Db, { id }: Due, { state, error }: Settled): Promise<void> {
+  await sql`
+    update notifications set state = ${state}, last_error = ${error}::text,
+      sent_at = case when ${state} = 'sent' then clock_timestamp() end,
+      shown = case when ${state} = 'pending' then shown else wanted end,
+      intent_at = case when ${state} = 'pending' then null else intent_at end,
+      next_attempt_at = clock_timestamp() + interval '1 minute'
+    where id = ${id}`.execute(db)
+}

@@ -1,0 +1,49 @@
+import { usualMailDelay } from '../../contract/mail-delay.ts'
+import type { Db } from '../../db/schema/index.ts'
+import { actorOf, type Caller } from '../access/identity.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
+
+/** What a member gets by mail in one organization. */
+export interface MailPreferences {
+  readonly organization_id: string
+  readonly mail: boolean
+  /** A mail leaves if nobody has decided after so many seconds. */
+  readonly delay_seconds: number
+}
+
+const preferencesOf = (db: Db, { organizationId, userId }: Pick<Caller, 'organizationId' | 'userId'>) =>
+  db
+    .selectFrom('mail_preferences')
+    .select(['organization_id', 'mail', 'delay_seconds'])
+    .where('organization_id', '=', organizationId)
+    .where('user_id', '=', userId)
+    .executeTakeFirst()
+
+export async function readMailPreferences(db: Db, caller: Caller): Promise<MailPreferences> {
+  const { organizationId: organization_id } = caller
+  return (await preferencesOf(db, caller)) ?? { organization_id, mail: true, delay_seconds: usualMailDelay }
+}
+
+/** Changes the caller's own preferences; mails that wait heed them. */
+export async function changeMailPreferences(
+  context: Acting,
+  caller: Caller,
+  { mail, delay_seconds }: Omit<MailPreferences, 'organization_id'>,
+): Promise<MailPreferences> {
+  return runAs(context, caller, 'org.change', async (tx) => {
+    const { organizationId: organization_id, userId: user_id } = caller
+    await tx.trx
+      .insertInto('mail_preferences')
+      .values({ organization_id, user_id, mail, delay_seconds })
+      .onConflict((row) => row.columns(['organization_id', 'user_id']).doUpdateSet({ mail, delay_seconds }))
+      .execute()
+    tx.append({
+      eventType: 'member.mails_changed',
+      action: 'change_mails',
+      status: 'success',
+      actor: actorOf(caller),
+      metadata: { mail, delay_seconds },
+    })
+    return { organization_id, mail, delay_seconds }
+  })
+}

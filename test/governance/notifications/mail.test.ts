@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { planMail } from '../../../src/governance/notifications/plan-mail.ts'
+import { planNotifications } from '../../../src/governance/notifications/plan.ts'
+import { sendMails } from '../../../src/governance/notifications/send-mail.ts'
+import {
+  changeMailPreferences,
+  readMailPreferences,
+} from '../../../src/governance/people/mail-preferences.ts'
+import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
+import { createMailer } from '../../../src/programs/mailer.ts'
+import { startSmtpSink, type SmtpSink } from '../../support/smtp-sink.ts'
+import { hold, holdRule, opOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
+
+let sink: SmtpSink
+let engine: Engine
+beforeAll(async () => {
+  sink = await startSmtpSink()
+  engine = await startEngine({ SMTP_URL: sink.url, MAIL_FROM: 'countersign@acme.test' })
+})
+afterAll(async () => {
+  await engine?.close()
+  await sink?.close()
+})
+beforeEach(async () => {
+  await engine.rules(holdRule())
+  await plan()
+  const { db } = engine.context
+  await db.deleteFrom('notifications').execute()
+  await db.deleteFrom('mail_preferences').execute()
+  await db.updateTable('users').set({ email_verified: true }).execute()
+  sink.behaviour = { kind: 'accept' }
+})
+
+const plan = () => planNotifications(engine.context, [planMail(engine.context.config)])
+const send = () => sendMails(engine.context, createMailer(engine.context.config))
+const held = async () => {
+  const id = await hold(engine, opOf(await engine.run(), { params: { to: 'the-parameter@b.test' } }))
+  await plan()
+  return id
+}
+/** As if so many seconds had passed since the approval was made. */
+const pass = async (seconds: number) => {
+  const { pool } = engine.context
+  await pool.query(`update approvals set created_at = created_at - make_interval(secs => $1), expires_at = expires_at - make_interval(secs => $1)`, [seconds]) // prettier-ignore
+  await pool.query(`update notifications set next_attempt_at = next_attempt_at - make_interval(secs => $1)`, [seconds]) // prettier-ignore
+}
+/** The mails that the sink took since the last call, by recipient. */
+let seen = 0
+const arrived = () => {
+  const fresh = sink.deliveries.slice(seen)
+  seen = sink.deliveries.length
+  return fresh.sort((a, b) => (a.recipients[0] ?? '').localeCompare(b.recipients[0] ?? ''))
+}
+const addressOf = (name: BootstrapName) => engine.caller(name).email
+const deciders = () => (['owner', 'admin', 'approver'] as const).map(addressOf).sort()
+const rows = () => engine.context.db.selectFrom('notifications').selectAll().orderBy('id').execute()
+
+test('a mail leaves after the delay, once for each person who can decide, without a parameter', async () => {
+  const id = await held()
+  await send()
+  expect(arrived()).toEqual([])
+  await pass(601)
+  await send()
+  await send()
+  const mails = arrived()
+  expect(mails.map(({ recipients }) => recipients[0])).toEqual(deciders())
+  for (const mail of mails) {
+    expect(mail.subject).toBe('Something waits for your decision: mail_send')
+    const text = mail.raw.replaceAll(/=\r?\n/g, '')
+    expect(text).toContain(`/console/approvals/${id}`)
+    expect(text).not.toContain('the-parameter')
+  }
+  const sent = (await rows()).filter(({ event }) => event === 'approval.created')
+  expect(sent.map(({ state, attempts }) => [state, attempts])).toEqual(Array(3).fill(['sent', 1]))
+})
+
+test('nobody gets a mail about what was decided before it left', async () => {
+  const id = await held()
+  await engine.vote(id, 'approver', 'reject')
+  await pass(3_000)
+  await plan()
+  // One round sends a few mails of an organization.
+  await send()
+  await send()
+  expect(arrived()).toEqual([])
+  expect(await rows()).toEqual([])
+})
+
+test('a reminder follows before the expiry, and only while it waits', async () => {
+  const id = await held()
+  await pass(601)
+  await send()
+  expect(arrived()).toHaveLength(3)
+  await pass(2_200)
+  await send()
+  const reminders = arrived()
+  expect(reminders.map(({ subject }) => subject)).toEqual(Array(3).fill('Reminder: Something waits for your decision: mail_send')) // prettier-ignore
+  await pass(100)
+  await plan()
+  await send()
+  expect(arrived()).toEqual([])
+  await engine.vote(id, 'approver', 'reject')
+})
+
+test('each person chooses the delay or no mails, and an unconfirmed address gets none', async () => {
+  const { context } = engine
+  await changeMailPreferences(context, engine.caller('owner'), { mail: false, delay_seconds: 600 })
+  await changeMailPreferences(context, engine.caller('admin'), { mail: true, delay_seconds: 60 })
+  expect(await readMailPreferences(context.db, engine.caller('admin'))).toMatchObject({ mail: true, delay_seconds: 60 }) // prettier-ignore
+  await held()
+  await pass(61)
+  await send()
+  expect(arrived().map(({ recipients }) => recipients[0])).toEqual([addressOf('admin')])
+  // What a person chooses also holds for mails that wait.
+  await context.db.updateTable('users').set({ email_verified: false }).where('email', '=', addressOf('approver')).execute() // prettier-ignore
+  await pass(600)
+  await send()
+  expect(arrived()).toEqual([])
+})
+
+test('a mail that certainly did not leave is sent again; one whose answer was lost is not', async () => {
+  await changeMailPreferences(engine.context, engine.caller('owner'), { mail: false, delay_seconds: 0 })
+  await changeMailPreferences(engine.context, engine.caller('admin'), { mail: false, delay_seconds: 0 })
+  await held()
+  sink.behaviour = { kind: 'refuse', at: 'rcpt', code: 451 }
+  await pass(601)
+  await send()
+  expect((await rows())[0]).toMatchObject({ state: 'pending', intent_at: null, last_error: expect.stringMatching(/^mail_/) }) // prettier-ignore
+  sink.behaviour = { kind: 'drop', taken: true }
+  await pass(61)
+  await send()
+  expect((await rows())[0]).toMatchObject({ state: 'failed', last_error: 'mail_outcome_unknown' })
+  sink.behaviour = { kind: 'accept' }
+  await pass(400)
+  await send()
+  expect(arrived()).toHaveLength(1)
+})
+
+test('a worker that dies before the dot loses nothing, and after it sends nothing twice', async () => {
+  await changeMailPreferences(engine.context, engine.caller('owner'), { mail: false, delay_seconds: 0 })
+  await changeMailPreferences(engine.context, engine.caller('admin'), { mail: false, delay_seconds: 0 })
+  await held()
+  await pass(601)
+  // Its lease outlives the dead worker.
+  await sendMails(engine.context, () => new Promise((_, reject) => reject(new Error('died before the dot'))))
+  expect(arrived()).toEqual([])
+  await pass(301)
+  await engine.context.pool.query(
+    `update notifications set intent_at = now() where event = 'approval.created'`,
+  )
+  await send()
+  expect(arrived()).toEqual([])
+  expect((await rows())[0]).toMatchObject({ state: 'failed', last_error: 'mail_outcome_unknown' })
+})
+
+test('a hostile name makes no header and no line', async () => {
+  await engine.rules(holdRule({ name: 'rule' }))
+  await held()
+  await engine.context.pool.query(`update workflows set name = E'W\\r\\nBcc: evil@b.test\\n\\nYour password: ' || chr(8238)`) // prettier-ignore
+  await pass(601)
+  await send()
+  const mails = arrived()
+  expect(mails).toHaveLength(3)
+  for (const { raw, recipients } of mails) {
+    expect(recipients).toHaveLength(1)
+    expect(raw.replaceAll(/=\r?\n/g, '')).not.toMatch(/^(Bcc|Your password)/m)
+  }
+})
