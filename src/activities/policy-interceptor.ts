@@ -1,7 +1,7 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import type { ActivityExecuteInput, ActivityInboundCallsInterceptor, Next } from '@temporalio/worker'
-import { failureTypes, type StepDone, type StepRef } from '../contract/messages.ts'
+import { failureTypes, type AgainDetails, type StepDone, type StepRef } from '../contract/messages.ts'
 import type { Context } from '../governance/context.ts'
 import { TransactionTooLong } from '../governance/audit/commit-failures.ts'
 import { DomainError } from '../governance/errors.ts'
@@ -19,12 +19,14 @@ import { isOutage } from './patience.ts'
 import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
 import { askSeeing } from './seen-state.ts'
 
-/** Temporal's delay after a database outage. Outages do not use up a step's attempts. */
-const outageRetryDelay = '1s'
+/** Temporal's delay in milliseconds after a database outage. Outages do not use up a step's attempts. */
+const outageRetryDelay = 1_000
 /** Maximum tries after unexpected errors, hours in all, not counting outages. Then the run ends as failed. */
 const mostUnexpected = 2_000
-/** Delay for a run of another installation on this task queue, so that a worker that knows it can take it. */
-const foreignRetryDelay = '5s'
+/** Delay in milliseconds for a run of another installation on this task queue, so that a worker that knows it can take it. */
+const foreignRetryDelay = 5_000
+/** Delay in milliseconds of a quick call whose failure names none. */
+const localRetryDelay = 500
 
 /**
  * Runs before every tool's body, on every attempt: reads the call's row, resolves and seals its parameters, decides,
@@ -70,7 +72,10 @@ async function governed(
   next: Next<ActivityInboundCallsInterceptor, 'execute'>,
 ): Promise<StepDone> {
   let place: CallPlace | undefined
-  const beat = setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
+  // A local activity has no heartbeat: its workflow task times out if the worker dies.
+  const beat = activity.info.isLocal
+    ? undefined
+    : setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
   try {
     const key = keyOf(activity, input.args[0])
     const { organizationId } = await readRunSnapshot(context, key.runId)
@@ -90,7 +95,7 @@ async function governed(
       permit.release()
     }
   } catch (error) {
-    throw await toFailure(context, activity, error)
+    throw withDelay(activity, await toFailure(context, activity, error))
   } finally {
     place?.leave()
     clearInterval(beat)
@@ -152,6 +157,22 @@ async function admit(
 
 const refused = (message: string): ApplicationFailure =>
   ApplicationFailure.nonRetryable(message, failureTypes.refused)
+
+/** The SDK does not tell a workflow a failure's delay, so a local activity tells it in the details. */
+function withDelay(activity: ActivityContext, failure: unknown): unknown {
+  const isDelayed =
+    activity.info.isLocal &&
+    failure instanceof ApplicationFailure &&
+    failure.type === failureTypes.unavailable
+  if (!isDelayed) return failure
+  const details: AgainDetails = { afterMilliseconds: Number(failure.nextRetryDelay ?? localRetryDelay) }
+  return ApplicationFailure.create({
+    message: failure.message,
+    type: failure.type,
+    details: [details],
+    category: ApplicationFailureCategory.BENIGN,
+  })
+}
 
 /** Messages of unexpected errors stay in our log, because they could contain a value. */
 async function toFailure(

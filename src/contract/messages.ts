@@ -58,6 +58,8 @@ export interface SkeletonStep {
   readonly continueOnError: boolean
   /** Time limit of one attempt. */
   readonly timeoutSeconds: number
+  /** Whether the call takes few seconds and can be repeated, so that it may run as a local activity; absent if not. */
+  readonly quick?: true
   /** The definition's `summary`, for operators, at most 256 bytes; absent if the step has none. */
   readonly summary?: string
 }
@@ -90,6 +92,12 @@ export const failureTypes = {
 
 /** The reason why a call or a run is held. */
 export type HeldFor = 'approval' | 'slot'
+
+/** Details of a quick call's failure after which the workflow makes an ordinary activity of the call. */
+export interface AgainDetails {
+  /** How long to wait before that. */
+  readonly afterMilliseconds: number
+}
 
 export interface HeldDetails {
   readonly waitsFor: HeldFor

@@ -1,24 +1,37 @@
 import { getTool } from '../../catalog/index.ts'
+import type { ToolDeclaration } from '../../catalog/tool.ts'
 import type { SkeletonStep } from '../../contract/messages.ts'
 import type { FrozenVersion } from '../runs/values/version-cache.ts'
 
 const defaultTimeoutSeconds = 60
+/** A call with a longer time limit is an ordinary activity. */
+const mostQuickSeconds = 10
 
 /** Temporal takes a summary of 400 bytes; the interpreter adds the item. */
 const mostSummaryBytes = 256
 
 /** The parts of a version that the workflow gets: ids, summaries, tools, dependencies and time limits, never a parameter. */
 export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
-  return version.definition.steps.map((step) => ({
-    id: step.id,
-    tool: step.tool,
-    dependsOn: version.dependsOn.get(step.id) ?? [],
-    forEach: step.for_each !== undefined,
-    continueOnError: step.on_error === 'continue',
-    timeoutSeconds: step.timeout_seconds ?? getTool(step.tool)?.timeoutSeconds ?? defaultTimeoutSeconds,
-    ...(step.summary ? { summary: cutToBytes(step.summary, mostSummaryBytes) } : {}),
-  }))
+  return version.definition.steps.map((step) => {
+    const tool = getTool(step.tool)
+    const timeoutSeconds = step.timeout_seconds ?? tool?.timeoutSeconds ?? defaultTimeoutSeconds
+    return {
+      id: step.id,
+      tool: step.tool,
+      dependsOn: version.dependsOn.get(step.id) ?? [],
+      forEach: step.for_each !== undefined,
+      continueOnError: step.on_error === 'continue',
+      timeoutSeconds,
+      ...(tool && isQuick(tool, timeoutSeconds) ? { quick: true as const } : {}),
+      ...(step.summary ? { summary: cutToBytes(step.summary, mostSummaryBytes) } : {}),
+    }
+  })
 }
+
+/** A call that may run as a local activity: a worker's death repeats it, and a workflow task waits for its end. */
+const isQuick = ({ repeat }: ToolDeclaration, timeoutSeconds: number): boolean =>
+  timeoutSeconds <= mostQuickSeconds &&
+  (repeat === 'free' || repeat === 'transactional' || repeat === 'keyed')
 
 /** The beginning of a text that has at most this many bytes in UTF-8, with `…` if something is missing. */
 export function cutToBytes(text: string, bytes: number): string {

@@ -75,6 +75,8 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
             workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
             taskQueue: request.taskQueue,
             args: [request.input],
+            // A dead worker's quick calls are taken over after this time. Wake-ups beside a quick call wait at most as long.
+            workflowTaskTimeout: '5s',
             // The run's calls inherit it. Temporal hands out calls of different keys in turns.
             priority: { fairnessKey: request.organizationId },
             staticSummary: `${request.workflowName}, version ${request.version}`,

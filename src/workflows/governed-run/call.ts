@@ -2,12 +2,16 @@ import {
   ActivityCancellationType,
   ActivityFailure,
   ApplicationFailure,
+  CancellationScope,
   isCancellation,
   proxyActivities,
+  proxyLocalActivities,
+  sleep,
   type ActivityFunction,
 } from '@temporalio/workflow'
 import {
   failureTypes,
+  type AgainDetails,
   type EndedDetails,
   type HeldDetails,
   type RunInput,
@@ -29,18 +33,45 @@ function summaryOf({ summary, tool, id }: SkeletonStep, itemIndex: number | null
 }
 
 type ToolActivity = ActivityFunction<[StepRef], StepDone>
+type Tools = Record<string, ToolActivity>
+
+/** How long a quick call may take beyond its own time limit, e.g. to wait for its turn, before it is made again. */
+const localGraceMilliseconds = 2_000
 
 /**
- * Schedules one call once. Operators see its activity id, `step#item`. Temporal's own retries are for outages and
- * dead workers; the attempts that a step allows are counted in PostgreSQL. After a cancellation it waits for the call
- * to end, since the call may have passed its point of no return.
+ * Makes one call once. Operators see its summary, and the activity id `step#item` of an ordinary activity. A quick
+ * call is tried once as a local activity, which costs Temporal one event. If that gives no answer, the call is made
+ * as an ordinary activity like every other call. Temporal's own retries are for outages and dead workers; the attempts
+ * that a step allows are counted in PostgreSQL. After a cancellation it waits for the call to end, since the call may
+ * have passed its point of no return.
  */
 export async function callTool(
   run: RunInput,
   step: SkeletonStep,
   itemIndex: number | null,
 ): Promise<CallResult> {
-  const activities = proxyActivities<Record<string, ToolActivity>>({
+  if (step.quick) {
+    const result = await resultOf(quickCall, run, step, itemIndex)
+    if (result.kind !== 'again') return result
+    if (result.afterMilliseconds > 0)
+      await sleep(result.afterMilliseconds, { summary: `until the next try of ${step.id}` })
+  }
+  const result = await resultOf(ordinaryCall, run, step, itemIndex)
+  // Temporal gave up for another reason: the rows have the details, and the run ends as failed.
+  return result.kind === 'again' ? { kind: 'ended', outcome: 'failed' } : result
+}
+
+function quickCall(_: RunInput, step: SkeletonStep, itemIndex: number | null): Tools {
+  return proxyLocalActivities<Tools>({
+    startToCloseTimeout: step.timeoutSeconds * 1_000 + localGraceMilliseconds,
+    cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    summary: summaryOf(step, itemIndex),
+    retry: { maximumAttempts: 1 },
+  })
+}
+
+function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | null): Tools {
+  return proxyActivities<Tools>({
     activityId: itemIndex === null ? step.id : `${step.id}#${itemIndex}`,
     startToCloseTimeout: (step.timeoutSeconds + 60) * 1_000,
     heartbeatTimeout: run.heartbeatSeconds * 1_000,
@@ -53,25 +84,46 @@ export async function callTool(
       maximumAttempts: 100_000,
     },
   })
+}
+
+/** The call has no answer yet: its worker stopped, it took too long, or it has to wait. */
+interface Again {
+  readonly kind: 'again'
+  readonly afterMilliseconds: number
+}
+
+async function resultOf(
+  toolsFor: (run: RunInput, step: SkeletonStep, itemIndex: number | null) => Tools,
+  run: RunInput,
+  step: SkeletonStep,
+  itemIndex: number | null,
+): Promise<CallResult | Again> {
   try {
-    const call = activities[step.tool] as ToolActivity
+    const call = toolsFor(run, step, itemIndex)[step.tool] as ToolActivity
     await call({ runId: run.runId, stepId: step.id, itemIndex })
     return { kind: 'done' }
   } catch (error) {
-    const failure = error instanceof ActivityFailure ? error.cause : undefined
-    if (isCancellation(error) || failure === undefined) throw error
-    // Temporal gave up for another reason: the rows have the details, and the run ends as failed.
-    if (!(failure instanceof ApplicationFailure)) return { kind: 'ended', outcome: 'failed' }
-    if (failure.type === failureTypes.approvalRequired) {
-      const held = failure.details?.[0] as HeldDetails | undefined
-      return { kind: held?.waitsFor ?? 'approval', expiresAt: held?.expiresAt ?? null }
-    }
-    if (failure.type === failureTypes.unknownOutcome) return { kind: 'resolution', expiresAt: null }
-    if (failure.type === failureTypes.ended)
-      return {
-        kind: 'ended',
-        outcome: (failure.details?.[0] as EndedDetails | undefined)?.outcome ?? 'failed',
-      }
-    return { kind: 'ended', outcome: 'failed' }
+    // A worker that stops cancels its local activities, although nobody cancelled the run.
+    if (isCancellation(error) && CancellationScope.current().consideredCancelled) throw error
+    // The SDK wraps failures of ordinary activities only.
+    return readFailure(error instanceof ActivityFailure ? error.cause : error)
   }
+}
+
+function readFailure(failure: unknown): CallResult | Again {
+  if (!(failure instanceof ApplicationFailure)) return { kind: 'again', afterMilliseconds: 0 }
+  const { type, details } = failure
+  if (type === failureTypes.approvalRequired) {
+    const held = details?.[0] as HeldDetails | undefined
+    return { kind: held?.waitsFor ?? 'approval', expiresAt: held?.expiresAt ?? null }
+  }
+  if (type === failureTypes.unknownOutcome) return { kind: 'resolution', expiresAt: null }
+  if (type === failureTypes.ended)
+    return { kind: 'ended', outcome: (details?.[0] as EndedDetails | undefined)?.outcome ?? 'failed' }
+  if (type === failureTypes.unavailable)
+    return {
+      kind: 'again',
+      afterMilliseconds: (details?.[0] as AgainDetails | undefined)?.afterMilliseconds ?? 0,
+    }
+  return { kind: 'ended', outcome: 'failed' }
 }
