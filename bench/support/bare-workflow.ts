@@ -1,11 +1,20 @@
-import { proxyActivities } from '@temporalio/workflow'
+import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
+
+type Tools = { memory_get(step: number): Promise<unknown> }
+
+const ordinary = proxyActivities<Tools>({
+  startToCloseTimeout: '90s',
+  heartbeatTimeout: '10s',
+  retry: { maximumAttempts: 100_000 },
+})
+const local = proxyLocalActivities<Tools>({ startToCloseTimeout: '10s' })
 
 /** The other side of `npm run bench runs`: the same activities in sequence, with the plain SDK. */
 export async function bareRun(steps: number): Promise<void> {
-  const { memory_get: call } = proxyActivities<{ memory_get(step: number): Promise<unknown> }>({
-    startToCloseTimeout: '90s',
-    heartbeatTimeout: '10s',
-    retry: { maximumAttempts: 100_000 },
-  })
-  for (let step = 0; step < steps; step += 1) await call(step)
+  for (let step = 0; step < steps; step += 1) await ordinary.memory_get(step)
+}
+
+/** The same with local activities. */
+export async function bareLocalRun(steps: number): Promise<void> {
+  for (let step = 0; step < steps; step += 1) await local.memory_get(step)
 }

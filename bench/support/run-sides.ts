@@ -32,6 +32,8 @@ export interface Sides {
   /** A governed run with this many steps in sequence. */
   governed(steps: number): Promise<Start>
   bare(steps: number): Start
+  /** The same with local activities. */
+  bareLocal(steps: number): Start
   /** Milliseconds that each activity's body waits, on both sides. */
   setBodyMilliseconds(milliseconds: number): void
 }
@@ -92,13 +94,8 @@ export async function withSides(
   try {
     await work({
       governed: (steps) => governed(context, client, starts.of, steps),
-      bare: (steps) => async () => {
-        await client.workflow.execute('bareRun', {
-          taskQueue: 'bare',
-          workflowId: crypto.randomUUID(),
-          args: [steps],
-        })
-      },
+      bare: (steps) => () => bare(client, 'bareRun', steps),
+      bareLocal: (steps) => () => bare(client, 'bareLocalRun', steps),
       setBodyMilliseconds: (milliseconds) => {
         bodyMilliseconds = milliseconds
       },
@@ -113,6 +110,14 @@ export async function withSides(
     await temporal.stop()
     await guard.close()
   }
+}
+
+async function bare(client: Client, workflow: string, steps: number): Promise<void> {
+  await client.workflow.execute(workflow, {
+    taskQueue: 'bare',
+    workflowId: crypto.randomUUID(),
+    args: [steps],
+  })
 }
 
 /** Notifies when the relay has started a run's workflow, so that waiting for its result asks Temporal only once. */

@@ -79,7 +79,7 @@ async function governed(
   try {
     const key = keyOf(activity, input.args[0])
     const { organizationId } = await readRunSnapshot(context, key.runId)
-    place = await places.enter(organizationId, activity.cancellationSignal)
+    place = await places.enter(organizationId, activity.cancellationSignal, activity.info.isLocal)
     const { spec, tool } = await admit(context, activity, key)
     const { value: op, permit } = await prepared(context, spec, tool, activity.cancellationSignal)
     try {

@@ -47,7 +47,7 @@ export const workerTuning = {
   // The engine's local activities always find a slot: quick calls leave this many.
   maxConcurrentLocalActivityExecutions: callSlots + 40,
   // A run keeps its slot while its quick calls run, for up to 4 s.
-  maxConcurrentWorkflowTaskExecutions: 400,
+  maxConcurrentWorkflowTaskExecutions: 120,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
   // A cached workflow takes about 0.2 MiB; one that is not cached must be replayed when it wakes. The SDK would derive

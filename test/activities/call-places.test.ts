@@ -13,11 +13,11 @@ afterEach(() => {
 })
 
 /** Enters this many calls; `isIn` counts those with a place, and `failures` are the errors of the others. */
-function calls(organizationId: string, count: number, signal = never) {
+function calls(organizationId: string, count: number, signal = never, isQuick = false) {
   const inside: CallPlace[] = []
   const failures: ApplicationFailure[] = []
   for (let n = 0; n < count; n += 1)
-    places.enter(organizationId, signal).then(
+    places.enter(organizationId, signal, isQuick).then(
       (place) => inside.push(place),
       (error: ApplicationFailure) => failures.push(error),
     )
@@ -43,6 +43,19 @@ describe('places for calls', () => {
     other.inside[0]?.leave()
     await settled()
     expect(other.inside).toHaveLength(3)
+  })
+
+  test('a quick call gives up after a tenth of a second, and is an ordinary activity then', async () => {
+    const other = calls('b', 1)
+    const first = calls('a', 4, never, true)
+    await settled()
+    expect([other.inside.length, first.inside.length, first.failures.length]).toEqual([1, 2, 0])
+    jest.advanceTimersByTime(101)
+    await settled()
+    expect(first.failures.map(({ nextRetryDelay }) => nextRetryDelay)).toEqual([0, 0])
+    first.inside[0]?.leave()
+    await settled()
+    expect(first.inside).toHaveLength(2)
   })
 
   test('the share is whole again ten seconds after the other organization’s last call', async () => {

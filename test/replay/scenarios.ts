@@ -111,6 +111,28 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     runId: await stack.run({ steps: [read('a', 'flaky', { retry: { attempts: 3, backoff_seconds: 0 } })] }),
     ends: 'completed',
   }),
+  quick: async (stack) => ({
+    runId: await stack.run({
+      steps: [read('a', 'a', quick), read('b', 'b', quick), read('c', '{{a.output.text}}', quick), mail('m', { depends_on: ['c'] })],
+    }),
+    ends: 'completed',
+  }),
+  'quick-retried': async (stack) => ({
+    runId: await stack.run({ steps: [read('a', 'flaky', { ...quick, retry: { attempts: 3, backoff_seconds: 0 } })] }),
+    ends: 'completed',
+  }),
+  'quick-approved': async (stack) => {
+    await stack.rules(holdItem)
+    const runId = await stack.run({ steps: [read('each', '{{item}}', { ...quick, for_each: ['hold', 'ok', 'hold'] })] })
+    for (const _ of [1, 2]) await stack.vote(await stack.held(runId), 'admin')
+    return { runId, ends: 'completed' }
+  },
+  'quick-cancelled': async (stack, reads) => {
+    const runId = await stack.run({ steps: [read('a', 'wait', quick)] })
+    await until('it waits', () => reads.waiting() === 1)
+    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+    return { runId, ends: 'cancelled' }
+  },
   cancelled: async (stack) => {
     await stack.rules(holdRule())
     const runId = await stack.run({ steps: [mail('m'), read('a', 'a')] })
@@ -176,6 +198,8 @@ export const continued: Readonly<Record<string, Scenario>> = {
   },
 }
 
+/** The options of a step whose call is a local activity. */
+const quick = { timeout_seconds: 10 }
 const holdItem = { name: 'h', verdict: 'require_approval', params: [{ param: 'path', operator: 'equals', value: 'hold' }] } // prettier-ignore
 const chain = (length: number) =>
   Array.from({ length }, (_, n) => read(`s${n}`, `s${n}`, n === 0 ? {} : { depends_on: [`s${n - 1}`] }))

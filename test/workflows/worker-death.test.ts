@@ -4,6 +4,8 @@ import { temporal } from '@temporalio/proto'
 import type { RunningWorker } from '../../src/programs/worker.ts'
 import { runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
+import { sql } from 'kysely'
+import { asAdmin } from '../support/postgres.ts'
 import { programEnv } from '../support/program-env.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
@@ -95,6 +97,54 @@ describe('workers that stop, die or hang', () => {
     }
   })
 })
+
+test('another worker takes over the quick call of a killed one', async () => {
+  await worker.stop()
+  const child = await startChild(stack)
+  let free = () => Promise.resolve()
+  try {
+    // The worker sleeps until the organization's lock is taken, so that it dies while it decides the call.
+    child.kill('SIGSTOP')
+    const runId = await start({ id: 'a', tool: 'memory_get', params: { key: 'none' } })
+    free = await takeLock(stack)
+    child.kill('SIGCONT')
+    await until('the worker decides the call', async () => {
+      const { rows } = await sql<{ waiting: boolean }>`select exists (
+        select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()) as waiting`.execute(
+        stack.context.db,
+      )
+      return rows[0]?.waiting === true
+    })
+    child.kill('SIGKILL')
+    await exited(child)
+    await free()
+    worker = await stack.startWorker()
+    expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
+    const events = (await handleOf(runId).fetchHistory()).events ?? []
+    expect(events.some((event) => event.workflowTaskTimedOutEventAttributes)).toBe(true)
+    expect(events.some((event) => event.activityTaskScheduledEventAttributes)).toBe(false)
+  } finally {
+    await free()
+    child.kill('SIGKILL')
+  }
+})
+
+/** Takes the lock of the organization's audit chain. Returns how to give it back. */
+async function takeLock(of: Stack): Promise<() => Promise<void>> {
+  const [taken, free] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const done = asAdmin(of.adminUrl, async (client) => {
+    await client.query('begin')
+    await client.query('select 1 from chain_head where organization_id = $1 for update', [of.organizationId])
+    taken.resolve()
+    await free.promise
+    await client.query('rollback')
+  })
+  await taken.promise
+  return () => {
+    free.resolve()
+    return done
+  }
+}
 
 /** A worker in a separate process; its first heartbeat in the database shows that it polls. */
 async function startChild(of: Stack): Promise<ChildProcess> {

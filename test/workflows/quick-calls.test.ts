@@ -1,0 +1,103 @@
+import { beforeEach, describe, expect, test } from '@jest/globals'
+import type { RunningWorker } from '../../src/programs/worker.ts'
+import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
+import { holdRule, stepOf } from '../governance/runs/engine-fixture.ts'
+import { until } from '../stack/until.ts'
+import { callsIn, closed, historiesOf } from './histories.ts'
+import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
+
+/* Quick calls: tools that may be repeated, with a time limit of at most 10 s. They run as local activities. */
+
+let stack: Stack
+let reads: FakeReads
+let worker: RunningWorker
+useTestStack(
+  (...both) => ([stack, reads] = both),
+  {},
+  async (started) => (worker = await started.startWorker()),
+)
+
+const start = (...steps: object[]) => stack.run({ steps })
+const quick = { timeout_seconds: 10 }
+
+async function eventsOf(runId: string) {
+  await closed(stack, runId)
+  const [history] = await historiesOf(stack, runId)
+  return history?.events ?? []
+}
+
+test('three steps take one workflow task and three markers, each with the summary of its step', async () => {
+  const runId = await start(
+    read('a', 'a', quick),
+    read('b', '{{a.output.text}}', { ...quick, summary: 'reads it again' }),
+    read('c', '{{b.output.text}}', quick),
+  )
+  expect(await stack.ended(runId)).toEqual({
+    run: 'completed',
+    a: 'completed',
+    b: 'completed',
+    c: 'completed',
+  })
+  const events = await eventsOf(runId)
+  expect(callsIn({ events })).toEqual([])
+  expect(events.filter((event) => event.workflowTaskStartedEventAttributes)).toHaveLength(1)
+  const markers = events.filter((event) => event.markerRecordedEventAttributes)
+  const summaries = markers.flatMap(({ userMetadata }) => userMetadata?.summary?.data?.toString() ?? [])
+  expect(summaries).toEqual(['"file_read for step a"', '"reads it again"', '"file_read for step c"'])
+})
+
+test('a call with a longer time limit, and a repeated one, are ordinary activities', async () => {
+  const retry = { attempts: 2, backoff_seconds: 0 }
+  const runId = await start(read('a', 'a'), read('b', 'flaky', { ...quick, retry, depends_on: ['a'] }))
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed', b: 'completed' })
+  expect(reads.calls.get('flaky')).toBe(2)
+  expect(callsIn({ events: await eventsOf(runId) })).toEqual(['a', 'b'])
+})
+
+test('a held call asks again, and its approval lets it run', async () => {
+  await stack.rules(holdRule({ tools: ['file_read'] }))
+  const runId = await start(read('a', 'held', quick))
+  const approvalId = await stack.held(runId)
+  expect(reads.calls.get('held') ?? 0).toBe(0)
+  await stack.vote(approvalId, 'admin')
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
+  expect(reads.calls.get('held')).toBe(1)
+  expect(callsIn({ events: await eventsOf(runId) })).toEqual([])
+})
+
+describe('while a quick call runs', () => {
+  let runId: string
+  beforeEach(async () => {
+    await stack.rules(holdRule({ tools: ['file_read'], params: [{ param: 'path', operator: 'equals', value: 'held' }] })) // prettier-ignore
+    runId = await start(read('slow', 'wait', quick), read('held', 'held', quick))
+    await until('it reads', () => reads.waiting() === 1)
+  })
+
+  test('an approval of another step takes effect', async () => {
+    await stack.vote(await stack.held(runId), 'admin')
+    await until(
+      'the held step',
+      async () => (await stepOf(stack.context, runId, 'held')).status === 'completed',
+    )
+    expect((await stepOf(stack.context, runId, 'slow')).status).not.toBe('completed')
+    reads.release()
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed' })
+  })
+
+  test('cancelling ends the run', async () => {
+    await stack.held(runId)
+    await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+    expect(await stack.ended(runId)).toMatchObject({ run: 'cancelled', slow: 'cancelled' })
+    expect(reads.calls.get('wait')).toBe(1)
+  })
+
+  test('a worker that stops hands it over', async () => {
+    const stopped = worker.stop()
+    worker = await stack.startWorker()
+    await stopped
+    await until('it reads again', () => (reads.calls.get('wait') ?? 0) >= 2 && reads.waiting() === 1)
+    await stack.vote(await stack.held(runId), 'admin')
+    reads.release()
+    expect(await stack.ended(runId)).toEqual({ run: 'completed', slow: 'completed', held: 'completed' })
+  })
+})
