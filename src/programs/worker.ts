@@ -1,4 +1,5 @@
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
+import { startChat } from '../activities/notify/chat.ts'
 import { createEngineActivities } from '../activities/engine.ts'
 import { callSlots } from '../activities/call-places.ts'
 import { createPolicyInterceptor } from '../activities/policy-interceptor.ts'
@@ -79,6 +80,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   const engine = createWorkflowEngine(client)
   const relay = startRelay(context, engine, attributes)
   const webhooks = createWebhookSender(context)
+  const chat = startChat(context)
   const tasks = [
     every(context, 'heartbeat', 5, () => beat(context, 'worker')),
     every(context, 'expiry', 1, () => expireDue(context)),
@@ -108,8 +110,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
       await running
       metrics?.close()
       await Promise.all(tasks.map((task) => task.stop()))
-      await webhooks.stop()
-      await relay.stop()
+      await Promise.all([webhooks.stop(), relay.stop(), chat.stop()])
       await leave(context).catch(() => {})
       await connection.close()
       await client.connection.close()

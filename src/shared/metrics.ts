@@ -58,6 +58,7 @@ export function createMetrics(kind: string) {
     busyLanes: gauge('combiner_busy_lanes', 'Organizations with a transaction in flight'),
     relayed: counter('relay_messages_total', 'Messages of the outbox', 'kind', 'result'),
     webhookAttempts: counter('webhook_attempts_total', 'Messages sent to webhooks, by result', 'result'),
+    messages: counter('notifications_total', 'Messages to people about approvals', 'channel', 'result'),
     reconciled: counter('reconciled_runs_total', 'Runs that differed from Temporal', 'result'),
     tasks: counter('task_rounds_total', 'Rounds of periodic tasks', 'task', 'result'),
     taskSuccess: gauge('task_last_success_timestamp_seconds', 'Last success of a task', 'task'),

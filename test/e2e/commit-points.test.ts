@@ -6,8 +6,10 @@ import type { Answer } from '../support/client.ts'
 import type { Approval, Run } from '../support/client-types.ts'
 import { until } from '../stack/until.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
+import { emulatorToken, type Emulator } from '../support/emulators.ts'
 import { startModel, type Model } from '../support/model.ts'
 import { startScriptedServer } from '../support/scripted-server.ts'
+import { askSlack, startSlack } from '../support/slack-emulator.ts'
 
 /*
  * The process is killed at each named commit point, one after another, and the run must reach its right end. All
@@ -35,6 +37,7 @@ const unknowable: readonly Fault[] = ['effect.sent:after', 'effect.outcome:befor
 
 let home: CrashHome
 let model: Model
+let slack: Emulator | undefined
 let workflowId: string
 
 beforeAll(async () => {
@@ -42,7 +45,7 @@ beforeAll(async () => {
   workflowId = await govern(home, { settings: { approval_required_from: 'high' } })
 })
 afterAll(async () => {
-  await Promise.all([home?.close(), model?.close()])
+  await Promise.all([home?.close(), model?.close(), slack?.close()])
 })
 
 interface Started {
@@ -257,6 +260,68 @@ describe('a process killed at a commit point', () => {
     held.push(started)
     waiting.push(approveRun(started))
     await until('no notice is left', async () => (await home.query('select from notices')).length === 0)
+  })
+
+  describe('of a message in Slack', () => {
+    const deciders = ['owner', 'admin', 'approver'] as const
+    const accounts = new Map<string, string>()
+
+    beforeAll(async () => {
+      slack = await startSlack({ users: deciders.map((name) => ({ name: `person-${name}` })) })
+      const { members } = await askSlack(slack.url, 'users.list', {})
+      for (const name of deciders) {
+        const { id = '' } = members.find((member) => member.name === `person-${name}`) ?? {}
+        accounts.set(name, id)
+        const { user_id } = home.owner.bootstrap.users[name]
+        const path = `/organizations/${home.owner.bootstrap.organization_id}/members/${user_id}/accounts/slack`
+        await home.owner.good('PUT', path, { external_id: id })
+      }
+      const credential = { token: emulatorToken, base_url: slack.url }
+      const asked = { credential, scope: 'organization' }
+      await home.owner.good('POST', '/tools/slack_send_message/connect', asked)
+    })
+
+    /** What each decider has got about an approval. */
+    const copies = async (approvalId: string): Promise<readonly string[]> => {
+      const texts = await Promise.all(
+        deciders.map(async (name) => {
+          const opened = await askSlack(slack?.url ?? '', 'conversations.open', { users: accounts.get(name) })
+          const asked = { channel: opened.channel.id, limit: 1_000 }
+          return (await askSlack(slack?.url ?? '', 'conversations.history', asked)).messages
+        }),
+      )
+      return texts.flat().flatMap(({ text }) => (text.includes(approvalId) ? [text] : []))
+    }
+    /** The lease of the dead process is over at once. */
+    const endLease = () => home.query('update notification_lanes set leased_until = null')
+    const shows = async (approvalId: string, words: string): Promise<void> => {
+      await until(`every copy says ${words}`, async () => {
+        const found = await copies(approvalId)
+        return found.length >= deciders.length && found.every((text) => text.startsWith(words))
+      })
+      expect(await copies(approvalId)).toHaveLength(deciders.length)
+    }
+
+    test.each(both('notification.intent', 'notification.sent'))('%s: each has it once', async (fault) => {
+      let started!: Started
+      await home.faults.at(fault, () => (started = start(fault)))
+      await endLease()
+      held.push(started)
+      const approvalId = await home.approver.untilHeld(await started.runId, 'run')
+      await shows(approvalId, '*Waits for your approval*')
+      await approve(approvalId)
+      await shows(approvalId, '*Approved*')
+    })
+
+    test.each(both('notification.updated'))('%s: every copy says how it ended', async (fault) => {
+      const started = start(fault)
+      held.push(started)
+      const approvalId = await home.approver.untilHeld(await started.runId, 'run')
+      await shows(approvalId, '*Waits for your approval*')
+      await home.faults.at(fault, () => waiting.push(approve(approvalId)))
+      await endLease()
+      await shows(approvalId, '*Approved*')
+    })
   })
 
   const question = (session: string, tool: string) => ({

@@ -11,12 +11,18 @@ import {
   notConnectedMessage,
   toolNotAvailable,
 } from '../../governance/tools/connections.ts'
-import { ToolError, type ServiceConnection, type ToolCall } from './executor.ts'
+import { ToolError, type ServiceConnection } from './executor.ts'
+
+/** Who calls; `userId` is null for the organization alone, which uses nobody's own connection. */
+interface Calling {
+  readonly organizationId: string
+  readonly requester: { readonly userId: string | null }
+}
 
 /** See `ToolServices.connection`. */
 export async function connectionOfCall<Name extends Connectable>(
   context: Context,
-  { organizationId, requester }: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+  { organizationId, requester }: Calling,
   tool: ToolName,
   integration: Name,
 ): Promise<ServiceConnection<Name>> {

@@ -36,6 +36,12 @@ export const commitPoints = {
     'before: the event has no deliveries yet, and a worker writes them; after: its deliveries wait',
   'webhook.record':
     'before: the message has left, and is sent again with the same id when the lease ends; after: the attempt is counted',
+  'notification.intent':
+    'before: no byte of the message has left, and it is sent later; after: it may have left, and is looked for before it is sent again',
+  'notification.sent':
+    'before: the message is there and is found by its metadata; after: its place is known, and its end edits it',
+  'notification.updated':
+    'before: the message is edited again to the same text; after: it shows the newest state',
   'org.change': 'before: the change is not saved; after: it holds from the next decision on',
 } as const
 export type CommitPoint = keyof typeof commitPoints

@@ -17,8 +17,8 @@ import { readKept, type KeptCredential } from './kept-credential.ts'
 
 export interface CredentialAsk<Name extends Connectable> {
   readonly organizationId: string
-  /** The person who started the run. */
-  readonly requesterId: string
+  /** The person who started the run; null: the organization's connection alone. */
+  readonly requesterId: string | null
   readonly integration: Name
   /** The tool whose call it is. */
   readonly tool: string
@@ -93,7 +93,7 @@ function liveRow(
     .select(isFresh)
     .where('organization_id', '=', organizationId)
     .where('integration', '=', integration)
-    .where(sql<boolean>`coalesce(owner_id, '') in ('', ${requesterId})`)
+    .where(sql<boolean>`coalesce(owner_id, '') in ('', ${requesterId ?? ''})`)
     .where('status', '<>', 'revoked')
     .orderBy(sql`owner_id is null`)
     .limit(1)

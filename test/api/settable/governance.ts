@@ -1,8 +1,10 @@
 import { catalog } from '../../../src/catalog/index.ts'
+import { planNotifications } from '../../../src/governance/notifications/plan.ts'
+import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
 import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import type { Category } from '../../../src/policy/types.ts'
-import { enrolPeople, factorCookie } from '../fixtures.ts'
+import { addConnection, enrolPeople, factorCookie } from '../fixtures.ts'
 import { proof, type Proof, type Proofs, type World } from './world.ts'
 
 const keep = { steps: [{ id: 's', tool: 'memory_set', params: { key: 'k', value: 1 } }] }
@@ -59,6 +61,17 @@ export const settingProofs: Proofs = {
   }),
   require_approval_for_public_writes: proof([false, true], started, withCategory('public_writes')),
   require_approval_for_permission_changes: proof([false, true], started, withCategory('permission_changes')),
+  slack_approval_notifications: proof([true, false], [1, 0], async (world, slack_approval_notifications) => {
+    const { context } = world.api.stack
+    await world.settings({ slack_approval_notifications })
+    const id = await addConnection(context, world.id, world.people.owner.userId, 'slack')
+    await context.db.updateTable('connections').set({ owner_id: null }).where('id', '=', id).execute()
+    const account = `${world.path}/members/${world.people.admin.userId}/accounts/slack`
+    await world.ok('admin', 'PUT', account, { external_id: `U${newId('user').slice(-20)}` })
+    await held(world)
+    await planNotifications(context, [planSlack])
+    return (await world.ok('admin', 'GET', `${world.path}/notifications`)).data.length
+  }),
   allow_self_approval: proof([false, true], [403, 200], async (world, allow_self_approval) => {
     await world.settings({ allow_self_approval })
     return (await approve(world, await held(world, 'admin'))).status

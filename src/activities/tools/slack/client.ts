@@ -31,7 +31,11 @@ export async function slackOf(
   context: ToolContext,
   tool: ToolName,
 ): Promise<Slack> {
-  const connection = await context.tools.connection(call, tool, 'slack')
+  return slackAt(await context.tools.connection(call, tool, 'slack'), context.signal)
+}
+
+/** The client with this connection. `ends` stops reads; null: nothing stops them. */
+export function slackAt(connection: ServiceConnection<'slack'>, ends: AbortSignal | null): Slack {
   const exchange =
     (sending: Sending, signal: AbortSignal | null): Exchange =>
     async (form, send) => {
@@ -45,7 +49,7 @@ export async function slackOf(
       throw unreadable(sending)
     }
   return {
-    read: exchange('again', context.signal),
+    read: exchange('again', ends),
     complete: exchange('again', null),
     write: exchange('once', null),
   }

@@ -79,7 +79,11 @@ interface Sought {
 }
 
 /** Looks for the marked message in a conversation, or in one of its threads. Its output is its `ts`. */
-async function findIn(slack: Slack, channel: string, { mark, thread, look }: Sought): Promise<Found<string>> {
+export async function findIn(
+  slack: Slack,
+  channel: string,
+  { mark, thread, look }: Sought,
+): Promise<Found<string>> {
   const oldest = (beforeSending(look).getTime() / 1_000).toFixed(6)
   let cursor = ''
   let isThread = thread === undefined

@@ -1,0 +1,123 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Context } from '../../governance/context.ts'
+import { dueMessages, leaveLane, renewLane, takeLanes } from '../../governance/notifications/lanes.ts'
+import type { Turn } from '../../governance/notifications/record.ts'
+import { Pace } from './pace.ts'
+import { handleMessage, type Sending } from './send.ts'
+
+/**
+ * Sends and edits the messages of the chat. Each organization has a lane of its own: one process sends in it at a time,
+ * below the limits of the service, and a slow or broken connection delays nobody else.
+ */
+export interface Chat {
+  /** Stops after the requests in flight. What is left is sent by another process, or after the next start. */
+  stop(): Promise<void>
+}
+
+export interface ChatTiming {
+  readonly pollMilliseconds: number
+  /** Seconds before a failed message is tried again. */
+  readonly retrySeconds: number
+  /** Multiplies the limits of the service. */
+  readonly speed: number
+}
+
+const usual: ChatTiming = { pollMilliseconds: 1_000, retrySeconds: 10, speed: 1 }
+
+/** The most organizations that this process sends for at once. */
+const mostLanes = 50
+/** Messages of one read of the queue, and requests of one organization in flight. */
+const batchSize = 20
+const inFlight = 4
+const renewMilliseconds = 10_000
+const mostPaces = 1_000
+
+export function startChat(context: Context, timing: ChatTiming = usual): Chat {
+  const lanes = new Map<string, Promise<void>>()
+  const paces = new Map<string, Pace>()
+  const ending = new AbortController()
+  let turns = 0
+  const poll = async (): Promise<void> => {
+    const limit = mostLanes - lanes.size
+    if (limit <= 0) return
+    turns += 1
+    const turn = `${context.config.processId}/${turns}`
+    for (const taken of await takeLanes(context.db, turn, { limit, own: [...lanes.keys()] })) {
+      const { organizationId } = taken
+      const pace = paces.get(organizationId) ?? new Pace(timing.speed)
+      // It outlives the turn: the service counts on.
+      if (paces.size >= mostPaces) paces.clear()
+      paces.set(organizationId, pace)
+      const lane = runLane(context, taken, { pace, retrySeconds: timing.retrySeconds }, ending.signal)
+        .catch((error: unknown) => {
+          const about = { err: error as Error, organization_id: organizationId }
+          context.sparseLog.warn(
+            `chat ${organizationId}`,
+            about,
+            'the messages of an organization stand still',
+          )
+        })
+        .finally(() => lanes.delete(organizationId))
+      lanes.set(organizationId, lane)
+    }
+  }
+  const looping = (async () => {
+    while (!ending.signal.aborted) {
+      await poll().catch((error: unknown) =>
+        context.sparseLog.warn('chat', { err: error as Error }, 'the messages could not be read'),
+      )
+      await delay(timing.pollMilliseconds, undefined, { signal: ending.signal }).catch(() => undefined)
+    }
+  })()
+  return {
+    async stop() {
+      ending.abort()
+      await looping
+      await Promise.all(lanes.values())
+    },
+  }
+}
+
+/** Sends what is due for one organization, until nothing is, or the service asks to wait. */
+async function runLane(
+  context: Context,
+  turn: Turn,
+  how: Pick<Sending, 'pace' | 'retrySeconds'>,
+  ending: AbortSignal,
+): Promise<void> {
+  let pauseSeconds = 0
+  let isLost = false
+  const renewing = setInterval(() => {
+    renewLane(context.db, turn).then(
+      (isOurs) => (isLost ||= !isOurs),
+      () => undefined, // the lease outlasts some failures, and an intent asks for it
+    )
+  }, renewMilliseconds)
+  const isOver = (): boolean => ending.aborted || isLost || pauseSeconds > 0
+  const sending: Sending = {
+    context,
+    turn,
+    ...how,
+    pause: (seconds) => (pauseSeconds = Math.max(pauseSeconds, seconds)),
+  }
+  try {
+    // New messages do not wait for edits, which have another limit.
+    await Promise.all([drain(sending, 'new', isOver), drain(sending, 'sent', isOver)])
+  } finally {
+    clearInterval(renewing)
+    await leaveLane(context.db, turn, pauseSeconds)
+  }
+}
+
+async function drain(sending: Sending, kind: 'new' | 'sent', isOver: () => boolean): Promise<void> {
+  const { context, turn } = sending
+  while (!isOver()) {
+    const due = [...(await dueMessages(context.db, turn.organizationId, kind, batchSize))]
+    if (due.length === 0) return
+    const worker = async (): Promise<void> => {
+      for (let id = due.shift(); id !== undefined && !isOver(); id = due.shift())
+        await handleMessage(sending, id)
+    }
+    await Promise.all(Array.from({ length: inFlight }, worker))
+  }
+}

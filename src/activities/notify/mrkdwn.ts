@@ -1,0 +1,42 @@
+import { inOneLine } from '../../policy/text.ts'
+
+/*
+ * Names in messages come from people and agents. Each is shown in one line as code, where Slack reads no formatting, no
+ * emoji and no mention. So no name can pass for the service's own words.
+ */
+
+/** Invisible characters but the joiner and the tags of emoji. Among them are marks that turn the direction of text. */
+const invisible = /(?![\u200d\u{e0020}-\u{e007f}])\p{Cf}/gu
+/** More marks on one letter would cover the lines around it. */
+const stackedMarks = /(\p{M}{3})\p{M}+/gu
+
+const longestName = 120
+/** Flags and other letters of several characters stay whole. */
+const segmenter = new Intl.Segmenter()
+
+/** A name as code in Slack's text. It is cut after 120 characters. */
+export function code(name: string): string {
+  // Cut before it is read: a name may be very long.
+  const short = name.slice(0, 4 * longestName).toWellFormed()
+  const line = inOneLine(short).replaceAll(invisible, '').replaceAll(stackedMarks, '$1').replaceAll('`', 'ˋ')
+  const letters = Array.from(
+    segmenter.segment(line.replaceAll(/\s+/gu, ' ').trim()),
+    ({ segment }) => segment,
+  )
+  const isCut = letters.length > longestName || short.length < name.length
+  const shown = isCut ? `${letters.slice(0, longestName).join('')}…` : letters.join('')
+  return `\`${escape(shown === '' ? '?' : shown)}\``
+}
+
+/** The service's own words, in which Slack must find no link or mention. */
+export const escape = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+
+/** A time in the reader's own time zone. */
+export function time(at: Date): string {
+  const plain = `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`
+  return `<!date^${Math.floor(at.getTime() / 1_000)}^{date_short_pretty} {time}|${plain}>`
+}
+
+/** `url` is one of the service. */
+export const link = (url: string, words: string): string => `<${encodeURI(decodeURI(url))}|${escape(words)}>`

@@ -1,0 +1,62 @@
+import { setTimeout as delay } from 'node:timers/promises'
+
+/**
+ * How often Slack may be asked, each in any minute (docs.slack.dev, "Rate limits"): its tier 3 allows 50, posting allows
+ * some hundred in a workspace and one a second in a conversation.
+ */
+const limits = {
+  /** `chat.postMessage`, all conversations together. */
+  post: { perMinute: 220, burst: 20 },
+  /** `chat.postMessage`, one conversation. */
+  conversation: { perMinute: 60, burst: 1 },
+  open: { perMinute: 40, burst: 10 },
+  history: { perMinute: 40, burst: 10 },
+  update: { perMinute: 40, burst: 10 },
+} as const
+
+/** Keeps the requests of one connection below its limits. */
+export class Pace {
+  /** When the next request would be on time, by `performance.now()`. */
+  readonly #due = new Map<string, number>()
+  readonly #speed: number
+  readonly #opened = new Map<string, { readonly conversation: string; readonly at: number }>()
+
+  /** `speed` multiplies the limits. */
+  constructor(speed: number) {
+    this.#speed = speed
+  }
+
+  /** Resolves when the request may be sent. `place` is the conversation of a limit that each has. */
+  async take(kind: keyof typeof limits, place = ''): Promise<void> {
+    const { perMinute, burst } = limits[kind]
+    const interval = 60_000 / perMinute / this.#speed
+    const now = performance.now()
+    const key = `${kind} ${place}`
+    const due = Math.max(this.#due.get(key) ?? 0, now)
+    this.#due.set(key, due + interval)
+    if (this.#due.size > mostKept) this.#forget(now)
+    const wait = due - (burst - 1) * interval - now
+    if (wait > 0) await delay(wait)
+  }
+
+  /**
+   * The direct conversation with an account. It is asked for again after ten seconds, because Slack refuses it for a
+   * person who was deactivated there.
+   */
+  async conversation(account: string, open: () => Promise<string>): Promise<string> {
+    const known = this.#opened.get(account)
+    if (known !== undefined && performance.now() - known.at < openedMilliseconds) return known.conversation
+    await this.take('open')
+    const conversation = await open()
+    if (this.#opened.size >= mostKept) this.#opened.clear()
+    this.#opened.set(account, { conversation, at: performance.now() })
+    return conversation
+  }
+
+  #forget(now: number): void {
+    for (const [key, due] of this.#due) if (due <= now) this.#due.delete(key)
+  }
+}
+
+const mostKept = 1_000
+const openedMilliseconds = 10_000

@@ -1,0 +1,198 @@
+import type { Context } from '../../governance/context.ts'
+import { isOfUse, readSentMessage, type SentMessage } from '../../governance/notifications/message.ts'
+import {
+  hashOfText,
+  markDone,
+  markFailed,
+  markIntent,
+  markRetry,
+  markSent,
+  markUpdated,
+  removeUnsent,
+  type Turn,
+} from '../../governance/notifications/record.ts'
+import { publicBase } from '../../shared/config.ts'
+import { OutcomeUnknown, ToolError } from '../tools/executor.ts'
+import { connectionOfCall } from '../tools/service-connection.ts'
+import { slackAt, type Slack } from '../tools/slack/client.ts'
+import { done, madeMessage } from '../tools/slack/forms.ts'
+import { findIn } from '../tools/slack/messages.ts'
+import { conversationWith } from '../tools/slack/place.ts'
+import type { Pace } from './pace.ts'
+import { textOf } from './text.ts'
+
+/** What sending for one organization needs. */
+export interface Sending {
+  readonly context: Context
+  readonly turn: Turn
+  readonly pace: Pace
+  /** Seconds before a failed message is tried again. */
+  readonly retrySeconds: number
+  /** The service asks to send nothing for so many seconds. */
+  pause(seconds: number): void
+}
+
+/** A message that fails twice is given up. */
+const mostAttempts = 2
+/** Looks and edits repeat nothing, so they are tried for half a day. */
+const mostFailures = 12
+const longestWaitSeconds = 7_200
+/** If Slack does not say how long to wait. */
+const waitSeconds = 30
+
+/** The mark of a message, in its metadata. It is found by it when an answer was lost. */
+const markOf = (id: string): string => `countersign:notification:${id}`
+const metadataOf = (id: string) => ({
+  event_type: 'countersign_notification',
+  event_payload: { id: markOf(id) },
+})
+/** Slack reads no links, names or mentions in the text, and fetches nothing. */
+const plainText = { parse: 'none', link_names: false } as const
+
+/** Sends or edits one message, or finds that there is nothing to do. Failures are noted with the message. */
+export async function handleMessage(sending: Sending, id: string): Promise<void> {
+  const message = await readSentMessage(sending.context.db, id)
+  if (message === null) return
+  const mayHaveLeft = message.sentSecondsAgo !== null
+  const isSent = message.place?.['ts'] !== undefined
+  const progress: Progress = { doing: isSent ? 'edit' : mayHaveLeft ? 'look' : 'send', begun: false }
+  try {
+    if (isSent) await edit(sending, message)
+    else if (mayHaveLeft) await look(sending, message)
+    else await send(sending, message, progress)
+  } catch (error) {
+    await noteFailure(sending, message, progress, error)
+  }
+}
+
+interface Progress {
+  readonly doing: 'send' | 'look' | 'edit'
+  /** Whether this attempt to send has been counted. */
+  begun: boolean
+}
+
+async function send(sending: Sending, message: SentMessage, progress: Progress): Promise<void> {
+  const { context, pace, turn } = sending
+  // It was given up, and what it is about has changed since.
+  if (message.state === 'failed') return markDone(context.db, message)
+  const account = message.person?.slackAccount ?? null
+  if (account === null || !message.settings.slack_approval_notifications || !isOfUse(message)) {
+    await removeUnsent(context.db, message)
+    return count(sending, 'dropped')
+  }
+  const slack = await slackFor(sending)
+  const conversation = await pace.conversation(account, () => conversationWith(slack, account))
+  const text = textOf(message, publicBase(context.config))
+  await pace.take('post')
+  await pace.take('conversation', conversation)
+  const place = { account, conversation }
+  // False if something has changed meanwhile: the message is read again.
+  progress.begun = await markIntent(context.db, turn, message, place)
+  if (!progress.begun) return
+  const made = await slack.write(madeMessage, (client) =>
+    client.chat.postMessage({
+      channel: conversation,
+      text,
+      metadata: metadataOf(message.id),
+      unfurl_links: false,
+      unfurl_media: false,
+      ...plainText,
+    }),
+  )
+  await markSent(context.db, message, { ...place, conversation: made.channel, ts: made.ts }, text)
+  count(sending, 'sent')
+}
+
+/** Looks for a message that may have been sent. What it shows is not known, so one that is found is edited. */
+async function look(sending: Sending, message: SentMessage): Promise<void> {
+  const { context, pace } = sending
+  const { account = '', conversation = '' } = message.place ?? {}
+  const slack = await slackFor(sending)
+  await pace.take('history')
+  const sought = {
+    mark: markOf(message.id),
+    thread: undefined,
+    look: { sentSecondsAgo: message.sentSecondsAgo ?? 0 },
+  }
+  const found = await findIn(slack, conversation, sought)
+  if (found.kind === 'unclear')
+    throw new ToolError('slack_unclear', 'the conversation has too many messages', { retryable: true })
+  if (found.kind === 'done') {
+    await markSent(context.db, message, { account, conversation, ts: found.output }, null)
+    return count(sending, 'found')
+  }
+  const error = 'slack_unknown'
+  const { attempts, failures } = message
+  if (attempts >= mostAttempts) return fail(sending, message, error, attempts)
+  await markRetry(context.db, message.id, { seconds: 0, error, attempts, failures, isUnsent: true })
+}
+
+async function edit(sending: Sending, message: SentMessage): Promise<void> {
+  const { context, pace } = sending
+  const { account, conversation = '', ts = '' } = message.place ?? {}
+  // Who has left or linked another account gets nothing more, not even an end.
+  if (message.person === null || message.person.slackAccount !== account) return markDone(context.db, message)
+  const text = textOf(message, publicBase(context.config))
+  if (hashOfText(text) === message.shownHash) return markUpdated(context.db, message, text)
+  const slack = await slackFor(sending)
+  await pace.take('update')
+  await slack.complete(done, (client) =>
+    client.chat.update({ channel: conversation, ts, text, metadata: metadataOf(message.id), ...plainText }),
+  )
+  await markUpdated(context.db, message, text)
+  count(sending, 'updated')
+}
+
+/** Slack with the connection of the organization, never with that of a person. */
+async function slackFor({ context, turn }: Sending): Promise<Slack> {
+  const call = { organizationId: turn.organizationId, requester: { userId: null } }
+  return slackAt(await connectionOfCall(context, call, 'slack_send_message', 'slack'), null)
+}
+
+async function noteFailure(
+  sending: Sending,
+  message: SentMessage,
+  { doing, begun }: Progress,
+  error: unknown,
+): Promise<void> {
+  const { db } = sending.context
+  const code = codeOf(error)
+  const notSent = doing === 'send' && !begun
+  if (code === 'slack_rate_limited') {
+    const seconds = (error as ToolError).retryAfterSeconds ?? waitSeconds
+    sending.pause(seconds)
+    count(sending, 'rate_limited')
+    // Slack has not begun, so this was no attempt.
+    const { attempts, failures } = message
+    return markRetry(db, message.id, { seconds, error: code, attempts, failures, isUnsent: doing === 'send' })
+  }
+  const failures = message.failures + 1
+  if (doing !== 'send' || (notSent && code === 'unexpected')) {
+    const { attempts } = message
+    if (failures >= mostFailures) return fail(sending, message, code, attempts)
+    const seconds = Math.min(sending.retrySeconds * 2 ** message.failures, longestWaitSeconds)
+    return markRetry(db, message.id, { seconds, error: code, attempts, failures, isUnsent: notSent })
+  }
+  const attempts = message.attempts + 1
+  // Otherwise it may have been sent, and is looked for.
+  const isUnsent = notSent || error instanceof ToolError
+  if (isUnsent && attempts >= mostAttempts) return fail(sending, message, code, attempts)
+  const seconds = sending.retrySeconds
+  await markRetry(db, message.id, { seconds, error: code, attempts, failures: message.failures, isUnsent })
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof ToolError) return error.code
+  return error instanceof OutcomeUnknown ? 'slack_unknown' : 'unexpected'
+}
+
+async function fail(sending: Sending, message: SentMessage, code: string, attempts: number): Promise<void> {
+  const { context, turn } = sending
+  await markFailed(context.db, message, code, attempts)
+  count(sending, 'failed')
+  const about = { organization_id: turn.organizationId, notification_id: message.id, error_code: code }
+  context.log.warn(about, 'a message of the chat was given up')
+}
+
+const count = ({ context }: Sending, result: string): void =>
+  context.metrics.messages.inc({ channel: 'slack', result })

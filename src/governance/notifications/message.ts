@@ -1,0 +1,88 @@
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { NotificationPlace, NotificationState } from '../../db/schema/notifications.ts'
+import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
+import { canDecide, type Person } from './recipients.ts'
+import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
+
+/** A message with all that it is about, at one moment. */
+export interface SentMessage {
+  readonly id: string
+  readonly organizationId: string
+  readonly event: string
+  readonly state: NotificationState
+  /** What it must show then; what it shows is `wanted` of the time when it was read. */
+  readonly wanted: number
+  readonly attempts: number
+  readonly failures: number
+  /** Seconds since an attempt to send it that may have succeeded; null without one. */
+  readonly sentSecondsAgo: number | null
+  readonly place: NotificationPlace | null
+  readonly shownHash: string | null
+  /** The recipient as a member now; null if they have left. */
+  readonly person: Person | null
+  readonly settings: GovernanceSettings
+  /** Those that wait come first. */
+  readonly subjects: readonly Subject[]
+}
+
+/** The message of this row; null if it was removed. */
+export async function readSentMessage(db: Db, id: string): Promise<SentMessage | null> {
+  // `wanted` is read before what it counts: a change between the two is shown, and then looked at once more.
+  const row = await db
+    .selectFrom('notifications as n')
+    .innerJoin('organizations as o', 'o.id', 'n.organization_id')
+    .leftJoin('memberships as m', (join) =>
+      join.onRef('m.organization_id', '=', 'n.organization_id').onRef('m.user_id', '=', 'n.recipient'),
+    )
+    .leftJoin('users as u', 'u.id', 'm.user_id')
+    .select([
+      'n.id',
+      'n.organization_id',
+      'n.event',
+      'n.kind',
+      'n.state',
+      'n.wanted',
+      'n.attempts',
+      'n.failures',
+    ])
+    .select(['n.place', 'n.shown_hash', 'n.recipient', 'o.settings', 'm.role', 'm.slack_account', 'u.email'])
+    .select(sql<number | null>`extract(epoch from clock_timestamp() - n.intent_at)::float8`.as('ago'))
+    .where('n.id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const about = await db
+    .selectFrom('notifications')
+    .select(['subject as id', 'round'])
+    .where('message_id', '=', id)
+    .execute()
+  const subjects =
+    row.kind === 'call'
+      ? await readCallSubjects(db, row.organization_id, about)
+      : await readApprovalSubjects(db, row.organization_id, about.map((each) => each.id)) // prettier-ignore
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    event: row.event,
+    state: row.state,
+    wanted: row.wanted,
+    attempts: row.attempts,
+    failures: row.failures,
+    sentSecondsAgo: row.ago,
+    place: row.place,
+    shownHash: row.shown_hash,
+    person:
+      row.role === null || row.email === null
+        ? null
+        : { userId: row.recipient, email: row.email, role: row.role, slackAccount: row.slack_account },
+    settings: readSettings(row.settings),
+    subjects: subjects.toSorted((a, b) => Number(b.state === 'waits') - Number(a.state === 'waits')),
+  }
+}
+
+/** Whether a message that was not sent yet is still of use to its recipient. */
+export function isOfUse({ event, person, settings, subjects }: SentMessage): boolean {
+  if (person === null) return false
+  if (event === 'approval.decided') return subjects.some(({ state }) => state !== 'waits')
+  return subjects.some((subject) => subject.state === 'waits' && canDecide(person, subject, settings))
+}

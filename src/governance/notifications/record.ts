@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
+import type { Db } from '../../db/schema/index.ts'
+import type { NotificationPlace } from '../../db/schema/notifications.ts'
+import { atCommitPoint } from '../audit/commit-points.ts'
+
+/* What is written before and after a message of a chat is sent or edited. Rows are named by their message. */
+
+/** The right to send for an organization, which one process has at a time (lanes.ts). */
+export interface Turn {
+  readonly organizationId: string
+  readonly turn: string
+}
+
+/** A message as it was read. */
+interface Named {
+  readonly id: string
+  readonly wanted: number
+}
+
+export const hashOfText = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+/**
+ * Commits that the message may leave from here on (commit point `notification.intent`). False if it must not: another
+ * process sends for the organization now, or nothing that it asks about waits any more.
+ */
+export async function markIntent(
+  db: Db,
+  { organizationId, turn }: Turn,
+  message: Named,
+  place: NotificationPlace,
+): Promise<boolean> {
+  const { numAffectedRows } = await atCommitPoint('notification.intent', () =>
+    sql`
+      update notifications set intent_at = clock_timestamp(), attempts = attempts + 1, place = ${JSON.stringify(place)}
+      where id = ${message.id} and wanted = ${message.wanted} and intent_at is null
+        and exists (select from notification_lanes
+                    where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn}
+                      and leased_until > clock_timestamp())`.execute(db),
+  )
+  return numAffectedRows === 1n
+}
+
+/** The message is there (commit point `notification.sent`). `text` is null if it was found, and shows what is not known. */
+export async function markSent(
+  db: Db,
+  message: Named,
+  place: NotificationPlace,
+  text: string | null,
+): Promise<void> {
+  await atCommitPoint('notification.sent', () =>
+    db
+      .updateTable('notifications')
+      .set({
+        state: 'sent',
+        place: JSON.stringify(place),
+        sent_at: sql<Date>`clock_timestamp()`,
+        failures: 0,
+        last_error: null,
+        intent_at: null,
+        ...(text === null
+          ? { wanted: sql<number>`wanted + 1` }
+          : { shown: message.wanted, shown_hash: hashOfText(text) }),
+      })
+      .where('id', '=', message.id)
+      .execute(),
+  )
+}
+
+/** The message shows this text now (commit point `notification.updated`). */
+export async function markUpdated(
+  db: Db,
+  message: { readonly id: string; readonly wanted: number; readonly shownHash: string | null },
+  text: string,
+): Promise<void> {
+  const hash = hashOfText(text)
+  await atCommitPoint('notification.updated', () =>
+    db
+      .updateTable('notifications')
+      .set({
+        shown: message.wanted,
+        shown_hash: hash,
+        failures: 0,
+        last_error: null,
+        ...(hash === message.shownHash ? {} : { state: 'updated' as const }),
+      })
+      .where('id', '=', message.id)
+      .execute(),
+  )
+}
+
+/** Nothing is done for this message until its next event. */
+export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
+  await db.updateTable('notifications').set({ shown: wanted }).where('id', '=', id).execute()
+}
+
+/** The message is given up; an event after this edits it, if it was sent. */
+export async function markFailed(
+  db: Db,
+  { id, wanted }: Named,
+  error: string,
+  attempts: number,
+): Promise<void> {
+  await db
+    .updateTable('notifications')
+    .set({ shown: wanted, state: 'failed', last_error: error.slice(0, 500), attempts })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Tries again after so many seconds. `isUnsent`: the message was certainly not sent. */
+export async function markRetry(
+  db: Db,
+  id: string,
+  retry: {
+    readonly seconds: number
+    readonly error: string
+    readonly attempts: number
+    readonly failures: number
+    readonly isUnsent: boolean
+  },
+): Promise<void> {
+  await db
+    .updateTable('notifications')
+    .set({
+      next_attempt_at: sql<Date>`clock_timestamp() + make_interval(secs => ${retry.seconds}::float8)`,
+      last_error: retry.error.slice(0, 500),
+      attempts: retry.attempts,
+      failures: retry.failures,
+      ...(retry.isUnsent ? { intent_at: null, place: null } : {}),
+    })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Removes the rows of a message that was not sent and is of no use any more. A new event plans it again. */
+export async function removeUnsent(db: Db, message: Named): Promise<void> {
+  // The row of the message is locked first: a row that joins it meanwhile raises `wanted`.
+  await db.transaction().execute(async (trx) => {
+    const row = await trx
+      .selectFrom('notifications')
+      .select('id')
+      .where('id', '=', message.id)
+      .where('wanted', '=', message.wanted)
+      .forUpdate()
+      .executeTakeFirst()
+    if (row !== undefined)
+      await trx.deleteFrom('notifications').where('message_id', '=', message.id).execute()
+  })
+}

@@ -1,0 +1,299 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { revokeConnection } from '../../../src/governance/connections/connections.ts'
+import { unlinkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
+import { expireDue } from '../../../src/governance/approvals/expire.ts'
+import { finishRun } from '../../../src/governance/runs/end/finish.ts'
+import { effectOf, holdRule, makeLate, opOf } from '../../governance/runs/engine-fixture.ts'
+import { until } from '../../stack/until.ts'
+import type { Fault } from '../../support/fault-proxy.ts'
+import { startChatHome, type ChatHome } from './chat-home.ts'
+
+/* Messages from the rows to a stand-in for Slack that keeps state. */
+
+let home: ChatHome
+beforeAll(async () => {
+  home = await startChatHome()
+})
+beforeEach(async () => {
+  home.proxy.choose = () => 'pass'
+  await home.settle()
+})
+afterAll(() => home?.close())
+
+const deciders = ['owner', 'admin', 'approver'] as const
+const rows = () =>
+  home.engine.context.db.selectFrom('notifications').selectAll().orderBy('id', 'desc').execute()
+const textsOf = async (name: string, approvalId: string): Promise<readonly string[]> =>
+  (await home.messages(name)).map(({ text }) => text).filter((text) => text.includes(approvalId))
+/** The texts of all messages about an approval, of those who decide. */
+const copies = async (approvalId: string): Promise<readonly string[]> =>
+  (await Promise.all(deciders.map((name) => textsOf(name, approvalId)))).flat()
+const runOf = async (approvalId: string): Promise<string> => {
+  const own = home.engine.context.db.selectFrom('approvals').select('run_id').where('id', '=', approvalId)
+  return (await own.executeTakeFirstOrThrow()).run_id as string
+}
+
+describe('a message', () => {
+  test('says what waits and why, and who decided', async () => {
+    const id = await home.hold({ name: 'hold & ask' })
+    await home.settle()
+    const waiting = await copies(id)
+    expect(waiting).toHaveLength(3)
+    for (const text of waiting) {
+      expect(text).toMatch(/^\*Waits for your approval\*: `mail_send` in step `s` of workflow `w`$/m)
+      expect(text).toMatch(/^Rule: `hold &amp; ask`$/m)
+      expect(text).toMatch(/^Risk: high \(/m)
+      expect(text).toMatch(/^Asked by: `.*member.*`$/m)
+      expect(text).toMatch(/^Expires: <!date\^\d+\^/m)
+      expect(text).toMatch(new RegExp(`/console/approvals/${id}\\|Open it`))
+      // The parameter of the call.
+      expect(text).not.toContain('a@b.test')
+    }
+    expect(await textsOf('member', id)).toEqual([])
+    await home.engine.vote(id, 'approver')
+    await home.settle()
+    for (const text of await copies(id)) expect(text).toMatch(/^\*Approved\* by `.*`: `mail_send`/)
+    expect(await copies(id)).toHaveLength(3)
+    expect(await textsOf('member', id)).toEqual([expect.stringMatching(/^\*Approved\* by/)])
+    const sent = (await rows()).filter(({ subject, event }) => subject === id && event === 'approval.created')
+    expect(sent.map(({ state, attempts, last_error }) => [state, attempts, last_error])).toEqual(
+      Array.from({ length: 3 }, () => ['updated', 1, null]),
+    )
+  })
+
+  test.each([
+    ['Rejected', (id: string): Promise<unknown> => home.engine.vote(id, 'admin', 'reject')],
+    [
+      'Expired',
+      async (id: string): Promise<unknown> => {
+        await makeLate(home.engine.context, id)
+        return expireDue(home.engine.context)
+      },
+    ],
+    [
+      'Withdrawn',
+      async (id: string): Promise<unknown> =>
+        finishRun(home.engine.context, { runId: await runOf(id), status: 'cancelled' }),
+    ],
+    [
+      'Replaced',
+      async (id: string): Promise<unknown> =>
+        home.engine.context.combiner.run(home.engine.organizationId, 'org.change', async (tx) => {
+          await tx.trx.updateTable('approvals').set({ superseded_by: 'apr_2' }).where('id', '=', id).execute()
+          tx.notice('approval', id)
+          tx.append({ eventType: 'organization.queue_changed', action: 'a', status: 'success', actor: { type: 'system', id: 'x' } })
+        }), // prettier-ignore
+    ],
+  ] as const)('that waits becomes %s in every copy', async (word, end) => {
+    const id = await home.hold()
+    await home.settle()
+    await end(id)
+    await home.settle()
+    const texts = await copies(id)
+    expect(texts).toHaveLength(3)
+    for (const text of texts) expect(text.startsWith(`*${word}*`)).toBe(true)
+  })
+
+  test('is not sent if it ended before, nor while messages are off, and its copies are edited all the same', async () => {
+    const early = await home.hold()
+    await home.plan()
+    await home.engine.vote(early, 'approver')
+    await home.settle()
+    expect(await copies(early)).toEqual([])
+    const sent = await home.hold()
+    await home.settle()
+    const off = await home.hold()
+    await home.plan()
+    await home.engine.settings({ slack_approval_notifications: false })
+    try {
+      await home.engine.vote(sent, 'approver')
+      await home.settle()
+      expect(await copies(off)).toEqual([])
+      expect((await copies(sent)).map((text) => text.startsWith('*Approved*'))).toEqual([true, true, true])
+      expect(await textsOf('member', sent)).toEqual([])
+    } finally {
+      await home.engine.settings({ slack_approval_notifications: true })
+    }
+  })
+
+  test('to an account that was unlinked or deactivated in the chat says nothing more', async () => {
+    const id = await home.hold()
+    await home.settle()
+    const { engine, ids, accounts } = home
+    await unlinkSlackAccount(engine.context, engine.caller('owner'), ids['admin'] as string)
+    try {
+      await engine.vote(id, 'approver')
+      await home.settle()
+      expect((await textsOf('admin', id))[0]).toMatch(/^\*Waits/)
+      expect((await textsOf('owner', id))[0]).toMatch(/^\*Approved/)
+    } finally {
+      await engine.context.db
+        .updateTable('memberships')
+        .set({ slack_account: accounts['admin'] as string, slack_linked_at: new Date() })
+        .where('user_id', '=', ids['admin'] as string)
+        .execute()
+    }
+    let asked = 0
+    home.proxy.choose = (_, path) =>
+      path === '/conversations.open' && (asked += 1) > 0
+        ? { status: 200, body: '{"ok":false,"error":"user_disabled"}' }
+        : 'pass'
+    const next = await home.hold()
+    await home.settle()
+    expect(await copies(next)).toEqual([])
+    // Each recipient is tried once more.
+    expect(asked).toBe(6)
+    const failed = (await rows()).filter(({ subject }) => subject === next)
+    expect(failed.map((row) => [row.state, row.attempts, row.last_error])).toEqual(
+      Array.from({ length: 3 }, () => ['failed', 2, 'slack_user_not_found']),
+    )
+  })
+
+  test('shows hostile names as text in one line', async () => {
+    const name = '*x* <!channel> `y` <https://evil.test|here>\u202e\u200f :flag-de: 🇩🇪 & z'
+    const { context, organizationId } = home.engine
+    const id = await home.hold({ name: 'r' })
+    await context.db.updateTable('approvals').set({ rule_name: `${name}\n*Approved* by everybody` }).where('id', '=', id).execute() // prettier-ignore
+    await context.db.updateTable('workflows').set({ name: 'w'.repeat(1_000_000) }).where('organization_id', '=', organizationId).execute() // prettier-ignore
+    await home.settle()
+    for (const text of await copies(id)) {
+      expect(text.split('\n')).toHaveLength(6)
+      expect(text).toContain(
+        'Rule: `*x* &lt;!channel&gt; ˋyˋ &lt;https://evil.test|here&gt; :flag-de: 🇩🇪 &amp; z *Approved* by everybody`',
+      )
+      expect(text).not.toMatch(/[\u202e\u200f]/)
+      expect(text.length).toBeLessThan(1_000)
+    }
+    await context.db.updateTable('workflows').set({ name: 'w' }).execute()
+  })
+})
+
+describe('items of a step', () => {
+  test('share a message that counts down', async () => {
+    const { engine } = home
+    await engine.rules(holdRule())
+    const runId = await engine.run()
+    await engine.context.db.updateTable('run_steps').set({ item_count: 8 }).where('run_id', '=', runId).execute()
+    const ops = Array.from({ length: 8 }, (_, item) => opOf(runId, { item }))
+    for (const op of ops) await engine.decide(op)
+    await home.settle()
+    const mine = async (): Promise<readonly string[]> => textsOf('owner', runId)
+    expect(await mine()).toEqual([expect.stringMatching(/^\*8 items wait for your approval\*: `mail_send` in step `s`/)])
+    const decide = async (item: number, how: 'approve' | 'reject'): Promise<void> => {
+      await engine.vote((await effectOf(engine.context, ops[item]!))?.approval_id as string, 'approver', how)
+    }
+    await decide(0, 'approve')
+    await decide(1, 'reject')
+    await home.settle()
+    expect(await mine()).toEqual([expect.stringMatching(/^\*6 items wait.*\nSo far: 1 approved, 1 rejected\n/)])
+    for (let item = 2; item < 8; item += 1) await decide(item, 'approve')
+    await home.settle()
+    expect(await mine()).toEqual([expect.stringMatching(/^\*None of 8 items waits any more\*/)])
+    expect(await textsOf('member', runId)).toEqual([expect.stringMatching(/^\*8 items are decided\*/)])
+  }) // prettier-ignore
+})
+
+describe('if Slack fails', () => {
+  /** The fault of the first request of each of these methods for each recipient. */
+  const first = (method: string, fault: Fault): void => {
+    let left = 3
+    home.proxy.choose = (_, path) => (path === method && (left -= 1) >= 0 ? fault : 'pass')
+  }
+  const rateLimited = { status: 429, headers: { 'retry-after': '1' } }
+
+  test.each([
+    ['the answer is lost', 'lose answer'],
+    ['the request is lost', 'cut'],
+    ['502 comes back after it was carried out', 'fail after'],
+    ['503 comes back', { status: 503 }],
+    ['HTML comes back', 'garble'],
+    ['it asks to wait', rateLimited],
+    ['it refuses', { status: 200, body: '{"ok":false,"error":"channel_not_found"}' }],
+  ] as const)('%s: each has one message, and its end is shown', async (_, fault) => {
+    first('/chat.postMessage', fault)
+    const id = await home.hold()
+    await home.settle()
+    expect(await copies(id)).toHaveLength(3)
+    first('/chat.update', fault)
+    await home.engine.vote(id, 'approver')
+    await home.settle()
+    expect((await copies(id)).map((text) => text.startsWith('*Approved*'))).toEqual([true, true, true])
+  })
+
+  test('for good: it is tried twice, and the list says why', async () => {
+    home.proxy.choose = (_, path) => (path === '/chat.postMessage' ? { status: 503 } : 'pass')
+    const id = await home.hold()
+    await home.settle()
+    const failed = (await rows()).filter(({ subject }) => subject === id)
+    expect(failed.map((row) => [row.state, row.attempts])).toEqual(Array.from({ length: 3 }, () => ['failed', 2]))
+    home.proxy.choose = () => 'pass'
+    await home.engine.vote(id, 'approver')
+    await home.settle()
+    expect(await copies(id)).toEqual([])
+  }) // prettier-ignore
+
+  test('the decision comes while a message is under way: its copy is edited', async () => {
+    const id = await home.hold()
+    const arrived = Promise.withResolvers<void>()
+    const decided = Promise.withResolvers<void>()
+    home.proxy.choose = async (_, path): Promise<Fault> => {
+      if (path !== '/chat.postMessage') return 'pass'
+      arrived.resolve()
+      await decided.promise
+      return 'pass'
+    }
+    await home.plan()
+    const chat = home.send()
+    await arrived.promise
+    await home.engine.vote(id, 'approver')
+    await home.plan()
+    decided.resolve()
+    await home.quiet()
+    await chat.stop()
+    const texts = await copies(id)
+    expect(texts.length).toBeGreaterThan(0)
+    for (const text of texts) expect(text).toMatch(/^\*Approved\*/)
+  })
+
+  test('a connection is revoked: nothing is sent, and no error is thrown', async () => {
+    const id = await home.hold()
+    await home.plan()
+    const { engine } = home
+    const own = engine.context.db.selectFrom('connections').select('id').where('status', '=', 'active')
+    await revokeConnection(engine.context, engine.caller('owner'), (await own.executeTakeFirstOrThrow()).id)
+    await home.settle()
+    const failed = (await rows()).filter(({ subject }) => subject === id)
+    expect(failed.map((row) => row.last_error)).toEqual(['tool_not_available', 'tool_not_available', 'tool_not_available'])
+    await home.connectSlack()
+  }) // prettier-ignore
+})
+
+test('two processes send each message once', async () => {
+  const other = home.engine.another()
+  const ids: string[] = []
+  for (let each = 0; each < 10; each += 1) ids.push(await home.hold())
+  const chats = [home.send(), home.send(other)]
+  await home.plan()
+  await home.quiet()
+  for (const id of ids) await home.engine.vote(id, 'approver')
+  await home.plan()
+  await home.quiet()
+  await Promise.all(chats.map((chat) => chat.stop()))
+  for (const id of ids) expect(await copies(id)).toHaveLength(3)
+})
+
+test('a message whose process died is looked for, and sent if it is not there', async () => {
+  const { context } = home.engine
+  const [there, missing] = [await home.hold(), await home.hold()]
+  let lost = 0
+  // The process dies between the answer and its write, or before the request.
+  home.proxy.choose = (_, path) => (path === '/chat.postMessage' ? ((lost += 1) % 2 === 0 ? 'lose answer' : 'cut') : 'pass')
+  await home.plan()
+  const chat = home.send(context, { retrySeconds: 3_600 })
+  await until('all were tried', () => lost === 6)
+  await chat.stop()
+  home.proxy.choose = () => 'pass'
+  await context.pool.query('update notifications set next_attempt_at = now()')
+  await home.settle()
+  for (const id of [there, missing]) expect(await copies(id)).toHaveLength(3)
+}) // prettier-ignore
