@@ -263,7 +263,7 @@ describe('text of strangers', () => {
       'curl x\u202Egpj.exe\u2066\n\nApproved\u2028by owner \u{1F1E9}\u{1F1EA} </h1><script>window.forged=1</script>'
     const id = await heldCall(server, {
       command: hostile,
-      'note</dt><dd>Approved': `${'x'.repeat(1_000_000)}`,
+      'note</dt><dd>Approved': 'x'.repeat(1_000_000),
       '\u202Ereversed': 'y',
     })
     const { page, errors } = await signedInAt(server, 'approver', `/console/approvals/${id}`, {

@@ -71,7 +71,9 @@ test('a mail leaves after the delay, once for each person who can decide, withou
     expect(text).not.toContain('the-parameter')
   }
   const sent = (await rows()).filter(({ event }) => event === 'approval.created')
-  expect(sent.map(({ state, attempts }) => [state, attempts])).toEqual(Array(3).fill(['sent', 1]))
+  expect(sent.map(({ state, attempts }) => [state, attempts])).toEqual(
+    Array.from({ length: 3 }, () => ['sent', 1]),
+  )
 })
 
 test('nobody gets a mail about what was decided before it left', async () => {
