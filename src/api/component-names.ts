@@ -14,6 +14,7 @@ import * as governance from './schemas/governance.ts'
 import { memoryBody } from './schemas/memory.ts'
 import * as people from './schemas/people.ts'
 import { ruleBodies, ruleTrialBody } from './schemas/rules.ts'
+import { receipt } from './schemas/receipts.ts'
 import * as runs from './schemas/runs.ts'
 import * as webhooks from './schemas/webhooks.ts'
 import * as workflows from './schemas/workflows.ts'
@@ -61,7 +62,7 @@ const names: Readonly<Record<string, z.ZodType>> = {
   StepError: runs.run.shape.steps.element.shape.error.unwrap(),
   RunStep: runs.run.shape.steps.element,
   LabelSource: runs.labelSource,
-  RunDecision: runs.receipt.shape.decisions.element,
+  RunDecision: receipt.shape.decisions.element,
   MatchedRule: common.matchedRule,
   WorkflowDefinition: workflowDefinition,
   WorkflowStep: step,

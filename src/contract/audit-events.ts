@@ -1,3 +1,15 @@
+import {
+  accountFields,
+  callFields,
+  connectionFields,
+  keyFields,
+  overrideFields,
+  policyFields,
+  ruleFields,
+  voteFields,
+  webhookFields,
+} from './audit-event-fields.ts'
+
 /**
  * All events of the audit log: when each is written, and the fields of its metadata. Every entry also has `policy_version`, and
  * `api_key_id` where a key was used. `npm run openapi` writes docs/reference/audit-events.md from this table.
@@ -287,39 +299,3 @@ export type AccountEventType = Extract<
   AuditEventType,
   `session.${string}` | `user.${string}` | 'api_key.revoked'
 >
-
-function callFields() {
-  return ['step_id', 'item_index', 'attempt', 'decision_id', 'params_hash', 'error_code'] as const
-}
-
-function voteFields() {
-  return ['approval_id', 'step_id', 'counting', 'needed', 'params_hash'] as const
-}
-
-function ruleFields<const Id extends string>(id: Id) {
-  return [id, 'name', 'rule_status', 'verdict', 'body_hash'] as const
-}
-
-function policyFields() {
-  return ['tool_name', 'role', 'allowed', 'restrictions', 'body_hash'] as const
-}
-
-function overrideFields() {
-  return ['tool_name', 'role', 'allowed'] as const
-}
-
-function connectionFields() {
-  return ['connection_id', 'integration', 'owner_id', 'account'] as const
-}
-
-function webhookFields() {
-  return ['webhook_id', 'host'] as const
-}
-
-function keyFields() {
-  return ['key_id', 'key_user_id', 'scopes'] as const
-}
-
-function accountFields() {
-  return ['happened_at', 'session_id', 'key_id'] as const
-}

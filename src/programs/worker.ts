@@ -40,8 +40,6 @@ export interface RunningWorker {
   stop(): Promise<void>
 }
 
-/** Who gets messages, by channel. */
-
 /** Fixed slots and autoscaled pollers were the fastest on two cores. */
 export const workerTuning = {
   maxConcurrentActivityTaskExecutions: callSlots,
@@ -81,6 +79,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   const relay = startRelay(context, engine, attributes)
   const webhooks = createWebhookSender(context)
   const chat = startChat(context)
+  const mail = createMailer(config)
   const tasks = [
     every(context, 'heartbeat', 5, () => beat(context, 'worker')),
     every(context, 'expiry', 1, () => expireDue(context)),
@@ -90,7 +89,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
     every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
     every(context, 'planning messages', 1, () => planNotifications(context, [planSlack, planMail(config)])),
-    every(context, 'sending mails', 2, () => sendMails(context, createMailer(config))),
+    every(context, 'sending mails', 2, () => sendMails(context, mail)),
     every(context, 'sending to webhooks', 1, () => webhooks.round()),
     every(context, 'removing old deliveries of webhooks', 300, () => removeOldDeliveries(context.db)),
     every(context, 'prune', 600, () => prune(context.db)),

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { approval } from '../../src/api/schemas/approvals.ts'
-import type { execution, receipt, run } from '../../src/api/schemas/runs.ts'
+import type { receipt } from '../../src/api/schemas/receipts.ts'
+import type { execution, run } from '../../src/api/schemas/runs.ts'
 
 /** Bodies as openapi.json describes them. */
 export type Run = z.infer<typeof run>

@@ -9,7 +9,8 @@ import type { Json } from '../../policy/types.ts'
 import { filter, wholeNumber } from '../query.ts'
 import { ok, route } from '../route.ts'
 import { anyJson, listOf } from '../schemas/common.ts'
-import { receipt, resolveBody, run, stepCall } from '../schemas/runs.ts'
+import { receipt } from '../schemas/receipts.ts'
+import { resolveBody, run, stepCall } from '../schemas/runs.ts'
 import { runOf } from './runs.ts'
 
 export const getReceipt = route({

@@ -10,7 +10,7 @@ import {
 } from '../../contract/status.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
-import { anyJson, id, labels, matchedRule, riskLevel, side, time, verdict } from './common.ts'
+import { anyJson, id, labels, riskLevel, side, time, verdict } from './common.ts'
 
 export const runStatus = z.enum(runStatuses)
 export const approvalStatus = z.enum(approvalStatuses)
@@ -188,55 +188,6 @@ export const execution = z
     nodes_failed: z.int(),
   })
   .meta({ id: 'Execution' })
-
-const decision = z.strictObject({
-  decision_id: id,
-  seq: z.int(),
-  step_id: z.string().nullable(),
-  item_index: itemIndex,
-  tool_use_id: z.string().nullable(),
-  tool: z.string(),
-  side_effect: side,
-  verdict,
-  rule_id: id.nullable(),
-  rule_name: z.string().nullable(),
-  matched_rules: z.array(matchedRule),
-  reason: z.string(),
-  explanation: z.string(),
-  labels,
-  label_sources: labelSources,
-  params_hash: z.string(),
-  approval: z
-    .strictObject({
-      id,
-      status: approvalStatus,
-      votes: z.array(vote),
-      supersedes_id: id.nullable().describe('the approval that it replaces'),
-      held_again: z.string().nullable().describe('why it replaces it'),
-    })
-    .nullable(),
-  held_at: time.nullable().describe('When the call was held for this approval.'),
-  executed_at: time.nullable(),
-  outcome: z.string().nullable(),
-  decided_at: time,
-})
-
-/** Every decision of a run with its rule and labels. */
-export const receipt = z
-  .strictObject({
-    run_id: id,
-    workflow_id: id.nullable(),
-    workflow_version: z.int().nullable(),
-    decisions: z.array(decision),
-    rules_version: z.int(),
-    audit_head: z.strictObject({ seq: z.int(), hash: z.string() }),
-    next_cursor: z
-      .string()
-      .nullable()
-      .optional()
-      .describe('only with `limit` or `cursor`: leads to the next decisions, null after the last'),
-  })
-  .meta({ id: 'Receipt' })
 
 const inputLabels = z
   .record(z.string(), z.array(labelSlug).max(100))
