@@ -65,7 +65,14 @@ describe('signing up', () => {
     const { body } = await at.send('GET', '/me')
     expect(body.user).toEqual({ id, email, name: 'Ana', email_verified: false, second_factor: false })
     expect(body.organizations).toEqual([
-      { id: body.organization_id, name: 'Ana', personal: true, plan: 'free', role: 'owner' },
+      {
+        id: body.organization_id,
+        name: 'Ana',
+        personal: true,
+        plan: 'free',
+        role: 'owner',
+        slack_account: null,
+      },
     ])
     expect(body.key_id).toBeNull()
     expect(body.scopes['organizations:*']).toBe(true)
