@@ -67,7 +67,9 @@ const checks: Partial<Record<ActingKey, Check>> = {
   async 'POST /organizations'(answer) {
     const { organizations } = (await server.call(keyOf('viewer'), 'GET', '/me')).body
     const { id } = answer.body
-    expect(organizations.filter((each: { id: string }) => each.id === id)).toEqual([answer.body])
+    expect(organizations.filter((each: { id: string }) => each.id === id)).toEqual([
+      { ...answer.body, slack_account: null },
+    ])
   },
   async 'POST /api-keys'(answer) {
     expect((await server.call(answer.body.api_key, 'GET', '/me')).status).toBe(200)

@@ -117,7 +117,7 @@ describe('a call of a run', () => {
     )
     expect(ids).toHaveLength(2)
     const { page } = await signedInAt(server, 'approver', `/console/approvals/${ids[1] ?? ''}`, phone)
-    await page.getByText('item 2', { exact: false }).first().waitFor()
+    await page.getByText('item 1', { exact: false }).first().waitFor()
     await page.getByRole('link', { name: 'Remind them' }).waitFor()
     await press(page, 'Reject')
     await page.getByRole('heading', { name: 'What was asked for' }).waitFor()
