@@ -111,7 +111,7 @@ describe('a call that its run’s own workflow schedules', () => {
           ? [{ runId: 'run_none', status: 'failed' }]
           : [{ runId: 'run_none', stepId: 's', itemIndex: null }]
       const { answer, bodies } = await execute({ workflowId: 'run_none', activityType, args })
-      expect(answer).toMatchObject({ type: 'Unavailable', nonRetryable: false, nextRetryDelay: '5s' })
+      expect(answer).toMatchObject({ type: 'Unavailable', nonRetryable: false, nextRetryDelay: 5_000 })
       expect(bodies).toEqual([])
     },
   )

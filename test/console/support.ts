@@ -19,7 +19,11 @@ export async function fillSignIn(page: Page, server: TestServer, who: Who): Prom
   await page.getByRole('button', { name: 'Sign in' }).click()
 }
 
-/** A new browser window, signed in, at `path`. */
+type Cookies = Awaited<ReturnType<ReturnType<Page['context']>['cookies']>>
+/** Sessions by server and person: addresses may sign in only so often. */
+const sessions = new Map<string, Cookies>()
+
+/** A new browser window, signed in, at `path`. It signs in if the person's last session here has ended. */
 export async function signedInAt(
   server: TestServer,
   who: Who,
@@ -27,9 +31,15 @@ export async function signedInAt(
   options: Parameters<typeof openPage>[0] = {},
 ): Promise<Awaited<ReturnType<typeof openPage>>> {
   const opened = await openPage(options)
-  await opened.page.goto(`${server.base}${path}`)
-  await fillSignIn(opened.page, server, who)
-  await opened.page.waitForURL(`${server.base}${path}`)
+  const { page } = opened
+  const key = `${server.base} ${who}`
+  await page.context().addCookies(sessions.get(key) ?? [])
+  await page.goto(`${server.base}${path}`)
+  if (page.url() !== `${server.base}${path}`) {
+    await fillSignIn(page, server, who)
+    await page.waitForURL(`${server.base}${path}`)
+    sessions.set(key, await page.context().cookies())
+  }
   return opened
 }
 

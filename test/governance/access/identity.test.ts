@@ -24,6 +24,7 @@ describe('authenticate', () => {
       wanted: null,
       organizationId,
       charged: { holderId: organizationId, limits: planLimits.enterprise },
+      keyName: 'agents',
       keyId: expect.stringMatching(/^key_/),
       scopes: ['agents:authorize'],
     })
