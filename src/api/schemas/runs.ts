@@ -10,7 +10,7 @@ import {
 } from '../../contract/status.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
-import { anyJson, id, labels, riskLevel, side, time, verdict } from './common.ts'
+import { anyJson, id, labels, riskLevel, time, verdict } from './common.ts'
 
 export const runStatus = z.enum(runStatuses)
 export const approvalStatus = z.enum(approvalStatuses)
