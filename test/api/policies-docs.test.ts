@@ -28,8 +28,8 @@ test('the page’s commands do what it says', async () => {
     'release-manager true 0',
     'allow',
     'deny tool not allowed by any policy',
-    'member',
     'release-manager',
+    'member',
     'allow',
   ])
 })

@@ -1,5 +1,6 @@
-import { describe, expect, test } from '@jest/globals'
+import { beforeAll, describe, expect, test } from '@jest/globals'
 import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
+import { changeQuota } from '../../../../src/governance/limits/quota.ts'
 import { useEngine, type Engine } from '../../../governance/runs/engine-fixture.ts'
 import { until } from '../../../stack/until.ts'
 import { drip, hostileAnswers } from './hostile.ts'
@@ -11,6 +12,8 @@ import { byTitle } from './services.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
+// The runs of these calls never end, and each keeps its slot.
+beforeAll(() => changeQuota(engine.context, engine.caller('owner'), { concurrent_executions: 10_000 }))
 
 const answersTo = (tool: ToolName, tools: readonly ToolName[]) =>
   hostileAnswers.filter(({ isLong = false }) => !isLong || tool === tools[0])
