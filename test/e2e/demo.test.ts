@@ -105,6 +105,8 @@ describe('with a running stack', () => {
   inBrowser(
     'with `--browser`, somebody opens the printed link, signs in, approves, and sees it completed',
     async () => {
+      // One person decides.
+      await client.get('owner', 'PATCH', `${organization}/governance`, { approval_threshold: 1 })
       before = await governed()
       const told = Promise.withResolvers<string>()
       const shown = runShow('src/demo/main.ts', { DATA_DIR: home.dataDir }, undefined, {
