@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { readExamples } from '../../src/api/openapi.ts'
 import { routes } from '../../src/api/routes/index.ts'
-import { hasChromium, visit } from '../support/chromium.ts'
+import { inBrowser, visit } from '../support/chromium.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 let server: TestServer
@@ -63,7 +63,6 @@ describe('the docs page', () => {
       expect([name, (await get(`${folder}/${encodeURIComponent(name)}`)).status]).toEqual([name, 404])
   })
 
-  const inBrowser = hasChromium ? test : test.skip
   inBrowser.each([360, 1280])(
     'shows every route and its examples in a real browser of %d px, which asks no other host',
     async (width) => {

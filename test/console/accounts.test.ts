@@ -3,13 +3,12 @@ import type { Page } from 'playwright-core'
 import { totp } from '../api/browser.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { until } from '../stack/until.ts'
-import { hasChromium, openPage } from '../support/chromium.ts'
+import { inBrowser, openPage } from '../support/chromium.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 import { fillSignIn, signedInAt, violations } from './support.ts'
 
 /* Accounts in a real browser: invitation, sign-up, confirmed address, second factor, new password. */
 
-const inBrowser = hasChromium ? test : test.skip
 const phone = { viewport: { width: 360, height: 740 } }
 
 let sink: SmtpSink

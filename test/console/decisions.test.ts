@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import { addOrganization } from '../api/fixtures.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
-import { hasChromium } from '../support/chromium.ts'
+import { inBrowser } from '../support/chromium.ts'
 import {
   approvalsOf,
   fillSignIn,
@@ -18,7 +18,6 @@ import {
 
 /* What approvers read before and after a decision, in a real browser: calls of runs, items, changes, unknown outcomes. */
 
-const inBrowser = hasChromium ? test : test.skip
 const phone = { viewport: { width: 360, height: 740 } }
 const sizes = [360, 1280] as const
 

@@ -1,11 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect } from '@jest/globals'
 import { startTestServer, type TestServer } from '../api/server.ts'
-import { hasChromium, openPage } from '../support/chromium.ts'
+import { inBrowser, openPage } from '../support/chromium.ts'
 import { fillSignIn, heldCall, holdAgents, signedInAt, violations } from './support.ts'
 
 /* The console's pages in a real browser. */
-
-const inBrowser = hasChromium ? test : test.skip
 
 let server: TestServer
 beforeAll(async () => {

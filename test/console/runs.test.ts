@@ -2,13 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { addOrganization } from '../api/fixtures.ts'
 import { Browser } from '../api/browser.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
-import { hasChromium } from '../support/chromium.ts'
+import { inBrowser } from '../support/chromium.ts'
 import { agentSession, heldRun, holdMail, startRun, unknownRun } from './runs-world.ts'
 import { holdAgents, signedInAt, tabTo, violations, type Who } from './support.ts'
 
 /* The pages of runs and of agents' sessions: over HTTP, and in a real browser. */
-
-const inBrowser = hasChromium ? test : test.skip
 
 let server: TestServer
 const cookies = new Map<Who, string>()

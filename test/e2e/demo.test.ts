@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { caughtMail } from '../../src/demo/mail.ts'
 import { createClient, type Bootstrap, type Client } from '../../src/demo/client.ts'
-import { hasChromium, openPage } from '../support/chromium.ts'
+import { inBrowser, openPage } from '../support/chromium.ts'
 import { runShow } from '../support/run-show.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
@@ -101,7 +101,6 @@ describe('with a running stack', () => {
     expect(await client.get('member', 'GET', '/files')).toMatchObject({ data: [] })
   })
 
-  const inBrowser = hasChromium ? test : test.skip
   inBrowser(
     'with `--browser`, somebody opens the printed link, signs in, approves, and sees it completed',
     async () => {

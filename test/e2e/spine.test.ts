@@ -5,7 +5,7 @@ import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
 import { crashHome, govern, heldRun, type CrashHome, type Held } from '../support/chaos.ts'
 import { callsOf, expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { strangers } from '../support/chaos-strangers.ts'
-import { hasChromium, openPage } from '../support/chromium.ts'
+import { inBrowser, openPage } from '../support/chromium.ts'
 import type { Api } from '../support/client.ts'
 import type { Rule } from '../support/client-types.ts'
 
@@ -60,7 +60,6 @@ describe('an approval', () => {
     expect(home.sink.count(held.subject)).toBe(1)
   })
 
-  const inBrowser = hasChromium ? test : test.skip
   inBrowser('is given on its page, which then shows the run go on to its end', async () => {
     const held = await heldRun(home, workflowId)
     const { base_url, users } = home.member.bootstrap

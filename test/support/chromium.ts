@@ -3,11 +3,11 @@ import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll } from '@jest/globals'
+import { afterAll, test } from '@jest/globals'
 import { chromium as playwright, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 
-/** The packages carry a browser for Linux on x64 alone. */
-export const hasChromium = process.platform === 'linux' && process.arch === 'x64'
+/** A test in a real browser. The packages carry one for Linux on x64 alone, so it is skipped on other machines. */
+export const inBrowser = process.platform === 'linux' && process.arch === 'x64' ? test : test.skip
 
 let started: Promise<Browser> | undefined
 afterAll(async () => (await started)?.close())

@@ -1,4 +1,5 @@
 import { h, type ComponentChild, type ComponentChildren } from 'preact'
+import { visible } from './words.ts'
 
 type Chosen = Readonly<Record<string, string>>
 
@@ -70,8 +71,11 @@ export function Choice({
     h('label', { for: name }, label),
     h('select', { id: name, name }, [
       h('option', { value: '' }, 'any'),
-      isListed ? null : h('option', { value, selected: true }, value.slice(0, 60)),
-      options.map(([id, words]) => h('option', { value: id, selected: id === value }, words.slice(0, 80))),
+      isListed ? null : h('option', { value, selected: true }, shown(value, 60)),
+      options.map(([id, words]) => h('option', { value: id, selected: id === value }, shown(words, 80))),
     ]),
   ])
 }
+
+/** The beginning of a text, with marks that would change its direction in words. */
+const shown = (text: string, characters: number): string => visible(text.slice(0, characters).toWellFormed())

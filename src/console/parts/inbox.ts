@@ -2,7 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { Chooser } from '../may-decide.ts'
 import { sentenceOf } from './approval.ts'
-import { Filters } from './inbox-filters.ts'
+import { InboxFilters } from './inbox-filters.ts'
 import { listAt, Waiting, type Kept } from './inbox-list.ts'
 import { Unknown } from './inbox-unknown.ts'
 import { Message, Words } from './words.ts'
@@ -38,7 +38,7 @@ export function Inbox({ chooser, chosen, items, next, unknown, done }: InboxProp
     ]),
     done === null ? null : h(Told, { done, items }),
     unknown.length === 0 ? null : h(Unknown, { unknown, visit }),
-    h(Filters, { chosen, items }),
+    h(InboxFilters, { chosen, items }),
     items.length === 0
       ? h('p', { class: 'card quiet' }, 'Nothing waits for a decision.')
       : h(Waiting, { chooser, chosen, items, kept: done?.kept ?? null }),
