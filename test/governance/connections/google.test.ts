@@ -1,6 +1,7 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { jwtVerify } from 'jose'
+import { until } from '../../stack/until.ts'
 import { createToolServices } from '../../../src/activities/tools/services.ts'
 import type { ToolName } from '../../../src/catalog/index.ts'
 import { google } from '../../../src/catalog/integrations/google.ts'
@@ -365,17 +366,11 @@ describe('rights that the person has granted', () => {
     await connectWith(own())
     await use('docs_read')
     grants(scope('spreadsheets'))
+    // Tokens of these tests last a second.
     await until(
+      'the next token lacks the scope',
       async () =>
         (await use('docs_read').catch((error: { code: string }) => error.code)) === 'connection_lacks_scope',
     )
   })
 })
-
-/** Tokens of these tests last a second. */
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; !(await holds()); tries += 1) {
-    if (tries > 200) throw new Error('it did not become so')
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
