@@ -1,10 +1,11 @@
-import { parentPort, workerData } from 'node:worker_threads'
+import { constants, setPriority } from 'node:os'
+import { parentPort } from 'node:worker_threads'
 import pg from 'pg'
 import { isConnectionError } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
 import { verifyOver, type Verification } from './verify-chain.ts'
 
-/* Runs in a worker thread: verifies one chain over its own connection and posts one answer. */
+/* Runs in a worker thread: verifies one chain after another, each over its own connection, and posts one answer for each. */
 
 export interface VerifyRequest {
   readonly databaseUrl: string
@@ -40,4 +41,8 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
   }
 }
 
-parentPort?.postMessage(await answer(workerData as VerifyRequest))
+// On Linux a priority belongs to a thread. Elsewhere it would belong to the whole process, which decides for agents.
+if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+parentPort?.on('message', (request: VerifyRequest) => {
+  void answer(request).then((each) => parentPort?.postMessage(each))
+})

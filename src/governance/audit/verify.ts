@@ -1,21 +1,8 @@
-import { Worker } from 'node:worker_threads'
-import { DomainError } from '../errors.ts'
 import type { Verification } from './verify-chain.ts'
-import type { VerifyAnswer, VerifyRequest } from './verify-worker.ts'
+import { VerifyThread } from './verify-thread.ts'
+import type { VerifyRequest } from './verify-worker.ts'
 
 export type { Verification } from './verify-chain.ts'
-
-/** Node runs TypeScript from `src` and JavaScript from `dist`; the worker's file has the same extension as this one. */
-const workerFile = new URL(
-  `./verify-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
-  import.meta.url,
-)
-
-/**
- * More than a verification needs. The limit protects the deciding process from running out of memory. Rows are
- * short-lived, so a larger young generation would only hold more garbage.
- */
-const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 
 /** A verification that has not started, shared by everybody who asks for the same chain meanwhile. */
 interface Waiting {
@@ -30,6 +17,7 @@ const waiting = new Map<string, Waiting>()
 const served = new Map<string, number>()
 /** Chains that may not be verified again yet. */
 const resting = new Set<string>()
+const thread = new VerifyThread()
 let isRunning = false
 let turns = 0
 
@@ -67,7 +55,7 @@ async function runAll(): Promise<void> {
   isRunning = true
   for (let next = takeNext(); next !== undefined; next = takeNext()) {
     const began = performance.now()
-    await inWorker(next.request).then(next.answer.resolve, next.answer.reject)
+    await thread.verify(next.request).then(next.answer.resolve, next.answer.reject)
     if (next.isContended()) rest(chainOf(next.request), performance.now() - began)
     else if (!waiting.has(chainOf(next.request))) served.delete(chainOf(next.request))
   }
@@ -94,28 +82,4 @@ function takeNext(): Waiting | undefined {
   waiting.delete(chain)
   served.set(chain, (turns += 1))
   return next
-}
-
-/** Only tests pass another `file`. */
-export function inWorker(request: VerifyRequest, file: URL = workerFile): Promise<Verification> {
-  return new Promise((resolve, reject) => {
-    const worker = new Worker(file, {
-      workerData: request,
-      resourceLimits: memory,
-    })
-    worker.once('message', (answer: VerifyAnswer) => {
-      if ('result' in answer) resolve(answer.result)
-      else if (answer.code !== null) reject(new DomainError(answer.code, answer.message))
-      else reject(new Error(`the audit log could not be verified: ${answer.message}`))
-    })
-    worker.once('error', (error) =>
-      reject(new Error(`the thread that verifies the audit log failed: ${error.message}`, { cause: error })),
-    )
-    // No effect after a message or an error: the promise has settled.
-    worker.once('exit', (code) =>
-      reject(
-        new Error(`the thread that verifies the audit log ended with code ${code} and without an answer`),
-      ),
-    )
-  })
 }

@@ -4,8 +4,10 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import pg from 'pg'
-import { inWorker, verifyChain } from '../../../src/governance/audit/verify.ts'
+import { verifyChain } from '../../../src/governance/audit/verify.ts'
+import { VerifyThread } from '../../../src/governance/audit/verify-thread.ts'
 import { verifyOver } from '../../../src/governance/audit/verify-chain.ts'
+import { until } from '../../stack/until.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
 import { appendEntries, createOrganization, organizationId, query, verify } from './chain-fixture.ts'
 
@@ -97,9 +99,21 @@ describe('verification fails', () => {
     const file = join(folder, 'worker.mjs')
     writeFileSync(file, code)
     const request = { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId }
-    await expect(inWorker(request, pathToFileURL(file))).rejects.toThrow(message)
+    await expect(new VerifyThread(pathToFileURL(file)).verify(request)).rejects.toThrow(message)
     rmSync(folder, { recursive: true })
   })
+})
+
+test('a thread is kept for the next verification, and ends when it has nothing to do', async () => {
+  await appendEntries(database.appUrl, 3)
+  const request = { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId }
+  const thread = new VerifyThread(undefined, 100)
+  const missing = { ...request, organizationId: 'org_01J00000000000000000000009' }
+  await expect(thread.verify(missing)).rejects.toMatchObject({ code: 'not_found' })
+  expect(thread.isStarted).toBe(true)
+  expect(await thread.verify(request)).toMatchObject({ valid: true, entries: 3 })
+  await until('the idle thread ends', () => !thread.isStarted)
+  expect(await thread.verify(request)).toMatchObject({ valid: true, entries: 3 })
 })
 
 test('calls made together run one after another and all answer', async () => {

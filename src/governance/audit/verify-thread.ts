@@ -1,0 +1,79 @@
+import { Worker } from 'node:worker_threads'
+import { DomainError } from '../errors.ts'
+import type { Verification } from './verify-chain.ts'
+import type { VerifyAnswer, VerifyRequest } from './verify-worker.ts'
+
+/** Node runs TypeScript from `src` and JavaScript from `dist`; the thread's file has the same extension as this one. */
+const threadFile = new URL(
+  `./verify-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
+  import.meta.url,
+)
+
+/**
+ * More than a verification needs. The limit protects the deciding process from running out of memory. Rows are
+ * short-lived, so a larger young generation would only hold more garbage.
+ */
+const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
+
+/** Milliseconds. Starting a thread takes most of a second of processor time, so it is kept for the next verification. */
+const keptFor = 30_000
+
+/**
+ * A thread that verifies one chain at a time. It starts with the first verification, and ends when it has had nothing
+ * to do for a while. After a failure the next verification starts a new one. While it waits it does not keep the
+ * process running.
+ */
+export class VerifyThread {
+  private readonly file: URL
+  private readonly keptFor: number
+  private worker: Worker | undefined
+  private idle: NodeJS.Timeout | undefined
+  /** The verification that runs now. */
+  private current: PromiseWithResolvers<VerifyAnswer> | undefined
+
+  /** Only tests pass arguments. `keepMs` is in milliseconds. */
+  constructor(file: URL = threadFile, keepMs: number = keptFor) {
+    this.file = file
+    this.keptFor = keepMs
+  }
+
+  get isStarted(): boolean {
+    return this.worker !== undefined
+  }
+
+  /**
+   * One at a time. Rejects with the `DomainError` of the verification, or with an `Error` if the thread fails or ends.
+   */
+  async verify(request: VerifyRequest): Promise<Verification> {
+    clearTimeout(this.idle)
+    const worker = (this.worker ??= this.start())
+    worker.ref()
+    this.current = Promise.withResolvers()
+    worker.postMessage(request)
+    const answer = await this.current.promise
+    worker.unref()
+    this.idle = setTimeout(() => this.end(), this.keptFor).unref()
+    if ('result' in answer) return answer.result
+    if (answer.code !== null) throw new DomainError(answer.code, answer.message)
+    throw new Error(`the audit log could not be verified: ${answer.message}`)
+  }
+
+  private end(): void {
+    const worker = this.worker
+    this.worker = undefined // the next verification must not get a thread that is ending
+    void worker?.terminate()
+  }
+
+  private start(): Worker {
+    const worker = new Worker(this.file, { resourceLimits: memory })
+    const gone = (reason: string, cause?: unknown): void => {
+      if (this.worker !== worker) return
+      this.worker = undefined
+      this.current?.reject(new Error(`the thread that verifies the audit log ${reason}`, { cause }))
+    }
+    worker.on('message', (answer: VerifyAnswer) => this.current?.resolve(answer))
+    worker.on('error', (error) => gone(`failed: ${error.message}`, error))
+    worker.on('exit', (code) => gone(`ended with code ${code} and without an answer`))
+    return worker
+  }
+}
