@@ -41,8 +41,17 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
   }
 }
 
-// On Linux a priority belongs to a thread. Elsewhere it would belong to the whole process, which decides for agents.
-if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+/** On Linux a priority belongs to a thread. Elsewhere it would slow the whole process, which decides for agents. */
+function lowerPriority(): void {
+  if (process.platform !== 'linux') return
+  try {
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+  } catch {
+    // A sandbox may forbid the system call. The verification then competes like any other thread.
+  }
+}
+
+lowerPriority()
 parentPort?.on('message', (request: VerifyRequest) => {
   void answer(request).then((each) => parentPort?.postMessage(each))
 })
