@@ -53,4 +53,19 @@ export const assumptions: readonly Assumption[] = [
     what: 'Each account may send 60 requests that read and 60 that write in a minute. More is answered with 429, without a pause to wait.',
     page: `${google}/sheets/api/limits`,
   },
+  {
+    service: 'Resend',
+    what: 'A request with a known `Idempotency-Key` gets the first answer for 24 hours, and sends nothing.',
+    page: 'https://resend.com/docs/dashboard/emails/idempotency-keys',
+  },
+  {
+    service: 'Resend',
+    what: 'A request that was refused or limited leaves no key: the next one with this key sends the mail.',
+    page: null,
+  },
+  {
+    service: 'Resend',
+    what: 'A key that may only send is answered by 401 `restricted_api_key` where it lacks the right, and a wrong key is not.',
+    page: 'https://resend.com/docs/api-reference/errors',
+  },
 ]

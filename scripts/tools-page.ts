@@ -23,10 +23,12 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
 }
 
 /** Without a delay, a call that is not found is never taken as absent. */
-const afterCrash = ({ repeat, findableAfterSeconds }: ToolDeclaration): string =>
-  repeat === 'findable' && findableAfterSeconds === undefined
-    ? 'it is looked for; if it is not found, a person decides'
-    : crash[repeat]
+const afterCrash = ({ repeat, findableAfterSeconds, ownService }: ToolDeclaration): string => {
+  if (repeat === 'findable' && findableAfterSeconds === undefined)
+    return 'it is looked for; if it is not found, a person decides'
+  const own = `; with a connection to \`${ownService?.integration}\` ${crash.keyed}`
+  return `${crash[repeat]}${ownService === undefined ? '' : own}`
+}
 
 const reversed: Record<ToolDeclaration['reversible'], string> = {
   yes: 'yes: it changes nothing',
@@ -34,9 +36,11 @@ const reversed: Record<ToolDeclaration['reversible'], string> = {
   no: 'no',
 }
 
-const needs = ({ connection }: ToolDeclaration): string =>
-  ({ none: 'nothing', installation: 'the operator’s connection' })[connection as string] ??
-  `a connection to \`${connection}\``
+const needs = ({ connection, ownService }: ToolDeclaration): string => {
+  const own = ownService === undefined ? '' : `, or a connection to \`${ownService.integration}\``
+  const named: Record<string, string> = { none: 'nothing', installation: `the operator’s connection${own}` }
+  return named[connection] ?? `a connection to \`${connection}\``
+}
 
 const checked: Record<Precondition['check'], string> = {
   transaction: 'in the transaction of the write',

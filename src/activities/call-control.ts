@@ -22,7 +22,7 @@ import type { Ended } from './ended.ts'
 import { retryLater, retryOf } from './retry.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
 import { type CallInHand, askSeeing, readPresent, seenNow, toolCallOf } from './seen-state.ts'
-import { lookOnce, notMade, readFound, readLookError, type Looked } from './look.ts'
+import { lookOnce, notMade, patienceWith, readFound, readLookError, type Looked } from './look.ts'
 import { Spend } from './spend.ts'
 import {
   OutcomeUnknown,
@@ -57,6 +57,8 @@ export class Control {
   #verdict: Allowed
   #isSent = false
   #sentAt = 0
+  /** The service knows the call by a key, so that it can be sent again. */
+  #isKeyed = false
   #isSuperseded = false
   #refused: Refused | null = null
   /** What the call changes must have this revision; null: any. */
@@ -78,15 +80,16 @@ export class Control {
     const parsed =
       op.parsed === undefined ? parseParams(tool, op.params) : { ok: true as const, params: op.parsed }
     if (!parsed.ok) return failed('invalid_params', parsed.issues.map((issue) => issue.message).join('; '))
-    const { sentSecondsAgo, approvalId } = this.#verdict
+    const { sentSecondsAgo, sentWith, approvalId } = this.#verdict
     const look = sentSecondsAgo === null ? null : { sentSecondsAgo }
+    this.#isKeyed = look !== null && sentWith !== null
     if (look === null && approvalId !== null && tool.precondition !== undefined)
       this.#revision = await approvedRevision(context, approvalId)
     const seconds = spec.step.timeout_seconds ?? tool.timeoutSeconds
     const limit = AbortSignal.timeout(seconds * 1_000)
     const signal = AbortSignal.any([limit, activity.cancellationSignal])
     const make = (until: AbortSignal, found: Look | null) => body(this.#issued(parsed.params, until, found))
-    if (look !== null) return this.#look(make(signal, look), limit, look.sentSecondsAgo)
+    if (look !== null) return this.#look(() => make(signal, look), limit, look.sentSecondsAgo)
     try {
       return this.#completed(
         (await raceWithLimit(make(signal, null), limit, () => this.#isSent)) as ToolResult,
@@ -101,23 +104,27 @@ export class Control {
     const { context } = this.#attempt
     const services = {
       signal,
-      pointOfNoReturn: () => this.#pointOfNoReturn(),
+      pointOfNoReturn: (keyedWith?: string) => this.#pointOfNoReturn(keyedWith ?? null),
       reserve: (most: number) => this.#spend.reserve(this.attempt, most),
       tools: createToolServices(context),
     }
     return issueDecidedCall(toolCallOf(this.#attempt, params, this.#revision), services, look)
   }
 
-  /** Ends an attempt that looks for what an earlier one may have made. It makes nothing itself. */
-  async #look(found: Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended> {
+  /** Ends an attempt that looks for what an earlier one may have made, or sends the call again with its key. */
+  async #look(find: () => Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended | Stopped> {
     const { activity, tool } = this.#attempt
+    const patience = patienceWith(tool, this.#isKeyed)
+    // The service may have forgotten the key, and would make the call once more.
+    if (this.#isKeyed && ago > patience.most) return unknownOutcome
     let looked: Looked
     try {
-      looked = readFound((await raceWithLimit(found, limit, () => false)) as Found, tool, ago)
+      looked = readFound((await raceWithLimit(find(), limit, () => false)) as Found, patience, ago)
     } catch (error) {
+      if (this.#refused !== null) return { refused: this.#refused }
       if (isCancelled(activity) && isShutdown(activity)) throw error
       if (isOutage(error)) throw error
-      looked = limit.aborted ? readLookError(tookTooLong(tool), ago) : readLookError(error, ago)
+      looked = readLookError(limit.aborted ? tookTooLong(tool) : error, patience, ago)
     }
     this.logState(`the call was looked for: ${looked.kind}`)
     // The call that was found has happened, so its output is kept at any size.
@@ -128,22 +135,25 @@ export class Control {
     throw retryLater(this.#attempt, looked.seconds)
   }
 
-  /** Bytes have left, and no answer tells the outcome. The next attempt looks for a findable call. */
+  /** Bytes have left, and no answer tells the outcome. The next attempt looks for a findable call, or sends a keyed one again. */
   async #lost(find: (signal: AbortSignal, look: Look) => Promise<unknown>): Promise<Ended> {
     const { activity, tool } = this.#attempt
-    if (tool.repeat !== 'findable') return unknownOutcome
+    if (tool.repeat !== 'findable' && !this.#isKeyed) return unknownOutcome
     if (!isCancelled(activity) || isShutdown(activity)) throw retryLater(this.#attempt)
+    // Sending it again could make the call of a cancelled run.
+    if (this.#isKeyed) return unknownOutcome
     const found = await lookOnce(find, this.#sentAt)
     this.logState('the cancelled call was looked for')
     return found === null ? unknownOutcome : this.#completed(found)
   }
 
-  async #pointOfNoReturn(): Promise<void> {
+  async #pointOfNoReturn(keyedWith: string | null): Promise<void> {
     const { context, op, tool } = this.#attempt
+    if (this.#isKeyed && keyedWith !== this.#verdict.sentWith) throw connectionChanged(tool)
     await this.#compare()
     const asked = performance.now()
     for (;;) {
-      const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis)
+      const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis, keyedWith)
       if (answered === 'yes') break
       const refused = answered === 'superseded' ? answered : await this.decideAgain()
       if (refused === null) continue
@@ -153,9 +163,11 @@ export class Control {
       throw new ToolError('superseded', message, { retryable: true })
     }
     this.#isSent = true
+    this.#isKeyed = keyedWith !== null
     this.#sentAt = performance.now()
     // A process that was stopped meanwhile must not send what another attempt has looked for already.
-    if (tool.repeat === 'findable' && performance.now() - asked > longestMarkMilliseconds)
+    const mayBeMadeElsewhere = tool.repeat === 'findable' || this.#isKeyed
+    if (mayBeMadeElsewhere && performance.now() - asked > longestMarkMilliseconds)
       throw new ToolError('stalled', 'the worker was too slow: nothing was sent', { retryable: true })
     this.logState('the call is sent')
   }
@@ -289,6 +301,13 @@ const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
 
 /** Longest time from asking for the point of no return until a findable call is sent. */
 const longestMarkMilliseconds = 10_000
+
+const connectionChanged = (tool: ToolDeclaration): ToolError =>
+  new ToolError(
+    'connection_changed',
+    `the call of \`${tool.name}\` was sent through another connection, whose service alone knows its key`,
+    { retryable: false },
+  )
 
 const tookTooLong = (tool: ToolDeclaration): ToolError =>
   new ToolError('timeout', `looking for a call of \`${tool.name}\` took too long`, { retryable: true })

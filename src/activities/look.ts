@@ -3,7 +3,8 @@ import { raceWithLimit } from './patience.ts'
 import { ToolError, type Found, type Look } from './tools/executor.ts'
 
 /*
- * A `findable` call whose worker died, or whose answer was lost, is looked for before it is made again. What a look says:
+ * A `findable` call whose worker died, or whose answer was lost, is looked for before it is made again. A call whose service
+ * knows it by a key is sent again. What such a look says:
  *
  * - `done`: the call has happened; its output is the outcome.
  * - `absent`: not there, although `findableAfterSeconds` have passed. The attempt has failed, and nothing was done.
@@ -15,31 +16,47 @@ export type Looked =
   | { readonly kind: 'later'; readonly seconds: number }
   | { readonly kind: 'unknown' }
 
-/** After this time a call that could not be looked for is given to a person. */
-const longestSeconds = 900
-/** The pause before the next look if nothing says how long to wait. */
+/** How long a call is looked for. */
+export interface Patience {
+  /** Seconds after the point of no return. Afterwards a person decides. */
+  readonly most: number
+  /** Seconds before the next look, if nothing says how long to wait. */
+  pause(ago: number): number
+  /** Seconds after the point of no return until an absent call was certainly not made. */
+  readonly absentAfter: number
+}
+
 const pauseSeconds = 15
+/** The longest pause between two requests with the same key. All of them must be fewer than the attempts of a call. */
+const longestPauseSeconds = 1_800
+
+/** `isKeyed`: the call is sent again with its key, and the answer is that of the first request. */
+export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience {
+  if (!isKeyed)
+    return { most: 900, pause: () => pauseSeconds, absentAfter: tool.findableAfterSeconds ?? Infinity }
+  return {
+    most: tool.ownService?.knowsKeySeconds ?? 0,
+    pause: (ago) => Math.min(Math.max(ago / 2, pauseSeconds), longestPauseSeconds),
+    absentAfter: 0,
+  }
+}
 
 /** Reads the answer of a tool's finder. */
-export function readFound(
-  found: Found,
-  { findableAfterSeconds = Infinity }: ToolDeclaration,
-  ago: number,
-): Looked {
+export function readFound(found: Found, patience: Patience, ago: number): Looked {
   if (found.kind === 'done') return found
-  const left = findableAfterSeconds - ago
+  const left = patience.absentAfter - ago
   if (found.kind === 'absent' && left <= 0) return found
-  return later(ago, found.kind === 'absent' ? left : pauseSeconds)
+  return later(patience, ago, found.kind === 'absent' ? left : patience.pause(ago))
 }
 
 /** Reads the error of a look. */
-export function readLookError(error: unknown, ago: number): Looked {
+export function readLookError(error: unknown, patience: Patience, ago: number): Looked {
   if (!(error instanceof ToolError) || !error.retryable) return { kind: 'unknown' }
-  return later(ago, Math.max(error.retryAfterSeconds ?? 0, pauseSeconds))
+  return later(patience, ago, Math.max(error.retryAfterSeconds ?? 0, patience.pause(ago)))
 }
 
-const later = (ago: number, seconds: number): Looked =>
-  ago > longestSeconds ? { kind: 'unknown' } : { kind: 'later', seconds }
+const later = ({ most }: Patience, ago: number, seconds: number): Looked =>
+  ago > most ? { kind: 'unknown' } : { kind: 'later', seconds }
 
 /** The call was sent, and the service shows that it did not happen. */
 export const notMade = (): ToolError =>

@@ -11,8 +11,8 @@ const recipients = z.union([
 ])
 
 /**
- * Sends one mail over `SMTP_URL`. SMTP does not recognise a repeated message, so the call is `unsafe`: its point of
- * no return is the final dot of DATA.
+ * Sends one mail through the connection of the requester or the organization, else over `SMTP_URL`. SMTP does not
+ * recognise a repeated message, so such a call is `unsafe`: its point of no return is the final dot of DATA.
  */
 export const mailSend = defineTool({
   name: 'mail_send',
@@ -31,7 +31,7 @@ export const mailSend = defineTool({
     bcc: recipients.optional().describe('Copies the other recipients do not see; written like `to`.'),
   }),
   output: z.strictObject({
-    message_id: z.string(),
+    message_id: z.string().describe('The Message-ID, or the id that the connected service gives the mail.'),
     accepted: z.array(z.string()).describe('The address of every recipient.'),
   }),
   people: peopleOf.mail_send,
@@ -50,6 +50,8 @@ export const mailSend = defineTool({
     fields: { to, cc, bcc, subject, text, html },
   }),
   connection: 'installation',
+  // Resend knows a key for 24 hours.
+  ownService: { integration: 'mail', knowsKeySeconds: 23 * 3_600 },
   hasExecutor: true,
   timeoutSeconds: 180,
 })

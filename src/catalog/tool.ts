@@ -41,7 +41,17 @@ export interface Precondition {
 }
 
 /** A service outside that several tools share; an organization connects all of them at once. */
-export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm'
+export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm' | 'mail'
+
+/**
+ * A service in place of the installation's. It takes an idempotency key: a call that went through it is never `unsafe`. If
+ * its answer was lost, it is sent again with its key, through the same connection.
+ */
+export interface OwnService {
+  readonly integration: Integration
+  /** Seconds after the first request in which the service surely knows the key. Later a person decides. */
+  readonly knowsKeySeconds: number
+}
 
 /** A value of any form in an output. */
 export const anyJson = z.json() as z.ZodType<Json>
@@ -92,6 +102,8 @@ export interface ToolDeclaration<
    * operator gives to organizations by name, or a connection to an integration.
    */
   readonly connection: 'none' | 'installation' | Integration
+  /** For a tool of the installation: the service that people may connect in its place. */
+  readonly ownService?: OwnService
   /** Without an executor the tool's calls fail with `tool_not_available`. Rules and policies can name it already. */
   readonly hasExecutor: boolean
   /** Time limit of one attempt, unless the step sets a shorter one. */

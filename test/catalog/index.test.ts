@@ -107,7 +107,7 @@ describe('the catalogue', () => {
     }
   })
 
-  test.each(tools)('%s publishes the form of its output as JSON Schema', (_, tool) => {
+  test.each(tools)('%s publishes the form of its output as JSON Schema', (_, tool: ToolDeclaration) => {
     const schema = z.toJSONSchema(tool.output)
     expect(schema).toMatchObject({ type: 'object', additionalProperties: false })
     const fields = Object.entries(tool.output.shape).filter(

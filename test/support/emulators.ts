@@ -12,7 +12,7 @@ export const emulatorToken = 'test_token_admin'
 
 /** `seed` fills the service with its first data, in the emulator's own form. */
 export async function startEmulator(
-  service: 'github' | 'slack' | 'google',
+  service: 'github' | 'slack' | 'google' | 'resend',
   seed: Record<string, unknown> = {},
 ): Promise<Emulator> {
   const { url, close } = await createEmulator({ service, port: 0, seed: { [service]: seed } })

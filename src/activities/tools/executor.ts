@@ -35,8 +35,10 @@ export interface ToolContext {
   /**
    * Commits that bytes may leave from here on (commit point `effect.sent`). An `unsafe` tool awaits it right before
    * its irreversible act. Throws if the attempt was superseded or the run cancelled; then nothing may be sent.
+   * `keyedWith`: the id of the connection whose service knows the call by a key, so that it can be sent again. Throws
+   * ToolError `connection_changed` if the call was sent through another one before.
    */
-  pointOfNoReturn(): Promise<void>
+  pointOfNoReturn(keyedWith?: string): Promise<void>
   /**
    * Counts the highest cost of what follows for the organization's month (commit point `effect.spend`). A tool that costs
    * money awaits it before it spends. The outcome then counts the real cost in its place. Throws ToolError
@@ -57,6 +59,12 @@ export interface ToolServices {
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name>>
+  /** The same, or null if neither the requester nor the organization has connected the integration. */
+  connectionIfAny<Name extends Connectable>(
+    call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
+    tool: ToolName,
+    integration: Name,
+  ): Promise<ServiceConnection<Name> | null>
   /** What a language model costs; null: the operator has set no price for it. */
   priceOf(provider: string, model: string): TokenPrice | null
   /** The Slack account of the person who runs the workflow; null: none is linked. */
@@ -78,6 +86,7 @@ export interface ToolServices {
 
 /** A connection as one call uses it. */
 export interface ServiceConnection<Name extends Connectable> {
+  readonly id: string
   readonly credential: CredentialOf<Name>
   /** As the service names it; null if it does not say. */
   readonly account: string | null
@@ -132,7 +141,10 @@ export class StateChanged extends Error {
   override readonly name = 'StateChanged'
 }
 
-/** A call of a `findable` tool that is looked for, because an earlier attempt may have made it. */
+/**
+ * A call of a `findable` tool that is looked for, because an earlier attempt may have made it. A call whose service knows
+ * it by a key is sent again instead, which makes it at most once.
+ */
 export interface Look {
   /** Seconds since that attempt's point of no return, by the database's clock. */
   readonly sentSecondsAgo: number
@@ -149,7 +161,7 @@ export type Found<Output = Json> =
   | { readonly kind: 'unclear' }
 
 /**
- * Looks for a call of a `findable` tool. It may complete a call that it finds half made, with requests that can be repeated;
+ * Looks for a call of a `findable` tool, or sends one again with its key. It may complete a call that it finds half made, with requests that can be repeated;
  * otherwise it changes nothing. Throws ToolError if it could not look.
  */
 export type Finder<Params, Output = Json> = (
@@ -204,7 +216,7 @@ export class ToolError extends Error {
   }
 }
 
-/** Bytes have left and no answer tells the outcome: the step becomes `unknown_outcome`. */
+/** Bytes have left and no answer tells the outcome: the call is looked for or sent again if it can be, else a person decides. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
 }

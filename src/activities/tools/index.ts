@@ -1,6 +1,7 @@
 import type { catalog, ToolName } from '../../catalog/index.ts'
+import type { OwnService } from '../../catalog/tool.ts'
 import { readFileTool } from './file-read.ts'
-import { sendMail } from './mail-send.ts'
+import { sendMail, sendMailAgain } from './mail-send.ts'
 import { getFile, getIssue, listIssues, listPullRequests, searchCode } from './github/reads.ts'
 import { readIssueState } from './github/state.ts'
 import { comment, createIssue, findComment, findIssue } from './github/writes.ts'
@@ -63,11 +64,14 @@ export const executors = {
 } satisfies { [Name in ToolName]?: ToolBody<Name> }
 
 type Findable = {
-  [Name in ToolName]: (typeof catalog)[Name]['repeat'] extends 'findable' ? Name : never
+  [Name in ToolName]: (typeof catalog)[Name] extends { repeat: 'findable' } | { ownService: OwnService }
+    ? Name
+    : never
 }[ToolName]
 
-/** One finder for each `findable` tool. */
+/** One finder for each `findable` tool, and for each tool with a service that knows its calls by a key. */
 export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
+  mail_send: sendMailAgain,
   calendar_create_event: findEvent,
   slack_send_message: findMessage,
   slack_create_channel: findChannel,

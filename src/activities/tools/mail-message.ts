@@ -19,6 +19,28 @@ export interface Mail {
   readonly raw: Buffer
 }
 
+/** Who gets a mail, as its parameters say. */
+export interface Addressed {
+  readonly to: readonly Mailbox[]
+  readonly cc: readonly Mailbox[]
+  readonly bcc: readonly Mailbox[]
+  /** Each address once. */
+  readonly recipients: readonly string[]
+}
+
+/**
+ * Reads the headers that a mail's parameters name.
+ * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`
+ */
+export function addressed(params: ToolParams<'mail_send'>): Addressed {
+  refuseHeaderBreaks('subject', params.subject)
+  refuseEncodedWords('subject', params.subject)
+  const to = parseRecipients('to', params.to)
+  const cc = parseRecipients('cc', params.cc)
+  const bcc = parseRecipients('bcc', params.bcc)
+  return { to, cc, bcc, recipients: envelopeRecipients(to, cc, bcc) }
+}
+
 /**
  * Builds the message of one call. The same call always gets the same Message-ID: if a person retries an unknown
  * outcome and the mail arrives twice, mail programs that compare ids show it once.
@@ -30,12 +52,7 @@ export async function composeMail(
   mailFrom: string,
 ): Promise<Mail> {
   const { params } = call
-  refuseHeaderBreaks('subject', params.subject)
-  refuseEncodedWords('subject', params.subject)
-  const to = parseRecipients('to', params.to)
-  const cc = parseRecipients('cc', params.cc)
-  const bcc = parseRecipients('bcc', params.bcc)
-  const recipients = envelopeRecipients(to, cc, bcc)
+  const { to, cc, recipients } = addressed(params)
   const from = parseSender(mailFrom)
   const messageId = messageIdOf(call.idempotencyKey)
   // `bcc` is only in the envelope, never in a header.

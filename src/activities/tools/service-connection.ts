@@ -22,10 +22,22 @@ interface Calling {
 /** See `ToolServices.connection`. */
 export async function connectionOfCall<Name extends Connectable>(
   context: Context,
-  { organizationId, requester }: Calling,
+  call: Calling,
   tool: ToolName,
   integration: Name,
 ): Promise<ServiceConnection<Name>> {
+  const found = await connectionIfAny(context, call, tool, integration)
+  if (found !== null) return found
+  throw new ToolError(toolNotAvailable, notConnectedMessage(tool, integration), { retryable: false })
+}
+
+/** See `ToolServices.connectionIfAny`. */
+export async function connectionIfAny<Name extends Connectable>(
+  context: Context,
+  { organizationId, requester }: Calling,
+  tool: ToolName,
+  integration: Name,
+): Promise<ServiceConnection<Name> | null> {
   const found = await credentialFor(context, {
     organizationId,
     requesterId: requester.userId,
@@ -37,12 +49,12 @@ export async function connectionOfCall<Name extends Connectable>(
   const expired = (): ToolError =>
     new ToolError(connectionExpired, expiredMessage(tool, integration), { retryable: false })
   if (found === 'expired') throw expired()
-  if (found === 'not_connected')
-    throw new ToolError(toolNotAvailable, notConnectedMessage(tool, integration), { retryable: false })
+  if (found === 'not_connected') return null
   const { connection, credential, headers, addresses, access } = found
   const room = (bytes: number, signal: AbortSignal) =>
     context.runCaches.answers.acquire(organizationId, bytes, { alone: false, signal })
   return {
+    id: connection.id,
     credential,
     account: connection.account,
     base: addresses[0],

@@ -8,7 +8,7 @@ import { openKept } from '../../governance/sealing/sealer.ts'
 import type { Json } from '../../policy/types.ts'
 import { priceOf } from '../../shared/model-prices.ts'
 import { ToolError, type ToolServices } from './executor.ts'
-import { connectionOfCall } from './service-connection.ts'
+import { connectionIfAny, connectionOfCall } from './service-connection.ts'
 
 /** The outside world as configured in this process. */
 export function createToolServices(context: Context): ToolServices {
@@ -19,6 +19,7 @@ export function createToolServices(context: Context): ToolServices {
     mailFrom: tools.mailFrom,
     priceOf: (provider, model) => priceOf(tools.modelPrices, provider, model),
     connection: (call, tool, integration) => connectionOfCall(context, call, tool, integration),
+    connectionIfAny: (call, tool, integration) => connectionIfAny(context, call, tool, integration),
     slackAccount: ({ organizationId, requester }) =>
       slackAccountOf(context.db, { organizationId, userId: requester.userId }),
     memory: {

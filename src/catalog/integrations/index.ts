@@ -4,12 +4,13 @@ import { google } from './google.ts'
 import type { IntegrationDeclaration } from './integration.ts'
 import { jira } from './jira.ts'
 import { llm } from './llm.ts'
+import { mail } from './mail.ts'
 import { search } from './search.ts'
 import { slack } from './slack.ts'
 import { trello } from './trello.ts'
 
 /** Every integration that can be connected, by name. */
-export const integrations = { github, slack, jira, trello, search, llm, google } as const
+export const integrations = { github, slack, jira, trello, search, llm, google, mail } as const
 
 export type Connectable = keyof typeof integrations
 export const integrationNames = Object.keys(integrations) as [Connectable, ...Connectable[]]

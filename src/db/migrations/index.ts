@@ -38,6 +38,7 @@ import { notifications } from './0049-notifications.ts'
 import { requestedChanges } from './0047-requested-changes.ts'
 import { webhooks } from './0051-webhooks.ts'
 import { mailPreferences } from './0052-mail-preferences.ts'
+import { keyedCalls } from './0059-keyed-calls.ts'
 
 /** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -81,4 +82,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0049-notifications', sql: notifications },
   { name: '0051-webhooks', sql: webhooks },
   { name: '0052-mail-preferences', sql: mailPreferences },
+  { name: '0059-keyed-calls', sql: keyedCalls },
 ]

@@ -137,6 +137,8 @@ export interface EffectsTable {
   past_outcomes: DefaultJson<readonly PastOutcome[]>
   intent_at: Date | null
   sent_at: Date | null
+  /** The connection through which the call was sent, if its service knows the call by a key. */
+  sent_with: Generated<string | null>
   finished_at: Date | null
   duration_ms: number | null
   /** Whether the call is waiting for a slot of its run. */

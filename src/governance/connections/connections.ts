@@ -58,7 +58,7 @@ export async function connect(
 export function integrationOf(name: string): IntegrationDeclaration {
   const tool = getTool(name)
   if (tool === undefined) throw notFound('tool', name)
-  const { connection } = tool
+  const connection = tool.ownService?.integration ?? tool.connection
   if (connection === 'none') throw new DomainError('bad_request', `\`${name}\` needs no connection`)
   if (connection === 'installation')
     throw new DomainError(

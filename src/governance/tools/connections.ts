@@ -28,7 +28,7 @@ export type Installation = Pick<Config['tools'], 'installationTools' | 'smtpUrl'
 export function toolStanding(
   installation: Installation,
   connections: Connected,
-  tool: Pick<ToolDeclaration, 'name' | 'connection' | 'hasExecutor'>,
+  tool: Pick<ToolDeclaration, 'name' | 'connection' | 'ownService' | 'hasExecutor'>,
   userId: string,
 ): ToolStanding {
   const standing = connectionStanding(installation, connections, tool, userId)
@@ -40,24 +40,31 @@ export function toolStanding(
 function connectionStanding(
   installation: Installation,
   connections: Connected,
-  tool: Pick<ToolDeclaration, 'name' | 'connection'>,
+  tool: Pick<ToolDeclaration, 'name' | 'connection' | 'ownService'>,
   userId: string,
 ): ToolStanding {
   if (tool.connection === 'none') return { connected: true, unavailable: null }
   if (tool.connection !== 'installation')
     return ofIntegration(tool.name, tool.connection, liveStatus(connections, tool.connection, userId))
+  const { ownService } = tool
+  const own = ownService === undefined ? null : liveStatus(connections, ownService.integration, userId)
+  // An expired one is not replaced by the installation's, because the call would act as another account.
+  if (ownService !== undefined && own !== null) return ofIntegration(tool.name, ownService.integration, own)
   const connected = installation.installationTools === 'all' || connections.installation.has(tool.name)
+  const orOwn = ownService === undefined ? '' : `, or people a service of their own ${connectIt(tool.name)}`
   if (!connected)
     return {
       connected,
       unavailable:
         `\`${tool.name}\` is not connected in this organization: the operator can connect it ` +
-        'with `npm run connect-installation`',
+        `with \`npm run connect-installation\`${orOwn}`,
     }
   const hasServer = tool.name !== 'mail_send' || installation.smtpUrl !== null
   return {
     connected,
-    unavailable: hasServer ? null : `\`${tool.name}\` has no mail server in this installation: set SMTP_URL`,
+    unavailable: hasServer
+      ? null
+      : `\`${tool.name}\` has no mail server in this installation: set SMTP_URL, or connect a service ${connectIt(tool.name)}`,
   }
 }
 

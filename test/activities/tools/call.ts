@@ -36,6 +36,7 @@ export function toolContext(
       connection: async () => {
         throw new Error('the test gives the tool no connection')
       },
+      connectionIfAny: async () => null,
       slackAccount: async () => null,
       memory: {
         get: async () => null,

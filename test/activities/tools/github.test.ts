@@ -50,6 +50,7 @@ async function ask(method: string, path: string, body?: object): Promise<unknown
 }
 
 const connectionAt = (base: string): ServiceConnection<'github'> => ({
+  id: 'con_1',
   credential: { token: emulatorToken },
   account: 'admin',
   base,

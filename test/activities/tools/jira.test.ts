@@ -37,6 +37,7 @@ beforeEach(() => {
 afterAll(() => Promise.all([proxy?.close(), jira?.close(), outgoing.close()]))
 
 const connection = (): ServiceConnection<'jira'> => ({
+  id: 'con_1',
   credential: jiraCredential,
   account: null,
   base: proxy.url,

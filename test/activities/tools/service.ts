@@ -45,7 +45,8 @@ export function useService(tool: ToolName, integration: Connectable, use: (servi
   async function run(given: object, params: object, over: Partial<ToolContext> = {}) {
     const connection = connectionOf(outgoing, integration, given)
     const { tools, ...rest } = over
-    const context = toolContext({ ...tools, connection: async () => connection }, rest)
+    const own = async () => connection
+    const context = toolContext({ ...tools, connection: own, connectionIfAny: own }, rest)
     const result = (await body(issueDecidedCall(toolCall(params), context, null))) as ToolResult
     getTool(tool)?.output.parse(result.output)
     return result
@@ -60,6 +61,7 @@ function connectionOf(outgoing: Outgoing, name: Connectable, given: object): Ser
     google: { client: null, baseUrl: null },
   })
   return {
+    id: 'con_1',
     credential,
     account: null,
     base: addresses[0] ?? '',

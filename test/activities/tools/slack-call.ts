@@ -16,6 +16,7 @@ import { toolCall, toolContext } from './call.ts'
 export const outgoing = createOutgoing({ hosts: loopbackHosts })
 
 const connectionAt = (base: string, mostMilliseconds: number): ServiceConnection<'slack'> => ({
+  id: 'con_1',
   credential: { token: emulatorToken },
   account: 'admin',
   base,

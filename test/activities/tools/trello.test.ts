@@ -42,6 +42,7 @@ beforeEach(() => {
 afterAll(() => Promise.all([proxy?.close(), trello?.close(), outgoing.close()]))
 
 const connection = (): ServiceConnection<'trello'> => ({
+  id: 'con_1',
   credential: trelloCredential,
   account: null,
   base: proxy.url,

@@ -84,6 +84,24 @@ const accepted: [Connectable, () => object, object, Scripted, string | null][] =
     'tavily',
   ],
   [
+    'mail',
+    () => ({ provider: 'resend', api_key: 're_1', from: 'Desk <desk@acme.example>', ...own() }),
+    { method: 'GET', path: '/domains', headers: { authorization: 'Bearer re_1' } },
+    { status: 200, body: { data: [] } },
+    'Desk <desk@acme.example>',
+  ],
+  [
+    'mail',
+    () => ({ provider: 'resend', api_key: 're_1', from: 'desk@acme.example', ...own() }),
+    { method: 'GET', path: '/domains' },
+    // Its documented answer to a key that may only send.
+    {
+      status: 401,
+      body: { name: 'restricted_api_key', message: 'This API key is restricted to only send emails' },
+    },
+    'desk@acme.example',
+  ],
+  [
     'llm',
     () => ({ provider: 'anthropic', api_key: 'sk', model: 'm', ...own() }),
     { method: 'GET', path: '/models', headers: { 'x-api-key': 'sk' } },
@@ -150,6 +168,19 @@ describe('a refusal', () => {
       'validation_error',
       '403',
     ],
+    ...([400, 401, 403] as const).map((status): (typeof refused)[number] => [
+      'mail',
+      { provider: 'resend', api_key: 'hunter2', from: 'desk@acme.example' },
+      {
+        status,
+        body: {
+          name: status === 403 ? 'invalid_api_key' : 'validation_error',
+          message: 'API key is invalid',
+        },
+      },
+      'validation_error',
+      `it answered ${status}`,
+    ]),
     [
       'llm',
       { provider: 'openai', model: 'm', api_key: 'hunter2' },

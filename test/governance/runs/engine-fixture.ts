@@ -228,8 +228,12 @@ export async function basisOf(context: Context, op: StepOp): Promise<Basis> {
 }
 
 /** Marks the call as sent, with the basis of its last decision. */
-export const mark = async (context: Context, op: StepOp, attempt: number): Promise<MayAct> =>
-  markSent(context, op.key, attempt, await basisOf(context, op))
+export const mark = async (
+  context: Context,
+  op: StepOp,
+  attempt: number,
+  sentWith: string | null = null,
+): Promise<MayAct> => markSent(context, op.key, attempt, await basisOf(context, op), sentWith)
 
 /** Moves an approval’s expiry into the past, as superuser. */
 export const makeLate = (context: Context, approvalId: string) =>

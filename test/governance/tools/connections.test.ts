@@ -50,6 +50,26 @@ describe('whether a tool works, for every tool, mode, mail server and connection
     if (isOurs && !connected) expect(standing.unavailable).toContain('npm run connect-installation')
     if (!tool.hasExecutor) expect(standing.unavailable).toContain(`\`${name}\` cannot run in this version`)
   })
+  test.each([
+    ['usr_1', 'active', { connected: true, unavailable: null }],
+    [null, 'active', { connected: true, unavailable: null }],
+    ['usr_1', 'expired', { connected: false, code: 'connection_expired' }],
+    // The connection of another person.
+    [
+      'usr_2',
+      'active',
+      { connected: false, unavailable: expect.stringContaining('/tools/mail_send/connect') },
+    ],
+  ] as const)('mail_send with a service of %s that is %s', (owner, status, expected) => {
+    const connections = connectedOf([], [[owner, 'mail', status]])
+    const installation = { installationTools: 'named', smtpUrl: null } as const
+    const tool = getTool('mail_send') as ToolDeclaration
+    expect(toolStanding(installation, connections, tool, 'usr_1')).toMatchObject(expected)
+    // With an expired service of one's own, the installation's server is not used.
+    const withServer = connectedOf(['mail_send'], [[owner, 'mail', status]])
+    const { connected } = toolStanding({ ...installation, smtpUrl: server }, withServer, tool, 'usr_1')
+    expect(connected).toBe(status === 'active')
+  })
   test('the tools of the installation', () => {
     expect([...installationTools].sort()).toEqual(['file_read', 'mail_send'])
   })

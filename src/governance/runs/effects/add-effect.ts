@@ -28,6 +28,7 @@ export function addEffect(locked: LockedRun, op: StepOp, fits: boolean): EffectR
     past_outcomes: [],
     intent_at: null,
     sent_at: null,
+    sent_with: null,
     finished_at: null,
     duration_ms: null,
     wants_slot: false,

@@ -23,7 +23,7 @@ export const decideAgain = ledgerKind(
     if (step.hasChanged === true && (effect.state === 'intent' || effect.state === 'sent')) {
       // The tool knows that nothing was done.
       effect.state = 'retry'
-      effect.sent_at = null
+      effect.sent_at = effect.sent_with = null
       ledger.touchEffect(effect)
     } else if (effect.state !== 'intent') return null
     return decideStep(tx, ledger, step)

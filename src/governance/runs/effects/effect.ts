@@ -32,7 +32,8 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  *   slot of its run (slot-moves.ts).
  * - `intent`: the call is allowed, its approval is used, the body may run. A new attempt decides again. Reads,
  *   transactional and keyed tools stay here while their body runs; an unsafe tool has not sent a byte yet. A findable
- *   tool with `sent_at` only looks for what an earlier attempt may have made.
+ *   tool with `sent_at` only looks for what an earlier attempt may have made. With `sent_with`, the call is sent again
+ *   with its key.
  * - `sent`: an unsafe or findable tool has passed its point of no return; bytes may have left.
  * - `retry`: the tool failed temporarily; a later attempt decides again.
  * - `unknown_outcome`: a process died, or time ran out, in `sent`, and the call cannot be found. A person chooses retry,
@@ -42,7 +43,8 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  *
  * Moves: (none)|held|intent|retry → intent (commit point `effect.decide`); intent → sent (`effect.sent`); intent|sent →
  * outcome|retry|unknown_outcome (`effect.outcome`); sent → unknown_outcome at the next attempt, or → intent with
- * `sent_at` kept if the tool is findable (`effect.decide`); such an intent → `retry` if the call is absent;
+ * `sent_at` kept if the tool is findable or `sent_with` is set (`effect.decide`); such an intent → `sent` again with the
+ * key, or → `retry` if the call is absent;
  * unknown_outcome → outcome, or `retry` chosen (`effect.resolve`), or its late outcome (`effect.outcome`). `attempt` is
  * a fence: only the newest attempt may move to `sent` or record an outcome.
  */
@@ -57,6 +59,8 @@ export type StepVerdict =
       readonly basis: Basis
       /** Seconds since an earlier attempt may have acted: look for what it made. null: make the call. */
       readonly sentSecondsAgo: number | null
+      /** The connection through which it was sent, if its service knows the call by a key. */
+      readonly sentWith: string | null
       /** The approval that lets the call through; null if no rule holds it. */
       readonly approvalId: string | null
     }
@@ -91,7 +95,7 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   if (runEnded(run.status)) return { go: false, state: 'cancelled', reason: 'the run has ended' }
   if (known?.state === 'unknown_outcome' && known.resolved_outcome !== 'retry')
     return { go: false, state: 'unknown_outcome' }
-  if (known?.state === 'sent' && asked.tool.repeat === 'unsafe')
+  if (known?.state === 'sent' && asked.tool.repeat === 'unsafe' && known.sent_with === null)
     return becomeUnknown({ ...locked, effect: known })
   if (run.status === 'awaiting_approval')
     throw new DomainError('conflict', 'the run waits for its own approval')
@@ -201,7 +205,8 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   effect.attempt += 1
   effect.state = 'intent'
   // A person who chose `retry` has looked for the call.
-  if (op.tool.repeat !== 'findable' || effect.resolved_outcome === 'retry') effect.sent_at = null
+  const canBeFound = op.tool.repeat === 'findable' || effect.sent_with !== null
+  if (!canBeFound || effect.resolved_outcome === 'retry') effect.sent_at = effect.sent_with = null
   effect.resolved_outcome = null
   effect.wants_slot = false
   effect.intent_at = tx.now.toISOString()
@@ -222,9 +227,17 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   // `decideCall` has refused people without a role.
   const role = ledger.roles.get(run.requested_by) ?? 'viewer'
   const basis = { policyVersion: tx.policy.version, role }
-  const { sent_at: sentAt } = effect
+  const { sent_at: sentAt, sent_with: sentWith } = effect
   const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
-  return { go: true, attempt: effect.attempt, failures: effect.failures, basis, sentSecondsAgo, approvalId }
+  return {
+    go: true,
+    attempt: effect.attempt,
+    failures: effect.failures,
+    basis,
+    sentSecondsAgo,
+    sentWith,
+    approvalId,
+  }
 }
 
 function becomeUnknown(call: LockedCall): StepVerdict {

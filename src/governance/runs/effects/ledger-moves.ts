@@ -120,7 +120,7 @@ export function settle(call: LockedCall, how: Settlement): void {
   effect.resolved_outcome = null
   effect.wants_slot = false
   // A tool that failed temporarily after its point of no return reports that nothing was done.
-  if (how.state === 'retry') effect.sent_at = null
+  if (how.state === 'retry') effect.sent_at = effect.sent_with = null
   if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
   if (how.output !== undefined) {
     effect.output = how.output.sealed

@@ -66,7 +66,8 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
       where id = any(${runIds}) and organization_id = ${organizationId}
     ), e as (
       select run_id, step_id, item_index, tool, state, attempt, failures, resolved_outcome, params_hash, labels,
-             label_sources, decision_id, approval_id, output_labels, error, past_outcomes, intent_at, sent_at, finished_at, duration_ms, wants_slot
+             label_sources, decision_id, approval_id, output_labels, error, past_outcomes, intent_at, sent_at, sent_with,
+             finished_at, duration_ms, wants_slot
       from effects join k using (run_id, step_id, item_index)
       -- \`effect.sent\` commits outside the chain lock: the row lock orders it against a new attempt.
       for update of effects
@@ -126,7 +127,7 @@ export function writeLedger(tx: ChainTx, ledger: Ledger): void {
 const effectColumns = sql`n int, run_id text, step_id text, item_index int, tool text, state text, attempt int,
   failures int, resolved_outcome text, params_hash text, labels text[], label_sources jsonb, decision_id text,
   approval_id text, output_labels text[], error jsonb, past_outcomes jsonb, intent_at timestamptz, sent_at timestamptz,
-  finished_at timestamptz, duration_ms int, wants_slot boolean, sets_detail boolean`
+  sent_with text,   finished_at timestamptz, duration_ms int, wants_slot boolean, sets_detail boolean`
 
 function effectRows(effects: readonly EffectRecord[]): string {
   return numbered(
@@ -144,10 +145,10 @@ function insertEffects(tx: ChainTx, effects: readonly EffectRecord[]): RawBuilde
   return sql`new_effects as (
     insert into effects (organization_id, run_id, step_id, item_index, tool, state, attempt, failures,
       resolved_outcome, params_hash, labels, label_sources, decision_id, approval_id, output_labels, error, past_outcomes, intent_at,
-      sent_at, finished_at, duration_ms, wants_slot, output_sealed, params_sealed, error_detail_sealed)
+      sent_at, sent_with, finished_at, duration_ms, wants_slot, output_sealed, params_sealed, error_detail_sealed)
     select ${tx.organizationId}, r.run_id, r.step_id, r.item_index, r.tool, r.state, r.attempt, r.failures,
       r.resolved_outcome, r.params_hash, r.labels, r.label_sources, r.decision_id, r.approval_id, r.output_labels,
-      r.error, r.past_outcomes, r.intent_at, r.sent_at, r.finished_at, r.duration_ms, r.wants_slot, o.output, o.sealed, o.detail
+      r.error, r.past_outcomes, r.intent_at, r.sent_at, r.sent_with, r.finished_at, r.duration_ms, r.wants_slot, o.output, o.sealed, o.detail
     from json_to_recordset(${effectRows(effects)}::json) as r(${effectColumns})
     join unnest(${outputsOf(effects)}::bytea[], ${effects.map((effect) => effect.sealed ?? null)}::bytea[],
                 ${detailsOf(effects)}::bytea[])
@@ -160,7 +161,7 @@ function updateEffects(effects: readonly EffectRecord[]): RawBuilder<unknown> {
     update effects e set state = r.state, attempt = r.attempt, failures = r.failures,
       resolved_outcome = r.resolved_outcome, labels = r.labels, label_sources = r.label_sources,
       decision_id = r.decision_id, approval_id = r.approval_id, output_labels = r.output_labels, error = r.error,
-      past_outcomes = r.past_outcomes, intent_at = r.intent_at, sent_at = r.sent_at, finished_at = r.finished_at, duration_ms = r.duration_ms,
+      past_outcomes = r.past_outcomes, intent_at = r.intent_at, sent_at = r.sent_at, sent_with = r.sent_with, finished_at = r.finished_at, duration_ms = r.duration_ms,
       wants_slot = r.wants_slot, output_sealed = coalesce(o.output, e.output_sealed),
       error_detail_sealed = case when r.sets_detail then o.detail else e.error_detail_sealed end
     from json_to_recordset(${effectRows(effects)}::json) as r(${effectColumns})

@@ -52,6 +52,8 @@ export interface EffectRecord {
   past_outcomes: readonly PastOutcome[]
   intent_at: string | null
   sent_at: string | null
+  /** The connection through which the call was sent, if its service knows the call by a key. */
+  sent_with: string | null
   finished_at: string | null
   duration_ms: number | null
   /** Whether the held call may run as soon as its run has a slot. */

@@ -195,13 +195,14 @@ export type MayAct = 'yes' | 'changed' | 'superseded'
 /**
  * The point of no return (commit point `effect.sent`): after a crash from here on, the outcome is unknown. Unless the
  * answer is `yes`, nothing was marked and nothing may be sent. A single statement checks and marks, so each freeze or
- * rule that was committed before it holds for this call.
+ * rule that was committed before it holds for this call. `sentWith`: the connection whose service knows the call by a key.
  */
 export async function markSent(
   context: Pick<Context, 'pool'>,
   key: EffectKey,
   attempt: number,
   basis: Basis,
+  sentWith: string | null = null,
 ): Promise<MayAct> {
   const { rows } = await atCommitPoint('effect.sent', () =>
     context.pool.query<{ answer: MayAct }>(
@@ -213,7 +214,8 @@ export async function markSent(
          where e.run_id = $1 and e.step_id = $2 and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
            and r.cancel_requested_at is null and r.finished_at is null
        ), marked as (
-         update effects e set state = 'sent', sent_at = clock_timestamp()
+         -- A call that is sent again keeps the time of its first request: its key counts from then.
+         update effects e set state = 'sent', sent_at = coalesce(e.sent_at, clock_timestamp()), sent_with = $7
          from runs r, call where call.same and r.id = e.run_id and e.run_id = $1 and e.step_id = $2
            and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
            and r.cancel_requested_at is null and r.finished_at is null
@@ -221,7 +223,7 @@ export async function markSent(
        )
        select case when exists(select from marked) then 'yes'
                    when exists(select from call where not same) then 'changed' else 'superseded' end as answer`,
-      [key.runId, key.stepId, key.itemIndex, attempt, basis.policyVersion, basis.role],
+      [key.runId, key.stepId, key.itemIndex, attempt, basis.policyVersion, basis.role, sentWith],
     ),
   )
   return rows[0]?.answer ?? 'superseded'

@@ -4,6 +4,7 @@ import { CancelledFailure } from '@temporalio/common'
 import { sql } from 'kysely'
 import { createToolActivities } from '../../../../src/activities/tool-activities.ts'
 import { getTool, type ToolName } from '../../../../src/catalog/index.ts'
+import type { ToolDeclaration } from '../../../../src/catalog/tool.ts'
 import type { Json, JsonObject } from '../../../../src/policy/types.ts'
 import { effectOf, keptOutput, opOf, stepOf, type Engine } from '../../../governance/runs/engine-fixture.ts'
 import { finishRun } from '../../../../src/governance/runs/end/finish.ts'
@@ -72,7 +73,8 @@ export class Call {
   /** Lets the time pass after which a call that is not found was certainly not made. */
   async later(): Promise<void> {
     const { engine, tool, isLive = false } = this.#with
-    const seconds = (getTool(tool)?.findableAfterSeconds ?? 60) + 1
+    const { ownService, findableAfterSeconds = 60 } = getTool(tool) as ToolDeclaration
+    const seconds = (ownService === undefined ? findableAfterSeconds : ownService.knowsKeySeconds / 10) + 1
     if (isLive) return delay(seconds * 1_000)
     await engine.context.db
       .updateTable('effects')

@@ -12,6 +12,8 @@ import type { Ask, FaultService, WritingTool } from './service.ts'
 
 /** A service behind a proxy, connected for the member whose calls are made. */
 export interface Proxied {
+  /** The address of the proxy. */
+  readonly url: string
   /** The fault of each write. */
   ofWrites: () => Fault | Promise<Fault>
   /** The fault of each request after the first write that is no write itself, as a look for the call sends. */
@@ -43,6 +45,9 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
     return (await answer.json()) as Json
   }
   const proxied: Proxied = {
+    get url() {
+      return proxy.url
+    },
     ofWrites: () => 'pass',
     ofLooks: () => 'pass',
     ofReads: () => 'pass',

@@ -1,4 +1,5 @@
 import type { Connectable } from '../../../../src/catalog/integrations/index.ts'
+import type { Repeat } from '../../../../src/catalog/tool.ts'
 import type { ToolName } from '../../../../src/catalog/index.ts'
 import type { Json, JsonObject } from '../../../../src/policy/types.ts'
 import type { Emulator } from '../../../support/emulators.ts'
@@ -40,6 +41,8 @@ export interface FaultService {
   readonly place: string
   /** The address of the real service, for live.ts. */
   readonly live?: { readonly url: string }
+  /** How calls that go through this service are repeated, if it differs from the tool's declaration. */
+  readonly repeat?: Repeat
   /** Requests have a form as their body, and not JSON. */
   readonly takesForms?: true
   readonly tools: Readonly<Partial<Record<ToolName, WritingTool>>>

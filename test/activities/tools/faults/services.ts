@@ -1,6 +1,7 @@
 import type { ToolName } from '../../../../src/catalog/index.ts'
 import { github } from './github.ts'
 import { jira } from './jira.ts'
+import { mail } from './mail.ts'
 import type { FaultService } from './service.ts'
 import { googleCalendar, googleDocs, googleSheets } from './google.ts'
 import { slack } from './slack.ts'
@@ -14,6 +15,7 @@ export const services: readonly FaultService[] = [
   slack,
   jira,
   trello,
+  mail,
 ]
 
 export const titled = (all: readonly FaultService[]) =>
@@ -25,6 +27,4 @@ export const byTitle = titled(services)
 export const testedElsewhere: Readonly<Partial<Record<ToolName, readonly string[]>>> = {
   // Its value and its outcome commit together in our own database: there is no request to lose.
   memory_set: ['test/activities/tools/memory.test.ts', 'test/e2e/commit-points.test.ts'],
-  // SMTP has other faults: a script of answers for each command.
-  mail_send: ['test/activities/tools/smtp.test.ts', 'test/e2e/commit-points.test.ts'],
 }

@@ -18,6 +18,7 @@ import { toolCall, toolContext } from '../call.ts'
 export const outgoing = createOutgoing({ hosts: loopbackHosts })
 
 const connectionAt = (base: string, account: string | null): ServiceConnection<'google'> => ({
+  id: 'con_1',
   credential: { client_id: 'c', client_secret: 's', refresh_token: 'r' },
   account,
   base,

@@ -21,6 +21,9 @@ import {
 let engine: Engine
 useEngine((started) => (engine = started))
 
+const choose = (outcome: 'retry', { key: { runId, stepId } }: StepOp) =>
+  resolveStep(engine.context, { caller: engine.caller('admin'), runId, stepId, items: null, outcome })
+
 /** Brings a new call into a state, in the usual way. */
 const states: Record<string, (op: StepOp) => Promise<unknown>> = {
   'no row': async () => {},
@@ -61,6 +64,29 @@ const states: Record<string, (op: StepOp) => Promise<unknown>> = {
     await engine.rules(holdRule())
     return hold(engine, op)
   },
+  'sent with a key': async (op: StepOp) => {
+    await reach('intent', op)
+    expect(await mark(engine.context, op, 1, 'con_1')).toBe('yes')
+  },
+  'sent with a key, twice': async (op: StepOp) => {
+    await reach('sent with a key', op)
+    await engine.decide(op)
+    expect(await mark(engine.context, op, 2, 'con_1')).toBe('yes')
+  },
+  'sent with a key, held again': async (op: StepOp) => {
+    await reach('sent with a key', op)
+    await engine.rules(holdRule())
+    return hold(engine, op)
+  },
+  'sent with a key, retry': async (op: StepOp) => {
+    await reach('sent with a key', op)
+    await engine.record(outcomeOf(op, 1, 'retry'))
+  },
+  'sent with a key, unknown, retry chosen': async (op: StepOp) => {
+    await reach('sent with a key', op)
+    await engine.record(outcomeOf(op, 1, 'unknown_outcome'))
+    await choose('retry', op)
+  },
   retry: async (op: StepOp) => {
     await reach('sent', op)
     await engine.record(outcomeOf(op, 1, 'retry'))
@@ -71,14 +97,7 @@ const states: Record<string, (op: StepOp) => Promise<unknown>> = {
   },
   'unknown, retry chosen': async (op: StepOp) => {
     await reach('unknown', op)
-    const { runId, stepId } = op.key
-    await resolveStep(engine.context, {
-      caller: engine.caller('admin'),
-      runId,
-      stepId,
-      items: null,
-      outcome: 'retry',
-    })
+    await choose('retry', op)
   },
   'unknown, retry held': async (op: StepOp) => {
     await reach('unknown, retry chosen', op)
@@ -167,6 +186,11 @@ const tables: Record<Repeat, typeof everyKind> = {
     ...everyKind,
     ...harmless,
     ['sent', 'unknown_outcome', 'unknown_outcome', 'unknown_outcome'],
+    ['sent with a key', 'look 2', 'held', 'unknown_outcome'],
+    ['sent with a key, twice', 'look 3', 'held', 'unknown_outcome'],
+    ['sent with a key, held again', 'look 2', 'held', 'unknown_outcome'],
+    ['sent with a key, retry', 'go 2', 'held', 'denied'],
+    ['sent with a key, unknown, retry chosen', 'go 2', 'held', 'unknown_outcome'],
     ...unresolved,
   ],
 }

@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { keyIsWrong } from '../../catalog/integrations/mail.ts'
+import { OutgoingError } from '../../shared/outgoing/outgoing.ts'
+import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
+import { ToolError, type ServiceConnection, type ToolCall } from './executor.ts'
+import { parseMailbox, type Mailbox } from './mail-addresses.ts'
+import { addressed } from './mail-message.ts'
+import type { ToolParams } from './params.ts'
+
+/*
+ * A mail through Resend. Its API answers a request again whose `Idempotency-Key` it knows, for 24 hours, and does not send
+ * the mail again.
+ */
+
+type Output = { readonly message_id: string; readonly accepted: string[] }
+
+/**
+ * - `refused`: this request sent nothing. `isOfContent`: a request with the same content was refused before too.
+ * - `unclear`: no answer says what has become of it, or a request with this key is still under way.
+ * - `taken`: Resend has taken a request with this key and another content.
+ */
+export type ResendAnswer =
+  | { readonly kind: 'sent'; readonly output: Output }
+  | { readonly kind: 'refused'; readonly isOfContent: boolean; error(): Promise<ToolError> }
+  | { readonly kind: 'unclear' }
+  | { readonly kind: 'taken' }
+
+/** The longest exchange. */
+const exchangeMilliseconds = 30_000
+/** Largest answer. Resend's have less than 1 KiB. */
+const mostBytes = 64 * 1024
+/** Resend takes 50 recipients. */
+const mostRecipients = 50
+
+/** A mail that is ready to be sent. */
+export interface Prepared {
+  /** Sends it. A cancellation does not stop it. */
+  send(): Promise<ResendAnswer>
+}
+
+/**
+ * Prepares the request of a call. The same call through the same connection has the same bytes and the same key.
+ * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`
+ */
+export function prepareForResend(
+  { params, idempotencyKey }: Pick<ToolCall<ToolParams<'mail_send'>>, 'params' | 'idempotencyKey'>,
+  connection: ServiceConnection<'mail'>,
+): Prepared {
+  const { to, cc, bcc, recipients } = addressed(params)
+  if (recipients.length > mostRecipients)
+    throw new ToolError(
+      'mail_too_many_recipients',
+      `the mail has ${recipients.length} recipients, and Resend takes ${mostRecipients}: send several mails`,
+      { retryable: false },
+    )
+  const body = JSON.stringify({
+    from: written(parseMailbox('from', connection.credential.from)),
+    to: to.map(written),
+    ...(cc.length === 0 ? {} : { cc: cc.map(written) }),
+    ...(bcc.length === 0 ? {} : { bcc: bcc.map(written) }),
+    subject: params.subject,
+    text: params.text,
+    ...(params.html === undefined ? {} : { html: params.html }),
+  })
+  const key = createHash('sha256').update(idempotencyKey).digest('hex')
+  return { send: () => exchange(connection, body, key, recipients) }
+}
+
+/** A name stays only if no reader of addresses could see another address in it. */
+const plainName = /^[\p{L}\p{N}][\p{L}\p{M}\p{N} '._-]*$/u
+
+const written = ({ name, address }: Mailbox): string =>
+  plainName.test(name) ? `${name} <${address}>` : address
+
+const accepted = z.object({ id: z.string().regex(/^[\w-]{1,100}$/) })
+
+async function exchange(
+  connection: ServiceConnection<'mail'>,
+  body: string,
+  key: string,
+  recipients: readonly string[],
+): Promise<ResendAnswer> {
+  const send = connection.fetchWithin({ milliseconds: exchangeMilliseconds, bytes: mostBytes })
+  const headers = {
+    'user-agent': 'countersign',
+    ...connection.headers,
+    'content-type': 'application/json',
+    'idempotency-key': key,
+  }
+  try {
+    const answer = await send(`${connection.base}/emails`, { method: 'POST', headers, body })
+    const json = jsonOf(await answer.text())
+    if (!answer.ok) return refusal(connection, answer, json)
+    const read = accepted.safeParse(json)
+    if (!read.success) return { kind: 'unclear' }
+    return { kind: 'sent', output: { message_id: read.data.id, accepted: [...recipients] } }
+  } catch (error) {
+    if (error instanceof OutgoingError) return unanswered(error)
+    return { kind: 'unclear' }
+  }
+}
+
+/** undefined for a text that is not JSON. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const named = z.object({ name: z.string() })
+
+/** Resend's own words stay out of messages, because they repeat addresses. */
+function refusal(
+  connection: ServiceConnection<'mail'>,
+  { status, headers }: Response,
+  json: unknown,
+): ResendAnswer {
+  const name = named.safeParse(json).data?.name
+  if (keyIsWrong(status, json) || (status === 401 && name !== 'restricted_api_key'))
+    return { kind: 'refused', isOfContent: false, error: () => connection.expired() }
+  if (status === 409) return { kind: name === 'invalid_idempotent_request' ? 'taken' : 'unclear' }
+  if (status >= 500 || status === 408) return { kind: 'unclear' }
+  const cause = new Error(`mail: ${status}`)
+  if (status === 429 && name !== 'daily_quota_exceeded' && name !== 'monthly_quota_exceeded') {
+    const options = { retryable: true, retryAfterSeconds: retryAfterOf(headers), cause }
+    return refused('mail_rate_limited', 'Resend takes no more requests of this account now', options)
+  }
+  const [code, message] = refusals[status] ?? ['mail_refused', `Resend refused the mail (answer ${status})`]
+  return { ...refused(code, message, { retryable: false, cause }), isOfContent: contentStatuses.has(status) }
+}
+
+/** These depend on the request's content alone. */
+const contentStatuses: ReadonlySet<number> = new Set([400, 413, 422])
+
+const refusals: Readonly<Record<number, readonly [code: string, message: string]>> = {
+  400: ['mail_refused', 'Resend does not take this mail: check its recipients, subject and text'],
+  401: ['mail_forbidden', 'the key of the connection may not send: connect one that may'],
+  403: [
+    'mail_forbidden',
+    'Resend does not let this key send from this address: verify the domain of `from` there, and let the key use it',
+  ],
+  413: ['mail_too_large', 'the mail is larger than Resend takes: shorten it'],
+  422: ['mail_refused', 'Resend does not take this mail: check its recipients, subject and text'],
+  429: ['mail_quota_exceeded', 'the account at Resend has used up its quota: raise it there'],
+}
+
+function unanswered(cause: OutgoingError): ResendAnswer {
+  const { problem, mayHaveArrived, message } = cause
+  // A redirect says that the request must be sent to another place, so it was not carried out.
+  if (problem === 'redirect_refused')
+    return refused('mail_redirected', `${message}: check \`base_url\` of the connection`, {
+      retryable: false,
+      cause,
+    })
+  if (mayHaveArrived) return { kind: 'unclear' }
+  return refused('mail_unreachable', message, { retryable: problem === 'unreachable', cause })
+}
+
+function refused(code: string, message: string, options: ConstructorParameters<typeof ToolError>[2]) {
+  const error = () => Promise.resolve(new ToolError(code, message, options))
+  return { kind: 'refused', isOfContent: false, error } as const
+}

@@ -1,0 +1,40 @@
+import { z } from 'zod'
+import { baseUrl, byStatus, defineIntegration, secret, textIn } from './integration.ts'
+
+const credential = z.strictObject({
+  provider: z.literal('resend', { error: 'must be `resend`' }),
+  api_key: secret.describe('An API key. One that may only send is enough.'),
+  from: z
+    .string()
+    .max(320)
+    .regex(
+      /^(?:[^"<>()[\],;:\\@\p{Cc}]{1,64} <[^\s<>@]{1,64}@[\w.-]{1,255}>|[^\s<>@]{1,64}@[\w.-]{1,255})$/u,
+      'must be an address of a domain that the account has verified: `name@domain` or `Name <name@domain>`',
+    )
+    .describe('The sender of every mail, of a domain that the account has verified.'),
+  base_url: baseUrl.optional().describe('Another address of the API; default `https://api.resend.com`.'),
+})
+
+export const mail = defineIntegration<z.output<typeof credential>>({
+  name: 'mail',
+  title: 'Resend',
+  credential,
+  addresses: ({ base_url }) => [base_url ?? 'https://api.resend.com'],
+  headers: ({ api_key }) => ({ authorization: `Bearer ${api_key}`, accept: 'application/json' }),
+  async check({ from }, ask) {
+    const answer = await ask({ method: 'GET', path: '/domains' })
+    const said = textIn(answer.json, 'name')
+    // A key that may only send may not list domains. Resend says so only of a key that it knows.
+    if (answer.status === 401 && said === 'restricted_api_key') return { kind: 'account', account: from }
+    if (keyIsWrong(answer.status, answer.json))
+      return { kind: 'refused', why: `it answered ${answer.status}: the key is wrong or was deleted` }
+    return byStatus(answer, () => from)
+  },
+})
+
+/** Whether Resend refuses the key, and not the request. Its pages name 401 and 403; 400 was seen too. */
+export function keyIsWrong(status: number, json: unknown): boolean {
+  const said = textIn(json, 'name')
+  if (said === 'invalid_api_key' || said === 'missing_api_key') return true
+  return (status === 400 || status === 401) && textIn(json, 'message') === 'API key is invalid'
+}
