@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { openApiDocument } from '../src/api/openapi.ts'
 import { routes } from '../src/api/routes/index.ts'
+import { attacksPage, attacksPath } from './attacks-page.ts'
 import { limitsPage, limitsPath } from './limits-page.ts'
 import { auditEventsPage, auditEventsPath } from './audit-events-page.ts'
 import { toolsPage, toolsPath } from './tools-page.ts'
@@ -19,6 +20,7 @@ const pages = [
   ['reference/audit-events.md', auditEventsPath, auditEventsPage],
   ['reference/limits.md', limitsPath, limitsPage],
   ['tools.md', toolsPath, toolsPage],
+  ['agents-reference.md', attacksPath, attacksPage],
 ] as const
 for (const [name, place, write] of pages) {
   if (readFileSync(place, 'utf8') === (await write())) continue

@@ -2,11 +2,12 @@ import { writeFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
 import { openApiDocument } from '../src/api/openapi.ts'
 import { routes } from '../src/api/routes/index.ts'
+import { attacksPage, attacksPath } from './attacks-page.ts'
 import { limitsPage, limitsPath } from './limits-page.ts'
 import { auditEventsPage, auditEventsPath } from './audit-events-page.ts'
 import { toolsPage, toolsPath } from './tools-page.ts'
 
-/* Writes the pages that are made from the code: docs/openapi.json, docs/tools.md, and two in docs/reference. */
+/* Writes the pages that are made from the code and the tests: docs/*.json and *.md, and two in docs/reference. */
 
 const path = new URL('../docs/openapi.json', import.meta.url)
 const options = { ...(await resolveConfig(path)), parser: 'json' }
@@ -18,3 +19,5 @@ writeFileSync(toolsPath, await toolsPage())
 console.log('wrote docs/tools.md')
 writeFileSync(limitsPath, await limitsPage())
 console.log('wrote docs/reference/limits.md')
+writeFileSync(attacksPath, await attacksPage())
+console.log('wrote docs/agents-reference.md')

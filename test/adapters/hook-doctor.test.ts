@@ -7,7 +7,7 @@ import { allowed, denied, reply, scriptedService, type ScriptedService } from '.
 
 /*
  * The verdicts of `doctor`. `works` is for a user's own installation whose checks all passed. `protected` is for
- * managed ones; test/clients/managed.test.ts tests it.
+ * managed ones; test/clients/attacks tests it.
  */
 
 const own = 'org_00000000000000000000000001'

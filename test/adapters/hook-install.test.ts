@@ -149,7 +149,7 @@ describe.each(clients)('%s', (client) => {
     const root = temporaryFolder()
     expect((await install(client, '--managed', '--root', root)).code).toBe(0)
     const settings = readFileSync(join(root, managed[client] as string), 'utf8')
-    // Claude Code's hook is started without a shell; see test/clients/managed.test.ts.
+    // Claude Code's hook is started without a shell; see test/clients/attacks.
     expect(settings.replace(/",\s+"/g, ' ')).toContain('/opt/countersign/service_hook.py pre')
     expect(settings).not.toContain(root)
     expect(read(join(root, '/opt/countersign/hook.json'))).toEqual({

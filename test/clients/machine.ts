@@ -1,0 +1,54 @@
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import type { Place } from './client.ts'
+
+/*
+ * The files of `install --managed` in the places where clients look: each run has its own /etc and /opt, in a mount
+ * namespace of Linux.
+ */
+
+/** The folder with a run's own files of the machine. */
+export const machineOf = ({ root }: Pick<Place, 'root'>): string => join(root, 'machine')
+
+/**
+ * The process is root in the namespace, and root's key is in root's home: that of the accounts, as the hook reads it.
+ */
+export const homeOfRoot = /^root:(?:[^:]*:){4}([^:]+)/m.exec(readFileSync('/etc/passwd', 'utf8'))?.[1] ?? '/'
+
+const folders = ['/etc', '/opt', homeOfRoot]
+
+/** A command line that starts the words with the run's files laid over the machine's. */
+export function onMachine(words: readonly string[], place: Pick<Place, 'root'>): readonly string[] {
+  const lay = (folder: string): string => {
+    const own = machineOf(place) + folder
+    mkdirSync(own, { recursive: true })
+    return `mount -t overlay overlay -o lowerdir="${own}:${folder}" ${folder}`
+  }
+  const root = process.getuid?.() === 0 ? [] : ['--map-root-user']
+  const script = `${folders.map(lay).join(' && ')} && exec "$@"`
+  return ['unshare', '--mount', ...root, 'sh', '-c', script, 'sh', ...words]
+}
+
+/** A process cannot mount its own folders on other systems than Linux, and in some containers. */
+export function canMount(): boolean {
+  const root = mkdtempSync(join(tmpdir(), 'countersign-test-'))
+  try {
+    const [program = '', ...words] = onMachine(['true'], { root })
+    return spawnSync(program, words).status === 0
+  } finally {
+    rmSync(root, { recursive: true })
+  }
+}
+
+/** Adds members to a JSON file, which need not exist. */
+export function change(file: string, more: object): void {
+  let known = {}
+  try {
+    known = JSON.parse(readFileSync(file, 'utf8')) as object
+  } catch {
+    mkdirSync(dirname(file), { recursive: true })
+  }
+  writeFileSync(file, JSON.stringify({ ...known, ...more }))
+}
