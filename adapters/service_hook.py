@@ -2205,6 +2205,116 @@ def way_of(settings):
     return found
 
 
+# --- hook/starter_rules -----------------------------------------------------------------------------------------------
+
+# Rules to start with: `install --starter-rules`.
+
+STARTER_STATUS = {"observe": "shadow", "careful": "active"}
+RULES_KEY = "SERVICE_RULES_KEY"
+MAX_RULE_PAGES = 1000
+
+
+class StarterRules:
+    """The service's starter rules in the organization of the installation. The key is that of the person who installs. It
+    is used here, and never saved."""
+
+    def __init__(self, own, wanted):
+        self.wanted = STARTER_STATUS[wanted]
+        self.settings = settings = Settings()
+        settings.api_url, settings.proxy, settings.ca_file = (own.get(key) for key in ("api_url", "https_proxy", "ca_file"))
+        settings.allow_http = own.get("allow_http") in (True, "1", "true", "yes")
+        settings.no_proxy = ""
+        settings.key = said_now((RULES_KEY, "SERVICE_API_KEY")) or own.get("api_key")
+        if not settings.key:
+            raise Refused("--starter-rules saves rules: give the key of an admin in %s, it is not saved" % RULES_KEY)
+        settings.check()
+        try:
+            self.organization = self.allowed_organization(own.get("organization_id"))
+            self.path = "/organizations/%s/rules" % self.organization
+            self.changes = self.missing()  # (words for people, method, path, body)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Refused("%s does not answer like this version of the service" % settings.api_url)
+
+    def ask(self, method, path, body=None, fine=(200,)):
+        """The status and the answer of the API. Raises Refused for every status that is not named as fine."""
+        try:
+            status, answered = request(
+                self.settings, method, path, None if body is None else to_json(body), time.monotonic() + ASK_SECONDS
+            )
+        except Unreachable as error:
+            raise Refused("%s could not be asked: %s" % (self.settings.api_url, error))
+        if status in fine and status != 200:
+            return status, {}
+        try:
+            return status, answered_object(status, answered)
+        except Refused as error:
+            raise Refused("--starter-rules: " + str(error).replace("SERVICE_API_KEY", "the key of " + RULES_KEY))
+
+    def allowed_organization(self, named):
+        """The organization, if the key may save rules there."""
+        need = "--starter-rules needs the key of an admin, with the scopes rules:read and rules:write, in %s" % RULES_KEY
+        advice = "nothing was changed; ask an admin to run this, or leave --starter-rules out"
+        status, me = self.ask("GET", "/me", None, (200, 403))
+        if status == 403:
+            raise Refused("%s; this key can only ask for decisions; %s" % (need, advice))
+        named = named or me["organization_id"]
+        roles = [one["role"] for one in me["organizations"] if one["id"] == named]
+        held = {scope for scope, has in me["scopes"].items() if has}
+        if not roles or roles[0] not in ("admin", "owner"):
+            which = "is no member of %s" % named if not roles else "has the role %s there" % plain(roles[0], 50)
+            raise Refused("%s; the key's person %s; %s" % (need, which, advice))
+        lacking = [scope for scope in ("rules:read", "rules:write") if not {scope, "rules:*"} & held]
+        if lacking:
+            raise Refused("%s; this key lacks %s; %s" % (need, " and ".join(lacking), advice))
+        return named
+
+    def listed(self, path):
+        found, cursor = [], ""
+        for _ in range(MAX_RULE_PAGES):
+            page = self.ask("GET", "%s?limit=50%s" % (path, cursor))[1]
+            found += page["data"]
+            if not page["next_cursor"]:
+                return found
+            cursor = "&cursor=" + page["next_cursor"]
+        raise Refused("the service's list at %s does not end" % path)
+
+    def missing(self):
+        """The rules that are not there yet, and those that are only watched and are to hold. A rule that a person switched
+        off or changed stays as it is."""
+        there = {rule["name"]: rule for rule in self.listed(self.path)}
+        changes = []
+        for template in self.listed("/rule-templates"):
+            if template.get("starter") is not True:
+                continue
+            body = dict(template["body"], status=self.wanted)
+            known = there.get(body["name"])
+            shown = (plain(body["name"], 200), body["verdict"], self.wanted)
+            if known is None:
+                changes.append(("save the rule `%s` (%s, %s)" % shown, "POST", self.path, body))
+            elif known["status"] == "shadow" and self.wanted == "active":
+                path = "%s/%s" % (self.path, known["id"])
+                changes.append(("make the rule `%s` (%s) %s" % shown, "PATCH", path, {"status": self.wanted}))
+        return changes
+
+    def save(self):
+        """Saves them. Names are unique in an organization, so another installation at the same time doubles none."""
+        for words, method, path, body in self.changes:
+            status, _ = self.ask(method, path, body, (200, 201, 409))
+            print(("there already: " if status == 409 else "done: ") + words)
+
+    def note(self):
+        """What is still missing for held calls; None if nothing is known to be."""
+        if self.wanted == "shadow":
+            return "receipts of sessions name the rules that would have held a call (docs/agents.md)"
+        status, governance = self.ask("GET", "/organizations/%s/governance" % self.organization, None, (200, 403))
+        if status == 200 and governance.get("approvals_enabled") is True:
+            return None
+        return (
+            "while approvals are off, these rules deny: an owner turns approvals on with "
+            'PATCH /api/v1/organizations/%s/governance {"approvals_enabled": true}' % self.organization
+        )
+
+
 # --- hook/install -----------------------------------------------------------------------------------------------------
 
 # The command `install`.
@@ -2212,6 +2322,7 @@ def way_of(settings):
 INSTALL_NOTES = """variables that it saves in hook.json beside the installed hook:
   SERVICE_API_URL, SERVICE_API_KEY (not with --managed), SERVICE_FAIL_MODE, SERVICE_APPROVAL_WAIT, SERVICE_ORG_ID,
   SERVICE_ALLOW_HTTP, HTTPS_PROXY, SSL_CERT_FILE
+SERVICE_RULES_KEY is the key for --starter-rules, with the scopes rules:read and rules:write. It is not saved.
 A variable that is not set keeps the saved value, which is shown. An empty variable removes it:
   SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
 
@@ -2240,6 +2351,8 @@ def arguments(words, name, about):
         parser.add_argument("--yes", action="store_true", help="do not ask")
         told = "folder of an image, with --managed: every file is written below it"
         parser.add_argument("--root", default="", help=told)
+        told = "save rules for agents in the organization: `observe` only records, `careful` holds calls"
+        parser.add_argument("--starter-rules", choices=sorted(STARTER_STATUS), help=told)
         told = "absolute path of the Python that runs the hook (default: this one; managed: one that every user can run)"
         parser.add_argument("--python", help=told)
     else:
@@ -2250,6 +2363,8 @@ def arguments(words, name, about):
         parser.error("--dialect is needed: %s" % ", ".join(sorted(AGENT_NAMES)))
     if name == "install" and options.root and not options.managed:
         parser.error("--root is for an image's managed settings: add --managed")
+    if name == "install" and options.uninstall and options.starter_rules:
+        parser.error("--uninstall leaves rules as they are: delete them in the organization")
     if name == "doctor" and options.root is not None:
         parser.error("an image cannot be tested from outside: run doctor --managed inside it, as one of its users")
     return options
@@ -2324,12 +2439,15 @@ def install(words):
             changes, ends = removals(place, recorded, before, client)
         else:
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
+        rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
         changes = [each for each in changes if each.before != each.after]
-        if not changes and not ends:
+        if not changes and not ends and not (rules and rules.changes):
             print("nothing to change")
             return 0
         for each in changes:
             sys.stdout.write(each.shown())
+        for words, _, _, _ in rules.changes if rules else ():
+            print(words)
         if ends:
             several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
             print("remove %s, with %s could not be reported" % (spool(), several))
@@ -2345,6 +2463,11 @@ def install(words):
                 each.apply(not place.managed)
             for name in ends:
                 os.unlink(os.path.join(spool(), name))
+        if rules:
+            rules.save()
+            note = rules.note()
+            if note:
+                print("next: " + note)
         if options.uninstall:
             remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)])
     except (Refused, OSError) as error:

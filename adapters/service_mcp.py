@@ -3,7 +3,8 @@
 
     service_mcp.py --config FILE [--name svc] [--settings FILE]
 
-FILE has the form of `.mcp.json`: {"mcpServers": {"files": {"command": ..., "args": [...], "env": {...}, "cwd": ...}}}.
+FILE has the form of `.mcp.json`: {"mcpServers": {"files": {"command": ..., "args": [...], "env": {...}, "cwd": ...},
+"board": {"type": "http", "url": "https://...", "headers": {"Authorization": "Bearer ${BOARD_TOKEN}"}}}}.
 The client starts this program over stdio and sees the tools of all those servers as `<server>__<tool>`. Before a tool is
 called, a resource read or a prompt fetched, the service is asked. Allowed: the server's own answer comes back byte for
 byte. Denied: a tool error names the rule, and the server gets nothing. Held: the call waits for an approver, with
@@ -105,6 +106,10 @@ TICK_SECONDS = 10  # between two progress messages of a call that waits
 LIST_SECONDS = 8  # the wait for starting servers when the client asks for a list
 START_SECONDS = 30  # for a server's answer to `initialize`
 PAGE_SECONDS = 30  # for a page of a server's list
+CONNECT_SECONDS = 10  # for a connection to a server over HTTP, and for the encryption on it
+IDLE_SECONDS = 1800  # without a byte of a server over HTTP
+RETRY_SECONDS = 1  # before a stream is resumed, if its server names no time
+MAX_RESUMES = 10  # of one stream without anything new
 GRACE_SECONDS = 2  # the wait after a server's input is closed, and again after SIGTERM
 BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # before a server that has ended is started again
 MAX_PAGES = 1000
@@ -139,6 +144,10 @@ class Cancelled(Exception):
 
 class Failed(Exception):
     """An upstream server failed; the text says how."""
+
+
+class SessionEnded(Failed):
+    """A server over HTTP does not know the session any more."""
 
 
 class Wrong(Exception):
@@ -370,6 +379,13 @@ def error_body(code, message):
 
 def result_body(value):
     return b'"result":' + to_json(value)
+
+
+def notification(method, params=None):
+    told = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        told["params"] = params
+    return to_json(told)
 
 
 def tool_error(text):
@@ -1025,12 +1041,11 @@ class Server:
         self.key = key
         limit = self.said.get("timeout")
         self.timeout = limit / 1000 if is_whole(limit) and 0 < limit <= LARGEST else None
+        self.is_remote = "url" in self.said or self.said.get("type", "stdio") != "stdio"
 
     def command(self):
         """Program and arguments, environment and folder. Raises Failed if it cannot be started."""
         said = self.said
-        if said.get("type", "stdio") != "stdio" or "url" in said:
-            raise Failed("only servers that are started as programs (stdio) work behind the gateway")
         args, named = said.get("args", []), said.get("env", {})
         if not isinstance(said.get("command"), str) or said["command"] == "":
             raise Failed("`command` must be a text")
@@ -1054,6 +1069,10 @@ class Server:
         if found is None:
             raise Failed("the program `%s` cannot be found" % words[0])
         return [found] + words[1:], env, expand(said["cwd"]) if "cwd" in said else None
+
+    def address(self):
+        """Where it is reached over HTTP. Raises Failed."""
+        return address_of(self.said, self.key)
 
 
 def base_environment():
@@ -1212,6 +1231,302 @@ def watch():
                 except OSError:
                     left.discard(group)
     return 0
+
+
+# --- gateway/http_address ---------------------------------------------------------------------------------------------
+
+# Servers that are reached over HTTP: their addresses, headers and authorities.
+
+# Headers that the gateway writes itself.
+OWN_HEADERS = (
+    "accept accept-encoding connection content-length content-type host last-event-id mcp-protocol-version "
+    "mcp-session-id te trailer transfer-encoding upgrade user-agent"
+).split()
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+
+
+class Address:
+    """Where a server is reached, and the headers with its own credentials."""
+
+    def __init__(self, secure, host, port, target, headers, authorities):
+        self.secure = secure
+        self.host = host
+        self.port = port
+        self.target = target
+        self.headers = headers
+        self.context = None
+        if secure:
+            import ssl
+
+            self.context = ssl.create_default_context(cadata=authorities)
+            self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+    def connect(self):
+        """An open connection. Certificates are checked. Raises OSError."""
+        from http.client import HTTPConnection, HTTPSConnection
+
+        if self.secure:
+            connection = HTTPSConnection(self.host, self.port, timeout=CONNECT_SECONDS, context=self.context)
+        else:
+            connection = HTTPConnection(self.host, self.port, timeout=CONNECT_SECONDS)
+        connection.connect()
+        connection.sock.settimeout(IDLE_SECONDS)
+        connection.sock.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
+        return connection
+
+
+def address_of(said, key):
+    """The address of a server's entry. Raises Failed."""
+    from urllib.parse import urlsplit
+
+    if said.get("type", "http") not in ("http", "streamable-http"):
+        told = "`type` is `%s`: the gateway knows `stdio` with a `command`, and `http` (streamable HTTP) with a `url`"
+        raise Failed(told % plain(said["type"], 50))
+    if "command" in said:
+        raise Failed("it has a `command` and a `url`: leave one out")
+    if not isinstance(said.get("url"), str):
+        raise Failed("`url` must be a text")
+    url, named = expand(said["url"]), said.get("headers", {})
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("https", "http") or not all("!" <= c <= "~" for c in url):
+        raise Failed("`url` must be an address that begins with https:// or http://")
+    if parts.username is not None or parts.fragment or "\\" in url:
+        raise Failed("`url` must have no user and no fragment: put credentials into `headers`")
+    secure = parts.scheme == "https"
+    if not secure and not is_loopback(host) and said.get("allowHttp") is not True:
+        raise Failed('`url` is plain http to another machine: use https, or add `"allowHttp": true`')
+    if not isinstance(named, dict) or not all(isinstance(each, str) for each in named.values()):
+        raise Failed("`headers` must be an object of texts")
+    headers = {name: expand(value).strip() for name, value in named.items()}
+    for name, value in headers.items():
+        if not HEADER_NAME.fullmatch(name) or name.lower() in OWN_HEADERS:
+            raise Failed("the header `%s` cannot be set" % plain(name, 100))
+        if not all(" " <= c <= "~" for c in value):
+            raise Failed("the header `%s` has characters that no header may have" % name)
+    if key and any(key in text for text in [url, *headers.values()]):
+        raise Failed("its `url` or `headers` have the service's key, which no server may get")
+    target = (parts.path or "/") + ("?" + parts.query if parts.query else "")
+    try:
+        return Address(secure, host, port or (443 if secure else 80), target, headers, authorities_of(said))
+    except (OSError, ValueError):
+        raise Failed("`caFile` has no certificates")
+
+
+def authorities_of(said):
+    """The certificate authorities of `caFile`; None for those of the machine."""
+    if "caFile" not in said:
+        return None
+    try:
+        path = expand(said["caFile"]) if isinstance(said["caFile"], str) else None
+        return read_private(path, False).decode("ascii", "replace")
+    except Refused as error:
+        raise Failed("`caFile`: %s" % error)
+
+
+# --- gateway/event_stream ---------------------------------------------------------------------------------------------
+
+# Streams of server-sent events.
+
+
+class Event:
+    def __init__(self, data, number, retry):
+        self.data = data  # bytes; None if the event has no message
+        self.id = number  # None if it has none
+        self.retry = retry  # seconds; None if it names none
+
+
+def lines_of(read):
+    """The lines of a stream without their ends: CR, LF or both. `read` returns more bytes, and b"" at the end."""
+    buffer, looked, after_return = bytearray(), 0, False
+    while True:
+        more = read()
+        if not more:
+            return
+        if after_return and more[:1] == b"\n":
+            more = more[1:]
+        after_return = more[-1:] == b"\r"
+        buffer += more.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        while True:
+            end = buffer.find(b"\n", looked)
+            if end < 0:
+                looked = len(buffer)
+                break
+            yield bytes(buffer[:end])
+            del buffer[: end + 1]
+            looked = 0
+        if len(buffer) > MAX_LINE:
+            raise Failed("wrote a line of more than %d bytes" % MAX_LINE)
+
+
+def events_of(read):
+    """The complete events of a stream. The protocol uses only events of the type `message`."""
+    data, size, kind, number, retry, seen = [], 0, b"", None, None, False
+    for line in lines_of(read):
+        line = line[3:] if not seen and line.startswith(b"\xef\xbb\xbf") else line
+        seen = True
+        if not line:
+            message = b"\n".join(data) if data and kind in (b"", b"message") else None
+            if message is not None or number is not None or retry is not None:
+                yield Event(message or None, number, retry)
+            data, size, kind, number, retry = [], 0, b"", None, None
+            continue
+        field, _, value = line.partition(b":")
+        value = value[1:] if value[:1] == b" " else value
+        if field == b"data":
+            size += len(value) + 1
+            if size > MAX_LINE:
+                raise Failed("wrote an event of more than %d bytes" % MAX_LINE)
+            data.append(value)
+        elif field == b"event":
+            kind = value
+        elif field == b"id" and len(value) <= 1000 and all(0x20 <= byte < 0x7F for byte in value):
+            number = value.decode("ascii")
+        elif field == b"retry" and value.isdigit() and len(value) < 12:
+            retry = int(value) / 1000
+
+
+# --- gateway/http_session ---------------------------------------------------------------------------------------------
+
+# A session with one server that is reached over HTTP.
+
+
+class HttpSession:
+    """Takes the place that the process has for a server that is started as a program."""
+
+    def __init__(self, address):
+        self.address = address
+        self.id = None  # the server's id of the session; None if it has none
+        self.protocol = None  # as agreed in the server's answer to `initialize`
+        self.first = None  # the number of the request `initialize`
+        self.greeted = threading.Event()  # it knows that the gateway is ready
+        self.over = threading.Event()
+        self.hopeless = False  # another try would end in the same way
+        self.lock = threading.Lock()
+        self.open = {}  # sockets, by the number of their request or by their connection
+        self.resume_at = {}  # the last event and the pause before the next try, by the number of the request
+        self.given_up = set()
+
+    def request(self, method, body=None, number=None, last=None):
+        """One request: its answer, whose head has been read, for `forget`. A redirect is an answer like any other: the
+        credentials go to no other address. Raises Failed."""
+        address, connection, extra = self.address, None, {}
+        if body is not None:
+            extra["Content-Type"] = "application/json"
+        if self.id is not None:
+            extra["Mcp-Session-Id"] = self.id
+        if self.protocol is not None:
+            extra["MCP-Protocol-Version"] = self.protocol
+        if last is not None:
+            extra["Last-Event-ID"] = last
+        accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
+        extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
+        try:
+            connection = address.connect()
+            self.keep(connection, number)
+            connection.request(method, address.target, body, dict(address.headers, **extra))
+            answered = connection.getresponse()
+        except (OSError, ValueError, self.http_error()) as error:
+            self.close_one(connection)
+            told = getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error)
+            raise Failed("cannot be reached over HTTP: %s" % plain(told or type(error).__name__, 200))
+        answered.connection = connection
+        return answered
+
+    @staticmethod
+    def http_error():
+        from http.client import HTTPException
+
+        return HTTPException
+
+    def keep(self, connection, number):
+        connection.kept_number = number if number is not None else connection
+        with self.lock:
+            self.open[connection.kept_number] = connection.sock
+        if self.over.is_set():
+            raise OSError("the session has ended")
+
+    def forget(self, answered):
+        try:
+            answered.close()
+        except (OSError, ValueError):
+            pass
+        self.close_one(answered.connection)
+
+    def close_one(self, connection):
+        if connection is None:
+            return
+        with self.lock:
+            self.open.pop(getattr(connection, "kept_number", None), None)
+        try:
+            connection.close()
+        except OSError:
+            pass
+
+    def abort(self, number):
+        """Ends the wait for the answer of one request."""
+        self.given_up.add(number)
+        with self.lock:
+            found = self.open.get(number)
+        shut(found)
+
+    def leave(self):
+        """Ends the session, here and at the server."""
+        if self.id is not None and not self.over.is_set():
+            try:
+                self.forget(self.request("DELETE"))
+            except Failed:
+                pass
+        self.close()
+
+    def close(self):
+        self.over.set()
+        self.greeted.set()
+        with self.lock:
+            found = list(self.open.values())
+        for each in found:
+            shut(each)
+
+
+def shut(socket):
+    try:
+        if socket is not None:
+            socket.shutdown(sockets.SHUT_RDWR)
+    except OSError:
+        pass
+
+
+def kind_of(answered):
+    return (answered.getheader("Content-Type") or "").partition(";")[0].strip().lower()
+
+
+def refusal_of(answered, session):
+    """Why an answer is none that can be used; None if it can be. Raises SessionEnded."""
+    status = answered.status
+    if 200 <= status < 300:
+        coding = (answered.getheader("Content-Encoding") or "identity").strip().lower()
+        return None if coding == "identity" else "answers in the coding `%s`, which was not asked for" % plain(coding, 50)
+    if 300 <= status < 400:
+        return "answers with a redirect (%d), which is refused: write the server's own address into `url`" % status
+    if status in (401, 403):
+        return "refuses the gateway's credentials (%d): correct its `headers`" % status
+    if status == 404 and session.id is not None:
+        raise SessionEnded("has ended its session: a new one is opened, so call again")
+    return "answers %d%s" % (status, told_in(answered))
+
+
+def told_in(answered):
+    """The words of an error, for people."""
+    try:
+        found = parse_json(answered.read1(65536).decode("utf-8")) if kind_of(answered) == "application/json" else None
+        error = found.get("error") if isinstance(found, dict) else None
+        told = error.get("message") if isinstance(error, dict) else None
+    except Exception:
+        told = None
+    return " (%s)" % plain(told, 300) if isinstance(told, str) else ""
 
 
 # --- gateway/shapes ---------------------------------------------------------------------------------------------------
@@ -1529,9 +1844,21 @@ class UpstreamProcess:
         if was_ready and not self.gateway.closing.is_set():
             self.gateway.changed(*LISTS)
         if not self.gateway.closing.is_set():
-            self.close_input()
-            end_processes([process], 0 if process.poll() is not None else GRACE_SECONDS)
-            self.gateway.watch.tell(b"-", process)
+            self.finish(process)
+
+    def finish(self, process):
+        self.stop(process, 0 if process.poll() is not None else GRACE_SECONDS)
+        self.gateway.watch.tell(b"-", process)
+
+    def stop(self, process, grace=0):
+        self.close_input()
+        end_processes([process], grace)
+
+    def greet(self):
+        self.notify("notifications/initialized")
+
+    def agreed(self, protocol):
+        """A program needs no version in later messages."""
 
     def end_one(self, waiting, reason):
         """Ends one open request with an error. A failure here does not stop the others."""
@@ -1649,7 +1976,8 @@ class Upstream(UpstreamProcess):
                 raise Failed("speaks no version of the protocol that the gateway knows")
             offered = found.get("capabilities")
             self.capabilities = offered if isinstance(offered, dict) else {}
-            self.notify("notifications/initialized")
+            self.agreed(found["protocolVersion"])
+            self.greet()
             if self.gateway.level is not None and "logging" in self.capabilities:
                 self.notify_request("logging/setLevel", {"level": self.gateway.level})
             self.fetch("tools")
@@ -1665,11 +1993,10 @@ class Upstream(UpstreamProcess):
                 self.notify_request("resources/subscribe", {"uri": uri})
         except Exception as error:
             if not self.gateway.closing.is_set():
-                failed = "makes the gateway fail (%s)" % type(error).__name__
-                log("server `%s` %s" % (self.name, error if isinstance(error, Failed) else failed))
+                failed = str(error) if isinstance(error, Failed) else "makes the gateway fail (%s)" % type(error).__name__
+                log(failed if failed.startswith("server `") else "server `%s` %s" % (self.name, failed))
             self.give_up()
-            self.close_input()
-            end_processes([process], 0)
+            self.stop(process)
 
     def fetch(self, kind):
         """Reads all pages of one of its lists. Raises Failed if the server ends. A refusal gives an empty list."""
@@ -1773,8 +2100,8 @@ class Upstream(UpstreamProcess):
 
     # Messages to it
 
-    def write(self, data):
-        """Writes one message. Call it under the write lock."""
+    def write(self, data, number=None):
+        """Writes one message. Call it under the write lock. `number` is that of a request."""
         process = self.process
         if process is not None and not process.stdin.closed:
             write_all(process.stdin.fileno(), data)
@@ -1802,7 +2129,7 @@ class Upstream(UpstreamProcess):
                 if call is not None and call.token is not None:
                     meta["progressToken"] = number
                 body = body[:-1] + (b',"_meta":' if params else b'"_meta":') + to_json(meta) + b"}"
-            self.write(b'{"jsonrpc":"2.0","id":%d' % number + head + body + b"}\n")
+            self.write(b'{"jsonrpc":"2.0","id":%d' % number + head + body + b"}\n", number)
         return number
 
     def ask(self, method, params, timeout, lenient=False):
@@ -1834,16 +2161,236 @@ class Upstream(UpstreamProcess):
             pass
 
     def notify(self, method, params=None):
-        told = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            told["params"] = params
         with self.write_lock:
-            self.write(to_json(told) + b"\n")
+            self.write(notification(method, params) + b"\n")
 
     def respond(self, number, body):
         """Answers one of its requests, with the id as it was written."""
         with self.write_lock:
             self.write(b'{"jsonrpc":"2.0","id":' + number + b"," + body + b"}\n")
+
+
+# --- gateway/upstream_http --------------------------------------------------------------------------------------------
+
+# One server that is reached over HTTP (streamable HTTP).
+
+
+class UpstreamHttp(Upstream):
+    """A server that the gateway does not start. Its session takes the place of the process."""
+
+    def run(self):
+        """Keeps a session open until the gateway ends."""
+        threading.Thread(target=self.deliver, daemon=True).start()
+        self.posts = Workers()
+        failures = 0
+        while not self.gateway.closing.is_set():
+            began = time.monotonic()
+            try:
+                session = HttpSession(self.server.address())
+            except Failed as error:
+                log("server `%s`: %s" % (self.name, error))
+                self.give_up()
+                return
+            self.live(session)
+            if self.gateway.closing.is_set() or session.hopeless:
+                return
+            failures = 0 if time.monotonic() - began > 60 else failures + 1
+            self.gateway.closing.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else 0)
+
+    def live(self, session):
+        """One session, until it ends."""
+        with self.lock:
+            self.process = session
+            self.pending = {}
+        if self.gateway.closing.is_set():
+            session.close()
+        self.gateway.workers.run(self.begin, session)
+        session.over.wait()
+        self.down(session)
+
+    def stop(self, session, grace=0):
+        session.leave()
+
+    def finish(self, session):
+        session.close()
+
+    def close_input(self):
+        threading.Thread(target=self.process.leave, daemon=True).start()
+
+    def agreed(self, protocol):
+        self.process.protocol = protocol
+
+    def greet(self):
+        session = self.process
+        self.notify("notifications/initialized")
+        session.greeted.set()
+        threading.Thread(target=self.listen, args=(session,), daemon=True).start()
+
+    # Messages to it
+
+    def write(self, data, number):
+        """Posts one request in a thread of its own, because the answer may take long."""
+        session = self.process
+        if session.first is None:
+            session.first = number
+        self.posts.run(self.post, session, number, data)
+
+    def post(self, session, number, data):
+        try:
+            if number != session.first:
+                session.greeted.wait(START_SECONDS)
+            self.exchange(session, number, data)
+            self.resume(session, number)
+        except SessionEnded as error:
+            self.fail(session, number, "server `%s` %s" % (self.name, error))
+            session.close()
+        except Failed as error:
+            self.fail(session, number, "server `%s` %s" % (self.name, error))
+        except Exception as error:
+            self.fail(session, number, "the gateway failed (%s)" % type(error).__name__)
+        finally:
+            session.resume_at.pop(number, None)
+            session.given_up.discard(number)
+
+    def exchange(self, session, number, data, last=None):
+        """Posts a request, or asks for the rest of its answer."""
+        answered = session.request("GET" if data is None else "POST", data, number, last)
+        try:
+            self.read_answer(session, number, answered)
+        finally:
+            session.forget(answered)
+
+    def fail(self, session, number, reason):
+        with self.lock:
+            waiting = self.pending.pop(number, None) if self.pending is not None and self.process is session else None
+        if waiting is not None:
+            self.end_one(waiting, reason)
+
+    def is_open(self, session, number):
+        with self.lock:
+            return self.process is session and self.pending is not None and number in self.pending
+
+    def read_answer(self, session, number, answered):
+        """Takes the messages of an answer: one in JSON, or several in a stream of events."""
+        refusal = refusal_of(answered, session)
+        if refusal is not None:
+            # Another try with the same credentials could lock an account, and another address is a person's choice.
+            session.hopeless = number == session.first and (answered.status in (401, 403) or answered.status < 400)
+            raise Failed(refusal)
+        if number == session.first:
+            found = answered.getheader("Mcp-Session-Id")
+            if found is not None and not (0 < len(found) <= 1000 and all("!" <= c <= "~" for c in found)):
+                raise Failed("named a session that cannot be written")
+            session.id = found
+        kind = kind_of(answered)
+        try:
+            if kind == "application/json":
+                body = answered.read(MAX_LINE + 1)
+                if len(body) > MAX_LINE:
+                    raise Failed("answered with more than %d bytes" % MAX_LINE)
+                self.take(one_line(body))
+            elif kind == "text/event-stream":
+                self.read_events(session, number, answered)
+            elif self.is_open(session, number):
+                raise Failed("answered with `%s`, and neither with JSON nor with a stream of events" % plain(kind, 100))
+        except (OSError, ValueError, session.http_error()):
+            pass  # cut short: `resume` goes on, or reports it
+
+    def read_events(self, session, number, answered):
+        for event in events_of(lambda: answered.read1(65536)):
+            if event.id is not None or event.retry is not None:
+                last, pause = session.resume_at.get(number, (None, RETRY_SECONDS))
+                pause = pause if event.retry is None else min(max(event.retry, 0.1), 60)
+                session.resume_at[number] = (last if event.id is None else event.id, pause)
+            if event.data is not None:
+                self.take(one_line(event.data))
+            if session.over.is_set():
+                return
+
+    def resume(self, session, number):
+        """Goes on with a stream that ended before its answer, as far as the server allows it."""
+        tries = 0
+        while self.is_open(session, number) and not session.over.is_set():
+            last, pause = session.resume_at.get(number, (None, None))
+            if number in session.given_up:
+                raise Failed("was told that the call is given up")
+            if last is None or tries >= MAX_RESUMES:
+                raise Failed("ended its answer too early; whether the call took effect is not known")
+            session.over.wait(pause)
+            try:
+                self.exchange(session, number, None, last)
+            except SessionEnded:
+                raise
+            except Failed:
+                if tries + 1 >= MAX_RESUMES:
+                    raise
+            tries = 0 if session.resume_at.get(number, (None, None))[0] != last else tries + 1
+
+    def listen(self, session):
+        """Keeps the stream of messages open that belong to no request. A server may have none."""
+        failures = 0
+        while not session.over.is_set():
+            began = time.monotonic()
+            try:
+                if not self.listen_once(session):
+                    return
+            except SessionEnded:
+                return session.close()
+            except (Failed, OSError, ValueError, session.http_error()):
+                pass
+            failures = 0 if time.monotonic() - began > 60 else failures + 1
+            pause = session.resume_at.get(None, (None, RETRY_SECONDS))[1]
+            session.over.wait(max(pause, BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else 0))
+
+    def listen_once(self, session):
+        """Whether the server may have such a stream."""
+        answered = session.request("GET", None, None, session.resume_at.get(None, (None, 0))[0])
+        try:
+            refusal = refusal_of(answered, session)
+            if refusal is None and kind_of(answered) == "text/event-stream":
+                self.read_events(session, None, answered)
+            return answered.status not in (400, 401, 403, 404, 405, 501)
+        finally:
+            session.forget(answered)
+
+    def tell(self, data):
+        """Posts a message that needs no answer, and waits until it has arrived."""
+        session = self.process
+        if session is None or session.over.is_set():
+            return
+        try:
+            answered = session.request("POST", data)
+            try:
+                refusal = refusal_of(answered, session)
+            finally:
+                session.forget(answered)
+            if refusal is not None:
+                raise Failed(refusal)
+        except SessionEnded:
+            session.close()
+        except Failed as error:
+            log("server `%s` %s" % (self.name, error))
+
+    def notify(self, method, params=None):
+        session, number = self.process, (params or {}).get("requestId")
+        self.tell(notification(method, params))
+        if method == "notifications/cancelled" and self.is_open(session, number):
+            # It may still answer for a moment. Then it need not.
+            late = threading.Timer(GRACE_SECONDS, self.drop, (session, number))
+            late.daemon = True
+            late.start()
+
+    def drop(self, session, number):
+        if self.is_open(session, number):
+            session.abort(number)
+
+    def respond(self, number, body):
+        self.tell(b'{"jsonrpc":"2.0","id":' + number + b"," + body + b"}")
+
+
+def one_line(data):
+    """A message without line breaks. They can only stand between the parts of JSON, and the client reads lines."""
+    return data.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 # --- gateway/calls ----------------------------------------------------------------------------------------------------
@@ -1981,10 +2528,7 @@ class ToClient:
 
     def tell(self, method, params=None):
         """Sends a notification; before the client is ready it waits."""
-        told = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            told["params"] = params
-        self.up(to_json(told) + b"\n")
+        self.up(notification(method, params) + b"\n")
 
     def up(self, line):
         with self.lock:
@@ -2739,7 +3283,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         self.out_lock = threading.Lock()
         self.lock = threading.Lock()
         self.open = {}  # calls by their ids, as `id_name` has them
-        self.upstreams = [Upstream(self, server) for server in servers]
+        self.upstreams = [(UpstreamHttp if each.is_remote else Upstream)(self, each) for each in servers]
         self.by_name = {upstream.name: upstream for upstream in self.upstreams}
         self.names = {"tools": Names(name), "prompts": Names(name)}
         self.tools = {}  # (server, its own name): Tool
@@ -2813,10 +3357,14 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         running = [upstream for upstream in self.upstreams if upstream.process is not None]
         for upstream in running:
             upstream.close_input()
-        end_processes([upstream.process for upstream in running])
-        for upstream in running:
-            self.watch.tell(b"-", upstream.process)
+        programs = [upstream.process for upstream in running if not upstream.server.is_remote]
+        end_processes(programs)
+        for process in programs:
+            self.watch.tell(b"-", process)
         ended.wait(1.5)
+        for upstream in running:
+            if upstream.server.is_remote:
+                upstream.process.over.wait(1)
         while not _said.empty():
             write_all(2, _said.get())
         os._exit(0)

@@ -39,18 +39,24 @@ function comparison(
   values: readonly string[],
 ): ((address: string, inList: boolean) => boolean) | null {
   const whole = new Set(values.map(normalAddress).filter((each) => each !== null))
-  const first = values[0] ?? ''
   // Includes the whole address in normal form, because its host may be written in another form.
-  const parts = first !== '' && isPartOfAddress(first) ? [first.toLowerCase(), ...whole] : []
+  const partsOf = (texts: readonly string[]): string[] => [
+    ...texts.filter((text) => text !== '' && isPartOfAddress(text)).map((text) => text.toLowerCase()),
+    ...whole,
+  ]
   switch (operator) {
     case 'equals':
     case 'in':
       return whole.size === 0 ? null : (address) => whole.has(address)
-    case 'startswith':
+    case 'startswith': {
+      const parts = partsOf(values)
       return parts.length === 0 ? null : (address) => parts.some((part) => address.startsWith(part))
-    case 'contains':
-      if (!first.includes('@') || parts.length === 0) return null
+    }
+    case 'contains': {
+      const parts = partsOf(values.filter((text) => text.includes('@')))
+      if (parts.length === 0) return null
       return (address, inList) => (inList ? whole.has(address) : parts.some((part) => address.includes(part)))
+    }
     default:
       return null
   }

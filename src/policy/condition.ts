@@ -43,7 +43,7 @@ export const conditionInput = z.discriminatedUnion('operator', [
   z.strictObject({
     param: path,
     operator: z.literal('contains'),
-    value: z.union([text, number, z.boolean()]),
+    value: z.union([text, number, z.boolean(), list(z.union([text, number, z.boolean()]))]),
   }),
   z.strictObject({ param: path, operator: z.literal('startswith'), value: text }),
   z.strictObject({ param: path, operator: z.enum(['domain_in', 'domain_not_in']), value: list(domain) }),

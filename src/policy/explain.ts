@@ -63,7 +63,7 @@ export function describeCondition(condition: ParamCondition): string {
     case 'not_in':
       return `${param} is not ${list(condition.value.map(value), 'or')}`
     case 'contains':
-      return `${param} contains ${value(condition.value)}`
+      return `${param} contains ${list([condition.value].flat().map(value), 'or')}`
     case 'startswith':
       return `${param} starts with ${value(condition.value)}`
     case 'domain_in':

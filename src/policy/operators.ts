@@ -40,7 +40,7 @@ export function compileMatcher(operator: ValueOperator, value: unknown, isRestri
     case 'not_in':
       return membership(values, true)
     case 'contains':
-      return containment(values[0] ?? '')
+      return containment(values)
     case 'startswith':
       return beginning(String(values[0]))
     case 'domain_in':
@@ -77,15 +77,18 @@ function membership(values: readonly Scalar[], isNegative: boolean): Matcher {
   }
 }
 
-function containment(value: Scalar): Matcher {
-  const folded = fold(value)
+/** One of the values is enough. */
+function containment(values: readonly Scalar[]): Matcher {
+  const wanted = values.map((value) => ({ value, folded: fold(value) }))
   return {
     isNegative: false,
     leaf(leaf, budget) {
-      budget.spendOnText(leaf.raw)
-      if (leaf.inList || typeof value !== 'string') return one(leaf.value === folded)
-      if (typeof leaf.raw !== 'string') return failed
-      return one(leaf.raw.includes(value) || leaf.raw.includes(String(folded)))
+      const holds = ({ value, folded }: (typeof wanted)[number]): boolean => {
+        budget.spendOnText(leaf.raw)
+        if (leaf.inList || typeof value !== 'string') return leaf.value === folded
+        return typeof leaf.raw === 'string' && (leaf.raw.includes(value) || leaf.raw.includes(String(folded)))
+      }
+      return one(wanted.some(holds))
     },
     // In a list `contains` means equality, which a prefix alone cannot decide.
     prefix: () => maybe,

@@ -17,6 +17,7 @@ test('the commands in docs/agents.md do what the page says', async () => {
     installed,
     byHand,
     tried,
+    starter,
     held,
     inbox,
     passed,
@@ -45,6 +46,7 @@ test('the commands in docs/agents.md do what the page says', async () => {
   expect(byHand).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit code 2$/)
   expect(tried).toMatch(/^ok {4}fail mode is closed$/m)
   expect(tried).toMatch(/\nworks$/)
+  expect(starter?.match(/^done: save the rule `Agents: .*` \(require_approval, shadow\)$/gm)).toHaveLength(4)
   expect(held).toBe('true\nthe-website-waits')
   expect(inbox).toBe('Write the-website-waits\nhello\napproved')
   expect(passed).toBe('allow\nrequire_approval')

@@ -48,7 +48,7 @@ export function conditionOn(
     of('equals', text),
     of('in', texts),
     of('not_in', texts),
-    of('contains', text),
+    of('contains', fc.oneof(text, texts)),
     of('startswith', text),
     of('domain_in', fc.constantFrom(['acme.com'], ['evil.net'])),
     of('domain_not_in', fc.constantFrom(['acme.com'], ['evil.net'])),

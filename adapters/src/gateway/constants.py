@@ -6,6 +6,10 @@ TICK_SECONDS = 10  # between two progress messages of a call that waits
 LIST_SECONDS = 8  # the wait for starting servers when the client asks for a list
 START_SECONDS = 30  # for a server's answer to `initialize`
 PAGE_SECONDS = 30  # for a page of a server's list
+CONNECT_SECONDS = 10  # for a connection to a server over HTTP, and for the encryption on it
+IDLE_SECONDS = 1800  # without a byte of a server over HTTP
+RETRY_SECONDS = 1  # before a stream is resumed, if its server names no time
+MAX_RESUMES = 10  # of one stream without anything new
 GRACE_SECONDS = 2  # the wait after a server's input is closed, and again after SIGTERM
 BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # before a server that has ended is started again
 MAX_PAGES = 1000
@@ -40,6 +44,10 @@ class Cancelled(Exception):
 
 class Failed(Exception):
     """An upstream server failed; the text says how."""
+
+
+class SessionEnded(Failed):
+    """A server over HTTP does not know the session any more."""
 
 
 class Wrong(Exception):

@@ -23,7 +23,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         self.out_lock = threading.Lock()
         self.lock = threading.Lock()
         self.open = {}  # calls by their ids, as `id_name` has them
-        self.upstreams = [Upstream(self, server) for server in servers]
+        self.upstreams = [(UpstreamHttp if each.is_remote else Upstream)(self, each) for each in servers]
         self.by_name = {upstream.name: upstream for upstream in self.upstreams}
         self.names = {"tools": Names(name), "prompts": Names(name)}
         self.tools = {}  # (server, its own name): Tool
@@ -97,10 +97,14 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         running = [upstream for upstream in self.upstreams if upstream.process is not None]
         for upstream in running:
             upstream.close_input()
-        end_processes([upstream.process for upstream in running])
-        for upstream in running:
-            self.watch.tell(b"-", upstream.process)
+        programs = [upstream.process for upstream in running if not upstream.server.is_remote]
+        end_processes(programs)
+        for process in programs:
+            self.watch.tell(b"-", process)
         ended.wait(1.5)
+        for upstream in running:
+            if upstream.server.is_remote:
+                upstream.process.over.wait(1)
         while not _said.empty():
             write_all(2, _said.get())
         os._exit(0)

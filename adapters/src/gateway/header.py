@@ -3,7 +3,8 @@
 
     service_mcp.py --config FILE [--name svc] [--settings FILE]
 
-FILE has the form of `.mcp.json`: {"mcpServers": {"files": {"command": ..., "args": [...], "env": {...}, "cwd": ...}}}.
+FILE has the form of `.mcp.json`: {"mcpServers": {"files": {"command": ..., "args": [...], "env": {...}, "cwd": ...},
+"board": {"type": "http", "url": "https://...", "headers": {"Authorization": "Bearer ${BOARD_TOKEN}"}}}}.
 The client starts this program over stdio and sees the tools of all those servers as `<server>__<tool>`. Before a tool is
 called, a resource read or a prompt fetched, the service is asked. Allowed: the server's own answer comes back byte for
 byte. Denied: a tool error names the rule, and the server gets nothing. Held: the call waits for an approver, with

@@ -96,5 +96,12 @@ def result_body(value):
     return b'"result":' + to_json(value)
 
 
+def notification(method, params=None):
+    told = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        told["params"] = params
+    return to_json(told)
+
+
 def tool_error(text):
     return result_body({"content": [{"type": "text", "text": text}], "isError": True})

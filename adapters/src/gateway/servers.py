@@ -18,12 +18,11 @@ class Server:
         self.key = key
         limit = self.said.get("timeout")
         self.timeout = limit / 1000 if is_whole(limit) and 0 < limit <= LARGEST else None
+        self.is_remote = "url" in self.said or self.said.get("type", "stdio") != "stdio"
 
     def command(self):
         """Program and arguments, environment and folder. Raises Failed if it cannot be started."""
         said = self.said
-        if said.get("type", "stdio") != "stdio" or "url" in said:
-            raise Failed("only servers that are started as programs (stdio) work behind the gateway")
         args, named = said.get("args", []), said.get("env", {})
         if not isinstance(said.get("command"), str) or said["command"] == "":
             raise Failed("`command` must be a text")
@@ -47,6 +46,10 @@ class Server:
         if found is None:
             raise Failed("the program `%s` cannot be found" % words[0])
         return [found] + words[1:], env, expand(said["cwd"]) if "cwd" in said else None
+
+    def address(self):
+        """Where it is reached over HTTP. Raises Failed."""
+        return address_of(self.said, self.key)
 
 
 def base_environment():

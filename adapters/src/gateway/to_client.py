@@ -44,10 +44,7 @@ class ToClient:
 
     def tell(self, method, params=None):
         """Sends a notification; before the client is ready it waits."""
-        told = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            told["params"] = params
-        self.up(to_json(told) + b"\n")
+        self.up(notification(method, params) + b"\n")
 
     def up(self, line):
         with self.lock:

@@ -94,7 +94,8 @@ class Upstream(UpstreamProcess):
                 raise Failed("speaks no version of the protocol that the gateway knows")
             offered = found.get("capabilities")
             self.capabilities = offered if isinstance(offered, dict) else {}
-            self.notify("notifications/initialized")
+            self.agreed(found["protocolVersion"])
+            self.greet()
             if self.gateway.level is not None and "logging" in self.capabilities:
                 self.notify_request("logging/setLevel", {"level": self.gateway.level})
             self.fetch("tools")
@@ -110,11 +111,10 @@ class Upstream(UpstreamProcess):
                 self.notify_request("resources/subscribe", {"uri": uri})
         except Exception as error:
             if not self.gateway.closing.is_set():
-                failed = "makes the gateway fail (%s)" % type(error).__name__
-                log("server `%s` %s" % (self.name, error if isinstance(error, Failed) else failed))
+                failed = str(error) if isinstance(error, Failed) else "makes the gateway fail (%s)" % type(error).__name__
+                log(failed if failed.startswith("server `") else "server `%s` %s" % (self.name, failed))
             self.give_up()
-            self.close_input()
-            end_processes([process], 0)
+            self.stop(process)
 
     def fetch(self, kind):
         """Reads all pages of one of its lists. Raises Failed if the server ends. A refusal gives an empty list."""
@@ -218,8 +218,8 @@ class Upstream(UpstreamProcess):
 
     # Messages to it
 
-    def write(self, data):
-        """Writes one message. Call it under the write lock."""
+    def write(self, data, number=None):
+        """Writes one message. Call it under the write lock. `number` is that of a request."""
         process = self.process
         if process is not None and not process.stdin.closed:
             write_all(process.stdin.fileno(), data)
@@ -247,7 +247,7 @@ class Upstream(UpstreamProcess):
                 if call is not None and call.token is not None:
                     meta["progressToken"] = number
                 body = body[:-1] + (b',"_meta":' if params else b'"_meta":') + to_json(meta) + b"}"
-            self.write(b'{"jsonrpc":"2.0","id":%d' % number + head + body + b"}\n")
+            self.write(b'{"jsonrpc":"2.0","id":%d' % number + head + body + b"}\n", number)
         return number
 
     def ask(self, method, params, timeout, lenient=False):
@@ -279,11 +279,8 @@ class Upstream(UpstreamProcess):
             pass
 
     def notify(self, method, params=None):
-        told = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            told["params"] = params
         with self.write_lock:
-            self.write(to_json(told) + b"\n")
+            self.write(notification(method, params) + b"\n")
 
     def respond(self, number, body):
         """Answers one of its requests, with the id as it was written."""

@@ -113,9 +113,21 @@ class UpstreamProcess:
         if was_ready and not self.gateway.closing.is_set():
             self.gateway.changed(*LISTS)
         if not self.gateway.closing.is_set():
-            self.close_input()
-            end_processes([process], 0 if process.poll() is not None else GRACE_SECONDS)
-            self.gateway.watch.tell(b"-", process)
+            self.finish(process)
+
+    def finish(self, process):
+        self.stop(process, 0 if process.poll() is not None else GRACE_SECONDS)
+        self.gateway.watch.tell(b"-", process)
+
+    def stop(self, process, grace=0):
+        self.close_input()
+        end_processes([process], grace)
+
+    def greet(self):
+        self.notify("notifications/initialized")
+
+    def agreed(self, protocol):
+        """A program needs no version in later messages."""
 
     def end_one(self, waiting, reason):
         """Ends one open request with an error. A failure here does not stop the others."""

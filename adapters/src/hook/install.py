@@ -3,6 +3,7 @@
 INSTALL_NOTES = """variables that it saves in hook.json beside the installed hook:
   SERVICE_API_URL, SERVICE_API_KEY (not with --managed), SERVICE_FAIL_MODE, SERVICE_APPROVAL_WAIT, SERVICE_ORG_ID,
   SERVICE_ALLOW_HTTP, HTTPS_PROXY, SSL_CERT_FILE
+SERVICE_RULES_KEY is the key for --starter-rules, with the scopes rules:read and rules:write. It is not saved.
 A variable that is not set keeps the saved value, which is shown. An empty variable removes it:
   SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
 
@@ -31,6 +32,8 @@ def arguments(words, name, about):
         parser.add_argument("--yes", action="store_true", help="do not ask")
         told = "folder of an image, with --managed: every file is written below it"
         parser.add_argument("--root", default="", help=told)
+        told = "save rules for agents in the organization: `observe` only records, `careful` holds calls"
+        parser.add_argument("--starter-rules", choices=sorted(STARTER_STATUS), help=told)
         told = "absolute path of the Python that runs the hook (default: this one; managed: one that every user can run)"
         parser.add_argument("--python", help=told)
     else:
@@ -41,6 +44,8 @@ def arguments(words, name, about):
         parser.error("--dialect is needed: %s" % ", ".join(sorted(AGENT_NAMES)))
     if name == "install" and options.root and not options.managed:
         parser.error("--root is for an image's managed settings: add --managed")
+    if name == "install" and options.uninstall and options.starter_rules:
+        parser.error("--uninstall leaves rules as they are: delete them in the organization")
     if name == "doctor" and options.root is not None:
         parser.error("an image cannot be tested from outside: run doctor --managed inside it, as one of its users")
     return options
@@ -115,12 +120,15 @@ def install(words):
             changes, ends = removals(place, recorded, before, client)
         else:
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
+        rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
         changes = [each for each in changes if each.before != each.after]
-        if not changes and not ends:
+        if not changes and not ends and not (rules and rules.changes):
             print("nothing to change")
             return 0
         for each in changes:
             sys.stdout.write(each.shown())
+        for words, _, _, _ in rules.changes if rules else ():
+            print(words)
         if ends:
             several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
             print("remove %s, with %s could not be reported" % (spool(), several))
@@ -136,6 +144,11 @@ def install(words):
                 each.apply(not place.managed)
             for name in ends:
                 os.unlink(os.path.join(spool(), name))
+        if rules:
+            rules.save()
+            note = rules.note()
+            if note:
+                print("next: " + note)
         if options.uninstall:
             remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)])
     except (Refused, OSError) as error:

@@ -10,6 +10,7 @@ const template = z
     id: z.string(),
     title: z.string(),
     description: z.string(),
+    starter: z.boolean().describe('whether `service_hook.py install --starter-rules` saves it'),
     kind: z.enum(['rule', 'label_rule']),
     body: z.union([ruleKinds.rule.input, ruleKinds.label_rule.input]),
   })
@@ -23,6 +24,8 @@ export const getRuleTemplates = route({
   responses: { 200: listOf(template) },
   handle({ query }) {
     const { limit, cursor = null } = query
-    return Promise.resolve(ok(pageOfList(ruleTemplates, { limit, cursor }, ({ id }) => id)))
+    const page = pageOfList(ruleTemplates, { limit, cursor }, ({ id }) => id)
+    const data = page.data.map((each) => ({ ...each, starter: each.starter === true }))
+    return Promise.resolve(ok({ ...page, data }))
   },
 })

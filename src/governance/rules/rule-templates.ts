@@ -1,9 +1,100 @@
 import type { LabelRuleBody, RuleBody } from '../../policy/rule.ts'
 
-export type RuleTemplate = { readonly id: string; readonly title: string; readonly description: string } & (
+export type RuleTemplate = {
+  readonly id: string
+  readonly title: string
+  readonly description: string
+  /** `service_hook.py install --starter-rules` saves it. */
+  readonly starter?: true
+} & (
   | { readonly kind: 'rule'; readonly body: RuleBody }
   | { readonly kind: 'label_rule'; readonly body: LabelRuleBody }
 )
+
+/** Names of files that usually hold secrets, as paths have them. */
+const secretFiles = [
+  '.env',
+  '/.ssh',
+  '.ssh/',
+  '.aws/',
+  '.gnupg/',
+  '.kube/config',
+  '.netrc',
+  '.git-credentials',
+  '.docker/config.json',
+  '.pem',
+  'id_rsa',
+  'id_ed25519',
+]
+/** In a command, `process.env` is no file. */
+const secretWords = [' .env', '/.env', "'.env", '".env', ...secretFiles.slice(1)]
+
+/** What `install --starter-rules` saves for agents: in shadow mode (`observe`) or active (`careful`). */
+const starterRules: readonly RuleTemplate[] = [
+  {
+    id: 'agents-send-company-data',
+    title: 'Agents ask before they send company data',
+    description: 'Holds what sends data out once the session has read company data.',
+    starter: true,
+    kind: 'rule',
+    body: {
+      name: 'Agents: company data waits before it is sent',
+      verdict: 'require_approval',
+      status: 'inactive',
+      side_effects: ['egress'],
+      labels: { any_of: ['internal', 'confidential', 'pii'] },
+      applies_to: ['agents'],
+    },
+  },
+  {
+    id: 'agents-open-secrets',
+    title: 'Agents ask before they open files with secrets',
+    description: 'Holds reads and changes of files such as `.env` and `~/.ssh/id_rsa`.',
+    starter: true,
+    kind: 'rule',
+    body: {
+      name: 'Agents: files with secrets wait',
+      verdict: 'require_approval',
+      status: 'inactive',
+      tools: ['Read', 'Edit', 'MultiEdit', 'Write'],
+      params: [{ param: 'file_path', operator: 'contains', value: secretFiles }],
+      applies_to: ['agents'],
+    },
+  },
+  {
+    id: 'agents-name-secrets',
+    title: 'Agents ask before a command or a search names files with secrets',
+    description: 'Holds commands and searches whose text names files such as `.env` and `~/.ssh/id_rsa`.',
+    starter: true,
+    kind: 'rule',
+    body: {
+      name: 'Agents: commands and searches that name secrets wait',
+      verdict: 'require_approval',
+      status: 'inactive',
+      tools: ['Bash', 'PowerShell', 'Monitor', 'Grep', 'Glob', 'LS'],
+      params: [{ param: '*', operator: 'contains', value: secretWords }],
+      applies_to: ['agents'],
+    },
+  },
+  {
+    id: 'agents-force-push',
+    title: 'Agents ask before a forced push',
+    description: 'Holds `git push` with `--force`, `-f` or a `+` before a branch.',
+    starter: true,
+    kind: 'rule',
+    body: {
+      name: 'Agents: forced pushes wait',
+      verdict: 'require_approval',
+      status: 'inactive',
+      tools: ['Bash', 'PowerShell', 'Monitor'],
+      params: [
+        { param: 'command', operator: 'contains', value: 'push' },
+        { param: 'command', operator: 'contains', value: ['--force', ' -f', ' -uf', ' +', " '+", ' "+'] },
+      ],
+      applies_to: ['agents'],
+    },
+  },
+]
 
 /** Starting points. They are inactive: none applies until an organization saves one with another status. */
 export const ruleTemplates: readonly RuleTemplate[] = [
@@ -86,4 +177,5 @@ export const ruleTemplates: readonly RuleTemplate[] = [
       add_labels: ['confidential'],
     },
   },
+  ...starterRules,
 ]

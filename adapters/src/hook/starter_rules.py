@@ -1,0 +1,106 @@
+# Rules to start with: `install --starter-rules`.
+
+STARTER_STATUS = {"observe": "shadow", "careful": "active"}
+RULES_KEY = "SERVICE_RULES_KEY"
+MAX_RULE_PAGES = 1000
+
+
+class StarterRules:
+    """The service's starter rules in the organization of the installation. The key is that of the person who installs. It
+    is used here, and never saved."""
+
+    def __init__(self, own, wanted):
+        self.wanted = STARTER_STATUS[wanted]
+        self.settings = settings = Settings()
+        settings.api_url, settings.proxy, settings.ca_file = (own.get(key) for key in ("api_url", "https_proxy", "ca_file"))
+        settings.allow_http = own.get("allow_http") in (True, "1", "true", "yes")
+        settings.no_proxy = ""
+        settings.key = said_now((RULES_KEY, "SERVICE_API_KEY")) or own.get("api_key")
+        if not settings.key:
+            raise Refused("--starter-rules saves rules: give the key of an admin in %s, it is not saved" % RULES_KEY)
+        settings.check()
+        try:
+            self.organization = self.allowed_organization(own.get("organization_id"))
+            self.path = "/organizations/%s/rules" % self.organization
+            self.changes = self.missing()  # (words for people, method, path, body)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Refused("%s does not answer like this version of the service" % settings.api_url)
+
+    def ask(self, method, path, body=None, fine=(200,)):
+        """The status and the answer of the API. Raises Refused for every status that is not named as fine."""
+        try:
+            status, answered = request(
+                self.settings, method, path, None if body is None else to_json(body), time.monotonic() + ASK_SECONDS
+            )
+        except Unreachable as error:
+            raise Refused("%s could not be asked: %s" % (self.settings.api_url, error))
+        if status in fine and status != 200:
+            return status, {}
+        try:
+            return status, answered_object(status, answered)
+        except Refused as error:
+            raise Refused("--starter-rules: " + str(error).replace("SERVICE_API_KEY", "the key of " + RULES_KEY))
+
+    def allowed_organization(self, named):
+        """The organization, if the key may save rules there."""
+        need = "--starter-rules needs the key of an admin, with the scopes rules:read and rules:write, in %s" % RULES_KEY
+        advice = "nothing was changed; ask an admin to run this, or leave --starter-rules out"
+        status, me = self.ask("GET", "/me", None, (200, 403))
+        if status == 403:
+            raise Refused("%s; this key can only ask for decisions; %s" % (need, advice))
+        named = named or me["organization_id"]
+        roles = [one["role"] for one in me["organizations"] if one["id"] == named]
+        held = {scope for scope, has in me["scopes"].items() if has}
+        if not roles or roles[0] not in ("admin", "owner"):
+            which = "is no member of %s" % named if not roles else "has the role %s there" % plain(roles[0], 50)
+            raise Refused("%s; the key's person %s; %s" % (need, which, advice))
+        lacking = [scope for scope in ("rules:read", "rules:write") if not {scope, "rules:*"} & held]
+        if lacking:
+            raise Refused("%s; this key lacks %s; %s" % (need, " and ".join(lacking), advice))
+        return named
+
+    def listed(self, path):
+        found, cursor = [], ""
+        for _ in range(MAX_RULE_PAGES):
+            page = self.ask("GET", "%s?limit=50%s" % (path, cursor))[1]
+            found += page["data"]
+            if not page["next_cursor"]:
+                return found
+            cursor = "&cursor=" + page["next_cursor"]
+        raise Refused("the service's list at %s does not end" % path)
+
+    def missing(self):
+        """The rules that are not there yet, and those that are only watched and are to hold. A rule that a person switched
+        off or changed stays as it is."""
+        there = {rule["name"]: rule for rule in self.listed(self.path)}
+        changes = []
+        for template in self.listed("/rule-templates"):
+            if template.get("starter") is not True:
+                continue
+            body = dict(template["body"], status=self.wanted)
+            known = there.get(body["name"])
+            shown = (plain(body["name"], 200), body["verdict"], self.wanted)
+            if known is None:
+                changes.append(("save the rule `%s` (%s, %s)" % shown, "POST", self.path, body))
+            elif known["status"] == "shadow" and self.wanted == "active":
+                path = "%s/%s" % (self.path, known["id"])
+                changes.append(("make the rule `%s` (%s) %s" % shown, "PATCH", path, {"status": self.wanted}))
+        return changes
+
+    def save(self):
+        """Saves them. Names are unique in an organization, so another installation at the same time doubles none."""
+        for words, method, path, body in self.changes:
+            status, _ = self.ask(method, path, body, (200, 201, 409))
+            print(("there already: " if status == 409 else "done: ") + words)
+
+    def note(self):
+        """What is still missing for held calls; None if nothing is known to be."""
+        if self.wanted == "shadow":
+            return "receipts of sessions name the rules that would have held a call (docs/agents.md)"
+        status, governance = self.ask("GET", "/organizations/%s/governance" % self.organization, None, (200, 403))
+        if status == 200 and governance.get("approvals_enabled") is True:
+            return None
+        return (
+            "while approvals are off, these rules deny: an owner turns approvals on with "
+            'PATCH /api/v1/organizations/%s/governance {"approvals_enabled": true}' % self.organization
+        )
