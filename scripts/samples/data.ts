@@ -24,10 +24,33 @@ export const ratings: Readonly<Record<string, string>> = {
   [issues[2]?.title ?? '']: 'P3: nothing is broken',
 }
 
+export const project = 'OPS'
+/** Jira's tickets by status. */
+export const tickets = [
+  { key: 'OPS-1', summary: 'Replace the seals in Utrecht', status: 'Done' },
+  { key: 'OPS-2', summary: 'Calibrate the meters in Bremen', status: 'In Progress' },
+  { key: 'OPS-3', summary: 'Order new floats', status: 'To Do' },
+]
+export const spreadsheet = {
+  id: 'sheet-of-issues',
+  title: 'Issues',
+  head: ['number', 'title', 'link', 'read on'],
+}
+export const draft = {
+  id: 'draft-of-manual',
+  title: 'Pump manual',
+  text: 'Stop the pump at the upper float.\nCheck the seals twice a year.',
+}
+export const board = { link: 'https://trello.com/b/board001/plans', list: 'To do' }
+export const tasks = ['Order a laptop', 'Make accounts', 'Show the workshop']
+
 /** What the model answers, by a part of the prompt. */
 export const answers = {
   ...ratings,
   'Check this invoice':
     '- pump seal PS-7: the order says 8, the invoice 10\n- the lines are 277.00, the total says 287.00',
+  'Write the weekly report':
+    'Finished:\n- OPS-1 Replace the seals in Utrecht\nUnder way:\n- OPS-2 Calibrate the meters in Bremen',
+  'Review this document': '- the manual does not say how a seal is checked',
   'Write release notes': '- The pump stops at the upper float.\n- The flow is shown in cubic metres.',
 }

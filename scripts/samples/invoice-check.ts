@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { caughtMail } from '../../src/demo/mail.ts'
 import { mustHold } from '../../src/demo/show.ts'
 import { answers } from './data.ts'
-import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
+import { requester, runToEnd, saveWorkflow, upload, type Session } from './session.ts'
 
 const label = 'finance'
 const to = 'bookkeeping@larkspur.example'
@@ -26,7 +25,9 @@ export async function invoiceCheck(session: Session): Promise<void> {
   const memory = `/memory/invoices%2F${number}`
   // The second time removes the labels of the key.
   for (const _ of [1, 2]) changes.onUndo(() => client.ask('admin', 'DELETE', memory))
-  const files = [await upload(session, 'invoice.csv'), await upload(session, 'order.txt')]
+  const files: string[] = []
+  for (const name of ['invoice.csv', 'order.txt'])
+    files.push(await upload(session, new URL(`../../samples/uploads/${name}`, import.meta.url), label))
   const workflow = await saveWorkflow(session, 'invoice-check')
   const { run, heldSteps } = await runToEnd(session, workflow, { inputs: { number, to }, files })
   mustHold(heldSteps.includes('send'), `the rule held the mail, because the uploads are \`${label}\``)
@@ -43,25 +44,4 @@ export async function invoiceCheck(session: Session): Promise<void> {
   const { message_id: id } = run.outputs['send'] as { message_id: string }
   mustHold(mail.messageId === id, 'it is the mail that the run reports')
   tell.line(`mail ${id} to ${to}`)
-}
-
-/** Uploads a file of samples/uploads with the label. It is deleted in the end. */
-async function upload({ client, stack, changes, tell }: Session, name: string): Promise<string> {
-  const form = new FormData()
-  form.append('labels', label)
-  form.append(
-    'file',
-    new File([readFileSync(new URL(`../../samples/uploads/${name}`, import.meta.url))], name),
-  )
-  const { base_url, users } = stack.bootstrap
-  const answer = await fetch(`${base_url}/api/v1/files`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${users[requester].api_key}` },
-    body: form,
-  })
-  if (!answer.ok) throw new Error(`uploading ${name}: ${answer.status} ${await answer.text()}`)
-  const file = (await answer.json()) as { id: string; labels: string[] }
-  changes.onUndo(() => client.get(requester, 'DELETE', `/files/${file.id}`))
-  tell.line(`uploaded ${name}, labels ${file.labels.join(', ')}`)
-  return file.id
 }

@@ -1,12 +1,17 @@
 import { turnApprovalsOn } from '../../src/demo/changes.ts'
 import { show } from '../../src/demo/show.ts'
+import { customerMailing } from './customer-mailing.ts'
+import { documentReview } from './document-review.ts'
 import { invoiceCheck } from './invoice-check.ts'
+import { issuesToSheet } from './issues-to-sheet.ts'
+import { onboarding } from './onboarding.ts'
 import { releaseNotes } from './release-notes.ts'
 import { connectServices, emulatorName, type Session } from './session.ts'
 import { triage } from './triage.ts'
+import { weeklyReport } from './weekly-report.ts'
 
 /*
- * `npm run samples`: the workflows in samples/workflows, with GitHub, Slack and a language model that run on this
+ * `npm run samples`: the workflows in samples/workflows, with stand-ins of all services that run on this
  * machine. It uses the stack that runs on DATA_DIR, or its own. Exits with 0 only if every check held.
  */
 
@@ -17,9 +22,12 @@ const services = await import('./services.ts').catch((error: NodeJS.ErrnoExcepti
   return process.exit(1)
 })
 
+const running = await services.startServices()
+// For the samples' own stack. One that ran before keeps its own address.
+process.env['TRACKER_BASE_URL'] = running.jiraUrl
+
 process.exit(
   await show('samples', async (stage) => {
-    const running = await services.startServices()
     stage.atEnd('emulators', running.close)
     const tag = Math.random().toString(36).slice(2, 8)
     const what =
@@ -27,10 +35,16 @@ process.exit(
       'the setting of approvals'
     const changes = await turnApprovalsOn(stage, 'admin', what)
     const session: Session = { ...stage, changes, services: running, tag }
-    stage.tell.step('The member connects GitHub, Slack and a language model')
+    stage.tell.step('The member connects GitHub, Slack, Google, Trello and a language model')
     await connectServices(session)
     await triage(session)
     await releaseNotes(session)
     await invoiceCheck(session)
+    await weeklyReport(session)
+    await issuesToSheet(session)
+    await onboarding(session)
+    await documentReview(session)
+    // The last one, because its connection takes all mails of the member.
+    await customerMailing(session)
   }),
 )

@@ -22,7 +22,7 @@ export async function releaseNotes(session: Session): Promise<void> {
   mustHold(status === 403 && error?.code === 'run_denied', `a run for ${everybody} is refused`)
   tell.line(`to ${everybody}: 403 ${error.code}, ${error.message}`)
   await runToEnd(session, workflow, { inputs: { repo, channel } })
-  const messages = await services.messages()
+  const messages = await services.messages(channel)
   const notes = answers['Write release notes']
   mustHold(messages.filter((text) => text === notes).length === 1, `${channel} has the notes once`)
   for (const line of notes.split('\n')) tell.line(`${channel} ${line}`)

@@ -1,14 +1,30 @@
 import { LLMock } from '@copilotkit/aimock'
-import { emulatorToken, startEmulator } from '../../test/support/emulators.ts'
+import { emulatorToken, startEmulator, type Emulator } from '../../test/support/emulators.ts'
 import { startFaultProxy, type FaultProxy } from '../../test/support/fault-proxy.ts'
+import { googleCredential, startGoogle, type GoogleState } from '../../test/support/google/emulator.ts'
+import { imported } from '../../test/support/google/docs.ts'
+import { jiraCredential, jiraWith, startJira } from '../../test/support/jira-emulator.ts'
 import { askSlack, startSlack } from '../../test/support/slack-emulator.ts'
-import { answers, channel, issues, pulls, repo } from './data.ts'
+import {
+  startTrello,
+  trelloCredential,
+  trelloWith,
+  type TrelloState,
+} from '../../test/support/trello-emulator.ts'
+import { answers, board, channel, draft, issues, project, pulls, repo, spreadsheet, tickets } from './data.ts'
 
-/* The services of the samples on this machine: GitHub, Slack and a language model, with their first data. */
+/* The services of the samples on this machine, with their first data. */
 
 export interface Issue {
   readonly number: number
   readonly title: string
+}
+
+export interface SentMail {
+  readonly id: string
+  readonly to: readonly string[]
+  readonly subject: string
+  readonly text: string
 }
 
 interface Comment {
@@ -23,12 +39,22 @@ export interface Services {
   issues(): Promise<Issue[]>
   /** Comments on an issue. */
   comments(issue: number): Promise<Comment[]>
-  /** Texts that the channel holds. */
-  messages(): Promise<string[]>
+  /** Texts that a channel of Slack holds. */
+  messages(channel: string): Promise<string[]>
+  /** What Google, Trello and Resend hold. */
+  readonly google: GoogleState
+  trello(): TrelloState
+  mails(): Promise<readonly SentMail[]>
+  /** Stands before Resend. */
+  readonly mailProxy: FaultProxy
+  /** The address of Jira, which the operator sets. */
+  readonly jiraUrl: string
   /** What the model was asked, in order. */
   prompts(): string[]
-  /** The credential of each service, by a tool of it. */
+  /** The credential of each service that all samples share, by a tool of it. */
   readonly credentials: Readonly<Record<string, object>>
+  readonly jiraCredential: object
+  readonly mailCredential: object
   close(): Promise<void>
 }
 
@@ -37,32 +63,36 @@ export async function startServices(): Promise<Services> {
   const close = async (): Promise<void> => {
     await Promise.all(closing.splice(0).map((each) => each()))
   }
+  const started = async <Started extends Pick<Emulator, 'close'>>(
+    starting: Promise<Started>,
+  ): Promise<Started> => {
+    const one = await starting
+    closing.push(() => one.close())
+    return one
+  }
   try {
-    const github = await startEmulator('github', {
-      users: [{ login: 'admin' }],
-      orgs: [{ login: 'larkspur' }],
-      repos: [{ owner: 'larkspur', name: 'pump-control', auto_init: true }],
-    })
-    closing.push(() => github.close())
-    const proxy = await startFaultProxy(github.url)
-    closing.push(() => proxy.close())
-    const slack = await startSlack({ channels: [{ name: channel.slice(1) }] })
-    closing.push(() => slack.close())
-    const model = new LLMock({ port: 0, logLevel: 'silent' })
-    for (const [part, content] of Object.entries(answers)) model.onMessage(part, { content })
-    await model.start()
+    const github = await started(startEmulator('github', firstRepo))
+    const proxy = await started(startFaultProxy(github.url))
+    const slack = await started(startSlack({ channels: [{ name: channel.slice(1) }] }))
+    const model = await startModel()
     closing.push(() => model.stop())
+    const google = await started(startGoogle())
+    fillGoogle(google.state)
+    const trello = await started(startTrello(trelloWith([board.list, 'Done'])))
+    const jira = await started(startJira(jiraWith([project], tickets)))
+    const resend = await started(startEmulator('resend'))
+    const mailProxy = await started(startFaultProxy(resend.url))
     await fillGithub(github.url)
     return {
       proxy,
       issues: () => askGithub<Issue[]>(github.url, 'GET', 'issues?state=open&per_page=100'),
       comments: (issue) => askGithub<Comment[]>(github.url, 'GET', `issues/${issue}/comments?per_page=100`),
-      async messages() {
-        const { channels } = await askSlack(slack.url, 'conversations.list', {})
-        const id = channels.find(({ name }) => `#${name}` === channel)?.id
-        const { messages } = await askSlack(slack.url, 'conversations.history', { channel: id })
-        return messages.map(({ text }) => text)
-      },
+      messages: (name) => messagesIn(slack.url, name),
+      google: google.state,
+      trello: () => trello.state(),
+      mails: () => mailsAt(resend.url),
+      mailProxy,
+      jiraUrl: jira.url,
       prompts: () =>
         model
           .getRequests()
@@ -72,6 +102,15 @@ export async function startServices(): Promise<Services> {
         github_create_issue: { token: emulatorToken, base_url: proxy.url },
         slack_send_message: { token: emulatorToken, base_url: slack.url },
         llm_generate: { provider: 'openai', api_key: 'any', model: 'sample', base_url: `${model.url}/v1` },
+        docs_read: googleCredential(google.url),
+        trello_create_card: { ...trelloCredential, base_url: trello.url },
+      },
+      jiraCredential,
+      mailCredential: {
+        provider: 'resend',
+        api_key: emulatorToken,
+        from: 'Larkspur <service@larkspur.example>',
+        base_url: mailProxy.url,
       },
       close,
     }
@@ -79,6 +118,43 @@ export async function startServices(): Promise<Services> {
     await close()
     throw error
   }
+}
+
+const firstRepo = {
+  users: [{ login: 'admin' }],
+  orgs: [{ login: 'larkspur' }],
+  repos: [{ owner: 'larkspur', name: 'pump-control', auto_init: true }],
+}
+
+async function startModel(): Promise<LLMock> {
+  const model = new LLMock({ port: 0, logLevel: 'silent' })
+  for (const [part, content] of Object.entries(answers)) model.onMessage(part, { content })
+  await model.start()
+  return model
+}
+
+function fillGoogle(state: GoogleState): void {
+  state.documents.set(draft.id, imported(draft.id, draft.title, draft.text))
+  const { id, title, head } = spreadsheet
+  state.spreadsheets.set(id, {
+    title,
+    sheets: [{ sheetId: 0, title: 'Sheet1', rows: [[...head]] }],
+    metadata: [],
+  })
+}
+
+async function messagesIn(slack: string, name: string): Promise<string[]> {
+  const { channels } = await askSlack(slack, 'conversations.list', {})
+  const id = channels.find((each) => `#${each.name}` === name)?.id
+  if (id === undefined) return []
+  const { messages } = await askSlack(slack, 'conversations.history', { channel: id })
+  return messages.map(({ text }) => text)
+}
+
+async function mailsAt(resend: string): Promise<readonly SentMail[]> {
+  const headers = { authorization: `Bearer ${emulatorToken}` }
+  const answer = await fetch(`${resend}/emails`, { headers })
+  return ((await answer.json()) as { data: SentMail[] }).data
 }
 
 /** The user's message in a request of OpenAI's form. */

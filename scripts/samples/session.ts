@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import type { Changes } from '../../src/demo/changes.ts'
 import type { Client, Person } from '../../src/demo/client.ts'
 import { followRun } from '../../src/demo/follow-run.ts'
@@ -60,18 +61,46 @@ export const emulatorName = 'an emulator of the samples'
 
 /** Connects the services for the requester. They are disconnected in the end. */
 export async function connectServices(session: Session): Promise<void> {
-  const { client, changes, services, tell } = session
-  const own = await ownConnection(session, requester, emulatorName, ['github', 'slack', 'llm'])
+  const { services } = session
+  const own = await ownConnection(session, requester, emulatorName, replaced)
   if (own !== null)
     throw new Error(
       `the ${requester} of this stack has a connection to ${own.integration}, which the samples would replace: ` +
         `revoke it with \`DELETE /connections/${own.id}\`, or set DATA_DIR to an empty folder`,
     )
-  for (const [tool, credential] of Object.entries(services.credentials)) {
-    const standIn = { tool, name: emulatorName, credential }
-    const { integration, account } = await connectStandIn(client, changes.onUndo, requester, standIn)
-    tell.line(`connected ${integration} as ${account ?? 'an account without a name'}`)
-  }
+  for (const [tool, credential] of Object.entries(services.credentials))
+    await connectTool(session, tool, credential)
+}
+
+/** Integrations to which the samples connect the requester. */
+const replaced = ['github', 'slack', 'llm', 'google', 'trello', 'jira', 'mail']
+
+/** Connects the service of a tool for the requester. */
+export async function connectTool(session: Session, tool: string, credential: object): Promise<void> {
+  const { client, changes, tell } = session
+  const standIn = { tool, name: emulatorName, credential }
+  const { integration, account } = await connectStandIn(client, changes.onUndo, requester, standIn)
+  tell.line(`connected ${integration} as ${account ?? 'an account without a name'}`)
+}
+
+/** Uploads a file for the requester. It is deleted in the end. */
+export async function upload(session: Session, file: URL, labels: string): Promise<string> {
+  const { stack, changes, client, tell } = session
+  const name = basename(file.pathname)
+  const form = new FormData()
+  form.append('labels', labels)
+  form.append('file', new File([readFileSync(file)], name))
+  const { base_url, users } = stack.bootstrap
+  const answer = await fetch(`${base_url}/api/v1/files`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${users[requester].api_key}` },
+    body: form,
+  })
+  if (!answer.ok) throw new Error(`uploading ${name}: ${answer.status} ${await answer.text()}`)
+  const made = (await answer.json()) as { id: string; labels: string[] }
+  changes.onUndo(() => client.get(requester, 'DELETE', `/files/${made.id}`))
+  tell.line(`uploaded ${name}, labels ${made.labels.join(', ')}`)
+  return made.id
 }
 
 /** Saves the workflow in samples/workflows, and returns its id. */
@@ -82,17 +111,25 @@ export async function saveWorkflow({ client, tag }: Session, name: string): Prom
   return (await client.get<{ id: string }>(requester, 'POST', '/workflows', body)).id
 }
 
-/** Runs the workflow to its end. Shows what waits, and approves it. `heldSteps` says which steps waited; null is the run. */
+/**
+ * Runs the workflow to its end. Shows what waits, and approves it. `heldSteps` says which steps waited (null is the run), and
+ * `approvedBy` who approved each of them.
+ */
 export async function runToEnd(
   { client, changes, tell }: Session,
   workflowId: string,
   body: object,
-): Promise<{ run: Run; heldSteps: readonly (string | null)[] }> {
+): Promise<{
+  run: Run
+  heldSteps: readonly (string | null)[]
+  approvedBy: readonly (readonly Person[])[]
+}> {
   const path = `/workflows/${workflowId}/execute?wait=0`
   const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, body)
   // Only an interrupted show leaves a run that can be cancelled.
   changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
   const heldSteps: (string | null)[] = []
+  const approvedBy: Person[][] = []
   const run = await followRun(
     () => client.get<Run>(requester, 'GET', `/runs/${id}`),
     async ({ approval_id, step_id }, { status_reason }) => {
@@ -101,12 +138,13 @@ export async function runToEnd(
       tell.line(status_reason)
       await showHeld(client, tell, approval_id)
       const people = await voteUntilDecided(client, approval_id)
+      approvedBy.push(people)
       tell.line(`approved by ${people.join(' and ')}`)
     },
   )
   await showVerdicts(client, tell, run)
   mustHold(run.status === 'completed', `the run completed (it is ${run.status}: ${run.status_reason})`)
-  return { run, heldSteps }
+  return { run, heldSteps, approvedBy }
 }
 
 async function showHeld(client: Client, tell: Teller, approvalId: string): Promise<void> {

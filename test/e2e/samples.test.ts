@@ -21,6 +21,15 @@ test('npm run samples starts a stack, runs every sample, and leaves nothing behi
   for (const part of parts) expect(output).toContain(part)
   expect(output).toContain('comment[2]: github_comment require_approval')
   expect(output).toMatch(/worker ended unexpectedly \(signal SIGKILL\)/)
+  for (const file of readdirSync(new URL('../../samples/workflows', import.meta.url))) {
+    expect(page).toContain(`samples/workflows/${file}`)
+    // Each saved workflow has run: its receipt names a step of it.
+    const { steps } = JSON.parse(
+      readFileSync(new URL(`../../samples/workflows/${file}`, import.meta.url), 'utf8'),
+    ) as { steps: readonly { id: string; tool: string }[] }
+    for (const { id, tool } of steps)
+      expect(output).toMatch(new RegExp(`${id}(\\[\\d+\\])?: ${tool} .*completed`))
+  }
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])
 })

@@ -1,0 +1,32 @@
+import { mustHold } from '../../src/demo/show.ts'
+import { answers, channel, draft } from './data.ts'
+import { runToEnd, saveWorkflow, type Session } from './session.ts'
+
+/** A language model reviews a document. Two people must approve before the document is published with its review. */
+export async function documentReview(session: Session): Promise<void> {
+  const { tell, changes, services, tag } = session
+  tell.step('Review: a document is reviewed, and published after two people have approved it')
+  const title = `${draft.title} (reviewed)`
+  await changes.save('rules', {
+    name: `sample ${tag}: two people publish`,
+    verdict: 'require_approval',
+    tools: ['docs_create'],
+    approvals_needed: 2,
+    params: [{ param: 'title', operator: 'equals', value: title }],
+  })
+  const workflow = await saveWorkflow(session, 'document-review')
+  const link = `https://docs.google.com/document/d/${draft.id}/edit`
+  const { run, heldSteps, approvedBy } = await runToEnd(session, workflow, {
+    inputs: { document: link, channel },
+  })
+  mustHold(heldSteps.join() === 'publish', 'only the publication was held')
+  mustHold(new Set(approvedBy[0]).size >= 2, 'two people approved it')
+  const [made, ...more] = [...services.google.files.values()].filter((file) => file.name === title)
+  mustHold(made !== undefined && more.length === 0, 'the reviewed document exists once')
+  for (const part of [draft.text, answers['Review this document']])
+    mustHold(made.text.includes(part), 'it has the text and its review')
+  const { url } = run.result as { url: string }
+  const told = (await services.messages(channel)).filter((text) => text.includes(url))
+  mustHold(told.length === 1, `${channel} got its link once`)
+  tell.line(`${title}: ${url}`)
+}
