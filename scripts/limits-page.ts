@@ -20,6 +20,7 @@ import { mostReferences } from '../src/contract/definition-check.ts'
 import { mostItems, mostSteps } from '../src/contract/definition.ts'
 import { deepestJson, longestKey } from '../src/contract/json.ts'
 import { ceiling } from '../src/contract/plan-limits.ts'
+import { mostAttempts } from '../src/contract/status.ts'
 import { approvalSeconds } from '../src/governance/agents/ask.ts'
 import { mostWaiting, shared } from '../src/governance/limits/request-shares.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
@@ -28,7 +29,6 @@ import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limi
 import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
 import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
 import { mostChanges } from '../src/governance/runs/effects/approval-use.ts'
-import { maxAttempts } from '../src/governance/runs/effects/effect.ts'
 import { mostStoredBytes } from '../src/governance/runs/effects/storage-limit.ts'
 import { shownOutputBytes } from '../src/governance/runs/read/read.ts'
 import {
@@ -200,7 +200,7 @@ const runs: Rows = [
     'labels of a value',
     `${count(mostLabels)} of ${of('WorkflowDefinition.categories.items.maxLength')} characters`,
   ],
-  ['attempts at a call, crashes of its worker included', count(maxAttempts)],
+  ['attempts at a call, crashes of its worker included', count(mostAttempts)],
   ['approval of a whole run', `${seconds(settings.RUN_APPROVAL_SECONDS)} (\`RUN_APPROVAL_SECONDS\`)`],
   ['data of a run after its end', `${settings.RETENTION_DAYS} days (\`RETENTION_DAYS\`)`],
 ]

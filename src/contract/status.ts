@@ -74,6 +74,9 @@ export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: bool
 /** The most unknown outcomes that one request resolves. */
 export const mostResolved = 1_000
 
+/** Attempts after which a call is given up: each one failed or ended its worker. */
+export const mostAttempts = 100
+
 export const approvalStatuses = ['pending', 'approved', 'rejected', 'cancelled', 'expired'] as const
 export type ApprovalStatus = (typeof approvalStatuses)[number]
 export const approvalKinds = ['step', 'run', 'agent_call'] as const

@@ -3,7 +3,7 @@ import { patienceWith, readFound, readLookError, type Looked } from '../../src/a
 import { ToolError, type Found } from '../../src/activities/tools/executor.ts'
 import { getTool } from '../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../src/catalog/tool.ts'
-import { maxAttempts } from '../../src/governance/runs/effects/effect.ts'
+import { mostAttempts } from '../../src/contract/status.ts'
 
 const tool: ToolDeclaration = {
   ...(getTool('github_comment') as ToolDeclaration),
@@ -70,6 +70,6 @@ describe('what an answer to a call that is sent again with its key says', () => 
       said = read({ kind: 'unclear' }, ago, mail, true)
     }
     expect(ago).toBeGreaterThan(day)
-    expect(attempts).toBeLessThan(maxAttempts)
+    expect(attempts).toBeLessThan(mostAttempts)
   })
 })

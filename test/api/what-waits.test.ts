@@ -66,6 +66,7 @@ describe('an unknown outcome', () => {
         expires_at: null,
         approver: 'admin',
         resolve_with: route,
+        attempt: 1,
       },
     ])
     const [entry] = await listed(`&run_id=${runId}`)
@@ -80,6 +81,7 @@ describe('an unknown outcome', () => {
       reversible: 'no',
       approver: 'admin',
       resolve_with: route,
+      attempt: 1,
     })
     const [asMember] = await listed(`&run_id=${runId}`, 'member')
     expect(asMember).not.toHaveProperty('params')
@@ -91,7 +93,13 @@ describe('an unknown outcome', () => {
     expect(refused.body.error.message).toContain(route)
 
     const [method = '', address = ''] = String(run.waiting_for[0].resolve_with).split(' ')
-    expect((await call('admin', method, address, { outcome: 'done' })).status).toBe(200)
+    for (const attempt of [0, 1.5, 101, '1', null])
+      expect((await call('admin', method, address, { outcome: 'done', attempt })).status).toBe(422)
+    expect(await call('admin', method, address, { outcome: 'done', attempt: 2 })).toMatchObject({
+      status: 409,
+      body: { error: { code: 'conflict', details: [{ path: 'attempt' }] } },
+    })
+    expect((await call('admin', method, address, { outcome: 'done', attempt: 1 })).status).toBe(200)
     expect((await call('viewer', 'GET', `/runs/${runId}`)).body.waiting_for).toEqual([])
     expect(await listed(`&run_id=${runId}`)).toEqual([])
     expect((await call('admin', 'GET', path)).status).toBe(404)

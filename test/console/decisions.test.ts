@@ -10,6 +10,7 @@ import {
   heldStep,
   holdAgents,
   holdSteps,
+  loseAgain,
   lostCall,
   signedInAt,
   violations,
@@ -162,6 +163,24 @@ describe('an unknown outcome', () => {
     await page.goto(`${server.base}/console/approvals`)
     expect(await page.getByText('Outcome unknown').count()).toBe(0)
   })
+
+  inBrowser.each(['/console/approvals', 'its run'])(
+    'is not settled by a form of %s from before it was made again',
+    async (place) => {
+      const runId = await lostCall(server)
+      const path = place === 'its run' ? `/console/runs/${runId}` : place
+      const { page } = await signedInAt(server, 'admin', path, { ...phone, javaScriptEnabled: false })
+      await loseAgain(server, runId)
+      if (place !== 'its run') await page.getByText('What became of it?').first().click()
+      await page.getByRole('button', { name: 'It happened: go on' }).first().click()
+      await page.getByText('is that of attempt 2, not of attempt 1').waitFor()
+      expect((await call('admin', 'GET', `/runs/${runId}`)).body.waiting_for).toHaveLength(1)
+      await page.getByText('(attempt 2)').waitFor()
+      await page.getByRole('button', { name: 'It happened: go on' }).first().click()
+      await page.waitForURL(`**/console/runs/${runId}`)
+      expect((await call('admin', 'GET', `/runs/${runId}`)).body.waiting_for).toEqual([])
+    },
+  )
 
   inBrowser('is seen by members, who cannot settle it', async () => {
     const runId = await lostCall(server)

@@ -136,11 +136,12 @@ export async function approvalsOf(server: TestServer, runId: string): Promise<st
   return (body.data as { id: string }[]).map(({ id }) => id).reverse()
 }
 
+const lostParams = { to: 'team@inside.example', subject: 'Lost', text: 'Did it arrive?' }
+
 /** A call whose outcome nobody knows, because its worker died after bytes had left; returns the run's id. */
 export async function lostCall(server: TestServer): Promise<string> {
-  const { context, identities } = server
-  const params = { to: 'team@inside.example', subject: 'Lost', text: 'Did it arrive?' }
-  const step = { id: 's', tool: 'mail_send', params, summary: 'Tells the team' }
+  const { identities } = server
+  const step = { id: 's', tool: 'mail_send', params: lostParams, summary: 'Tells the team' }
   const key = identities.users.member.api_key
   const workflow = await server.call(key, 'POST', '/workflows', {
     name: 'Lost',
@@ -148,11 +149,28 @@ export async function lostCall(server: TestServer): Promise<string> {
   })
   const path = `/workflows/${workflow.body.id}/execute?wait=0`
   const runId = (await server.call(key, 'POST', path, {})).body.execution_id as string
-  const op = opOf(runId, { params })
-  await context.combiner.join(identities.organization_id, decideSteps, op)
-  await mark(context, op, 1)
-  await context.combiner.join(identities.organization_id, recordOutcomes, outcomeOf(op, 1, 'unknown_outcome'))
+  const op = opOf(runId, { params: lostParams })
+  await loseAttempt(server, op, 1)
   return runId
+}
+
+/** Makes the call as this attempt, and no answer comes. */
+async function loseAttempt(
+  { context, identities }: TestServer,
+  op: ReturnType<typeof opOf>,
+  attempt: number,
+): Promise<void> {
+  await context.combiner.join(identities.organization_id, decideSteps, op)
+  await mark(context, op, attempt)
+  const outcome = outcomeOf(op, attempt, 'unknown_outcome')
+  await context.combiner.join(identities.organization_id, recordOutcomes, outcome)
+}
+
+/** An admin has the lost call made again, and its second attempt is lost too. */
+export async function loseAgain(server: TestServer, runId: string): Promise<void> {
+  const { users } = server.identities
+  await server.call(users.owner.api_key, 'POST', `/runs/${runId}/steps/s/resolve`, { outcome: 'retry' })
+  await loseAttempt(server, opOf(runId, { params: lostParams }), 2)
 }
 
 /** A rule that holds calls of runs, except for mail to the inside. */

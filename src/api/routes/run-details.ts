@@ -70,6 +70,7 @@ export const postResolve = route({
         runId: params.id,
         stepId: params.step,
         items: body.all === true ? 'all' : (body.item_indexes ?? body.item_index ?? null),
+        attempt: body.attempt,
         outcome: body.outcome,
         output: body.output as Json | undefined,
         once,

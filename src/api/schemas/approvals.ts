@@ -6,6 +6,7 @@ import {
   labelSources,
   resolveWith,
   risk,
+  unknownAttempt,
   vote,
   waitingKind,
   words,
@@ -73,6 +74,7 @@ export const approval = z
     expires_at: time.nullable(),
     decided_at: time.nullable(),
     resolve_with: resolveWith,
+    attempt: unknownAttempt,
     detail: z
       .strictObject({
         agent: z.strictObject({ name: z.string(), kind: z.string() }).nullable(),

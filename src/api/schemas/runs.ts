@@ -4,6 +4,7 @@ import {
   approvalKinds,
   approvalStatuses,
   effectStates,
+  mostAttempts,
   mostResolved,
   runStatuses,
   stepStatuses,
@@ -75,6 +76,10 @@ export const resolveWith = z
   .describe(
     'only for a `resolution`: the route that resolves it, e.g. `POST /api/v1/runs/RUN/steps/STEP/resolve`',
   )
+export const unknownAttempt = z
+  .int()
+  .nullable()
+  .describe('only for a `resolution`: the attempt whose outcome is unknown; send it to that route')
 
 const waiting = z.strictObject({
   kind: waitingKind,
@@ -87,6 +92,7 @@ const waiting = z.strictObject({
   since: time,
   expires_at: time.nullable(),
   resolve_with: resolveWith,
+  attempt: unknownAttempt,
 })
 
 const failedItem = z.strictObject({
@@ -237,6 +243,14 @@ export const resolveBody = z
     item_index: item.nullable().optional(),
     item_indexes: z.array(item).min(1).max(mostResolved).optional(),
     all: z.literal(true).optional().describe('every call of the step whose outcome is unknown'),
+    attempt: z
+      .int()
+      .min(1)
+      .max(mostAttempts)
+      .optional()
+      .describe(
+        'the attempt that you looked for: a call that has been made again since is 409, and `all` leaves it out',
+      ),
     outcome: z.enum(['retry', 'done', 'fail']),
     output: anyJson.optional().describe('with `done`: the output of each of these calls'),
   })

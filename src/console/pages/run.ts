@@ -65,11 +65,16 @@ export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown>
 
 function resolve(visit: PersonsVisit, form: Form) {
   const item = form.get('item_index') ?? ''
+  const attempt = form.get('attempt') ?? ''
   const which =
     form.get('all') === 'true' ? { all: true } : /^\d{1,5}$/.test(item) ? { item_index: Number(item) } : {}
   return visit.api.call('POST /runs/{id}/steps/{step}/resolve', {
     params: { id: visit.params['id'] ?? '', step: form.get('step') ?? '' },
-    body: { outcome: form.get('outcome'), ...which },
+    body: {
+      outcome: form.get('outcome'),
+      ...which,
+      ...(/^\d{1,3}$/.test(attempt) ? { attempt: Number(attempt) } : {}),
+    },
     only: ['id'],
     ...onceOf(form),
   })

@@ -104,7 +104,7 @@ function Item({
         h(Time, { at: approval.created_at, now }),
         workflow === null ? null : [' · ', h(Words, { text: workflow, most: 120 })],
         step_id === null ? null : [', step ', h(Words, { text: step_id })],
-        item_index === null ? null : `, item ${item_index + 1}`,
+        item_index === null ? null : `, item ${item_index}`,
         rule_name === null ? null : [' · ', h(Words, { text: rule_name, most: 120 })],
         expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
         instead === null ? null : [' · ', h('strong', null, instead)],

@@ -38,7 +38,7 @@ export function Unknown({
             h(Words, { text: each.requester_email ?? each.requested_by }),
             each.workflow_name === null ? null : [' · ', h(Words, { text: each.workflow_name, most: 120 })],
             each.step_id === null ? null : [', step ', h(Words, { text: each.step_id })],
-            each.item_index === null ? null : `, item ${each.item_index + 1}`,
+            each.item_index === null ? null : `, item ${each.item_index}`,
             ' · sent ',
             h(Time, { at: each.created_at, now: visit.now }),
           ]),
@@ -53,7 +53,7 @@ export function Unknown({
 
 /** The run's page takes the choice, and shows what becomes of the run. */
 function Choices({
-  call: { run_id, step_id, item_index },
+  call: { attempt, run_id, step_id, item_index },
   token,
 }: {
   readonly call: ApprovalView
@@ -65,6 +65,7 @@ function Choices({
       h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
       h('input', { type: 'hidden', name: 'step', value: step_id ?? '' }),
       item_index === null ? null : h('input', { type: 'hidden', name: 'item_index', value: item_index }),
+      h('input', { type: 'hidden', name: 'attempt', value: attempt ?? '' }),
       h('p', null, 'Look at the service it was sent to, then choose:'),
       h('div', { class: 'buttons' }, [
         h('button', { name: 'outcome', value: 'done' }, 'It happened: go on'),

@@ -77,7 +77,7 @@ export function Outcome({
                   h(RunState, { status: call ?? step.status }),
                   ' ',
                   h(Words, { text: step.id }),
-                  approval.item_index === null ? null : `, item ${approval.item_index + 1}`,
+                  approval.item_index === null ? null : `, item ${approval.item_index}`,
                 ]),
               ]),
           h('div', { class: 'field' }, [

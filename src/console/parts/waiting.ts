@@ -28,7 +28,10 @@ export function Waiting({
     waiting_for.length,
     ...waiting_for
       .slice(0, most)
-      .map((each) => `${each.approval_id ?? ''}${each.step_id ?? ''}${each.item_index ?? ''}`),
+      .map(
+        (each) =>
+          `${each.approval_id ?? ''}${each.step_id ?? ''}${each.item_index ?? ''}.${each.attempt ?? ''}`,
+      ),
   ].join('/')
   return h(Live, { name: 'waiting', version }, [
     waiting_for.length === 0
@@ -111,7 +114,7 @@ function Unknown({
   readonly role: Role | null
   readonly visit: PersonsVisit
 }): ComponentChild {
-  const { item_index: item, since, step_id, tool } = waiting
+  const { attempt, item_index: item, since, step_id, tool } = waiting
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
       h('strong', null, h(Place, { waiting })),
@@ -122,20 +125,25 @@ function Unknown({
       h('code', null, h(Words, { text: tool ?? 'a tool', most: 100 })),
       ' was sent ',
       h(Time, { at: since, now: visit.now }),
+      attempt === null || attempt < 2 ? null : ` (attempt ${attempt})`,
       ', and no answer came. Nobody knows whether it happened.',
     ]),
     h(Choices, {
       run,
       role,
       visit,
-      fields: [['step', step_id ?? ''], ...(item === null ? [] : [['item_index', String(item)] as const])],
+      fields: [
+        ['step', step_id ?? ''],
+        ['attempt', String(attempt ?? '')],
+        ...(item === null ? [] : [['item_index', String(item)] as const]),
+      ],
       question: 'Look at the service it was sent to, then choose:',
       of: item === null ? '' : `, item ${item}`,
     }),
   ])
 }
 
-/** One choice for all items of a step whose outcome is unknown. */
+/** One choice for all items of a step whose outcome is unknown after the same attempt. */
 function ManyUnknown({
   run,
   role,
@@ -145,17 +153,20 @@ function ManyUnknown({
   readonly role: Role | null
   readonly visit: PersonsVisit
 }): ComponentChild {
-  const counts = new Map<string, number>()
-  for (const { kind, step_id, item_index } of run.waiting_for)
-    if (kind === 'resolution' && step_id !== null && item_index !== null)
-      counts.set(step_id, (counts.get(step_id) ?? 0) + 1)
-  const several = [...counts].filter(([, count]) => count > 1)
-  return several.slice(0, 5).map(([step, count]) =>
+  const groups = new Map<string, { step: string; attempt: number; count: number }>()
+  for (const { kind, step_id: step, item_index, attempt } of run.waiting_for) {
+    if (kind !== 'resolution' || step === null || item_index === null || attempt === null) continue
+    const group = groups.get(`${step}#${attempt}`) ?? { step, attempt, count: 0 }
+    groups.set(`${step}#${attempt}`, { ...group, count: group.count + 1 })
+  }
+  const several = [...groups.values()].filter(({ count }) => count > 1)
+  return several.slice(0, 5).map(({ step, attempt, count }) =>
     h('div', { class: 'note stack' }, [
       h('p', null, [
         h('strong', null, `All ${count.toLocaleString('en')} items of step `),
         h('strong', null, h(Words, { text: step, most: 100 })),
         ' whose outcome is unknown',
+        attempt < 2 ? null : ` after attempt ${attempt}`,
       ]),
       h(Choices, {
         run,
@@ -163,10 +174,11 @@ function ManyUnknown({
         visit,
         fields: [
           ['step', step],
+          ['attempt', String(attempt)],
           ['all', 'true'],
         ],
         question: 'Only if the same is true of all of them:',
-        of: `, all items of ${step.slice(0, 60)}`,
+        of: `, all items of ${step.slice(0, 60)}${attempt < 2 ? '' : `, attempt ${attempt}`}`,
       }),
     ]),
   )

@@ -63,6 +63,8 @@ export interface ApprovalView {
   readonly decided_at: string | null
   /** Only for an unknown outcome: the route that resolves it. */
   readonly resolve_with: string | null
+  /** Only for an unknown outcome: the attempt whose outcome it is. */
+  readonly attempt: number | null
   /** Only where one approval is read. */
   readonly detail?: ApprovalDetail
   readonly console_url: string
@@ -238,6 +240,7 @@ async function approvalView(
     expires_at: row.expires_at?.toISOString() ?? null,
     decided_at: row.decided_at?.toISOString() ?? null,
     resolve_with: null,
+    attempt: null,
     console_url: `${publicBase(context.config)}/console/approvals/${row.id}`,
   }
 }

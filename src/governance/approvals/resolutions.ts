@@ -48,7 +48,7 @@ const unresolved = (db: Db) =>
     .leftJoin('run_steps as s', (join) =>
       join.onRef('s.run_id', '=', 'e.run_id').onRef('s.step_id', '=', 'e.step_id'),
     )
-    .select(['e.run_id', 'e.step_id', 'e.item_index', 'e.tool', 'e.sent_at', 'r.created_at'])
+    .select(['e.run_id', 'e.step_id', 'e.item_index', 'e.tool', 'e.attempt', 'e.sent_at', 'r.created_at'])
     .where('e.state', '=', 'unknown_outcome')
     .where('e.resolved_outcome', 'is', null)
     .where('r.finished_at', 'is', null)
@@ -173,6 +173,7 @@ async function viewOf(
     expires_at: null,
     decided_at: null,
     resolve_with: resolveRoute(row.run_id, row.step_id),
+    attempt: row.attempt,
     console_url: `${publicBase(context.config)}/console/runs/${row.run_id}`,
   }
 }

@@ -1,5 +1,5 @@
 import type { HeldDetails } from '../../../contract/messages.ts'
-import { isOutcome, runEnded, type Outcome } from '../../../contract/status.ts'
+import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../../catalog/tool.ts'
 import { refused, type Call, type Decided } from '../../../policy/decide.ts'
 import { judgeCall } from '../../../policy/judge-call.ts'
@@ -78,9 +78,6 @@ export interface Unseen {
   readonly state: 'unseen'
 }
 
-/** Attempts after which a call is given up: each one failed or ended its worker. */
-export const maxAttempts = 100
-
 /** Decides calls of runs; commit point `effect.decide`. */
 export const decideSteps = ledgerKind('effect.decide', decideStep)
 
@@ -118,7 +115,7 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
     throw new DomainError('unavailable', 'the organization is no longer frozen')
   if (op.isUnread === true) return judge(call)
   if (!op.wanted) return finish(call, 'skipped', 'its `when` does not hold')
-  if (effect.attempt >= maxAttempts) return finish(call, 'failed', `gave up after ${maxAttempts} attempts`)
+  if (effect.attempt >= mostAttempts) return finish(call, 'failed', `gave up after ${mostAttempts} attempts`)
   const { unavailable, code } = toolStanding(
     op.installation,
     tx.policy.connections,

@@ -32,6 +32,11 @@ export interface ResolveRequest {
    * call of a step without `for_each`.
    */
   readonly items: number | readonly number[] | 'all' | null
+  /**
+   * The attempt that the person looked for. A named call with another one is refused, and `all` leaves it out: what is
+   * true of one attempt says nothing about the next.
+   */
+  readonly attempt?: number | undefined
   readonly outcome: 'retry' | 'done' | 'fail'
   /** With `done`: the output of each call; null if absent. */
   readonly output?: Json | undefined
@@ -46,7 +51,8 @@ const mostOutputBytes = 16 * 1024 ** 2
  * A person settles calls whose outcome is unknown (commit point `effect.resolve`), all of them or none. `retry`: each is
  * decided and made again. `done`: each counts as completed. `fail`: as failed. Each call has an audit entry. Throws
  * `not_found`, `insufficient_role` for a person who is not an admin now, `bad_transition` if a call has no unknown
- * outcome, `validation_error` for an output that is too large for so many calls.
+ * outcome, `conflict` if it is one of another attempt, `validation_error` for an output that is too large for so many
+ * calls.
  */
 export async function resolveStep(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer'>,
@@ -65,6 +71,7 @@ export async function resolveStep(
     const wrong = keys.filter((key) => !isUnresolved(ledger, key))
     if (wrong.length > 0 || keys.length === 0)
       throw new DomainError('bad_transition', await whyNothingToResolve(tx, request, wrong))
+    refuseOtherAttempt(ledger, keys, request.attempt)
     if (runEnded(run.status))
       throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)
     const actor = actorOf(caller)
@@ -83,6 +90,21 @@ export async function resolveStep(
 const isUnresolved = (ledger: Ledger, key: EffectKey): boolean => {
   const effect = ledger.effects.get(effectId(key))
   return effect?.state === 'unknown_outcome' && effect.resolved_outcome === null
+}
+
+/** Throws `conflict` for the first call whose unknown outcome belongs to another attempt than the given one. */
+function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt: number | undefined): void {
+  if (attempt === undefined) return
+  for (const key of keys) {
+    const present = ledger.effects.get(effectId(key))?.attempt
+    if (present === attempt) continue
+    const of = key.itemIndex < 0 ? '' : `item ${key.itemIndex} of `
+    throw new DomainError(
+      'conflict',
+      `the unknown outcome of ${of}step \`${key.stepId}\` is that of attempt ${present}, not of attempt ${attempt}: look for that call, then choose again`,
+      [{ path: 'attempt', message: `is not the present attempt, ${present}` }],
+    )
+  }
 }
 
 function retry({ tx, ledger, run, effect }: LockedCall, actor: Actor): void {
@@ -143,13 +165,16 @@ async function chosenCalls(
   return chosen
 }
 
-/** Items of the step with an unknown outcome that nobody has resolved, in their order; -1 for a step without items. */
+/**
+ * Items of the step with an unknown outcome that nobody has resolved, in their order; -1 for a step without items. With
+ * `attempt` only those of this attempt.
+ */
 async function unresolvedItems(
   db: Db,
-  { caller, runId, stepId }: Pick<ResolveRequest, 'caller' | 'runId' | 'stepId'>,
+  { caller, runId, stepId, attempt }: Pick<ResolveRequest, 'caller' | 'runId' | 'stepId' | 'attempt'>,
   limit: number,
 ): Promise<number[]> {
-  const rows = await db
+  let query = db
     .selectFrom('effects')
     .select('item_index')
     .where('organization_id', '=', caller.organizationId)
@@ -157,9 +182,8 @@ async function unresolvedItems(
     .where('step_id', '=', stepId)
     .where('state', '=', 'unknown_outcome')
     .where('resolved_outcome', 'is', null)
-    .orderBy('item_index')
-    .limit(limit)
-    .execute()
+  if (attempt !== undefined) query = query.where('attempt', '=', attempt)
+  const rows = await query.orderBy('item_index').limit(limit).execute()
   return rows.map((row) => row.item_index)
 }
 
@@ -174,7 +198,9 @@ async function whyNothingToResolve(
   const named = items.slice(0, mostNamed).join(', ')
   const which = items.length === 1 ? `item ${named}` : `items ${named}`
   const what = items.length === 0 ? step : `${which}${items.length > mostNamed ? ' and more' : ''} of ${step}`
-  const others = (await unresolvedItems(tx.trx, request, mostNamed)).filter((item) => item >= 0).join(', ')
+  const others = (await unresolvedItems(tx.trx, { ...request, attempt: undefined }, mostNamed))
+    .filter((item) => item >= 0)
+    .join(', ')
   const have = items.length > 1 ? 'have' : 'has'
   return `${what} ${have} no unknown outcome to resolve${others === '' ? '' : `: give \`item_index\`, one of ${others}`}`
 }

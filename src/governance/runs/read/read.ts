@@ -58,6 +58,8 @@ export interface WaitingView {
   readonly expires_at: string | null
   /** Only for an unknown outcome: the route that resolves it. */
   readonly resolve_with: string | null
+  /** Only for an unknown outcome: the attempt whose outcome it is. */
+  readonly attempt: number | null
 }
 
 export interface StepView {

@@ -167,6 +167,7 @@ const pendingView = (row: PendingRow): WaitingView => ({
   since: row.created_at.toISOString(),
   expires_at: row.expires_at?.toISOString() ?? null,
   resolve_with: null,
+  attempt: null,
 })
 
 async function* unresolved(db: Db, runId: string): AsyncGenerator<WaitingView> {
@@ -182,6 +183,7 @@ async function* unresolved(db: Db, runId: string): AsyncGenerator<WaitingView> {
       since: (row.sent_at ?? row.created_at).toISOString(),
       expires_at: null,
       resolve_with: resolveRoute(runId, row.step_id),
+      attempt: row.attempt,
     }
 }
 

@@ -102,6 +102,23 @@ test('one call: exactly one of twelve choices counts, and it is the one that is 
   }
 })
 
+test('choices for the first attempt, while it is made again and lost again: none settles the second attempt', async () => {
+  for (let round = 0; round < 6; round += 1) {
+    const op = await unknown(opOf(await engine.run()))
+    await resolve(op, 0, { outcome: 'retry', attempt: 1 })
+    const again = async (): Promise<void> => {
+      await go(engine, op)
+      await mark(engine.context, op, 2)
+      await engine.record(outcomeOf(op, 2, 'unknown_outcome'))
+    }
+    const late = Array.from({ length: 8 }, (_, n) => resolve(op, n, { attempt: 1 }))
+    const { codes } = await race(round % 2 === 0 ? [again(), ...late] : [...late, again()])
+    expect([...codes].filter((code) => code !== 'bad_transition' && code !== 'conflict')).toEqual([])
+    expect(await effectOf(engine.context, op)).toMatchObject({ state: 'unknown_outcome', attempt: 2, resolved_outcome: null }) // prettier-ignore
+    expect(await settlements(op.key.runId)).toHaveLength(1)
+  }
+})
+
 test('items: overlapping choices settle each item once, or none of theirs', async () => {
   const runId = await engine.run({ steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' }, for_each: Array.from({ length: 8 }, (_, n) => n) }] }) // prettier-ignore
   await expandStep(engine.context, runId, 's')

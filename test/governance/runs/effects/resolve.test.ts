@@ -86,6 +86,53 @@ describe('a person resolves an unknown outcome', () => {
     expect(await runOf(engine.context, op.key.runId)).toMatchObject({ status: 'running', nodes_failed: 1 })
   })
 
+  test('a choice for one attempt never settles the next one', async () => {
+    const op = await unknown()
+    await resolve(op, 'retry', 'admin', { attempt: 1 })
+    expect(await go(engine, op)).toBe(2)
+    await mark(engine.context, op, 2)
+    await engine.record(outcomeOf(op, 2, 'unknown_outcome'))
+    for (const outcome of ['done', 'retry', 'fail'] as const)
+      await expect(resolve(op, outcome, 'approver', { attempt: 1 })).rejects.toMatchObject({
+        code: 'conflict',
+        message: expect.stringContaining('is that of attempt 2, not of attempt 1'),
+      })
+    expect(await effectOf(engine.context, op)).toMatchObject({ state: 'unknown_outcome', resolved_outcome: null }) // prettier-ignore
+    await resolve(op, 'done', 'approver', { attempt: 2 })
+    expect(await effectOf(engine.context, op)).toMatchObject({ state: 'completed', attempt: 2 })
+  })
+
+  test('items: a named item of another attempt refuses all, and `all` leaves it out', async () => {
+    const items = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' }, for_each: [1, 2, 3] }] }
+    const runId = await engine.run(items)
+    await expandStep(engine.context, runId, 's')
+    const ops = [0, 1, 2].map((item) => opOf(runId, { item }))
+    for (const op of ops) {
+      await go(engine, op)
+      await mark(engine.context, op, 1)
+      await engine.record(outcomeOf(op, 1, 'unknown_outcome'))
+    }
+    const [op, again] = ops as [StepOp, StepOp, StepOp]
+    await resolve(op, 'retry', 'admin', { items: 1 })
+    await go(engine, again)
+    await mark(engine.context, again, 2)
+    await engine.record(outcomeOf(again, 2, 'unknown_outcome'))
+    const left = async () =>
+      (await readRun(engine.context, engine.organizationId, runId))?.steps[0]?.unresolved_items
+    await expect(resolve(op, 'done', 'admin', { items: [0, 1], attempt: 1 })).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('item 1 of step `s` is that of attempt 2'),
+    })
+    expect(await left()).toEqual([0, 1, 2])
+    await resolve(op, 'done', 'admin', { items: 'all', attempt: 1 })
+    expect(await left()).toEqual([1])
+    await expect(resolve(op, 'done', 'admin', { items: 'all', attempt: 1 })).rejects.toMatchObject({
+      code: 'bad_transition',
+    })
+    await resolve(op, 'fail', 'admin', { items: 'all', attempt: 2 })
+    expect(await left()).toEqual([])
+  })
+
   test('items of a step: the answer lists waiting items, and an error names them', async () => {
     const items = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' }, for_each: [1, 2, 3] }] }
     const runId = await engine.run(items)
