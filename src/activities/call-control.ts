@@ -1,9 +1,7 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 import { parseParams } from '../contract/tool-params.ts'
-import type { ToolDeclaration } from '../catalog/tool.ts'
 import type { EffectState } from '../contract/status.ts'
 import { approvedRevision } from '../governance/approvals/approved-state.ts'
-import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
 import { decideAgain } from '../governance/runs/effects/decide-again.ts'
 import type { StepOp } from '../governance/runs/effects/step-op.ts'
 import { callOf, type StepVerdict, type Unseen } from '../governance/runs/effects/effect.ts'
@@ -18,13 +16,23 @@ import { unionLabels, type JsonObject } from '../policy/types.ts'
 import { logFields } from './log-fields.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
 import { isCancelled, isShutdown } from './cancellation.ts'
-import type { Ended } from './ended.ts'
+import { ActingAccount, disconnected } from './acting-account.ts'
+import { failed, refusalOfSize, unknownOutcome, type Ended } from './ended.ts'
 import { retryLater, retryOf } from './retry.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
 import { type CallInHand, askSeeing, readPresent, seenNow, toolCallOf } from './seen-state.ts'
-import { lookOnce, notMade, patienceWith, readFound, readLookError, type Looked } from './look.ts'
+import {
+  lookOnce,
+  notMade,
+  patienceWith,
+  readFound,
+  readLookError,
+  tookTooLong,
+  type Looked,
+} from './look.ts'
 import { Spend } from './spend.ts'
 import {
+  OtherAccount,
   OutcomeUnknown,
   StateChanged,
   ToolError,
@@ -43,10 +51,6 @@ export interface Attempt extends CallInHand {
 type Allowed = Extract<StepVerdict, { go: true }>
 type Refused = Exclude<Extract<StepVerdict, { go: false }>, Unseen>
 
-/** Maximum characters of an output's JSON. Temporal never sees outputs; PostgreSQL and readers do. */
-export const maxOutputLength = 32 * 1024 * 1024
-const tooLargeMessage = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
-
 /** The call was decided again before it acted, and was refused; or what it changes is not as its approvers saw it. */
 type Stopped = { readonly refused: Refused } | { readonly hasChanged: true }
 
@@ -63,11 +67,13 @@ export class Control {
   #refused: Refused | null = null
   /** What the call changes must have this revision; null: any. */
   #revision: string | null = null
+  readonly #account: ActingAccount
 
   constructor(attempt: Attempt) {
     this.#attempt = attempt
     this.#spend = new Spend(attempt)
     this.#verdict = attempt.verdict
+    this.#account = new ActingAccount(attempt.verdict.sentWith)
   }
 
   /** The number of the present attempt. Deciding again increases it. */
@@ -82,7 +88,7 @@ export class Control {
     if (!parsed.ok) return failed('invalid_params', parsed.issues.map((issue) => issue.message).join('; '))
     const { sentSecondsAgo, sentWith, approvalId } = this.#verdict
     const look = sentSecondsAgo === null ? null : { sentSecondsAgo }
-    this.#isKeyed = look !== null && sentWith !== null
+    this.#isKeyed = look !== null && sentWith !== null && tool.repeat !== 'findable'
     if (look === null && approvalId !== null && tool.precondition !== undefined)
       this.#revision = await approvedRevision(context, approvalId)
     const seconds = spec.step.timeout_seconds ?? tool.timeoutSeconds
@@ -102,11 +108,12 @@ export class Control {
 
   #issued(params: JsonObject, signal: AbortSignal, look: Look | null): DecidedCall {
     const { context } = this.#attempt
+    const actAs = (account: string): void => this.#account.take(account, look !== null)
     const services = {
       signal,
-      pointOfNoReturn: (keyedWith?: string) => this.#pointOfNoReturn(keyedWith ?? null),
+      pointOfNoReturn: (isKeyed?: boolean) => this.#pointOfNoReturn(isKeyed === true),
       reserve: (most: number) => this.#spend.reserve(this.attempt, most),
-      tools: createToolServices(context),
+      tools: createToolServices(context, actAs),
     }
     return issueDecidedCall(toolCallOf(this.#attempt, params, this.#revision), services, look)
   }
@@ -147,14 +154,14 @@ export class Control {
     return found === null ? unknownOutcome : this.#completed(found)
   }
 
-  async #pointOfNoReturn(keyedWith: string | null): Promise<void> {
+  async #pointOfNoReturn(isKeyed: boolean): Promise<void> {
     const { context, op, tool } = this.#attempt
-    if (this.#isKeyed && keyedWith !== this.#verdict.sentWith) throw connectionChanged(tool)
     await this.#compare()
     const asked = performance.now()
     for (;;) {
-      const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis, keyedWith)
+      const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis, this.#account.name)
       if (answered === 'yes') break
+      if (answered === 'disconnected') throw disconnected()
       const refused = answered === 'superseded' ? answered : await this.decideAgain()
       if (refused === null) continue
       if (refused === 'superseded') this.#isSuperseded = true
@@ -163,7 +170,7 @@ export class Control {
       throw new ToolError('superseded', message, { retryable: true })
     }
     this.#isSent = true
-    this.#isKeyed = keyedWith !== null
+    this.#isKeyed = isKeyed
     this.#sentAt = performance.now()
     // A process that was stopped meanwhile must not send what another attempt has looked for already.
     const mayBeMadeElsewhere = tool.repeat === 'findable' || this.#isKeyed
@@ -236,9 +243,8 @@ export class Control {
   #completed(result: ToolResult): Ended {
     const { tool, op } = this.#attempt
     const output = JSON.stringify(result.output ?? null)
-    if (output.length > maxOutputLength && !this.#isSent)
-      return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)
-    if (!this.#isSent && isTooLarge(output)) return failed('output_too_large', tooLargeMessage)
+    const refusal = this.#isSent ? null : refusalOfSize(output)
+    if (refusal !== null) return refusal
     const labels = unionLabels(tool.outputLabels, result.labels ?? [])
     const cost = this.#spend.correction(result.cost)
     const completed = { state: 'completed', output, labels, call: callOf(op), cost } as const
@@ -254,6 +260,8 @@ export class Control {
     if (this.#refused !== null) return { refused: this.#refused }
     if (error instanceof StateChanged) return { hasChanged: true }
     if (error instanceof OutcomeUnknown) return 'lost'
+    // Only an earlier attempt may have acted.
+    if (error instanceof OtherAccount && !this.#isSent) return unknownOutcome
     // A tool that knows that nothing was done throws ToolError, even after its point of no return (e.g. a server's
     // refusal).
     if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
@@ -293,21 +301,5 @@ export class Control {
   }
 }
 
-const failed = (code: string, message: string): Ended => ({
-  result: { state: 'failed', error: { code, message } },
-})
-
-const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
-
 /** Longest time from asking for the point of no return until a findable call is sent. */
 const longestMarkMilliseconds = 10_000
-
-const connectionChanged = (tool: ToolDeclaration): ToolError =>
-  new ToolError(
-    'connection_changed',
-    `the call of \`${tool.name}\` was sent through another connection, whose service alone knows its key`,
-    { retryable: false },
-  )
-
-const tookTooLong = (tool: ToolDeclaration): ToolError =>
-  new ToolError('timeout', `looking for a call of \`${tool.name}\` took too long`, { retryable: true })

@@ -1,5 +1,6 @@
 import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
 import type { JsonObject } from '../policy/types.ts'
+import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
 import type { ToolResult } from './tools/executor.ts'
 
 type Completed = Extract<OutcomeOp['result'], { state: 'completed' }>
@@ -15,4 +16,21 @@ export interface Ended {
   readonly commit?: ToolResult['commit']
   /** Seconds that the service asks to wait before the next attempt. Only a failed call that is tried again has them. */
   readonly retryAfterSeconds?: number | null
+}
+
+export const failed = (code: string, message: string): Ended => ({
+  result: { state: 'failed', error: { code, message } },
+})
+
+export const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
+
+/** Maximum characters of an output's JSON. Temporal never sees outputs; PostgreSQL and readers do. */
+export const maxOutputLength = 32 * 1024 * 1024
+const tooLarge = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
+
+/** For the JSON text of an output; null if it can be kept. */
+export function refusalOfSize(output: string): Ended | null {
+  if (output.length > maxOutputLength)
+    return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)
+  return isTooLarge(output) ? failed('output_too_large', tooLarge) : null
 }

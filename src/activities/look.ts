@@ -64,6 +64,9 @@ export const notMade = (): ToolError =>
     retryable: true,
   })
 
+export const tookTooLong = ({ name }: Pick<ToolDeclaration, 'name'>): ToolError =>
+  new ToolError('timeout', `looking for a call of \`${name}\` took too long`, { retryable: true })
+
 /** Longest time of the only look for a cancelled call. */
 const lastLookMilliseconds = 30_000
 

@@ -3,30 +3,51 @@ import type { Integration } from '../catalog/tool.ts'
 /** A connection that was not revoked. `expired`: the service no longer accepts its credential. */
 export type LiveStatus = 'active' | 'expired'
 
-/** A live connection: owner (null: the organization), integration, status. */
-export type LiveConnection = readonly [ownerId: string | null, integration: string, status: LiveStatus]
+/** A connection that was not revoked. */
+export interface LiveConnection {
+  readonly status: LiveStatus
+  /** Tools for which the authorization server did not grant a right. */
+  readonly lacking: readonly string[]
+}
+
+/** A row of it; the owner is null for the organization. */
+export type LiveRow = readonly [
+  ownerId: string | null,
+  integration: string,
+  status: LiveStatus,
+  lacking: readonly string[],
+]
 
 /** What an organization and its members have connected. */
 export interface Connected {
   /** Tools of the installation that the organization may use. */
   readonly installation: ReadonlySet<string>
   /** By `keyOf`. */
-  readonly live: ReadonlyMap<string, LiveStatus>
+  readonly live: ReadonlyMap<string, LiveConnection>
 }
 
-export function connectedOf(installation: readonly string[], live: readonly LiveConnection[]): Connected {
+export function connectedOf(installation: readonly string[], live: readonly LiveRow[]): Connected {
   return {
     installation: new Set(installation),
-    live: new Map(live.map(([ownerId, integration, status]) => [keyOf(ownerId, integration), status])),
+    live: new Map(
+      live.map(([ownerId, integration, status, lacking]) => [
+        keyOf(ownerId, integration),
+        { status, lacking },
+      ]),
+    ),
   }
 }
 
 const keyOf = (ownerId: string | null, integration: string): string => `${ownerId ?? ''} ${integration}`
 
 /**
- * The status of the connection that a person's call uses: their own, else the organization's; null without one. An
+ * The connection that a person's call uses: their own, else the organization's; null without one. An
  * expired personal connection is not replaced by the organization's, because the call would act as another account.
  */
-export function liveStatus({ live }: Connected, integration: Integration, userId: string): LiveStatus | null {
+export function liveConnection(
+  { live }: Connected,
+  integration: Integration,
+  userId: string,
+): LiveConnection | null {
   return live.get(keyOf(userId, integration)) ?? live.get(keyOf(null, integration)) ?? null
 }

@@ -35,10 +35,9 @@ export interface ToolContext {
   /**
    * Commits that bytes may leave from here on (commit point `effect.sent`). An `unsafe` tool awaits it right before
    * its irreversible act. Throws if the attempt was superseded or the run cancelled; then nothing may be sent.
-   * `keyedWith`: the id of the connection whose service knows the call by a key, so that it can be sent again. Throws
-   * ToolError `connection_changed` if the call was sent through another one before.
+   * `isKeyed`: the service of the connection knows the call by a key, so that it can be sent again.
    */
-  pointOfNoReturn(keyedWith?: string): Promise<void>
+  pointOfNoReturn(isKeyed?: boolean): Promise<void>
   /**
    * Counts the highest cost of what follows for the organization's month (commit point `effect.spend`). A tool that costs
    * money awaits it before it spends. The outcome then counts the real cost in its place. Throws ToolError
@@ -51,7 +50,8 @@ export interface ToolContext {
 /** The outside world as configured; one per process. */
 export interface ToolServices {
   /**
-   * The connection of one call to its service, read anew for each call. Throws ToolError `tool_not_available` or
+   * The connection of one call to its service, read anew for each call. Throws OtherAccount if an earlier attempt may have
+   * acted with another one, and ToolError `tool_not_available` or
    * `connection_expired`, and `secrets_unavailable`, which is retryable: no byte has left.
    */
   connection<Name extends Connectable>(
@@ -86,8 +86,9 @@ export interface ToolServices {
 
 /** A connection as one call uses it. */
 export interface ServiceConnection<Name extends Connectable> {
-  readonly id: string
   readonly credential: CredentialOf<Name>
+  /** The connection, whose credential belongs to one account, and its service's address. */
+  readonly name: string
   /** As the service names it; null if it does not say. */
   readonly account: string | null
   /** The address of the service's API, without a closing slash. */
@@ -214,6 +215,11 @@ export class ToolError extends Error {
   get detail(): JsonObject | undefined {
     return this.#detail
   }
+}
+
+/** An earlier attempt may have acted with another account, which this attempt does not have: a person is asked. */
+export class OtherAccount extends Error {
+  override readonly name = 'OtherAccount'
 }
 
 /** Bytes have left and no answer tells the outcome: the call is looked for or sent again if it can be, else a person decides. */

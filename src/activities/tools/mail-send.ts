@@ -20,7 +20,7 @@ export const sendMail: ToolBody<'mail_send'> = async (call, context) => {
   if (connection === null) return overSmtp(call, context)
   const mail = prepareForResend(call, connection)
   context.signal.throwIfAborted()
-  await context.pointOfNoReturn(connection.id)
+  await context.pointOfNoReturn(true)
   const answer = await mail.send()
   if (answer.kind === 'sent') return { output: answer.output }
   if (answer.kind === 'refused') throw await answer.error()
@@ -41,7 +41,7 @@ async function overSmtp(call: ToolCall<ToolParams<'mail_send'>>, context: ToolCo
 export const sendMailAgain: FinderOf<'mail_send'> = async (call, context) => {
   const connection = await context.tools.connection(call, 'mail_send', 'mail')
   const mail = prepareForResend(call, connection)
-  await context.pointOfNoReturn(connection.id)
+  await context.pointOfNoReturn(true)
   return read(await mail.send())
 }
 

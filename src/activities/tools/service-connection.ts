@@ -7,7 +7,9 @@ import { GrantRefused, RightsMissing, TokenServerAway } from '../../governance/c
 import { SecretsUnavailable } from '../../governance/sealing/secrets-backend.ts'
 import {
   connectionExpired,
+  connectionLacksScope,
   expiredMessage,
+  lacksMessage,
   notConnectedMessage,
   toolNotAvailable,
 } from '../../governance/tools/connections.ts'
@@ -54,8 +56,8 @@ export async function connectionIfAny<Name extends Connectable>(
   const room = (bytes: number, signal: AbortSignal) =>
     context.runCaches.answers.acquire(organizationId, bytes, { alone: false, signal })
   return {
-    id: connection.id,
     credential,
+    name: `${connection.id} ${addresses[0]}`,
     account: connection.account,
     base: addresses[0],
     headers,
@@ -87,9 +89,8 @@ function errorOf(error: unknown, tool: ToolName, integration: Connectable): unkn
       cause: error,
     })
   if (error instanceof RightsMissing) {
-    const rights = error.scopes.map((each) => `\`${each}\``).join(', ')
-    const message = `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs (${rights}): connect it again with \`POST /tools/${tool}/connect\`, and grant this right`
-    return new ToolError('connection_lacks_scope', message, { retryable: false, cause: error })
+    const message = lacksMessage(tool, integration, error.scopes)
+    return new ToolError(connectionLacksScope, message, { retryable: false, cause: error })
   }
   if (!(error instanceof GrantRefused)) return error
   const message = `the authorization server of \`${integration}\` gives no access token (${error.code}): connect \`${tool}\` again, or let the operator check the client of this installation`

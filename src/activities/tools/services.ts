@@ -10,16 +10,27 @@ import { priceOf } from '../../shared/model-prices.ts'
 import { ToolError, type ToolServices } from './executor.ts'
 import { connectionIfAny, connectionOfCall } from './service-connection.ts'
 
-/** The outside world as configured in this process. */
-export function createToolServices(context: Context): ToolServices {
+/** The outside world as configured in this process. `actAs` takes the name of each connection, before it is used. */
+export function createToolServices(
+  context: Context,
+  actAs: (account: string) => void = () => {},
+): ToolServices {
   const { tools } = context.config
   return {
     fileRoot: tools.fileRoot,
     smtpUrl: tools.smtpUrl,
     mailFrom: tools.mailFrom,
     priceOf: (provider, model) => priceOf(tools.modelPrices, provider, model),
-    connection: (call, tool, integration) => connectionOfCall(context, call, tool, integration),
-    connectionIfAny: (call, tool, integration) => connectionIfAny(context, call, tool, integration),
+    async connection(call, tool, integration) {
+      const connection = await connectionOfCall(context, call, tool, integration)
+      actAs(connection.name)
+      return connection
+    },
+    async connectionIfAny(call, tool, integration) {
+      const connection = await connectionIfAny(context, call, tool, integration)
+      if (connection !== null) actAs(connection.name)
+      return connection
+    },
     slackAccount: ({ organizationId, requester }) =>
       slackAccountOf(context.db, { organizationId, userId: requester.userId }),
     memory: {

@@ -39,6 +39,7 @@ import { requestedChanges } from './0047-requested-changes.ts'
 import { webhooks } from './0051-webhooks.ts'
 import { mailPreferences } from './0052-mail-preferences.ts'
 import { keyedCalls } from './0059-keyed-calls.ts'
+import { lackingRights } from './0062-lacking-rights.ts'
 
 /** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -83,4 +84,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0051-webhooks', sql: webhooks },
   { name: '0052-mail-preferences', sql: mailPreferences },
   { name: '0059-keyed-calls', sql: keyedCalls },
+  { name: '0062-lacking-rights', sql: lackingRights },
 ]

@@ -21,6 +21,8 @@ export interface ConnectionsTable {
   secret_version: Generated<string | null>
   /** Until when the kept access token may be used; null: there is none. */
   access_fresh_until: Generated<Date | null>
+  /** Tools for which the authorization server did not grant a right, as of its last answer. */
+  lacking: Generated<string[]>
   /** Until when one process alone may ask for a new access token. */
   refreshing_until: Generated<Date | null>
   created_at: Generated<Date>

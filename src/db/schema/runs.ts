@@ -137,7 +137,7 @@ export interface EffectsTable {
   past_outcomes: DefaultJson<readonly PastOutcome[]>
   intent_at: Date | null
   sent_at: Date | null
-  /** The connection through which the call was sent, if its service knows the call by a key. */
+  /** The connection and its address through which the call was sent; null: unknown, or nothing was sent. */
   sent_with: Generated<string | null>
   finished_at: Date | null
   duration_ms: number | null

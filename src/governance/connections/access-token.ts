@@ -9,6 +9,7 @@ import type { Combiner } from '../audit/combiner.ts'
 import type { Secrets } from '../sealing/secrets-backend.ts'
 import type { ConnectionRow } from './connection-view.ts'
 import { expireConnection } from './expire.ts'
+import { lackingTools } from './lacking.ts'
 import { keptText, readKept, type KeptCredential } from './kept-credential.ts'
 import {
   GrantRefused,
@@ -173,12 +174,14 @@ async function refresh(
     const { accessToken, refreshToken } = tokens
     const next = refreshToken === null ? credential : granting.renewed(credential, refreshToken)
     const owner = { organizationId: row.organization_id, connectionId: row.id }
-    const text = keptText(declaration, { credential: next, accessToken, scopes: tokens.scopes ?? scopes })
+    const granted = tokens.scopes ?? scopes
+    const text = keptText(declaration, { credential: next, accessToken, scopes: granted })
     const kept = await context.secrets.replace(owner, text, row)
     const saved = await context.db
       .updateTable('connections')
       .set({
         ...kept,
+        lacking: lackingTools(declaration, granted),
         generation: row.generation + 1,
         access_fresh_until: sql<Date>`clock_timestamp() + make_interval(secs => ${freshSecondsOf(tokens)})`,
         refreshing_until: null,

@@ -19,6 +19,7 @@ import type { FirstAccess } from './access-token.ts'
 import { appendConnectionEvent } from './connection-event.ts'
 import { connectionView, type ConnectionScope, type ConnectionView } from './connection-view.ts'
 import { keptText } from './kept-credential.ts'
+import { lackingTools } from './lacking.ts'
 import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
 
 /** Live connections of one organization, those of its members included. */
@@ -68,6 +69,7 @@ export async function saveConnection(
           name,
           account,
           ...kept,
+          lacking: lackingTools(declaration, scopes),
           access_fresh_until:
             accessToken === null
               ? null

@@ -5,7 +5,13 @@ import type { Config } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { connectedOf, liveStatus, type Connected, type LiveConnection } from '../connected.ts'
+import {
+  connectedOf,
+  liveConnection,
+  type Connected,
+  type LiveConnection,
+  type LiveRow,
+} from '../connected.ts'
 import { DomainError } from '../errors.ts'
 
 /** Whether a tool can be used in one organization. */
@@ -15,7 +21,7 @@ export interface ToolStanding {
   /** null: the tool works. Otherwise one clause that says why not, without names of other organizations. */
   readonly unavailable: string | null
   /** The error code of a call. */
-  readonly code?: typeof toolNotAvailable | typeof connectionExpired
+  readonly code?: typeof toolNotAvailable | typeof connectionExpired | typeof connectionLacksScope
 }
 
 /** The settings that decide whether tools work. */
@@ -45,9 +51,9 @@ function connectionStanding(
 ): ToolStanding {
   if (tool.connection === 'none') return { connected: true, unavailable: null }
   if (tool.connection !== 'installation')
-    return ofIntegration(tool.name, tool.connection, liveStatus(connections, tool.connection, userId))
+    return ofIntegration(tool.name, tool.connection, liveConnection(connections, tool.connection, userId))
   const { ownService } = tool
-  const own = ownService === undefined ? null : liveStatus(connections, ownService.integration, userId)
+  const own = ownService === undefined ? null : liveConnection(connections, ownService.integration, userId)
   // An expired one is not replaced by the installation's, because the call would act as another account.
   if (ownService !== undefined && own !== null) return ofIntegration(tool.name, ownService.integration, own)
   const connected = installation.installationTools === 'all' || connections.installation.has(tool.name)
@@ -70,18 +76,18 @@ function connectionStanding(
 
 /** The error code of a call to a tool that does not work in its organization. */
 export const toolNotAvailable = 'tool_not_available'
+/** The error code of a call whose connection was made without a right that its tool needs. */
+export const connectionLacksScope = 'connection_lacks_scope'
 /** The error code of a call whose service no longer accepts the credential of its connection. */
 export const connectionExpired = 'connection_expired'
 
-function ofIntegration(
-  tool: string,
-  integration: Integration,
-  status: ReturnType<typeof liveStatus>,
-): ToolStanding {
-  if (status === 'active') return { connected: true, unavailable: null }
-  return status === 'expired'
-    ? { connected: false, unavailable: expiredMessage(tool, integration), code: connectionExpired }
-    : { connected: false, unavailable: notConnectedMessage(tool, integration) }
+function ofIntegration(tool: string, integration: Integration, live: LiveConnection | null): ToolStanding {
+  if (live === null) return { connected: false, unavailable: notConnectedMessage(tool, integration) }
+  if (live.status === 'expired')
+    return { connected: false, unavailable: expiredMessage(tool, integration), code: connectionExpired }
+  if (live.lacking.includes(tool))
+    return { connected: true, unavailable: lacksMessage(tool, integration), code: connectionLacksScope }
+  return { connected: true, unavailable: null }
 }
 
 const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\``
@@ -89,6 +95,12 @@ const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\
 /** For a call without a connection. */
 export const notConnectedMessage = (tool: string, integration: Integration): string =>
   `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
+
+/** For a call whose connection lacks a right. `rights` empty: they are not known here. */
+export function lacksMessage(tool: string, integration: Integration, rights: readonly string[] = []): string {
+  const named = rights.length === 0 ? '' : ` (${rights.map((each) => `\`${each}\``).join(', ')})`
+  return `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs${named}: connect it again ${connectIt(tool)}, and grant this right`
+}
 
 /** For a call whose service refused its credential. */
 export const expiredMessage = (tool: string, integration: Integration): string =>
@@ -101,9 +113,9 @@ export const installationTools: readonly string[] = Object.values(catalog)
 
 /** What the organization and this person have connected. */
 export async function readConnected(db: Db, organizationId: string, userId: string): Promise<Connected> {
-  const { rows } = await sql<{ tools: string[]; live: LiveConnection[] }>`
+  const { rows } = await sql<{ tools: string[]; live: LiveRow[] }>`
     select array(select tool from installation_connections where organization_id = ${organizationId}) as tools,
-           (select coalesce(json_agg(json_build_array(owner_id, integration, status)), '[]') from connections
+           (select coalesce(json_agg(json_build_array(owner_id, integration, status, lacking)), '[]') from connections
             where organization_id = ${organizationId} and status <> 'revoked'
               and coalesce(owner_id, ${userId}) = ${userId}) as live`.execute(db)
   const [row] = rows

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { maxFileSize, readFileTool } from '../../../src/activities/tools/file-read.ts'
-import { maxOutputLength } from '../../../src/activities/call-control.ts'
+import { maxOutputLength } from '../../../src/activities/ended.ts'
 import { isTooLarge } from '../../../src/shared/json-size.ts'
 import { rejection, toolCall, toolContext } from './call.ts'
 

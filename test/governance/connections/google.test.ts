@@ -3,14 +3,17 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { jwtVerify } from 'jose'
 import { until } from '../../stack/until.ts'
 import { createToolServices } from '../../../src/activities/tools/services.ts'
-import type { ToolName } from '../../../src/catalog/index.ts'
+import { getTool, type ToolName } from '../../../src/catalog/index.ts'
+import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
 import { google } from '../../../src/catalog/integrations/google.ts'
 import { beginAuthorization } from '../../../src/governance/connections/authorize.ts'
 import { connect, revokeConnection } from '../../../src/governance/connections/connections.ts'
+import { readConnected } from '../../../src/governance/tools/connections.ts'
+import { toolView } from '../../../src/governance/tools/tool-view.ts'
 import { finishAuthorization } from '../../../src/governance/connections/finish-authorization.ts'
 import { startEmulator, type Emulator } from '../../support/emulators.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
-import { startEngine, type Engine } from '../runs/engine-fixture.ts'
+import { effectOf, opOf, startEngine, type Engine } from '../runs/engine-fixture.ts'
 
 const email = 'bot@acme.iam.gserviceaccount.com'
 const ana = 'ana@acme.example'
@@ -352,6 +355,31 @@ describe('rights that the person has granted', () => {
     expect(server.arrived).toEqual([])
     // The connection serves its other tools.
     await use('sheets_append')
+  })
+
+  test('are shown by the list of tools: connected, and not available', async () => {
+    grants(`openid ${scope('spreadsheets')}`)
+    await connectWith(own())
+    const shown = async (name: ToolName) => {
+      const tool = getTool(name) as ToolDeclaration
+      const { organizationId } = engine
+      const { userId } = engine.caller('member')
+      const connected = await readConnected(engine.context.db, organizationId, userId)
+      return toolView(engine.context.config.tools, connected, tool, userId)
+    }
+    expect(await shown('sheets_read')).toMatchObject({ connected: true, available: true })
+    expect(await shown('docs_read')).toMatchObject({
+      connected: true,
+      available: false,
+      unavailable_because: expect.stringContaining('without a right that it needs: connect it again'),
+    })
+    expect(await shown('github_comment')).toMatchObject({ connected: false, available: false })
+    const op = opOf(await engine.run(), { tool: getTool('docs_read') as ToolDeclaration })
+    expect(await engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
+    expect((await effectOf(engine.context, op))?.error).toMatchObject({ code: 'connection_lacks_scope' })
+    grants(`${scope('spreadsheets')} ${scope('documents')}`)
+    await connectWith(own())
+    expect(await shown('docs_read')).toMatchObject({ connected: true, available: true })
   })
 
   test('include those of a wider right', async () => {

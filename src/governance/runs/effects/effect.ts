@@ -32,8 +32,8 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  *   slot of its run (slot-moves.ts).
  * - `intent`: the call is allowed, its approval is used, the body may run. A new attempt decides again. Reads,
  *   transactional and keyed tools stay here while their body runs; an unsafe tool has not sent a byte yet. A findable
- *   tool with `sent_at` only looks for what an earlier attempt may have made. With `sent_with`, the call is sent again
- *   with its key.
+ *   tool with `sent_at` only looks for what an earlier attempt may have made. An unsafe tool with `sent_with` sends the
+ *   call again with its key.
  * - `sent`: an unsafe or findable tool has passed its point of no return; bytes may have left.
  * - `retry`: the tool failed temporarily; a later attempt decides again.
  * - `unknown_outcome`: a process died, or time ran out, in `sent`, and the call cannot be found. A person chooses retry,
@@ -59,7 +59,7 @@ export type StepVerdict =
       readonly basis: Basis
       /** Seconds since an earlier attempt may have acted: look for what it made. null: make the call. */
       readonly sentSecondsAgo: number | null
-      /** The connection through which it was sent, if its service knows the call by a key. */
+      /** The connection and its address of an earlier attempt that may have acted; null: unknown, or nothing was sent. */
       readonly sentWith: string | null
       /** The approval that lets the call through; null if no rule holds it. */
       readonly approvalId: string | null
@@ -226,15 +226,8 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   const basis = { policyVersion: tx.policy.version, role }
   const { sent_at: sentAt, sent_with: sentWith } = effect
   const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
-  return {
-    go: true,
-    attempt: effect.attempt,
-    failures: effect.failures,
-    basis,
-    sentSecondsAgo,
-    sentWith,
-    approvalId,
-  }
+  const { attempt, failures } = effect
+  return { go: true, attempt, failures, basis, sentSecondsAgo, sentWith, approvalId }
 }
 
 function becomeUnknown(call: LockedCall): StepVerdict {

@@ -52,7 +52,7 @@ export interface EffectRecord {
   past_outcomes: readonly PastOutcome[]
   intent_at: string | null
   sent_at: string | null
-  /** The connection through which the call was sent, if its service knows the call by a key. */
+  /** The connection and its address through which the call was sent; null: unknown, or nothing was sent. */
   sent_with: string | null
   finished_at: string | null
   duration_ms: number | null

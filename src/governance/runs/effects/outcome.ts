@@ -188,14 +188,16 @@ function outputLabelsOf(
 /**
  * Whether a call may act now. `yes`: it may. `changed`: decide it again first (`decideAgain`), because the organization
  * is frozen, a rule or setting was saved, or the requester's role has changed. `superseded`: a newer attempt has taken
- * over, or the run was cancelled or has ended.
+ * over, or the run was cancelled or has ended. `disconnected`: the connection that the attempt has taken was revoked,
+ * replaced or has expired.
  */
-export type MayAct = 'yes' | 'changed' | 'superseded'
+export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
  * The point of no return (commit point `effect.sent`): after a crash from here on, the outcome is unknown. Unless the
  * answer is `yes`, nothing was marked and nothing may be sent. A single statement checks and marks, so each freeze or
- * rule that was committed before it holds for this call. `sentWith`: the connection whose service knows the call by a key.
+ * rule that was committed before it holds for this call, and so does each revocation. `sentWith`: the connection's
+ * id and address.
  */
 export async function markSent(
   context: Pick<Context, 'pool'>,
@@ -207,7 +209,9 @@ export async function markSent(
   const { rows } = await atCommitPoint('effect.sent', () =>
     context.pool.query<{ answer: MayAct }>(
       `with call as (
-         select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same
+         select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same,
+           coalesce((select c.status = 'active' from connections c where c.id = split_part($7, ' ', 1)),
+                    $7 is null or $7 not like 'con\\_%') as connected
          from effects e join runs r on r.id = e.run_id
            join chain_head h on h.organization_id = r.organization_id
            left join memberships m on m.organization_id = r.organization_id and m.user_id = r.requested_by
@@ -216,13 +220,15 @@ export async function markSent(
        ), marked as (
          -- A call that is sent again keeps the time of its first request: its key counts from then.
          update effects e set state = 'sent', sent_at = coalesce(e.sent_at, clock_timestamp()), sent_with = $7
-         from runs r, call where call.same and r.id = e.run_id and e.run_id = $1 and e.step_id = $2
+         from runs r, call where call.same and call.connected and r.id = e.run_id and e.run_id = $1 and e.step_id = $2
            and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
            and r.cancel_requested_at is null and r.finished_at is null
          returning 1
        )
        select case when exists(select from marked) then 'yes'
-                   when exists(select from call where not same) then 'changed' else 'superseded' end as answer`,
+                   when exists(select from call where not same) then 'changed'
+                   when exists(select from call where not connected) then 'disconnected'
+                   else 'superseded' end as answer`,
       [key.runId, key.stepId, key.itemIndex, attempt, basis.policyVersion, basis.role, sentWith],
     ),
   )

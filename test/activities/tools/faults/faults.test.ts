@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, jest, test } from '@jest/globals'
+import { issueDecidedCall, type DecidedCall } from '../../../../src/activities/decided-call.ts'
 import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
 import { useEngine, type Engine } from '../../../governance/runs/engine-fixture.ts'
 import type { Fault } from '../../../support/fault-proxy.ts'
@@ -85,6 +86,39 @@ describe.each(titled(chosenServices()))('%s', (_, service) => {
       proxied.ofLooks = () => service.cannotLook
       await call.untilOver()
       expect(await call.ended()).toEqual(unknown(1))
+    })
+
+    test.each([true, false])(
+      'its connection is replaced between a lost answer and the look for it, asks a person, request carried out: %s',
+      async (isMade) => {
+        const call = await proxied.start(tool)
+        proxied.ofWrites = first(isMade ? 'lose answer' : 'cut')
+        expect(await call.attempt()).toBe('again')
+        await proxied.reconnect()
+        await call.later()
+        await call.untilOver()
+        expect(await call.ended()).toEqual(unknown(isMade ? 1 : 0))
+      },
+    )
+
+    test('its connection is replaced before its point of no return, is sent with the present one', async () => {
+      const call = await proxied.start(tool)
+      let writes = 0
+      proxied.ofWrites = () => {
+        writes += 1
+        return 'pass'
+      }
+      const replaced = await call.attempt((decided) => {
+        const { call: given, context, look } = decided as DecidedCall
+        const pointOfNoReturn = async (): Promise<void> => {
+          await proxied.reconnect()
+          await context.pointOfNoReturn()
+        }
+        return bodies[tool]!(issueDecidedCall(given, { ...context, pointOfNoReturn }, look))
+      })
+      expect([replaced, writes]).toEqual(['again', 0])
+      await call.untilOver()
+      expect(await call.ended()).toEqual(once)
     })
 
     test.each([

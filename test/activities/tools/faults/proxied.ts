@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, beforeEach } from '@jest/globals'
-import { integrationNamed } from '../../../../src/catalog/integrations/index.ts'
 import type { ToolName } from '../../../../src/catalog/index.ts'
-import { connect } from '../../../../src/governance/connections/connections.ts'
-import type { Json } from '../../../../src/policy/types.ts'
+import { connect as connectService } from '../../../../src/governance/connections/connections.ts'
 import type { Engine } from '../../../governance/runs/engine-fixture.ts'
 import { emulatorToken, type Emulator } from '../../../support/emulators.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../../../support/fault-proxy.ts'
+import { askAt, credentialAt } from './ask.ts'
 import { Call } from './call.ts'
 import type { Live } from './live.ts'
 import type { Ask, FaultService, WritingTool } from './service.ts'
@@ -23,6 +22,8 @@ export interface Proxied {
   /** Starts a call of a tool that writes. */
   start(tool: ToolName): Promise<Call>
   startRead(tool: ToolName): Promise<Call>
+  /** Replaces the connection by another one to the same service. */
+  reconnect(): Promise<void>
 }
 
 /**
@@ -31,19 +32,10 @@ export interface Proxied {
 export function useProxied(service: FaultService, engineOf: () => Engine, live: Live | null = null): Proxied {
   const { token, place } = live ?? { token: emulatorToken, place: service.place }
   const credentialFor = (url: string): object =>
-    (live === null ? service.credential?.(url) : undefined) ?? { token, base_url: url }
+    live === null ? credentialAt(service, url) : { token, base_url: url }
   let emulator: Emulator
   let proxy: FaultProxy
-  const ask: Ask = async (method, path, body) => {
-    const headers = integrationNamed(service.name)?.headers(credentialFor(emulator.url), token)
-    const asJson = service.takesForms !== true
-    const answer = await fetch(`${emulator.url}${path}`, {
-      method,
-      headers: { ...headers, ...(asJson ? { 'content-type': 'application/json' } : {}) },
-      body: body === undefined ? null : asJson ? JSON.stringify(body) : new URLSearchParams({ ...body }),
-    })
-    return (await answer.json()) as Json
-  }
+  const ask: Ask = (...asked) => askAt(service, emulator.url, credentialFor(emulator.url), token)(...asked)
   const proxied: Proxied = {
     get url() {
       return proxy.url
@@ -62,6 +54,7 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
         made: () => made(ask, text, place, proxy.url),
       })
     },
+    reconnect: () => connect(engineOf(), service, credentialFor(proxy.url)),
     startRead(tool) {
       const params = service.reads?.tools[tool]?.(place) ?? {}
       return Call.start({ engine: engineOf(), tool, params, made: async () => [] })
@@ -75,7 +68,9 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
     proxy.choose = () => 'pass'
     // The operator sets the address of Jira, and no credential names it.
     Object.assign(engineOf().context.config.connections, { trackerBaseUrl: proxy.url })
-    await connectAnew(engineOf(), service, credentialFor(proxy.url))
+    // The test before may have expired the connection.
+    await engineOf().context.db.deleteFrom('connections').execute()
+    await proxied.reconnect()
     proxied.ofWrites = proxied.ofLooks = proxied.ofReads = () => 'pass'
     let hasWritten = false
     proxy.choose = (method, path) => {
@@ -88,14 +83,12 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
   return proxied
 }
 
-/** The test before may have expired the connection. */
-async function connectAnew(
+async function connect(
   { context, caller }: Engine,
   service: FaultService,
   credential: object,
 ): Promise<void> {
-  await context.db.deleteFrom('connections').execute()
   const [tool = ''] = Object.keys(service.tools)
   const asked = { tool, credential, scope: 'personal', name: undefined } as const
-  await connect(context, caller('member'), asked, new AbortController().signal)
+  await connectService(context, caller('member'), asked, new AbortController().signal)
 }

@@ -1,0 +1,15 @@
+import { catalog } from '../../catalog/index.ts'
+import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
+import type { ToolDeclaration } from '../../catalog/tool.ts'
+
+const tools: readonly ToolDeclaration[] = Object.values(catalog)
+
+/** The tools of an integration for which these rights are not enough. `granted` null: the server named none. */
+export function lackingTools(
+  { name, grant }: Pick<IntegrationDeclaration, 'name' | 'grant'>,
+  granted: readonly string[] | null,
+): string[] {
+  if (grant === undefined || granted === null) return []
+  const own = tools.filter(({ connection }) => connection === name)
+  return own.map((tool) => tool.name).filter((tool) => grant.missingScopes(tool, granted).length > 0)
+}
