@@ -1,6 +1,6 @@
 import { mostArrivalSeconds } from '../src/api/file-upload.ts'
 import { format, resolveConfig } from 'prettier'
-import { maxOutputLength } from '../src/activities/call-control.ts'
+import { maxOutputLength } from '../src/activities/ended.ts'
 import { defaultRetry } from '../src/activities/retry.ts'
 import { maxFileSize } from '../src/activities/tools/file-read.ts'
 import { mostAnswerBytes } from '../src/activities/tools/github/client.ts'

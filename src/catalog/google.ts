@@ -69,7 +69,7 @@ export const calendarCreateEvent = defineTool({
   // Invitations are messages to people.
   risk: 'high',
   constraints: {
-    allowed_domains: { attendees: 'recipients' },
+    allowed_domains: { attendees: 'recipients', calendar: 'calendar' },
     max_message_length: { description: 'message' },
     read_only: {},
   },

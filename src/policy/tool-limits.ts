@@ -18,7 +18,7 @@ export const limitNames = [
 export type LimitName = (typeof limitNames)[number]
 
 /** How a limit reads a parameter: as people, as the text of a message, as what a search covers, and so on. */
-export type Reading = 'recipients' | 'message' | 'repository' | 'search' | 'path' | 'channel'
+export type Reading = 'recipients' | 'calendar' | 'message' | 'repository' | 'search' | 'path' | 'channel'
 
 /** The limits of a tool, each with the parameters that it reads. */
 export type LimitedParams = {
@@ -118,7 +118,7 @@ const noLabels = { definite: new Set<string>(), possible: new Set<string>(), isO
 /** The same conditions as in a rule: the parameter is present, and one of its recipients is in none of the domains. */
 function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: readonly string[]): Check[] {
   if (domains === undefined) return []
-  return Object.keys(read).map((param) => {
+  return Object.entries(read).map(([param, reading]) => {
     const conditions: Conditions = {
       labels: undefined,
       params: [
@@ -129,18 +129,23 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
     }
     return {
       issue: `only recipients in ${listed(domains)} (\`allowed_domains\`), and \`${param}\` of this call has another`,
-      broken: (params, budget) =>
-        evaluate(conditions, {
+      broken(params, budget) {
+        if (reading === 'calendar' && isOwnCalendar(valueOf(params, param))) return no
+        return evaluate(conditions, {
           params,
           labels: noLabels,
           origins: new Map(),
           budget,
           byLabels: new Map(),
           found: new Map(),
-        }),
+        })
+      },
     }
   })
 }
+
+/** Another calendar has the address of a person or of a group, who see its events. */
+const isOwnCalendar = (value: Partial): boolean => typeof value === 'string' && value.trim() === 'primary'
 
 function channelChecks(
   { allowed_channels: read = {} }: LimitedParams,

@@ -110,7 +110,8 @@ describe('the catalogue', () => {
   test.each(tools)('%s publishes the form of its output as JSON Schema', (_, tool: ToolDeclaration) => {
     const schema = z.toJSONSchema(tool.output)
     expect(schema).toMatchObject({ type: 'object', additionalProperties: false })
-    const fields = Object.entries(tool.output.shape).filter(
+    const shape: Readonly<Record<string, unknown>> = tool.output.shape
+    const fields = Object.entries(shape).filter(
       ([, each]) => !(each as z.ZodType).safeParse(undefined).success,
     )
     expect(schema.required).toEqual(fields.map(([field]) => field))

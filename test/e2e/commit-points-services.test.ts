@@ -1,34 +1,35 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { ToolName } from '../../src/catalog/index.ts'
-import type { Json } from '../../src/policy/types.ts'
+import { askAt, credentialAt } from '../activities/tools/faults/ask.ts'
 import { drip } from '../activities/tools/faults/hostile.ts'
 import { github } from '../activities/tools/faults/github.ts'
 import { googleCalendar, googleDocs, googleSheets } from '../activities/tools/faults/google.ts'
+import { jira } from '../activities/tools/faults/jira.ts'
+import { trello } from '../activities/tools/faults/trello.ts'
 import type { Ask, FaultService } from '../activities/tools/faults/service.ts'
 import { first } from '../activities/tools/faults/rows.ts'
 import { until } from '../stack/until.ts'
 import { crashHome, type CrashHome, type Fault as Point } from '../support/chaos.ts'
 import type { Run } from '../support/client-types.ts'
-import { emulatorToken, type Emulator } from '../support/emulators.ts'
+import type { Emulator } from '../support/emulators.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
 
 /*
- * A whole stack and stand-ins for GitHub and Google that keep state. The worker is killed around each write of a call that
+ * A whole stack and stand-ins for GitHub, Google, Jira and Trello that keep state. The worker is killed around each write of a call that
  * can be looked for, runs are cancelled with a request in flight, and connections end while calls need them.
  */
 
-const parts = [github, googleCalendar, googleDocs, googleSheets]
+const parts = [github, googleCalendar, googleDocs, googleSheets, jira, trello]
 const writes = parts.flatMap(({ tools }) => Object.keys(tools) as ToolName[])
 const partOf = (tool: ToolName): FaultService =>
   parts.find(({ tools }) => Object.hasOwn(tools, tool)) as FaultService
-const points: readonly Point[] = [
-  'effect.decide:before',
-  'effect.decide:after',
-  'effect.sent:before',
-  'effect.sent:after',
-  'effect.outcome:before',
-  'effect.outcome:after',
-]
+/** What follows a crash here depends on the tool. */
+const pointsOfTools: readonly Point[] = ['effect.sent:before', 'effect.sent:after', 'effect.outcome:before']
+/** Here it does not. */
+const pointsOfAll: readonly Point[] = ['effect.decide:before', 'effect.decide:after', 'effect.outcome:after']
+const kills = writes
+  .flatMap((tool) => pointsOfTools.map((point) => [point, tool] as const))
+  .concat(pointsOfAll.map((point) => [point, 'github_comment'] as const))
 
 /** A stand-in and the proxy before it. */
 interface Service {
@@ -47,15 +48,23 @@ async function startService(part: FaultService): Promise<void> {
 const serviceOf = (tool: ToolName): Service => services.get(partOf(tool).name) as Service
 
 async function connect(tool: ToolName): Promise<string> {
-  const { url } = serviceOf(tool).proxy
-  const credential = partOf(tool).credential?.(url) ?? { token: emulatorToken, base_url: url }
+  const credential = credentialAt(partOf(tool), serviceOf(tool).proxy.url)
   const body = { credential, scope: 'personal' }
   return (await home.member.good<{ id: string }>('POST', `/tools/${tool}/connect`, body)).id
 }
 
 beforeAll(async () => {
-  ;[home] = await Promise.all([crashHome(), startService(github), startService(googleCalendar)])
+  await startService(jira)
+  const env = { TRACKER_BASE_URL: (services.get('jira') as Service).proxy.url }
+  ;[home] = await Promise.all([
+    crashHome({ env }),
+    startService(github),
+    startService(googleCalendar),
+    startService(trello),
+  ])
   await home.owner.settings({ approvals_enabled: true })
+  await connect('jira_comment')
+  await connect('trello_comment')
 })
 beforeEach(async () => {
   for (const { proxy } of services.values()) proxy.choose = () => 'pass'
@@ -69,12 +78,7 @@ afterAll(async () => {
   )
 })
 
-const askOf =
-  (tool: ToolName): Ask =>
-  async (method, path) => {
-    const headers = { authorization: `Bearer ${emulatorToken}` }
-    return (await (await fetch(`${serviceOf(tool).emulator.url}${path}`, { method, headers })).json()) as Json
-  }
+const askOf = (tool: ToolName): Ask => askAt(partOf(tool), serviceOf(tool).emulator.url)
 let texts = 0
 
 interface Started {
@@ -107,22 +111,25 @@ const onWrite = (fault: () => Fault | Promise<Fault>) => {
 }
 
 describe('a worker is killed', () => {
-  const started: Started[] = []
+  const started: (Started & { readonly isAsked: boolean })[] = []
 
-  test.each(writes.flatMap((tool) => points.map((point) => [point, tool] as const)))(
-    '%s of %s',
-    async (point, tool) => {
-      await home.faults.at(point, () => void start(tool).then((each) => started.push(each)))
-      // The time passes after which a call that is not found was certainly not made.
-      await home.query(`update effects set sent_at = sent_at - interval '301 seconds' where state = 'sent'`)
-    },
-  )
+  test.each(kills)('%s of %s', async (point, tool) => {
+    // Nothing tells that this request was never sent.
+    const isAsked = point === 'effect.sent:after' && partOf(tool).tools[tool]?.mayStillAppear === true
+    await home.faults.at(point, () => void start(tool).then((each) => started.push({ ...each, isAsked })))
+    // The time passes after which a call that is not found was certainly not made, or a person is asked.
+    const seconds = isAsked ? 901 : 301
+    await home.query(
+      `update effects set sent_at = sent_at - interval '${seconds} seconds' where state = 'sent'`,
+    )
+  })
 
-  test('each call was made once', async () => {
-    await until('all have started', () => started.length === writes.length * points.length)
-    for (const { runId, held } of started) {
-      expect((await ended(runId)).status).toBe('completed')
-      expect(await held()).toBe(1)
+  test('each call was made once, or a person is asked', async () => {
+    await until('all have started', () => started.length === kills.length)
+    for (const { runId, held, isAsked } of started) {
+      const isSettled = (run: Run) => run.finished_at !== null || stepOf(run).status === 'unknown_outcome'
+      const run = await home.member.untilRun(runId, 'settled', isSettled)
+      expect([stepOf(run).status, await held()]).toEqual(isAsked ? ['unknown_outcome', 0] : ['completed', 1])
     }
   })
 })

@@ -13,7 +13,8 @@ import { until } from '../stack/until.ts'
 
 let home: CrashHome
 let model: Model
-const secret = `s3cr3t-${randomBytes(12).toString('hex')}`
+/** A word, because some services give words back in their error codes. */
+const secret = `s3cr3t_${randomBytes(12).toString('hex')}`
 
 beforeAll(async () => {
   ;[home, model] = await Promise.all([
@@ -158,6 +159,80 @@ describe('a run that searches the web and asks a model', () => {
     const { steps } = await home.member.untilStatus(runId, 'completed')
     expect(steps.map(({ error }) => error?.code)).toEqual(['llm_refused', 'llm_bad_answer'])
     expect(JSON.stringify(steps)).not.toContain(secret)
+  })
+})
+
+describe('a run that writes to Slack and reads from Google', () => {
+  const ok = (body: object) => ({ status: 200, body: { ok: true, ...body } })
+  const granted = {
+    access_token: `access-${secret}`,
+    token_type: 'Bearer',
+    // Each call refreshes it.
+    expires_in: 1,
+    refresh_token: `refresh-${secret}`,
+  }
+  let canRefresh = true
+  beforeAll(async () => {
+    model.answer = ({ path, body }) => {
+      if (path === '/token' && !canRefresh)
+        return { status: 400, body: { error: 'invalid_grant', error_description: secret } }
+      if (path === '/token') return { status: 200, body: granted }
+      if (path.includes('/documents/')) return { status: 403, body: { error: { message: secret } } }
+      if (path.endsWith('auth.test')) return ok({ user: 'bot', team: 'Acme' })
+      if (!path.endsWith('chat.postMessage')) return { status: 404, body: secret }
+      return body.includes('refuse')
+        ? { status: 200, body: { ok: false, error: `not_${secret}` } }
+        : ok({ channel: 'C0123456789', ts: '1.000001', message: { text: secret } })
+    }
+    const slack = { token: `xoxb-${secret}`, base_url: model.url }
+    const google = {
+      client_id: 'client',
+      client_secret: `client-${secret}`,
+      refresh_token: `first-${secret}`,
+      base_url: model.url,
+    }
+    await home.member.good('POST', '/tools/slack_send_message/connect', {
+      credential: slack,
+      scope: 'personal',
+    })
+    await home.member.good('POST', '/tools/docs_read/connect', { credential: google, scope: 'personal' })
+  })
+  const once = { retry: { attempts: 1, backoff_seconds: 1 }, on_error: 'continue' }
+  const message = (id: string, text: string) => ({
+    id,
+    tool: 'slack_send_message',
+    params: { channel: '{{input.channel}}', text },
+    ...once,
+  })
+  const read = { id: 'read', tool: 'docs_read', params: { document: '{{input.text}}' }, ...once }
+  const ended = async (steps: object[]) => {
+    const inputs = { channel: { type: 'string' }, text: { type: 'string' } }
+    const body = { name: 'Report', description: secret, definition: { inputs, steps } }
+    const { id } = await home.member.good<{ id: string }>('POST', '/workflows', body)
+    const runId = await home.member.execute(id, { channel: `#c-${secret}`, text: secret })
+    const run = await home.member.untilStatus(runId, 'completed')
+    const errors = run.steps.map(({ error }) => error)
+    expect(JSON.stringify(errors)).not.toContain(secret)
+    return errors.map((error) => error?.code)
+  }
+
+  test('says of refusals only what to do', async () => {
+    const steps = [message('send', '{{input.text}}'), message('no', 'refuse {{input.text}}'), read]
+    expect(await ended(steps)).toEqual([undefined, 'slack_refused', 'google_forbidden'])
+    expect(model.arrived.some(({ body }) => body.includes(`refresh-${secret}`))).toBe(true)
+  })
+
+  test('says of an ended authorization only what to do', async () => {
+    canRefresh = false
+    expect(await ended([read])).toEqual(['connection_expired'])
+    const callback = '/connections/callback/google'
+    for (const query of [
+      `state=${secret}&code=${secret}`,
+      `state=x&error=${secret}&error_description=${secret}`,
+    ]) {
+      const { status, body } = await home.member.call('GET', `${callback}?${query}`)
+      expect([status, JSON.stringify(body).includes(secret)]).toEqual([404, false])
+    }
   })
 })
 

@@ -258,6 +258,16 @@ describe('`allowed_domains`', () => {
     expect(onTo(['a@acme.com'], 'calendar_create_event', 'attendees')).toBe(true)
     expect(keeps('calendar_create_event', acme, { title: 't' })).toBe(true)
   })
+  test.each([
+    ['primary', true],
+    [' primary ', true],
+    ['ana@acme.com', true],
+    ['ceo@evil.test', false],
+    ['c_1@group.calendar.google.com', false],
+    ['anything', false],
+  ])('limits whose calendar gets an event: `%s` %s', (calendar, isKept) => {
+    expect(onTo(calendar, 'calendar_create_event', 'calendar')).toBe(isKept)
+  })
 })
 
 describe('`max_message_length`', () => {

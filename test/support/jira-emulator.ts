@@ -29,6 +29,8 @@ export interface JiraFile {
 export interface JiraIssue {
   readonly id: string
   readonly key: string
+  /** Its key before it was moved; Jira finds it by this one too. */
+  readonly formerKey: string | null
   readonly summary: string
   readonly description: unknown
   readonly labels: readonly string[]
@@ -49,14 +51,21 @@ export interface JiraState {
 
 export const jiraWith = (
   projects: string[],
-  issues: readonly { key: string; summary: string; description?: string; status?: string }[] = [],
+  issues: readonly {
+    key: string
+    formerKey?: string
+    summary: string
+    description?: string
+    status?: string
+  }[] = [],
 ): JiraState => ({
   projects,
   unseen: 0,
   last: 10_000 + issues.length,
-  issues: issues.map(({ key, summary, description, status = 'To Do' }, index) => ({
+  issues: issues.map(({ key, formerKey = null, summary, description, status = 'To Do' }, index) => ({
     id: String(10_000 + index),
     key,
+    formerKey,
     summary,
     description: description ?? null,
     labels: [],
@@ -107,7 +116,8 @@ const jira = defineEmulator<JiraState>({
   name: 'jira',
   state: () => jiraWith([]),
   setup({ app, state, baseUrl }) {
-    const issueOf = (key: string) => state.issues.find((each) => each.key === key || each.id === key)
+    const issueOf = (key: string) =>
+      state.issues.find((each) => each.key === key || each.id === key || each.formerKey === key)
     const self = (path: string): string => `${baseUrl}/rest/api/3/${path}`
     const propertiesOf = (list: readonly Property[]) =>
       Object.fromEntries(list.map((each) => [each.key, each.value]))
@@ -154,6 +164,7 @@ const jira = defineEmulator<JiraState>({
       state.issues.push({
         id,
         key,
+        formerKey: null,
         summary: fields.summary,
         description: fields.description ?? null,
         labels: fields.labels ?? [],

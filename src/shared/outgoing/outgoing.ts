@@ -32,6 +32,8 @@ export interface Bounds {
   readonly bytes: number
   /** Only status and headers of an answer matter: the rest of its body is dropped after `bytes`, or after a second. */
   readonly dropsBody?: true
+  /** No redirect is followed: at this service each of them leads to something else than what was decided about. */
+  readonly followsRedirects?: false
   readonly signal?: AbortSignal
   /** Waits until there is memory for a large answer. Rejects with the signal's reason if it is aborted. */
   readonly room?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
@@ -108,7 +110,7 @@ async function exchange(
       if (next === null && bounds.dropsBody === true) return await dropBody(answer, bounds.bytes)
       if (next === null) return await readWhole(answer, url, bounds, signal)
       await answer.body?.cancel()
-      if (redirects === mostRedirects || !mayFollow(sent, bounds.addresses, next))
+      if (redirects === mostRedirects || !mayFollow(sent, bounds, next))
         throw new OutgoingError('redirect_refused', `\`${url.host}\` redirects to another place`, true)
       url = next
     } catch (error) {
@@ -139,8 +141,10 @@ function redirectOf({ status, headers }: Answered, from: URL): URL | null {
 }
 
 /** A redirected write may already have happened, so it is never sent again. */
-const mayFollow = ({ method }: Sent, addresses: readonly string[], next: URL): boolean =>
-  (method === 'GET' || method === 'HEAD') && addresses.some((address) => isBelow(address, next))
+const mayFollow = ({ method }: Sent, { addresses, followsRedirects }: Bounds, next: URL): boolean =>
+  followsRedirects !== false &&
+  (method === 'GET' || method === 'HEAD') &&
+  addresses.some((address) => isBelow(address, next))
 
 async function readWhole(answer: Answered, url: URL, bounds: Bounds, signal: AbortSignal): Promise<Response> {
   const { status, statusText } = answer

@@ -1,19 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { createToolActivities } from '../../../src/activities/tool-activities.ts'
-import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
-import { ToolError, type ServiceConnection, type ToolResult } from '../../../src/activities/tools/executor.ts'
+import type { ToolResult } from '../../../src/activities/tools/executor.ts'
 import { readIssueState } from '../../../src/activities/tools/github/state.ts'
-import { getTool, type ToolName } from '../../../src/catalog/index.ts'
-import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
-import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
+import type { ToolName } from '../../../src/catalog/index.ts'
 import type { Json } from '../../../src/policy/types.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
-import { rejection, toolCall, toolContext } from './call.ts'
+import { rejection, toolCall } from './call.ts'
+import { connectionTo, contextWith, outgoing, outputOf, runBody } from './connection.ts'
 
 let github: Emulator
 let scripted: ScriptedServer
-const outgoing = createOutgoing({ hosts: loopbackHosts })
 beforeAll(async () => {
   ;[github, scripted] = await Promise.all([
     startEmulator('github', {
@@ -49,26 +45,10 @@ async function ask(method: string, path: string, body?: object): Promise<unknown
   return answer.json()
 }
 
-const connectionAt = (base: string): ServiceConnection<'github'> => ({
-  id: 'con_1',
-  credential: { token: emulatorToken },
-  account: 'admin',
-  base,
-  headers: { authorization: `Bearer ${emulatorToken}`, 'x-github-api-version': '2022-11-28' },
-  fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses: [base] }),
-  expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
-})
-
-const bodies = createToolActivities()
-
-/** Calls a tool's body; the output has the form that the tool declares. */
-async function run(name: ToolName, params: object, base = github.url): Promise<Json> {
-  const context = toolContext({ connection: (async () => connectionAt(base)) as never })
-  const call = issueDecidedCall(toolCall(params), context, null)
-  const { output } = (await bodies[name]!(call)) as ToolResult
-  expect(getTool(name)?.output.parse(output)).toEqual(output)
-  return output
-}
+const contextAt = (base = github.url) =>
+  contextWith(connectionTo('github', { token: emulatorToken }, base, { account: 'admin' }))
+const run = (name: ToolName, params: object, base?: string): Promise<Json> =>
+  outputOf(name, params, contextAt(base))
 
 const repo = 'admin/app'
 const one = { number: 1, title: 'one', body: 'text', labels: [], state: 'open' }
@@ -185,10 +165,68 @@ describe('an answer that is no success', () => {
   })
 })
 
+/** GitHub answers so for a repository that was renamed or given to another owner. */
+describe('a repository that was moved', () => {
+  const calls: readonly (readonly [ToolName, object])[] = [
+    ['github_search_code', { query: 'hello', repo }],
+    ['github_get_file', { repo, path: 'a.md' }],
+    ['github_get_file', { repo, path: 'a.md', ref: 'main' }],
+    ['github_list_issues', { repo }],
+    ['github_get_issue', { repo, number: 1 }],
+    ['github_list_pull_requests', { repo }],
+    ['github_create_issue', { repo, title: 't' }],
+    ['github_comment', { repo, number: 1, body: 'b' }],
+  ]
+  test.each(calls)('is not reached under its old name: %s %j', async (name, params) => {
+    const to = `${scripted.url}/repositories/7`
+    scripted.answer = ({ path }) =>
+      path.startsWith('/repositories/')
+        ? { status: 200, body: one }
+        : { status: name === 'github_create_issue' ? 307 : 301, headers: { location: to }, body: {} }
+    expect(await rejection(run(name, params, scripted.url))).toMatchObject({
+      code: 'github_redirected',
+      retryable: false,
+    })
+    expect(scripted.arrived).toHaveLength(1)
+  })
+
+  test.each([
+    [{ query: 'hello', repo }, 'other/app'],
+    [{ query: 'hello repo:admin/app' }, 'admin/other'],
+    [{ query: 'hello org:admin' }, 'other/app'],
+  ])('its code is not shown for a search %j that finds it as %s', async (params, full_name) => {
+    const answer = (named: string) => ({
+      status: 200,
+      body: { items: [{ path: 'a', html_url: 'u', repository: { full_name: named } }] },
+    })
+    scripted.answer = () => answer(full_name)
+    expect(await rejection(run('github_search_code', params, scripted.url))).toMatchObject({
+      code: 'github_other_repository',
+    })
+    scripted.answer = () => answer('Admin/App')
+    expect(await run('github_search_code', params, scripted.url)).toMatchObject({ results: [{ path: 'a' }] })
+  })
+})
+
 test('a text of a million line breaks is read', async () => {
   const body = '\n'.repeat(1_000_000)
   scripted.answer = () => ({ status: 200, body: { ...one, body, html_url: 'u' } })
   expect(await run('github_get_issue', { repo, number: 1 }, scripted.url)).toMatchObject({ body })
+})
+
+test.each([
+  ['main', undefined],
+  ['topic', undefined],
+  ['refs/pull/3/head', ['untrusted']],
+  ['pull/3/merge', ['untrusted']],
+  ['0123abc', ['untrusted']],
+  ['0123456789abcdef0123456789abcdef01234567', ['untrusted']],
+])('a file at `%s` carries the labels %j besides its own', async (ref, labels) => {
+  const content = base64('words')
+  scripted.answer = () => ({ status: 200, body: { type: 'file', path: 'a', encoding: 'base64', content } })
+  const call = toolCall({ repo, path: 'a', ref })
+  const result = (await runBody('github_get_file', call, contextAt(scripted.url))) as ToolResult
+  expect(result.labels).toEqual(labels)
 })
 
 test('a file that is no text is refused, and so is a folder', async () => {
@@ -198,8 +236,7 @@ test('a file that is no text is refused, and so is a folder', async () => {
 })
 
 describe('what approvers of a comment see', () => {
-  const context = toolContext({ connection: (async () => connectionAt(github.url)) as never })
-  const seen = (number: number) => readIssueState(toolCall({ repo, number, body: 'b' }), context)
+  const seen = (number: number) => readIssueState(toolCall({ repo, number, body: 'b' }), contextAt())
 
   test('title and state of the issue; the revision changes with these alone', async () => {
     const { number } = (await ask('POST', '/issues', { title: 'before' })) as { number: number }

@@ -1,26 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
-import { createToolActivities } from '../../../src/activities/tool-activities.ts'
-import {
-  OutcomeUnknown,
-  ToolError,
-  type ServiceConnection,
-  type ToolContext,
-  type ToolResult,
-} from '../../../src/activities/tools/executor.ts'
+import { OutcomeUnknown } from '../../../src/activities/tools/executor.ts'
 import { findComment } from '../../../src/activities/tools/jira/comments.ts'
 import { readIssueState } from '../../../src/activities/tools/jira/state.ts'
-import { getTool, type ToolName } from '../../../src/catalog/index.ts'
-import { jira as integration } from '../../../src/catalog/integrations/jira.ts'
-import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
-import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
+import type { ToolName } from '../../../src/catalog/index.ts'
 import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
 import { jiraCredential, jiraWith, startJira, type JiraEmulator } from '../../support/jira-emulator.ts'
-import { rejection, toolCall, toolContext } from './call.ts'
+import { rejection, toolCall } from './call.ts'
+import { connectionTo, contextWith, outgoing, outputOf } from './connection.ts'
 
 let jira: JiraEmulator
 let proxy: FaultProxy
-const outgoing = createOutgoing({ hosts: loopbackHosts })
 beforeAll(async () => {
   const issues = Array.from({ length: 120 }, (_, index) => ({
     key: `OPS-${index + 1}`,
@@ -28,7 +17,8 @@ beforeAll(async () => {
     description: `text ${index + 1}`,
     status: index % 40 === 0 ? 'Done' : 'To Do',
   }))
-  jira = await startJira(jiraWith(['OPS'], issues))
+  const moved = { key: 'SEC-1', formerKey: 'OPS-900', summary: 'of another project' }
+  jira = await startJira(jiraWith(['OPS', 'SEC'], [moved, ...issues]))
   proxy = await startFaultProxy(jira.url)
 })
 beforeEach(() => {
@@ -36,24 +26,8 @@ beforeEach(() => {
 })
 afterAll(() => Promise.all([proxy?.close(), jira?.close(), outgoing.close()]))
 
-const connection = (): ServiceConnection<'jira'> => ({
-  id: 'con_1',
-  credential: jiraCredential,
-  account: null,
-  base: proxy.url,
-  headers: integration.headers(jiraCredential),
-  fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses: [proxy.url] }),
-  expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
-})
-const context = (): ToolContext => toolContext({ connection: (async () => connection()) as never })
-
-/** Calls a tool's body; the output has the form that the tool declares. */
-async function run(name: ToolName, params: object): Promise<unknown> {
-  const call = issueDecidedCall(toolCall(params), context(), null)
-  const { output } = (await createToolActivities()[name]!(call)) as ToolResult
-  expect(getTool(name)?.output.parse(output)).toEqual(output)
-  return output
-}
+const context = () => contextWith(connectionTo('jira', jiraCredential, proxy.url))
+const run = (name: ToolName, params: object): Promise<unknown> => outputOf(name, params, context())
 
 const issueOf = (key: string) => jira.state().issues.find((each) => each.key === key)
 const shown = (number: number, status: string) => ({
@@ -98,6 +72,16 @@ describe('a call that reads', () => {
     const issue = given.replace('{base}', proxy.url).replace('{host}', host)
     expect(await rejection(run('jira_get_issue', { issue }))).toMatchObject({ code, retryable: false })
   })
+})
+
+test('an issue that was moved to another project has its new key alone, whatever rules say of the old one', async () => {
+  expect(await run('jira_get_issue', { issue: 'SEC-1' })).toMatchObject({ key: 'SEC-1' })
+  const refused = { code: 'jira_moved', retryable: false }
+  expect(await rejection(run('jira_get_issue', { issue: 'OPS-900' }))).toMatchObject(refused)
+  expect(await rejection(run('jira_comment', { issue: 'OPS-900', text: 't' }))).toMatchObject(refused)
+  const call = toolCall({ issue: 'OPS-900', text: 't' })
+  expect(await rejection(readIssueState(call, context()))).toMatchObject(refused)
+  expect(issueOf('SEC-1')?.comments).toEqual([])
 })
 
 test('an issue is created with its text as it is: nothing in it mentions or formats', async () => {

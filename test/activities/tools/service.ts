@@ -1,13 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, beforeEach } from '@jest/globals'
-import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
-import {
-  ToolError,
-  type ServiceConnection,
-  type ToolContext,
-  type ToolResult,
-} from '../../../src/activities/tools/executor.ts'
-import { createToolActivities } from '../../../src/activities/tool-activities.ts'
+import type { ServiceConnection, ToolContext, ToolResult } from '../../../src/activities/tools/executor.ts'
 import { getTool, type ToolName } from '../../../src/catalog/index.ts'
 import {
   integrationNamed,
@@ -15,10 +8,9 @@ import {
   type CredentialOf,
 } from '../../../src/catalog/integrations/index.ts'
 import type { IntegrationDeclaration } from '../../../src/catalog/integrations/integration.ts'
-import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
-import { createOutgoing, type Outgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
 import { toolCall, toolContext } from './call.ts'
+import { connectionTo, outgoing, runBody } from './connection.ts'
 
 /** What tests of a tool need that only reads from a service. */
 export interface Service {
@@ -30,45 +22,30 @@ export interface Service {
 /** A service for all tests of a file, passed to `use` once it runs. */
 export function useService(tool: ToolName, integration: Connectable, use: (service: Service) => void): void {
   let scripted: ScriptedServer
-  let outgoing: Outgoing
   beforeAll(async () => {
     scripted = await startScriptedServer()
-    outgoing = createOutgoing({ hosts: loopbackHosts })
     use({ scripted, run })
   })
   beforeEach(() => {
     scripted.arrived.length = 0
   })
-  afterAll(() => Promise.all([scripted?.close(), outgoing?.close()]))
+  afterAll(() => Promise.all([scripted?.close(), outgoing.close()]))
 
-  const body = createToolActivities()[tool]!
   async function run(given: object, params: object, over: Partial<ToolContext> = {}) {
-    const connection = connectionOf(outgoing, integration, given)
     const { tools, ...rest } = over
-    const own = async () => connection
-    const context = toolContext({ ...tools, connection: own, connectionIfAny: own }, rest)
-    const result = (await body(issueDecidedCall(toolCall(params), context, null))) as ToolResult
+    const connection = async () => connectionWith(integration, given)
+    const context = toolContext({ ...tools, connection, connectionIfAny: connection }, rest)
+    const result = (await runBody(tool, toolCall(params), context)) as ToolResult
     getTool(tool)?.output.parse(result.output)
     return result
   }
 }
 
-function connectionOf(outgoing: Outgoing, name: Connectable, given: object): ServiceConnection<Connectable> {
+function connectionWith(name: Connectable, given: object): ServiceConnection<Connectable> {
   const declaration = integrationNamed(name) as IntegrationDeclaration<CredentialOf<Connectable>>
   const credential = declaration.credential.parse(given)
-  const addresses = declaration.addresses(credential, {
-    trackerBaseUrl: null,
-    google: { client: null, baseUrl: null },
-  })
-  return {
-    id: 'con_1',
-    credential,
-    account: null,
-    base: addresses[0] ?? '',
-    headers: declaration.headers(credential),
-    fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses }),
-    expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
-  }
+  const settings = { trackerBaseUrl: null, google: { client: null, baseUrl: null } }
+  return connectionTo(name, credential, declaration.addresses(credential, settings)[0] ?? '')
 }
 
 const endless = (response: ServerResponse): void => {

@@ -1,36 +1,9 @@
-import { expect } from '@jest/globals'
-import { createToolActivities } from '../../../src/activities/tool-activities.ts'
-import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
-import {
-  ToolError,
-  type Found,
-  type ServiceConnection,
-  type ToolResult,
-} from '../../../src/activities/tools/executor.ts'
-import { getTool, type ToolName } from '../../../src/catalog/index.ts'
-import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
-import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
+import type { Found, ToolResult } from '../../../src/activities/tools/executor.ts'
+import type { ToolName } from '../../../src/catalog/index.ts'
 import { emulatorToken } from '../../support/emulators.ts'
 import { toolCall, toolContext } from './call.ts'
+import { asDeclared, connectionTo, runBody } from './connection.ts'
 
-export const outgoing = createOutgoing({ hosts: loopbackHosts })
-
-const connectionAt = (base: string, mostMilliseconds: number): ServiceConnection<'slack'> => ({
-  id: 'con_1',
-  credential: { token: emulatorToken },
-  account: 'admin',
-  base,
-  headers: { authorization: `Bearer ${emulatorToken}` },
-  fetchWithin: (bounds) =>
-    outgoing.fetchWithin({
-      ...bounds,
-      milliseconds: Math.min(bounds.milliseconds, mostMilliseconds),
-      addresses: [base],
-    }),
-  expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
-})
-
-const bodies = createToolActivities()
 let calls = 0
 
 /** One call, which is made and looked for. */
@@ -65,8 +38,9 @@ export class SlackCall {
 
   #run(look: { sentSecondsAgo: number } | null) {
     const { base, account, linkedSecondsAgo = 1_000, mostMilliseconds = Infinity, revision } = this.over
+    const more = { account: 'admin', mostMilliseconds }
     const context = toolContext({
-      connection: (async () => connectionAt(base, mostMilliseconds)) as never,
+      connection: (async () => connectionTo('slack', { token: emulatorToken }, base, more)) as never,
       slackAccount: async () => (account === undefined ? null : { id: account, linkedSecondsAgo }),
     })
     const call = toolCall(this.#params, {
@@ -74,11 +48,10 @@ export class SlackCall {
       labels: this.over.labels ?? [],
       revision: look === null ? (revision ?? null) : null,
     })
-    return bodies[this.#name]!(issueDecidedCall(call, context, look))
+    return runBody(this.#name, call, context, look)
   }
 
   #checked(output: unknown) {
-    expect(getTool(this.#name)?.output.parse(output)).toEqual(output)
-    return output as { channel: string; ts: string; name: string; invited: boolean }
+    return asDeclared(this.#name, output) as { channel: string; ts: string; name: string; invited: boolean }
   }
 }

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { emulatorToken } from '../../support/emulators.ts'
 import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
 import { rejection } from './call.ts'
-import { outgoing, SlackCall } from './slack-call.ts'
+import { outgoing } from './connection.ts'
+import { SlackCall } from './slack-call.ts'
 
 let scripted: ScriptedServer
 let elsewhere: ScriptedServer

@@ -5,7 +5,8 @@ import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
 import { askSlack, startSlack } from '../../support/slack-emulator.ts'
 import { rejection } from './call.ts'
-import { outgoing, SlackCall } from './slack-call.ts'
+import { outgoing } from './connection.ts'
+import { SlackCall } from './slack-call.ts'
 
 let slack: Emulator
 let proxy: FaultProxy

@@ -1,19 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { issueDecidedCall } from '../../../src/activities/decided-call.ts'
-import { createToolActivities } from '../../../src/activities/tool-activities.ts'
-import {
-  OutcomeUnknown,
-  ToolError,
-  type ServiceConnection,
-  type ToolContext,
-  type ToolResult,
-} from '../../../src/activities/tools/executor.ts'
+import { OutcomeUnknown } from '../../../src/activities/tools/executor.ts'
 import { readCardState } from '../../../src/activities/tools/trello/reads.ts'
 import { findComment } from '../../../src/activities/tools/trello/writes.ts'
-import { getTool, type ToolName } from '../../../src/catalog/index.ts'
-import { trello as integration } from '../../../src/catalog/integrations/trello.ts'
-import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
-import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
+import type { ToolName } from '../../../src/catalog/index.ts'
 import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
 import {
   startTrello,
@@ -21,13 +10,13 @@ import {
   trelloWith,
   type TrelloEmulator,
 } from '../../support/trello-emulator.ts'
-import { rejection, toolCall, toolContext } from './call.ts'
+import { rejection, toolCall } from './call.ts'
+import { connectionTo, contextWith, outgoing, outputOf } from './connection.ts'
 
 let trello: TrelloEmulator
 let proxy: FaultProxy
 /** Addresses of requests. */
 const asked: string[] = []
-const outgoing = createOutgoing({ hosts: loopbackHosts })
 beforeAll(async () => {
   trello = await startTrello(trelloWith(['To do', 'Done', 'Twice', 'Twice'], ['one', 'two']))
   proxy = await startFaultProxy(trello.url)
@@ -41,24 +30,8 @@ beforeEach(() => {
 })
 afterAll(() => Promise.all([proxy?.close(), trello?.close(), outgoing.close()]))
 
-const connection = (): ServiceConnection<'trello'> => ({
-  id: 'con_1',
-  credential: trelloCredential,
-  account: null,
-  base: proxy.url,
-  headers: integration.headers(trelloCredential),
-  fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses: [proxy.url] }),
-  expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
-})
-const context = (): ToolContext => toolContext({ connection: (async () => connection()) as never })
-
-/** Calls a tool's body; the output has the form that the tool declares. */
-async function run(name: ToolName, params: object): Promise<unknown> {
-  const call = issueDecidedCall(toolCall(params), context(), null)
-  const { output } = (await createToolActivities()[name]!(call)) as ToolResult
-  expect(getTool(name)?.output.parse(output)).toEqual(output)
-  return output
-}
+const context = () => contextWith(connectionTo('trello', trelloCredential, proxy.url))
+const run = (name: ToolName, params: object): Promise<unknown> => outputOf(name, params, context())
 
 const board = 'https://trello.com/b/board001/plans'
 const one = {

@@ -36,7 +36,12 @@ export async function githubOf(
   const connection = await context.tools.connection(call, tool, 'github')
   const { authorization = '', 'x-github-api-version': version = '' } = connection.headers
   const client = (signal?: AbortSignal): Octokit => {
-    const bounds = { milliseconds: exchangeMilliseconds, bytes: mostAnswerBytes }
+    // GitHub redirects from a repository that was renamed, or moved to another owner, which no policy has allowed.
+    const bounds = {
+      milliseconds: exchangeMilliseconds,
+      bytes: mostAnswerBytes,
+      followsRedirects: false,
+    } as const
     const send = connection.fetchWithin(signal === undefined ? bounds : { ...bounds, signal })
     const octokit = new Octokit({
       baseUrl: connection.base,

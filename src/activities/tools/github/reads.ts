@@ -1,4 +1,4 @@
-import { searchScope } from '../../../policy/readers/repositories.ts'
+import { repositoryOf, searchScope } from '../../../policy/readers/repositories.ts'
 import { ToolError } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
 import { githubOf } from './client.ts'
@@ -26,11 +26,24 @@ export const searchCode: ToolBody<'github_search_code'> = async (call, context) 
   const found = await github.read(foundCode, (octokit) =>
     octokit.rest.search.code({ q, per_page: limit, mediaType: { format: 'text-match' } }),
   )
+  if (found.items.some(({ repository }) => !isWithin(q, repository.full_name)))
+    throw refused(
+      'github_other_repository',
+      'GitHub found code outside of the repositories in the search, such as one with another name now: use its present name',
+    )
   const results = found.items.slice(0, limit).map(({ repository, path, html_url: url, text_matches }) => {
     const text = (text_matches ?? []).map(({ fragment }) => fragment ?? '').join('\n')
     return { repo: repository.full_name, path, url, text }
   })
   return { output: { results } }
+}
+
+/** Rules and policies have decided about the repositories that the search names. */
+function isWithin(query: string, found: string): boolean {
+  const scope = searchScope(query)
+  if (scope === null || !scope.isBounded) return true
+  const name = repositoryOf(found)
+  return name !== null && (scope.names.includes(name) || scope.names.includes(`${name.split('/', 1)[0]}/*`))
 }
 
 export const getFile: ToolBody<'github_get_file'> = async (call, context) => {
@@ -48,8 +61,12 @@ export const getFile: ToolBody<'github_get_file'> = async (call, context) => {
   const text = textOf(Buffer.from(found.content, 'base64'))
   return {
     output: { repo: `${owner}/${repo}`, path: found.path, ref: branch, text, url: found.html_url ?? '' },
+    ...(isOfStrangers(branch) ? { labels: ['untrusted'] } : {}),
   }
 }
+
+/** Anybody can offer a pull request, and GitHub gives the commits of all forks by their hash. */
+const isOfStrangers = (ref: string): boolean => /(?:^|\/)pull\/|^[\da-f]{7,64}$/i.test(ref)
 
 function textOf(bytes: Uint8Array): string {
   try {

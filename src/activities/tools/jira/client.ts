@@ -29,6 +29,8 @@ export interface Jira extends Rest {
   issueAt(text: string): string
   /** The same for a project. */
   projectAt(text: string): string
+  /** Throws ToolError `jira_moved` if Jira answers with another issue than `asked`. */
+  requireSame(asked: string, got: string): void
   /** The page of an issue for people. */
   pageOf(key: string): string
 }
@@ -48,6 +50,14 @@ export async function jiraOf(
     ...restOf(connection, context.signal, errors),
     issueAt: (text) => found(issueKeyOf(text, base), text, '`issue` must be a key such as `OPS-12`'),
     projectAt: (text) => found(projectKeyOf(text, base), text, '`project` must be a key such as `OPS`'),
+    requireSame(asked, got) {
+      if (asked === got) return
+      throw new ToolError(
+        'jira_moved',
+        'the issue was moved and has another key now: give its present key, so that rules decide about it',
+        { retryable: false },
+      )
+    },
     pageOf: (key) => `${base}/browse/${key}`,
   }
 

@@ -4,6 +4,7 @@ import { beforeSending, markOf } from '../marker.ts'
 import type { FinderOf, ToolBody } from '../params.ts'
 import { jiraOf, type Jira } from './client.ts'
 import { listedComments, madeComment, madeFiles, markedComments, markProperty, withFiles } from './forms.ts'
+import { issueCalled } from './reads.ts'
 import { documentOf } from './text.ts'
 
 const urlOf = (jira: Jira, key: string, id: string): string => `${jira.pageOf(key)}?focusedCommentId=${id}`
@@ -12,7 +13,8 @@ const urlOf = (jira: Jira, key: string, id: string): string => `${jira.pageOf(ke
 export const comment: ToolBody<'jira_comment'> = async (call, context) => {
   const attached = attachedOf(call.params)
   const jira = await jiraOf(call, context, 'jira_comment')
-  const key = jira.issueAt(call.params.issue)
+  // The comment of a call with a former key would go to an issue that nobody has decided about.
+  const { key } = await issueCalled(jira, call.params.issue)
   const body = documentOf(call.params.text)
   await context.pointOfNoReturn()
   if (attached !== null) {

@@ -1,5 +1,6 @@
+import type { z } from 'zod'
 import type { ToolBody } from '../params.ts'
-import { jiraOf } from './client.ts'
+import { jiraOf, type Jira } from './client.ts'
 import { anIssue, foundIssues } from './forms.ts'
 
 const defaultLimit = 50
@@ -30,14 +31,25 @@ export const search: ToolBody<'jira_search'> = async (call, context) => {
   return { output: { issues: issues.slice(0, limit) } }
 }
 
-/** Version 2 of the API gives the description as text, in Jira's wiki markup. */
+/** An issue by its present key; its former ones find it too. Version 2 of the API gives texts, in Jira's wiki markup. */
+export async function issueCalled(
+  jira: Jira,
+  text: string,
+  fields = 'summary,status',
+): Promise<z.output<typeof anIssue>> {
+  const asked = jira.issueAt(text)
+  const issue = await jira.read(anIssue, {
+    method: 'GET',
+    path: `/rest/api/2/issue/${asked}`,
+    query: { fields },
+  })
+  jira.requireSame(asked, issue.key)
+  return issue
+}
+
 export const getIssue: ToolBody<'jira_get_issue'> = async (call, context) => {
   const jira = await jiraOf(call, context, 'jira_get_issue')
-  const { key, fields } = await jira.read(anIssue, {
-    method: 'GET',
-    path: `/rest/api/2/issue/${jira.issueAt(call.params.issue)}`,
-    query: { fields: 'summary,status,description' },
-  })
+  const { key, fields } = await issueCalled(jira, call.params.issue, 'summary,status,description')
   const { summary, status, description } = fields
   return {
     output: {

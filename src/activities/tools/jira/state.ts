@@ -1,7 +1,7 @@
 import { hashOf } from '../../../shared/canonical-json.ts'
 import type { StateReaderOf } from '../params.ts'
 import { jiraOf } from './client.ts'
-import { anIssue } from './forms.ts'
+import { issueCalled } from './reads.ts'
 
 /**
  * What approvers of a comment see of its issue. The revision is made of just this: Jira's `updated` changes with each
@@ -9,11 +9,7 @@ import { anIssue } from './forms.ts'
  */
 export const readIssueState: StateReaderOf<'jira_comment'> = async (call, context) => {
   const jira = await jiraOf(call, context, 'jira_comment')
-  const { key, fields } = await jira.read(anIssue, {
-    method: 'GET',
-    path: `/rest/api/2/issue/${jira.issueAt(call.params.issue)}`,
-    query: { fields: 'summary,status' },
-  })
+  const { key, fields } = await issueCalled(jira, call.params.issue)
   const { summary, status } = fields
   return {
     revision: hashOf({ key, summary, status: status.name }),

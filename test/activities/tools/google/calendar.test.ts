@@ -3,7 +3,8 @@ import { StateChanged } from '../../../../src/activities/tools/executor.ts'
 import { startGoogle, type GoogleEmulator } from '../../../support/google/emulator.ts'
 import { startScriptedServer, type ScriptedServer } from '../../../support/scripted-server.ts'
 import { rejection } from '../call.ts'
-import { GoogleCall, outgoing } from './google-call.ts'
+import { outgoing } from '../connection.ts'
+import { GoogleCall } from './google-call.ts'
 
 let google: GoogleEmulator
 let scripted: ScriptedServer

@@ -4,7 +4,8 @@ import { paragraph, tab } from '../../../support/google/docs.ts'
 import { documentType, folderType } from '../../../support/google/drive.ts'
 import { startScriptedServer, type ScriptedServer } from '../../../support/scripted-server.ts'
 import { rejection } from '../call.ts'
-import { GoogleCall, outgoing } from './google-call.ts'
+import { outgoing } from '../connection.ts'
+import { GoogleCall } from './google-call.ts'
 
 let google: GoogleEmulator
 let scripted: ScriptedServer

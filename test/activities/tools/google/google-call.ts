@@ -1,33 +1,12 @@
-import { expect } from '@jest/globals'
-import { createToolActivities } from '../../../../src/activities/tool-activities.ts'
-import { issueDecidedCall } from '../../../../src/activities/decided-call.ts'
-import {
-  ToolError,
-  type Found,
-  type ServiceConnection,
-  type State,
-  type ToolResult,
-} from '../../../../src/activities/tools/executor.ts'
+import type { Found, State, ToolResult } from '../../../../src/activities/tools/executor.ts'
 import { stateReaders } from '../../../../src/activities/tools/index.ts'
-import { getTool, type ToolName } from '../../../../src/catalog/index.ts'
-import { createOutgoing } from '../../../../src/shared/outgoing/outgoing.ts'
-import { loopbackHosts } from '../../../../src/shared/outgoing/hosts.ts'
+import type { ToolName } from '../../../../src/catalog/index.ts'
 import { emulatorToken } from '../../../support/emulators.ts'
-import { toolCall, toolContext } from '../call.ts'
+import { toolCall } from '../call.ts'
+import { asDeclared, connectionTo, contextWith, runBody } from '../connection.ts'
 
-export const outgoing = createOutgoing({ hosts: loopbackHosts })
+const credential = { client_id: 'c', client_secret: 's', refresh_token: 'r' }
 
-const connectionAt = (base: string, account: string | null): ServiceConnection<'google'> => ({
-  id: 'con_1',
-  credential: { client_id: 'c', client_secret: 's', refresh_token: 'r' },
-  account,
-  base,
-  headers: { authorization: `Bearer ${emulatorToken}` },
-  fetchWithin: (bounds) => outgoing.fetchWithin({ ...bounds, addresses: [base] }),
-  expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
-})
-
-const bodies = createToolActivities()
 let calls = 0
 
 interface Over {
@@ -51,12 +30,12 @@ export class GoogleCall {
 
   /** The output, which has the form that the tool declares. */
   async make<Output>(): Promise<Output> {
-    return this.#checked(((await this.#run(null)) as ToolResult).output) as Output
+    return asDeclared(this.#name, ((await this.#run(null)) as ToolResult).output) as Output
   }
 
   async find(sentSecondsAgo = 0): Promise<unknown> {
     const found = (await this.#run({ sentSecondsAgo })) as Found
-    return found.kind === 'done' ? this.#checked(found.output) : found.kind
+    return found.kind === 'done' ? asDeclared(this.#name, found.output) : found.kind
   }
 
   /** What approvers see. */
@@ -66,7 +45,7 @@ export class GoogleCall {
   }
 
   #run(look: { sentSecondsAgo: number } | null) {
-    return bodies[this.#name]!(issueDecidedCall(this.#call(look), this.#context(), look))
+    return runBody(this.#name, this.#call(look), this.#context(), look)
   }
 
   #call(look: object | null) {
@@ -76,11 +55,6 @@ export class GoogleCall {
 
   #context() {
     const { base, account = 'ana@acme.example' } = this.#over
-    return toolContext({ connection: (async () => connectionAt(base, account)) as never })
-  }
-
-  #checked(output: unknown) {
-    expect(getTool(this.#name)?.output.parse(output)).toEqual(output)
-    return output
+    return contextWith(connectionTo('google', credential, base, { account, accessToken: emulatorToken }))
   }
 }

@@ -3,7 +3,8 @@ import { startGoogle, type GoogleEmulator } from '../../../support/google/emulat
 import type { Spreadsheet } from '../../../support/google/sheets.ts'
 import { startFaultProxy, type FaultProxy } from '../../../support/fault-proxy.ts'
 import { rejection } from '../call.ts'
-import { GoogleCall, outgoing } from './google-call.ts'
+import { outgoing } from '../connection.ts'
+import { GoogleCall } from './google-call.ts'
 
 let google: GoogleEmulator
 let proxy: FaultProxy

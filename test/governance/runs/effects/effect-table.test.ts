@@ -66,12 +66,12 @@ const states: Record<string, (op: StepOp) => Promise<unknown>> = {
   },
   'sent with a key': async (op: StepOp) => {
     await reach('intent', op)
-    expect(await mark(engine.context, op, 1, 'con_1')).toBe('yes')
+    expect(await mark(engine.context, op, 1, 'a connection')).toBe('yes')
   },
   'sent with a key, twice': async (op: StepOp) => {
     await reach('sent with a key', op)
     await engine.decide(op)
-    expect(await mark(engine.context, op, 2, 'con_1')).toBe('yes')
+    expect(await mark(engine.context, op, 2, 'a connection')).toBe('yes')
   },
   'sent with a key, held again': async (op: StepOp) => {
     await reach('sent with a key', op)
