@@ -6,6 +6,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   verify: () => import('./verify.ts'),
   rules: () => import('./rules.ts'),
   runs: () => import('./runs.ts'),
+  parts: () => import('./parts.ts'),
   hook: () => import('./hook.ts'),
   mcp: () => import('./mcp.ts'),
   authorize: () => import('./authorize.ts'),

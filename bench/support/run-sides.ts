@@ -4,7 +4,15 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Client } from '@temporalio/client'
-import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
+import type { Context as ActivityContext } from '@temporalio/activity'
+import {
+  bundleWorkflowCode,
+  DefaultLogger,
+  NativeConnection,
+  Runtime,
+  Worker,
+  type ActivityInterceptors,
+} from '@temporalio/worker'
 import { isDecidedCall } from '../../src/activities/decided-call.ts'
 import { createEngineActivities } from '../../src/activities/engine.ts'
 import { createPolicyInterceptor } from '../../src/activities/policy-interceptor.ts'
@@ -28,6 +36,9 @@ import type { BenchPostgres } from './postgres.ts'
 /** Starts one run per call and resolves when Temporal reports its end. */
 export type Start = () => Promise<void>
 
+/** Notes what a governed run has reached, by its id. */
+export type Note = (runId: string, moment: string) => void
+
 export interface Sides {
   /** A governed run with this many steps in sequence. */
   governed(steps: number): Promise<Start>
@@ -36,6 +47,11 @@ export interface Sides {
   bareLocal(steps: number): Start
   /** Milliseconds that each activity's body waits, on both sides. */
   setBodyMilliseconds(milliseconds: number): void
+  /** From now on moments of governed runs are noted. */
+  setNote(note: Note): void
+  readonly context: Context
+  /** The owner of the organization, once a governed run has started. */
+  caller(): Caller
 }
 
 /** Both sides in this process, on one Temporal server: one worker each, with the product's tuning and the same body. */
@@ -57,7 +73,9 @@ export async function withSides(
   const context = createContext(config, 'worker')
   const client = createTemporalClient(config.temporal)
   const connection = await NativeConnection.connect({ address: temporal.address })
-  const starts = watchStarts()
+  let note: Note = () => {}
+  const noted: Note = (runId, moment) => note(runId, moment)
+  const starts = watchStarts(noted)
   let bodyMilliseconds = 0
   const body = async (): Promise<unknown> => {
     if (bodyMilliseconds > 0) await delay(bodyMilliseconds)
@@ -72,9 +90,18 @@ export async function withSides(
       workflowBundle: { codePath: await workflowBundlePath() },
       activities: {
         ...createEngineActivities(context),
-        memory_get: async (call: unknown) => isDecidedCall(call) && body(),
+        memory_get: async (call: unknown) => {
+          if (!isDecidedCall(call)) return false
+          const { runId } = call.call
+          noted(runId, 'body begins')
+          const result = await body()
+          noted(runId, 'body ends')
+          return result
+        },
       },
-      interceptors: { activity: [createPolicyInterceptor(context)] },
+      interceptors: {
+        activity: [noting(noted), createPolicyInterceptor(context)],
+      },
     }),
     Worker.create({
       ...workerTuning,
@@ -85,6 +112,7 @@ export async function withSides(
         workflowsPath: fileURLToPath(new URL('./bare-workflow.ts', import.meta.url)),
       }),
       activities: { memory_get: body },
+      interceptors: { activity: [noting(noted)] },
     }),
   ])
   const running = workers.map((worker) => worker.run())
@@ -93,7 +121,12 @@ export async function withSides(
   )
   try {
     await work({
-      governed: (steps) => governed(context, client, starts.of, steps),
+      context,
+      caller: () => caller as Caller,
+      setNote: (each) => {
+        note = each
+      },
+      governed: (steps) => governed(context, client, starts.of, steps, noted),
       bare: (steps) => () => bare(client, 'bareRun', steps),
       bareLocal: (steps) => () => bare(client, 'bareLocalRun', steps),
       setBodyMilliseconds: (milliseconds) => {
@@ -121,7 +154,7 @@ async function bare(client: Client, workflow: string, steps: number): Promise<vo
 }
 
 /** Notifies when the relay has started a run's workflow, so that waiting for its result asks Temporal only once. */
-function watchStarts() {
+function watchStarts(note: Note) {
   const runs = new Map<string, PromiseWithResolvers<void>>()
   const entry = (runId: string): PromiseWithResolvers<void> => {
     const known = runs.get(runId) ?? Promise.withResolvers<void>()
@@ -133,12 +166,31 @@ function watchStarts() {
     watch: (motor: WorkflowEngine): WorkflowEngine => ({
       ...motor,
       async start(request) {
+        note(request.input.runId, 'start asked')
         await motor.start(request)
+        note(request.input.runId, 'start answered')
         entry(request.input.runId).resolve()
       },
     }),
   }
 }
+
+/** Notes when each activity of a run begins and ends in its worker. */
+const noting =
+  (note: Note) =>
+  ({ info }: ActivityContext): ActivityInterceptors => ({
+    inbound: {
+      async execute(input, next) {
+        const runId = info.workflowExecution?.workflowId ?? ''
+        note(runId, `${info.activityType} begins`)
+        try {
+          return await next(input)
+        } finally {
+          note(runId, `${info.activityType} ends`)
+        }
+      },
+    },
+  })
 
 let caller: Caller | null = null
 
@@ -147,6 +199,7 @@ async function governed(
   client: Client,
   started: (runId: string) => Promise<void>,
   steps: number,
+  note: Note,
 ): Promise<Start> {
   caller ??= await newCaller(context)
   const owner = caller
@@ -164,7 +217,9 @@ async function governed(
   })
   return async () => {
     const { runId } = await acceptRun(context, { caller: owner, workflowId: id, inputs: {} })
+    note(runId, 'accepted')
     await started(runId)
     await client.workflow.getHandle(runId).result()
+    note(runId, 'known ended')
   }
 }

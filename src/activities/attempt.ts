@@ -9,6 +9,7 @@ import { Control, type Attempt } from './call-control.ts'
 import type { Ended } from './ended.ts'
 import { throughOutages } from './patience.ts'
 import { retryLater } from './retry.ts'
+import { followUpOf, type FollowUp } from './decided-ahead.ts'
 import type { DecidedCall } from './decided-call.ts'
 import type { ToolResult } from './tools/executor.ts'
 
@@ -25,6 +26,7 @@ export async function runAttempt(
   if ('refused' in ended) return answer(ended.refused, attempt.activity)
   if ('hasChanged' in ended) return heldAgain(attempt, control)
   const result = await sealed(attempt, ended.result)
+  const follow = 'output' in ended.result ? await followUpOf(attempt, result, ended.result.output) : null
   const outcome = (): OutcomeOp => ({
     key: attempt.op.key,
     attempt: control.attempt,
@@ -32,7 +34,7 @@ export async function runAttempt(
     durationMs: Date.now() - startedAt,
   })
   for (;;) {
-    const state = await save(control, outcome(), ended.commit)
+    const state = await save(control, outcome(), ended.commit, follow)
     if (state === 'changed') {
       const refused = await control.decideAgain()
       if (refused === null) continue
@@ -63,15 +65,18 @@ function conclude({ activity }: Attempt, state: EffectState): StepDone {
   return answer({ go: false, state, reason: state }, activity)
 }
 
-/** Saves a known outcome. During an outage it tries again, so that the outcome does not become unknown. */
+/** Saves a known outcome with what follows. During an outage it tries again, so that the outcome does not become unknown. */
 function save(
   control: Control,
   op: OutcomeOp,
   commit: ToolResult['commit'],
+  follow: FollowUp | null,
 ): Promise<EffectState | 'changed' | Outdated> {
-  return throughOutages(() =>
-    commit === undefined ? control.record(op) : control.recordWithWrite(op, commit),
-  )
+  return throughOutages(async () => {
+    const saved = commit === undefined ? control.record(op) : control.recordWithWrite(op, commit)
+    const [state] = await Promise.all([saved, follow?.()])
+    return state
+  })
 }
 
 /** Seals the values of a result before any lock is taken. */

@@ -19,6 +19,7 @@ import { isCancelled, isShutdown } from './cancellation.ts'
 import { ActingAccount, disconnected } from './acting-account.ts'
 import { failed, refusalOfSize, unknownOutcome, type Ended } from './ended.ts'
 import { retryLater, retryOf } from './retry.ts'
+import type { DecidedAhead } from './decided-ahead.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
 import { type CallInHand, askSeeing, readPresent, seenNow, toolCallOf } from './seen-state.ts'
 import {
@@ -46,6 +47,8 @@ export interface Attempt extends CallInHand {
   readonly activity: ActivityContext
   /** The decision that allows the call, with the number of the attempt. */
   readonly verdict: Allowed
+  /** Where a call that follows this one waits for its activity. */
+  readonly ahead: DecidedAhead
 }
 
 type Allowed = Extract<StepVerdict, { go: true }>

@@ -14,6 +14,8 @@ import type { EffectKey } from '../contract/effect-key.ts'
 import { answer } from './answers.ts'
 import { runAttempt } from './attempt.ts'
 import { createCallPlaces, type CallPlace, type CallPlaces } from './call-places.ts'
+import { createDecidedAhead, type DecidedAhead } from './decided-ahead.ts'
+import type { DecidedCall } from './decided-call.ts'
 import { engineActivityNames } from './engine.ts'
 import { isOutage } from './patience.ts'
 import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
@@ -34,15 +36,21 @@ const localRetryDelay = 500
  * type that contain no parameter.
  */
 export function createPolicyInterceptor(context: Context) {
-  const places = createCallPlaces()
+  const worker: OfWorker = { places: createCallPlaces(), ahead: createDecidedAhead() }
   return (activity: ActivityContext): { inbound: ActivityInboundCallsInterceptor } => ({
     inbound: {
       execute: (input, next) =>
         engineActivityNames.has(activity.info.activityType)
           ? engine(context, activity, input, next)
-          : governed(context, places, activity, input, next),
+          : governed(context, worker, activity, input, next),
     },
   })
+}
+
+/** What the calls of one worker share. */
+interface OfWorker {
+  readonly places: CallPlaces
+  readonly ahead: DecidedAhead
 }
 
 /** Runs one of the interpreter's own activities. They change only rows of their own run and return no data. */
@@ -66,7 +74,7 @@ async function engine(
 
 async function governed(
   context: Context,
-  places: CallPlaces,
+  { places, ahead }: OfWorker,
   activity: ActivityContext,
   input: ActivityExecuteInput,
   next: Next<ActivityInboundCallsInterceptor, 'execute'>,
@@ -80,6 +88,12 @@ async function governed(
     const key = keyOf(activity, input.args[0])
     const { organizationId } = await readRunSnapshot(context, key.runId)
     place = await places.enter(organizationId, activity.cancellationSignal, activity.info.isLocal)
+    const body = (call: DecidedCall) => next({ ...input, args: [call] })
+    const decided = await ahead.take(context, key)
+    if (decided?.tool.name === activity.info.activityType) {
+      place.bodyBegins()
+      return await runAttempt({ context, activity, ahead, ...decided }, body)
+    }
     const { spec, tool } = await admit(context, activity, key)
     const { value: op, permit } = await prepared(context, spec, tool, activity.cancellationSignal)
     try {
@@ -88,9 +102,7 @@ async function governed(
       )
       if (!verdict.go) return answer(verdict, activity)
       place.bodyBegins()
-      return await runAttempt({ context, activity, spec, tool, op, verdict }, (call) =>
-        next({ ...input, args: [call] }),
-      )
+      return await runAttempt({ context, activity, ahead, spec, tool, op, verdict }, body)
     } finally {
       permit.release()
     }

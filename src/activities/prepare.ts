@@ -17,7 +17,7 @@ import {
   shownItem,
   type SealedParams,
 } from '../governance/runs/values/sealed-params.ts'
-import { resolve, type Resolved, type Scope } from '../policy/templates.ts'
+import { references, resolve, type Resolved, type Scope } from '../policy/templates.ts'
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../policy/types.ts'
 import { holds } from '../policy/when.ts'
 
@@ -56,6 +56,30 @@ const tooMany: StepError = {
   code: 'resource_exhausted',
   message: tooManyLabels('the inputs of the call carry'),
 }
+
+/**
+ * Makes a call ready from the values that this process has: the run's inputs and the JSON text of the output before it.
+ * null if it needs more of them, or much memory. A worker's activity then prepares the call.
+ */
+export async function prepareNext(
+  context: Context,
+  spec: CallSpec,
+  tool: ToolDeclaration,
+  output: string,
+): Promise<StepOp | null> {
+  const { run, sources, labels } = spec
+  if (run.inputs === null || labels.length > mostLabels) return null
+  const named = references(templatesOf(spec)).length * (output.length + run.inputOctets)
+  if (named > mostNextCharacters) return null
+  const value = sources.length === 0 ? null : (JSON.parse(output) as Json)
+  const step = (id: string): Json | undefined => (sources.includes(id) ? value : undefined)
+  const scope = { inputs: run.inputs, labelledInputs: run.inputLabels, ...run.builtins, step }
+  const op = await resolved(context, spec, tool, scope)
+  return op.problem === null && op.sealed.length <= mostNextCharacters ? op : null
+}
+
+/** The most characters that the templates of a call may name, and of its parameters, to be made ready ahead. */
+const mostNextCharacters = 32 * 1024
 
 /** Copies of the parameters in memory while a call is made: opened, sealed, and as the tool gets them. */
 const copiesInUse = 3

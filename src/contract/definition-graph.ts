@@ -30,6 +30,21 @@ export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map
   )
 }
 
+/** For a step the first one that waits for it alone. */
+export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<string, string> {
+  const found = new Map<string, string>()
+  for (const [id, [needed, ...others]] of graph)
+    if (needed !== undefined && others.length === 0 && !found.has(needed)) found.set(needed, id)
+  return found
+}
+
+/** The step that waits for all others, directly or not; null if there is none. The graph has no cycle. */
+export function lastStep(graph: ReadonlyMap<string, readonly string[]>): string | null {
+  const needed = new Set([...graph.values()].flat())
+  const [last, ...others] = [...graph.keys()].filter((id) => !needed.has(id))
+  return last !== undefined && others.length === 0 ? last : null
+}
+
 /** One cycle of the graph in the order of its edges, or null. Linear in steps and dependencies. */
 export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string[] | null {
   const waitingFor = new Map<string, number>()

@@ -87,8 +87,8 @@ export function createContext(
             'this organization can be saved until it is set aside: verify the chain',
         )
       },
-      onCommitted: (touched, outboxWritten) => {
-        notifier.touch(touched)
+      onCommitted: ({ touched, outboxWritten, runEnded }) => {
+        notifier.touch(touched, runEnded)
         if (outboxWritten) context.onOutbox()
       },
       onEntries: (organizationId, drafts) => {

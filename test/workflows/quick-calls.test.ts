@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import type { RunningWorker } from '../../src/programs/worker.ts'
 import { cancelRun } from '../../src/governance/runs/end/cancel.ts'
-import { holdRule, stepOf } from '../governance/runs/engine-fixture.ts'
+import { holdRule, runOf, stepOf } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { callsIn, closed, historiesOf } from './histories.ts'
 import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
@@ -19,6 +19,14 @@ useTestStack(
 
 const start = (...steps: object[]) => stack.run({ steps })
 const quick = { timeout_seconds: 10 }
+
+const callOf = (runId: string, stepId: string) =>
+  stack.context.db
+    .selectFrom('effects')
+    .selectAll()
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .executeTakeFirstOrThrow()
 
 async function eventsOf(runId: string) {
   await closed(stack, runId)
@@ -44,6 +52,23 @@ test('three steps take one workflow task and three markers, each with the summar
   const markers = events.filter((event) => event.markerRecordedEventAttributes)
   const summaries = markers.flatMap(({ userMetadata }) => userMetadata?.summary?.data?.toString() ?? [])
   expect(summaries).toEqual(['"file_read for step a"', '"reads it again"', '"file_read for step c"'])
+})
+
+test('each step is decided with the outcome before it, and the run ends with its last one', async () => {
+  const runId = await start(read('a', 'a', quick), read('b', '{{a.output.text}}', quick))
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed', b: 'completed' })
+  await closed(stack, runId)
+  const [a, b, run] = [await callOf(runId, 'a'), await callOf(runId, 'b'), await runOf(stack.context, runId)]
+  expect([a.attempt, b.attempt]).toEqual([1, 1])
+  expect([b.intent_at, run.finished_at]).toEqual([a.finished_at, b.finished_at])
+  expect(run.nodes_executed).toBe(2)
+})
+
+test('a rule that holds the next step holds it, although it is decided ahead', async () => {
+  await stack.rules(holdRule({ tools: ['file_read'], params: [{ param: 'path', operator: 'equals', value: 'held a' }] })) // prettier-ignore
+  const runId = await start(read('a', 'a', quick), read('b', 'held {{a.output.text}}', quick))
+  await stack.vote(await stack.held(runId), 'admin')
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed', b: 'completed' })
 })
 
 test('a call with a longer time limit, and a repeated one, are ordinary activities', async () => {

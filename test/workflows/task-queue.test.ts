@@ -6,7 +6,9 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from '@jest/globals'
 import { createContext } from '../../src/programs/create-context.ts'
-import { keepDefaultQueue, queueOf, setQueue } from '../../src/governance/delivery/task-queue.ts'
+import { startRun } from '../../src/governance/delivery/relay.ts'
+import type { StartRequest } from '../../src/governance/delivery/workflow-engine.ts'
+import { keepDefaultQueue, setQueue } from '../../src/governance/delivery/task-queue.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { auditOf } from '../governance/support.ts'
@@ -70,7 +72,13 @@ test('a worker of one organization’s queue starts no runs of others', async ()
   await keepDefaultQueue(stack.context)
   const other = createContext({ ...config, temporal: { ...config.temporal, taskQueue: 'own' } }, 'worker')
   try {
-    expect(await queueOf(other, stack.organizationId)).toBe(config.temporal.taskQueue)
+    const queues: string[] = []
+    const engine = {
+      ...stack.motor,
+      start: async ({ taskQueue }: StartRequest) => void queues.push(taskQueue),
+    }
+    await startRun(other, engine, stack.attributes, await stack.run({ steps: [read('a', 'wait')] }))
+    expect(queues).toEqual([config.temporal.taskQueue])
   } finally {
     await other.close()
   }

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { ChainReader, ChainTx } from './chain-tx.ts'
 import type { CommitPoint } from './commit-points.ts'
 
@@ -39,7 +40,11 @@ export async function runBatch(
   first: Segment | null,
 ): Promise<unknown[]> {
   const results: unknown[] = []
+  let planning = planningOf(batch[0])
   while (results.length < batch.length && !tx.isPolicyChanged) {
+    const wanted = planningOf(batch[results.length])
+    if (wanted !== planning) void tx.send(sql`select set_config('plan_cache_mode', ${wanted}, true)`)
+    planning = wanted
     const segment = results.length === 0 ? first : loadSegment(tx, batch, results.length)
     if (segment === null) {
       const { work } = batch[results.length] as Operation
@@ -53,6 +58,13 @@ export async function runBatch(
   }
   return results
 }
+
+/**
+ * How PostgreSQL plans the statements of an operation. A generic plan serves every batch: planning anew takes longer than
+ * running the statement. An operation's own statements may need their values for a partial index.
+ */
+export const planningOf = (operation: Operation | undefined): 'force_generic_plan' | 'auto' =>
+  operation?.kind == null ? 'auto' : 'force_generic_plan'
 
 /** Neighbours of one family, and the data that they share once it is read. */
 export interface Segment {

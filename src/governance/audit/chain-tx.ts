@@ -45,6 +45,8 @@ export class ChainTx implements ChainReader {
   readonly touched = new Set<string>()
   /** Whether outbox rows were written. If so, the relay runs right after the commit. */
   outboxWritten = false
+  /** Whether a run has ended. If so, readers in other processes are notified sooner. */
+  runEnded = false
   /** Whether a rule, policy or setting was saved. If so, later operations wait for the next transaction. */
   isPolicyChanged = false
   readonly #pipe: PipelinedTransaction

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Pipeline, PipelinedTransaction } from '../../db/pipelined.ts'
 import { isAborted, isConnectionError, violates } from '../../db/errors.ts'
 import { notFound } from '../errors.ts'
-import { loadSegment, runBatch, type Operation } from './batch.ts'
+import { loadSegment, planningOf, runBatch, type Operation } from './batch.ts'
 import { ChainTx, type ChainReader, type HeadRow } from './chain-tx.ts'
 import { ForeignEntry, TookTooLong, UnknownCommit } from './commit-failures.ts'
 import { faultSwitch } from './commit-points.ts'
@@ -79,8 +79,7 @@ export class LaneTransactions {
     let lockedAt = Infinity
     try {
       const reader: ChainReader = { organizationId: this.#organizationId, send: (read) => pipe.send(read) }
-      const areShared = batch.every(({ kind }) => kind !== null)
-      const opening = this.#lock(pipe, areShared ? 'force_generic_plan' : 'auto')
+      const opening = this.#lock(pipe, planningOf(batch[0]))
       const first = loadSegment(reader, batch, 0)
       const head = await opening
       lockedAt = performance.now()
@@ -117,8 +116,7 @@ export class LaneTransactions {
   }
 
   #lock(pipe: PipelinedTransaction, planning = 'auto'): Promise<readonly HeadRow[]> {
-    // The clock is read outside the locking subquery, so it is read after the wait for the lock. A generic plan serves
-    // every batch: planning anew takes longer than running the statement.
+    // The clock is read outside the locking subquery, so it is read after the wait for the lock.
     return pipe.send(sql<HeadRow>`
       select head.*, clock_timestamp() as now, set_config('transaction_timeout', ${`${this.#transactionMilliseconds}`}, true),
              set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),

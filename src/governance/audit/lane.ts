@@ -1,6 +1,7 @@
 import { runInTurn } from '../../shared/time-slices.ts'
 import type { Operation } from './batch.ts'
 import { answerTo, isRetryableAlone, reasonOf } from './commit-failures.ts'
+import type { ChainTx } from './chain-tx.ts'
 import type { EntryDraft } from './entry.ts'
 import {
   LaneTransactions,
@@ -12,7 +13,7 @@ import type { LoadedPolicy, LoadPolicy } from './policy-cache.ts'
 
 export interface LaneOptions extends TransactionOptions {
   /** Called after each commit. */
-  readonly onCommitted: (touchedRuns: ReadonlySet<string>, outboxWritten: boolean) => void
+  readonly onCommitted: (tx: Pick<ChainTx, 'touched' | 'outboxWritten' | 'runEnded'>) => void
   /** Called after each commit, and before its answers, with what its audit entries record. */
   readonly onEntries?: (organizationId: string, drafts: readonly EntryDraft[]) => void
   /** Called when a transaction fails. */
@@ -121,7 +122,7 @@ export class Lane {
     this.#queue.unshift(...batch.slice(results.length))
     try {
       const { tx } = committed
-      this.#options.onCommitted(tx.touched, tx.outboxWritten)
+      this.#options.onCommitted(tx)
       this.#options.onEntries?.(tx.organizationId, tx.drafts)
     } catch (error) {
       // Readers and the relay poll too, so a lost notification only delays them.

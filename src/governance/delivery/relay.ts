@@ -78,11 +78,13 @@ export function startRelay(context: Context, engine: WorkflowEngine, attributes:
   }
 }
 
+/** Does not wait for the disk: if PostgreSQL forgets a lease in a crash, the row is sent again. */
 async function lease(db: Db): Promise<Row[]> {
   const { rows } = await sql<Row>`
     update outbox set attempts = attempts + 1, next_attempt_at = clock_timestamp() + interval '10 seconds'
     where id in (select id from outbox where next_attempt_at <= clock_timestamp()
                  order by id limit ${batchSize} for update skip locked)
+      and (select set_config('synchronous_commit', 'off', true)) = 'off'
     returning id, kind, run_id, payload, attempts`.execute(db)
   return rows.sort((a, b) => a.id - b.id)
 }
@@ -155,14 +157,16 @@ export async function startRun(
   const run = await context.db
     .selectFrom('runs as r')
     .innerJoin('workflows as w', 'w.id', 'r.workflow_id')
-    .selectAll('r')
-    .select('w.name as workflow_name')
+    .innerJoin('organizations as o', 'o.id', 'r.organization_id')
+    .leftJoin('default_task_queue as d', (join) => join.onTrue())
+    .select(['r.organization_id', 'r.workflow_id', 'r.workflow_version', 'r.interpreter_version', 'r.risk'])
+    .select(['r.status', 'r.slot', 'r.finished_at', 'w.name as workflow_name', 'o.task_queue', 'd.queue'])
     .where('r.id', '=', runId)
     .executeTakeFirst()
   if (run === undefined || run.finished_at !== null || run.slot === 'queued') return
   const version = await readVersion(context, run.workflow_id, run.workflow_version)
   await engine.start({
-    taskQueue: await queueOf(context, run.organization_id),
+    taskQueue: queueOf(context.config, run),
     organizationId: run.organization_id,
     workflowId: run.workflow_id,
     workflowName: cutToBytes(inOneLine(run.workflow_name), mostNameBytes),

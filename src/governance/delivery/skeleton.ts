@@ -1,5 +1,5 @@
 import { getTool } from '../../catalog/index.ts'
-import type { ToolDeclaration } from '../../catalog/tool.ts'
+import type { WorkflowStep } from '../../contract/definition.ts'
 import type { SkeletonStep } from '../../contract/messages.ts'
 import type { FrozenVersion } from '../runs/values/version-cache.ts'
 
@@ -13,25 +13,28 @@ const mostSummaryBytes = 256
 /** The parts of a version that the workflow gets: ids, summaries, tools, dependencies and time limits, never a parameter. */
 export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
   return version.definition.steps.map((step) => {
-    const tool = getTool(step.tool)
-    const timeoutSeconds = step.timeout_seconds ?? tool?.timeoutSeconds ?? defaultTimeoutSeconds
     return {
       id: step.id,
       tool: step.tool,
       dependsOn: version.dependsOn.get(step.id) ?? [],
       forEach: step.for_each !== undefined,
       continueOnError: step.on_error === 'continue',
-      timeoutSeconds,
-      ...(tool && isQuick(tool, timeoutSeconds) ? { quick: true as const } : {}),
+      timeoutSeconds: secondsOf(step),
+      ...(isQuickStep(step) ? { quick: true as const } : {}),
       ...(step.summary ? { summary: cutToBytes(step.summary, mostSummaryBytes) } : {}),
     }
   })
 }
 
-/** A call that may run as a local activity: a worker's death repeats it, and a workflow task waits for its end. */
-const isQuick = ({ repeat }: ToolDeclaration, timeoutSeconds: number): boolean =>
-  timeoutSeconds <= mostQuickSeconds &&
-  (repeat === 'free' || repeat === 'transactional' || repeat === 'keyed')
+const secondsOf = (step: WorkflowStep): number =>
+  step.timeout_seconds ?? getTool(step.tool)?.timeoutSeconds ?? defaultTimeoutSeconds
+
+/** Whether a call may run as a local activity: a worker's death repeats it, and a workflow task waits for its end. */
+export function isQuickStep(step: WorkflowStep): boolean {
+  const repeat = getTool(step.tool)?.repeat
+  const mayRepeat = repeat === 'free' || repeat === 'transactional' || repeat === 'keyed'
+  return mayRepeat && secondsOf(step) <= mostQuickSeconds
+}
 
 /** The beginning of a text that has at most this many bytes in UTF-8, with `…` if something is missing. */
 export function cutToBytes(text: string, bytes: number): string {

@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client'
+import type { Config } from '../../shared/config.ts'
 import type { Context } from '../context.ts'
 import { DomainError, notFound } from '../errors.ts'
 
@@ -18,19 +19,11 @@ export async function keepDefaultQueue(context: Pick<Context, 'config' | 'db'>):
     .execute()
 }
 
-/** The queue on which a new workflow of the organization starts. */
-export async function queueOf(
-  context: Pick<Context, 'config' | 'db'>,
-  organizationId: string,
-): Promise<string> {
-  const row = await context.db
-    .selectFrom('organizations as o')
-    .leftJoin('default_task_queue as d', (join) => join.onTrue())
-    .select(['o.task_queue', 'd.queue'])
-    .where('o.id', '=', organizationId)
-    .executeTakeFirst()
-  return row?.task_queue ?? row?.queue ?? context.config.temporal.taskQueue
-}
+/** The queue on which a new workflow starts: the organization's own, or the default. */
+export const queueOf = (
+  config: Config,
+  known: { readonly task_queue: string | null; readonly queue: string | null },
+): string => known.task_queue ?? known.queue ?? config.temporal.taskQueue
 
 /**
  * A worker asks again within a minute, and Temporal lists one that has died for five minutes: one that has not asked for this many

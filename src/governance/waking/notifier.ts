@@ -7,13 +7,14 @@ import { notifyChannel, openListener, type Listener } from './listener.ts'
  * Wakes everything that waits for a change of a run or an approval, in every process.
  *
  * After a commit, `touch` wakes this process's subscribers at once, and those of other processes by NOTIFY. One
- * statement at most every 20 ms carries all ids. It runs outside the deciding transaction, because NOTIFY there would
+ * statement carries all ids. It leaves at once if the last one is 20 ms old, or 4 ms if a run has ended, since its
+ * caller may wait for exactly this; else then. It runs outside the deciding transaction, because NOTIFY there would
  * serialise all commits of the instance. Notifications can be lost, so each process also compares the event counters of
  * all awaited runs once a second. A wake-up only means: read again.
  */
 export interface Notifier {
-  /** Wakes all subscribers of these runs, in all processes. Never throws, never waits. */
-  touch(runIds: ReadonlySet<string>): void
+  /** Wakes all subscribers of these runs, in all processes. `hasEnded`: one of them has ended. Never throws, never waits. */
+  touch(runIds: ReadonlySet<string>, hasEnded?: boolean): void
   /**
    * Calls `wake` whenever the run may have changed. Returns the function that ends the subscription. Subscribe before
    * you read.
@@ -29,7 +30,8 @@ export interface NotifierOptions {
   readonly pollMilliseconds?: number
 }
 
-const coalesceMilliseconds = 20
+/** Time between two notifications, and the same if a run has ended. */
+const betweenMilliseconds = { usually: 20, atEnd: 4 }
 /** A payload must be below 8,000 bytes; ids are ASCII. */
 const payloadBytes = 7_500
 /** If the ids need more payloads, `*` is sent: every subscriber reads again. */
@@ -52,21 +54,25 @@ class PostgresNotifier implements Notifier {
   #listener: Listener | null = null
   #closed = false
   #sending: Promise<void> = Promise.resolve()
+  #sentAt = -Infinity
 
   constructor(options: NotifierOptions) {
     this.#options = options
   }
 
-  touch(runIds: ReadonlySet<string>): void {
+  touch(runIds: ReadonlySet<string>, hasEnded = false): void {
     if (this.#closed || runIds.size === 0) return
     for (const runId of runIds) {
       this.#pending.add(runId)
       this.#wake(runId)
     }
-    this.#flushTimer ??= setTimeout(() => {
-      this.#flushTimer = null
-      this.#sending = this.#send()
-    }, coalesceMilliseconds)
+    if (this.#flushTimer !== null && !hasEnded) return
+    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer)
+    const between = hasEnded ? betweenMilliseconds.atEnd : betweenMilliseconds.usually
+    this.#flushTimer = setTimeout(
+      () => this.#flush(),
+      Math.max(0, this.#sentAt + between - performance.now()),
+    )
   }
 
   subscribe(runId: string, wake: () => void): () => void {
@@ -88,7 +94,7 @@ class PostgresNotifier implements Notifier {
     if (this.#flushTimer !== null) {
       clearTimeout(this.#flushTimer)
       // Send the rest before stopping, so others do not wait for their poll.
-      this.#sending = this.#send()
+      this.#flush()
     }
     await this.#sending
     await this.#listener?.close()
@@ -130,14 +136,22 @@ class PostgresNotifier implements Notifier {
     }
   }
 
+  #flush(): void {
+    this.#flushTimer = null
+    this.#sentAt = performance.now()
+    const before = this.#sending
+    this.#sending = this.#send().then(() => before)
+  }
+
   async #send(): Promise<void> {
     const payloads = payloadsOf(this.#options.config.processId, [...this.#pending])
     this.#pending.clear()
     try {
-      await this.#options.pool.query('select pg_notify($1, payload) from unnest($2::text[]) as p(payload)', [
-        notifyChannel,
-        payloads,
-      ])
+      // Nothing is stored, so it does not wait for the disk.
+      await this.#options.pool.query(
+        `select pg_notify($1, payload), set_config('synchronous_commit', 'off', true) from unnest($2::text[]) as p(payload)`,
+        [notifyChannel, payloads],
+      )
     } catch (error) {
       this.#options.log.debug({ err: error }, 'a notification was not sent; polling covers it')
     }

@@ -20,7 +20,7 @@ beforeEach(async () => {
   await createOrganization(database.adminUrl)
   told = []
   open = openCombiner(database.appUrl, {
-    onCommitted: (runs, outbox) => told.push({ runs: [...runs], outbox }),
+    onCommitted: ({ touched, outboxWritten }) => told.push({ runs: [...touched], outbox: outboxWritten }),
   })
   await query(database.adminUrl, async (client) => {
     await client.query(

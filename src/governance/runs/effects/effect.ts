@@ -1,8 +1,9 @@
 import type { HeldDetails } from '../../../contract/messages.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../../catalog/tool.ts'
-import { refused, type Call, type Decided } from '../../../policy/decide.ts'
+import { addedLabels, refused, type Call, type Decided } from '../../../policy/decide.ts'
 import { judgeCall } from '../../../policy/judge-call.ts'
+import type { Label } from '../../../policy/types.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { toolNotAvailable, toolStanding } from '../../tools/connections.ts'
 import { DomainError } from '../../errors.ts'
@@ -63,6 +64,8 @@ export type StepVerdict =
       readonly sentWith: string | null
       /** The approval that lets the call through; null if no rule holds it. */
       readonly approvalId: string | null
+      /** Labels that the organization's rules add to the output. */
+      readonly addedLabels: readonly Label[]
     }
   /** The call has its outcome; nothing runs. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
@@ -227,7 +230,8 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   const { sent_at: sentAt, sent_with: sentWith } = effect
   const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
   const { attempt, failures } = effect
-  return { go: true, attempt, failures, basis, sentSecondsAgo, sentWith, approvalId }
+  const added = addedLabels(tx.policy.compiled, callOf(op))
+  return { go: true, attempt, failures, basis, sentSecondsAgo, sentWith, approvalId, addedLabels: added }
 }
 
 function becomeUnknown(call: LockedCall): StepVerdict {

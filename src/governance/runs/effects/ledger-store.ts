@@ -26,8 +26,11 @@ interface LoadedRows {
 
 const family = {}
 
-/** A kind of operation on calls of runs. All kinds share one Ledger, so they can share a batch. */
-export function ledgerKind<Op extends { readonly key: EffectKey }, R>(
+/**
+ * A kind of operation on calls of runs. All kinds share one Ledger, so they can share a batch. An operation also reads
+ * the call that it comes `after`.
+ */
+export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?: EffectKey }, R>(
   point: CommitPoint,
   apply: (tx: ChainTx, ledger: Ledger, op: Op) => R,
 ): BatchKind<Op, Ledger, R> {
@@ -37,7 +40,7 @@ export function ledgerKind<Op extends { readonly key: EffectKey }, R>(
     load: (reader, ops) =>
       loadLedger(
         reader,
-        ops.map((op) => op.key),
+        ops.flatMap(({ key, after }) => (after === undefined ? [key] : [key, after])),
       ),
     apply,
     write: (tx, ledger) => writeLedger(tx, ledger),

@@ -193,6 +193,33 @@ function outputLabelsOf(
  */
 export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
+/** The call's row while its attempt may act, and whether the basis of its decision is the same. */
+const openIntent = `
+  select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same
+  from effects e join runs r on r.id = e.run_id
+    join chain_head h on h.organization_id = r.organization_id
+    left join memberships m on m.organization_id = r.organization_id and m.user_id = r.requested_by
+  where e.run_id = $1 and e.step_id = $2 and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
+    and r.cancel_requested_at is null and r.finished_at is null`
+
+/**
+ * Whether the decision of this attempt still holds: each freeze, rule or cancellation that was committed before the
+ * answer counts. For a call that acts only with its outcome, or may be repeated.
+ */
+export async function stillHolds(
+  { pool }: Pick<Context, 'pool'>,
+  { runId, stepId, itemIndex }: EffectKey,
+  attempt: number,
+  { policyVersion, role }: Basis,
+): Promise<boolean> {
+  const { rows } = await pool.query<{ same: boolean }>({
+    name: 'still_holds',
+    text: openIntent,
+    values: [runId, stepId, itemIndex, attempt, policyVersion, role],
+  })
+  return rows[0]?.same === true
+}
+
 /**
  * The point of no return (commit point `effect.sent`): after a crash from here on, the outcome is unknown. Unless the
  * answer is `yes`, nothing was marked and nothing may be sent. A single statement checks and marks, so each freeze or
@@ -208,15 +235,10 @@ export async function markSent(
 ): Promise<MayAct> {
   const { rows } = await atCommitPoint('effect.sent', () =>
     context.pool.query<{ answer: MayAct }>(
-      `with call as (
-         select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same,
-           coalesce((select c.status = 'active' from connections c where c.id = split_part($7, ' ', 1)),
-                    $7 is null or $7 not like 'con\\_%') as connected
-         from effects e join runs r on r.id = e.run_id
-           join chain_head h on h.organization_id = r.organization_id
-           left join memberships m on m.organization_id = r.organization_id and m.user_id = r.requested_by
-         where e.run_id = $1 and e.step_id = $2 and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
-           and r.cancel_requested_at is null and r.finished_at is null
+      `with open as (${openIntent}), call as (
+         select same, coalesce((select c.status = 'active' from connections c where c.id = split_part($7, ' ', 1)),
+                               $7 is null or $7 not like 'con\\_%') as connected
+         from open
        ), marked as (
          -- A call that is sent again keeps the time of its first request: its key counts from then.
          update effects e set state = 'sent', sent_at = coalesce(e.sent_at, clock_timestamp()), sent_with = $7

@@ -35,8 +35,13 @@ export async function finishRun(
   signal: AbortSignal = new AbortController().signal,
 ): Promise<FinalStatus> {
   const fixed = await readRunSnapshot(context, input.runId)
+  const now = await readEnd(context.db, input.runId)
+  if (runEnded(now.status)) {
+    await forgetCached(context, fixed)
+    return now.status as FinalStatus
+  }
   const resolved =
-    input.status === 'completed' && !(await isOver(context.db, input.runId))
+    input.status === 'completed' && now.cancel_requested_at === null
       ? await resolveResult(context, fixed, signal)
       : { result: null, problem: null }
   const result =
@@ -63,16 +68,33 @@ export async function finishRun(
   return status
 }
 
+/**
+ * Ends a run as completed in the transaction that saves the outcome of its last call, so that its workflow finds it
+ * ended (commit point `run.finish`). Does nothing unless every step has ended and allows it. A run with a `result` is
+ * ended by its workflow, because its outputs are read without a lock.
+ */
+export async function finishWithLastCall(
+  context: Pick<Context, 'combiner' | 'db' | 'runCaches'>,
+  fixed: RunSnapshot,
+): Promise<void> {
+  await context.combiner.run(fixed.organizationId, 'run.finish', async (tx) => {
+    const { run, steps } = await readRun(tx, fixed.id)
+    if (run.status !== 'running' || run.cancel_requested_at !== null) return
+    if (!(await everyStepAllows(context, fixed, steps))) return
+    const { reason } = await whyEnded(tx, { runId: run.id, status: 'completed' }, steps)
+    await endRun(tx, run, 'completed', reason)
+  })
+}
+
 const hasEnded = (run: Run): run is Run & { status: FinalStatus } => runEnded(run.status)
 
-/** A first check without the lock, to avoid loading; it is repeated under the lock. */
-async function isOver(db: Db, runId: string): Promise<boolean> {
-  const row = await db
+/** A first look without the lock: an ended run does not change. It is repeated under the lock. */
+function readEnd(db: Db, runId: string): Promise<Pick<Run, 'status' | 'cancel_requested_at'>> {
+  return db
     .selectFrom('runs')
-    .select(['finished_at', 'cancel_requested_at'])
+    .select(['status', 'cancel_requested_at'])
     .where('id', '=', runId)
-    .executeTakeFirst()
-  return row === undefined || row.finished_at !== null || row.cancel_requested_at !== null
+    .executeTakeFirstOrThrow()
 }
 
 /** Removes the ended run's values from this process's caches. */
@@ -149,6 +171,7 @@ export async function endRun(
       tx.event(run.id, `step.${step.status}`, { step_id: step.step_id, tool: step.tool })
   announceWithdrawn(tx, await withdrawn)
   tx.event(run.id, `run.${status}`, { reason })
+  tx.runEnded = true
   tx.append({
     eventType: 'workflow.execute',
     action: 'finish',

@@ -8,7 +8,7 @@ import type { Db } from '../../../db/schema/index.ts'
 import type { LabelSource } from '../../../db/schema/runs.ts'
 import { cutLabels, unionLabels, type Label } from '../../../policy/types.ts'
 import { notFound } from '../../errors.ts'
-import { readVersion, type VersionReader } from './version-cache.ts'
+import { readVersion, type FrozenVersion, type VersionReader } from './version-cache.ts'
 import { readRunSnapshot, type RunSnapshot, type SnapshotReader } from './run-snapshot.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 
@@ -39,6 +39,10 @@ export interface CallSpec {
   readonly stopped: 'over' | 'frozen' | null
   /** Started loads of the call that did not finish (load-starts.ts). */
   readonly starts: number
+  /** The step that begins when this one has ended, because it waits for nothing else; null if there is none. */
+  readonly follower: string | null
+  /** Whether every step of the run has ended with this one. */
+  readonly isLast: boolean
 }
 
 /** A call whose dependencies have not ended. Only a forged workflow asks for one. */
@@ -54,11 +58,38 @@ export async function readCallSpec(
   key: EffectKey,
 ): Promise<CallSpec> {
   const run = await readRunSnapshot(context, key.runId)
-  const { definition, dependsOn: graph } = await readVersion(context, run.workflowId, run.workflowVersion)
+  const version = await readVersion(context, run.workflowId, run.workflowVersion)
+  return specOf(run, version, key, await readNow(context.db, key, version.dependsOn.get(key.stepId) ?? []))
+}
+
+/** The call that begins when `spec` has completed with these labels; null if there is none. */
+export async function followingSpec(
+  context: VersionReader,
+  spec: CallSpec,
+  labels: Label[],
+): Promise<CallSpec | null> {
+  const { follower: stepId, run } = spec
+  if (stepId === null) return null
+  const version = await readVersion(context, run.workflowId, run.workflowVersion)
+  const dependency = { step_id: spec.key.stepId, labels, status: 'completed' as const, ended: true }
+  const key = { runId: run.id, stepId, itemIndex: -1 }
+  return specOf(run, version, key, { ...notYetDecided, dependencies: [dependency] })
+}
+
+const notYetDecided: Omit<Now, 'dependencies'> = {
+  state: null,
+  sealed_bytes: null,
+  cancelled: false,
+  frozen: false,
+  starts: 0,
+  item_count: null,
+}
+
+function specOf(run: RunSnapshot, version: FrozenVersion, key: EffectKey, now: Now): CallSpec {
+  const { definition } = version
   const step = definition.steps.find((each) => each.id === key.stepId)
   if (step === undefined) throw notFound('step', key.stepId)
-  const dependsOn = graph.get(key.stepId) ?? []
-  const now = await readNow(context.db, key, dependsOn)
+  const dependsOn = version.dependsOn.get(key.stepId) ?? []
   const ended = now.state !== null && isOutcome(now.state)
   const labels = ended ? new Map<string, Label[]>() : labelsOf(definition, dependsOn, now.dependencies ?? [])
   for (const [source, own] of ended ? [] : labelsOfInputs(run, step)) labels.set(source, own)
@@ -77,6 +108,8 @@ export async function readCallSpec(
     itemCount: now.item_count,
     stopped: ended || now.cancelled ? 'over' : now.frozen ? 'frozen' : null,
     starts: now.starts,
+    follower: version.followers.get(key.stepId) ?? null,
+    isLast: version.last === key.stepId,
   }
 }
 

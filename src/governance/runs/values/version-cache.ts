@@ -1,4 +1,4 @@
-import { dependencies } from '../../../contract/definition-graph.ts'
+import { dependencies, followers, lastStep } from '../../../contract/definition-graph.ts'
 import { workflowDefinition, type WorkflowDefinition } from '../../../contract/definition.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import { notFound } from '../../errors.ts'
@@ -8,6 +8,10 @@ export interface FrozenVersion {
   readonly definition: WorkflowDefinition
   /** Step → the steps it depends on or references. */
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
+  /** Step → the one that begins when it has ended, because it waits for nothing else. */
+  readonly followers: ReadonlyMap<string, string>
+  /** The step with which every step has ended; null if several can be the last. */
+  readonly last: string | null
 }
 
 export interface VersionReader {
@@ -32,7 +36,9 @@ export async function readVersion(
     .executeTakeFirst()
   if (row === undefined) throw notFound('workflow version', key)
   const definition = workflowDefinition.parse(JSON.parse(row.definition))
-  const frozen = { definition, dependsOn: dependencies(definition) }
-  versions.set(key, frozen, counted(heapBytes(definition) + heapBytes([...frozen.dependsOn])))
+  const dependsOn = dependencies(definition)
+  const frozen = { definition, dependsOn, followers: followers(dependsOn), last: lastStep(dependsOn) }
+  const graph = heapBytes([...dependsOn]) + heapBytes([...frozen.followers])
+  versions.set(key, frozen, counted(heapBytes(definition) + graph))
   return frozen
 }

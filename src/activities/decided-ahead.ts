@@ -1,0 +1,116 @@
+import type { Context as ActivityContext } from '@temporalio/activity'
+import type { Repeat, ToolDeclaration } from '../catalog/tool.ts'
+import { effectId, type EffectKey } from '../contract/effect-key.ts'
+import type { Context } from '../governance/context.ts'
+import { isQuickStep } from '../governance/delivery/skeleton.ts'
+import { decideNext } from '../governance/runs/effects/decide-next.ts'
+import type { StepVerdict } from '../governance/runs/effects/effect.ts'
+import { stillHolds, type OutcomeOp } from '../governance/runs/effects/outcome.ts'
+import type { StepOp } from '../governance/runs/effects/step-op.ts'
+import { finishWithLastCall } from '../governance/runs/end/finish.ts'
+import { followingSpec, type CallSpec } from '../governance/runs/values/call-spec.ts'
+import { unionLabels } from '../policy/types.ts'
+import { prepareNext } from './prepare.ts'
+import type { CallInHand } from './seen-state.ts'
+
+/*
+ * What follows a call shares the transaction that saves its outcome: the decision of the next call, or the end of the
+ * run. The next call's activity arrives some milliseconds later and makes the call, if the decision still holds. If it
+ * goes to another worker, or this one dies, the call is decided again from its row, as after every crash.
+ */
+
+/** A call that was decided before its activity has arrived. */
+export interface DecidedCallAhead {
+  readonly spec: CallSpec
+  readonly tool: ToolDeclaration
+  readonly op: StepOp
+  readonly verdict: Extract<StepVerdict, { go: true }>
+}
+
+/** Calls of one worker that were decided ahead. */
+export interface DecidedAhead {
+  /** The call, once, if its decision still holds. */
+  take(context: Context, key: EffectKey): Promise<DecidedCallAhead | null>
+  keep(call: DecidedCallAhead): void
+}
+
+/** More than calls can be in progress. */
+const mostKept = 200
+/** Longer than an activity takes to arrive. */
+const keptMilliseconds = 10_000
+
+export function createDecidedAhead(clock: () => number = () => performance.now()): DecidedAhead {
+  const kept = new Map<string, DecidedCallAhead & { readonly at: number }>()
+  return {
+    async take(context, key) {
+      const id = effectId(key)
+      const call = kept.get(id)
+      if (call === undefined) return null
+      kept.delete(id)
+      const { attempt, basis } = call.verdict
+      return (await stillHolds(context, key, attempt, basis)) ? call : null
+    },
+    keep(call) {
+      const at = clock()
+      kept.set(effectId(call.op.key), { ...call, at })
+      for (const [id, each] of kept) {
+        if (kept.size <= mostKept && each.at > at - keptMilliseconds) break
+        kept.delete(id)
+      }
+    },
+  }
+}
+
+/** Made twice, such a call changes nothing that its outcome does not show: it may begin although another worker decides it again. */
+const mayBeDecidedAhead: ReadonlySet<Repeat> = new Set(['free', 'transactional'])
+
+/** A call whose body has run. */
+interface Leading extends CallInHand {
+  readonly activity: ActivityContext
+  readonly verdict: DecidedCallAhead['verdict']
+  readonly ahead: DecidedAhead
+}
+
+/** Submits what follows a call. Call it right behind the outcome, so that both share a transaction. Never throws. */
+export type FollowUp = () => Promise<void>
+
+/** Makes ready what follows the call if its outcome is `result`; null if nothing can. The outcome is saved whatever fails here. */
+export const followUpOf = (
+  call: Leading,
+  result: OutcomeOp['result'],
+  output: string,
+): Promise<FollowUp | null> => prepared(call, result, output).catch(() => null)
+
+async function prepared(
+  call: Leading,
+  result: OutcomeOp['result'],
+  output: string,
+): Promise<FollowUp | null> {
+  const { activity, context, spec, op: made, verdict: lead, ahead } = call
+  if (!activity.info.isLocal || result.state !== 'completed' || activity.cancellationSignal.aborted)
+    return null
+  if (spec.key.itemIndex >= 0) return null
+  if (spec.isLast && spec.definition.result === undefined)
+    return () => quietly(finishWithLastCall(context, spec.run))
+  const expectedLabels = unionLabels(made.labels, result.labels, lead.addedLabels)
+  const next = await followingSpec(context, spec, expectedLabels)
+  if (next?.tool === undefined || next.step.for_each !== undefined) return null
+  const { tool } = next
+  if (!mayBeDecidedAhead.has(tool.repeat) || !isQuickStep(next.step)) return null
+  const op = await prepareNext(context, next, tool, output)
+  if (op === null) return null
+  const asked = { key: next.key, after: spec.key, expectedLabels, step: op }
+  return () =>
+    quietly(
+      context.combiner.join(spec.run.organizationId, decideNext, asked).then((verdict) => {
+        if (verdict?.go === true) ahead.keep({ spec: next, tool, op, verdict })
+      }),
+    )
+}
+
+/** What follows is done again by its own activity. */
+const quietly = (work: Promise<unknown>): Promise<void> =>
+  work.then(
+    () => undefined,
+    () => undefined,
+  )
