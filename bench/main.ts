@@ -7,6 +7,7 @@ const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly str
   rules: () => import('./rules.ts'),
   runs: () => import('./runs.ts'),
   parts: () => import('./parts.ts'),
+  waiting: () => import('./waiting.ts'),
   hook: () => import('./hook.ts'),
   mcp: () => import('./mcp.ts'),
   authorize: () => import('./authorize.ts'),

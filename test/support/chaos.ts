@@ -122,16 +122,16 @@ export async function crashHome(
 }
 
 /**
- * Turns approvals on, holds mail with a rule, and creates the governed workflow. `settings` and `rule` replace parts.
+ * Turns approvals on, holds mail with a rule, and creates the governed workflow. `settings`, `rule` and `definition` replace parts.
  * Returns the workflow's id.
  */
 export async function govern(
   home: CrashHome,
-  over: { settings?: object; rule?: object } = {},
+  over: { settings?: object; rule?: object; definition?: object } = {},
 ): Promise<string> {
   await home.owner.settings({ approvals_enabled: true, ...over.settings })
   await home.admin.createRule({ ...holdMail, ...over.rule })
-  return home.member.createWorkflow('Report', governedWorkflow)
+  return home.member.createWorkflow('Report', over.definition ?? governedWorkflow)
 }
 
 export interface Held {

@@ -36,6 +36,22 @@ describe('a run longer than a history', () => {
     expect((await eventsOf(stack.context, runId)).filter((type) => type.startsWith('run.'))).toEqual(['run.queued', 'run.started', 'run.completed']) // prettier-ignore
   })
 
+  test('quick calls beside ordinary ones: every step runs once', async () => {
+    const quick = chain(40, { timeout_seconds: 10 }).map((step, n) => ({
+      ...step,
+      id: `q${n}`,
+      params: { path: `q${n}` },
+      depends_on: n > 0 ? [`q${n - 1}`] : [],
+    }))
+    const all = [...chain(12), ...quick]
+    const runId = await start(...all)
+    expect(await stack.ended(runId)).toMatchObject({ run: 'completed', s11: 'completed', q39: 'completed' })
+    expect(Object.fromEntries(reads.calls)).toEqual(once(all.map((step) => step.id)))
+    const each = await histories(runId)
+    expect(each.length).toBeGreaterThan(1)
+    expect(each.flatMap(callsIn)).toHaveLength(12)
+  })
+
   test('the run keeps its search attributes', async () => {
     const runId = await start(...chain(12), read('last', 'last-wait', { depends_on: ['s11'] }))
     await until('the last step reads', () => reads.waiting() === 1)

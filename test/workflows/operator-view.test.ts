@@ -1,7 +1,7 @@
-import { describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { wakeKey, type WaitReason } from '../../src/contract/messages.ts'
 import { changeQuota } from '../../src/governance/limits/quota.ts'
-import { detailsOf, nameOf, searchedBy } from '../../src/workflows/governed-run/operator-view.ts'
+import { detailsOf, nameOf, searchedBy, Tries } from '../../src/workflows/governed-run/operator-view.ts'
 import { holdRule } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
@@ -53,6 +53,35 @@ describe('what a run waits for', () => {
   })
 })
 
+describe('the calls of a run', () => {
+  const step = { id: 'send', tool: 'mail_send', dependsOn: [], forEach: false, continueOnError: false, timeoutSeconds: 10 } // prettier-ignore
+  beforeAll(() => jest.useFakeTimers({ now: Date.parse('2026-01-02T03:04:05Z'), doNotFake: ['setImmediate', 'nextTick'] })) // prettier-ignore
+  afterAll(() => jest.useRealTimers())
+
+  test('each names its step, tool, outcome and time', () => {
+    const tries = new Tries()
+    tries.add(step, null, { kind: 'approval', expiresAt: null }, Date.now())
+    tries.add(step, null, { kind: 'done', outcome: 'completed' }, Date.now() - 12)
+    tries.add(step, 3, { kind: 'ended', outcome: 'denied' }, Date.now() - 4)
+    expect(String(tries)).toBe(
+      '\n- send: mail_send waits for approval since 2026-01-02T03:04:05.000Z' +
+        '\n- send: mail_send completed after 12 ms\n- send, item 3: mail_send denied after 4 ms',
+    )
+  })
+
+  test('only the newest are named', () => {
+    const tries = new Tries()
+    for (let item = 0; item < 500; item += 1)
+      tries.add(step, item, { kind: 'done', outcome: 'completed' }, Date.now())
+    const lines = String(tries).trim().split('\n')
+    expect(lines).toHaveLength(21)
+    expect([lines[0], lines.at(-1)]).toEqual([
+      '- 480 earlier',
+      '- send, item 499: mail_send completed after 0 ms',
+    ])
+  })
+})
+
 describe('in Temporal', () => {
   let stack: Stack
   let reads: FakeReads
@@ -63,7 +92,7 @@ describe('in Temporal', () => {
     until(`it says ${details}`, async () => {
       if ((await stack.motor.describe(runId)) === 'missing') return false
       const metadata = await handleOf(runId).query<{ currentDetails: string }>('__temporal_workflow_metadata')
-      return metadata.currentDetails === details
+      return metadata.currentDetails.split('\n')[0] === details
     })
   const attributesOf = async (runId: string) => {
     const all = (await handleOf(runId).describe()).typedSearchAttributes.getAll()

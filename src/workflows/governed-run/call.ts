@@ -22,7 +22,7 @@ import {
 } from '../../contract/messages.ts'
 
 export type CallResult =
-  | { readonly kind: 'done' }
+  | { readonly kind: 'done'; readonly outcome: StepDone['outcome'] }
   | { readonly kind: 'ended'; readonly outcome: EndedDetails['outcome'] }
   | WaitReason
 
@@ -100,8 +100,8 @@ async function resultOf(
 ): Promise<CallResult | Again> {
   try {
     const call = toolsFor(run, step, itemIndex)[step.tool] as ToolActivity
-    await call({ runId: run.runId, stepId: step.id, itemIndex })
-    return { kind: 'done' }
+    const { outcome } = await call({ runId: run.runId, stepId: step.id, itemIndex })
+    return { kind: 'done', outcome }
   } catch (error) {
     // A worker that stops cancels its local activities, although nobody cancelled the run.
     if (isCancellation(error) && CancellationScope.current().consideredCancelled) throw error

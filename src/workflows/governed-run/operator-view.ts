@@ -1,8 +1,9 @@
-import type { WaitReason } from '../../contract/messages.ts'
+import type { SkeletonStep, WaitReason } from '../../contract/messages.ts'
+import type { CallResult } from './call.ts'
 
 /*
- * Texts for operators in Temporal's UI about the calls that a run waits for. They contain step ids and item numbers,
- * never a parameter.
+ * Texts for operators in Temporal's UI about a run's calls and what it waits for. They contain step ids, tools and item
+ * numbers, never a parameter.
  */
 
 /** Maximum number of steps and items that the details name, and of search attribute values. */
@@ -54,6 +55,35 @@ export function detailsOf(calls: readonly (readonly [string, WaitReason])[]): st
     return `${what} (${numbers.length === 1 ? 'item' : 'items'} ${shortened(numbers)})`
   })
   return shortened(all)
+}
+
+/** Maximum number of ended tries that the details list. */
+const mostListed = 20
+
+/** The newest tries of a run's calls, e.g. `- send, item 3: mail_send completed after 12 ms`. */
+export class Tries {
+  readonly #lines: string[] = []
+  #earlier = 0
+
+  /** `since`: when the try began, in milliseconds since 1970. */
+  add({ id, tool }: SkeletonStep, itemIndex: number | null, result: CallResult, since: number): void {
+    const name = itemIndex === null ? id : `${id}, item ${itemIndex}`
+    this.#lines.push(`- ${name}: ${tool} ${wordsOfResult(result, since)}`)
+    if (this.#lines.length <= mostListed) return
+    this.#lines.shift()
+    this.#earlier += 1
+  }
+
+  toString(): string {
+    const earlier = this.#earlier > 0 ? [`- ${this.#earlier} earlier`] : []
+    return [...earlier, ...this.#lines].map((line) => `\n${line}`).join('')
+  }
+}
+
+function wordsOfResult(result: CallResult, since: number): string {
+  if (result.kind === 'done' || result.kind === 'ended')
+    return `${result.outcome} after ${Date.now() - since} ms`
+  return `waits for ${things[result.kind]} since ${new Date().toISOString()}`
 }
 
 /** Search attribute values: the kinds of things (`approval`) and the things (`approval of send`). */

@@ -26,7 +26,7 @@ import { callTool, type CallResult } from './call.ts'
 import { History, type ItemsLeft } from './history.ts'
 import { runItems, type Window } from './items.ts'
 import { closeAs } from './close.ts'
-import { detailsOf, searchedBy } from './operator-view.ts'
+import { detailsOf, searchedBy, Tries } from './operator-view.ts'
 import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
 
 /**
@@ -87,6 +87,8 @@ class Run {
   #open = 0
   #failed: Omit<FinishInput, 'runId'> | null = null
   #published = ''
+  #state = 'running'
+  readonly #tries = new Tries()
 
   constructor(input: RunInput) {
     this.#input = input
@@ -195,15 +197,19 @@ class Run {
     let waiting: WaitReason | undefined = this.#history.takeWaiting(key)
     if (waiting?.kind === 'slot') window?.enter(key)
     let seen = noWakeUps
+    let since = 0
     try {
       for (;;) {
         if (waiting === undefined) {
           const begin = (): Promise<CallResult> => {
             window?.enter(key)
             seen = this.#waitingCalls.wakeCounts(key)
+            since = Date.now()
             return callTool(this.#input, step, itemIndex)
           }
           const result = await this.#history.start(begin, () => window?.hasPlace(key) ?? true)
+          this.#tries.add(step, itemIndex, result, since)
+          this.#showDetails()
           if (result.kind === 'done') return null
           if (result.kind === 'ended') return result.outcome
           waiting = result
@@ -228,9 +234,14 @@ class Run {
     this.#publish(state, waiting)
   }
 
+  #showDetails(): void {
+    setCurrentDetails(`${this.#state}\n${this.#tries}`)
+  }
+
   /** Updates what operators see in Temporal's UI: state and step ids, never a parameter. */
   #publish(state: string, waiting: readonly [string, WaitReason][]): void {
-    setCurrentDetails(waiting.length === 0 ? state : `${state}: waits for ${detailsOf(waiting)}`)
+    this.#state = waiting.length === 0 ? state : `${state}: waits for ${detailsOf(waiting)}`
+    this.#showDetails()
     if (!this.#input.searchAttributes) return
     const values = searchedBy(waiting)
     const published = JSON.stringify([state, ...values])

@@ -1,0 +1,132 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { changeGovernance } from '../src/governance/rules/settings.ts'
+import { createRule } from '../src/governance/rules/rules.ts'
+import { createWorkflowEngine } from '../src/governance/delivery/workflow-engine.ts'
+import { startRelay } from '../src/governance/delivery/relay.ts'
+import { acceptRun } from '../src/governance/runs/start/accept.ts'
+import { createWorkflow } from '../src/governance/workflows/workflows.ts'
+import { ruleInput } from '../src/policy/rule.ts'
+import { createContext } from '../src/programs/create-context.ts'
+import { readConfig } from '../src/shared/config.ts'
+import { hasSearchAttributes } from '../src/shared/search-attributes.ts'
+import { createTemporalClient } from '../src/shared/temporal-connection.ts'
+import { startGuard } from '../src/stack/guarded.ts'
+import { startTemporal } from '../src/stack/temporal.ts'
+import type { Caller } from '../src/governance/access/identity.ts'
+import type { Context } from '../src/governance/context.ts'
+import { newCaller } from './support/caller.ts'
+import { heldMemory, probed } from './support/held-memory.ts'
+import { withPostgres, type BenchPostgres } from './support/postgres.ts'
+import { machine, say } from './support/report.ts'
+
+const mebibyte = 1024 * 1024
+/** Runs that wait before the first look, so that the worker has reached its usual size. */
+const warmUp = 300
+const waiting = 1_000
+const mostMiB = 20
+/** Seconds without anything to do over which the worker's processor time is counted. */
+const idleSeconds = 20
+
+/** What runs that wait for a person cost the worker: memory, and processor time while nothing happens. */
+export async function run(): Promise<void> {
+  say(`waiting: ${waiting} runs that wait for an approval; ${machine()}`)
+  await withPostgres(measured)
+}
+
+async function measured(postgres: BenchPostgres): Promise<void> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
+  const probes = mkdtempSync(join(tmpdir(), 'countersign-probes-'))
+  const guard = startGuard(dataDir, { remove: true })
+  const temporal = await startTemporal({ dataDir, port: 0, uiPort: 0 })
+  const environment = {
+    DATABASE_URL: postgres.appUrl,
+    TEMPORAL_ADDRESS: temporal.address,
+    TEMPORAL_NAMESPACE: temporal.namespace,
+    DATA_ENCRYPTION_KEY: Buffer.alloc(32).toString('base64'),
+    LOG_LEVEL: 'warn',
+  }
+  const config = readConfig(environment)
+  const context = createContext(config, 'api')
+  const client = createTemporalClient(config.temporal)
+  const caller = await newCaller(context)
+  const relay = startRelay(context, createWorkflowEngine(client), () => hasSearchAttributes(client, context.log))
+  const flags = ['--max-semi-space-size=16', '--no-allocation-site-pretenuring', 'src/programs/worker.ts']
+  const worker = spawn(process.execPath, flags, {
+    env: { ...process.env, ...environment, ...probed(probes) },
+    stdio: 'inherit',
+  })
+  try {
+    const start = await heldRun(context, caller)
+    const pid = worker.pid as number
+    await waitingRuns(context, start, warmUp)
+    const before = await memoryOf(probes, pid)
+    const idleBefore = await idleTime(pid)
+    await waitingRuns(context, start, waiting)
+    const after = await memoryOf(probes, pid)
+    const idleAfter = await idleTime(pid)
+    const more = after.heaps - before.heaps
+    const resident = after.resident - before.resident
+    say(`  heaps: ${before.heaps.toFixed(1)} and ${after.heaps.toFixed(1)} MiB, ${more.toFixed(1)} more`)
+    say(`  resident: ${before.resident.toFixed(1)} and ${after.resident.toFixed(1)} MiB, ${resident.toFixed(1)} more`)
+    say(`  goal: less than ${mostMiB} MiB more resident: ${resident < mostMiB ? 'holds' : 'MISSED'}`)
+    say(`  processor time in ${idleSeconds} idle seconds: ${idleBefore} and ${idleAfter} ms`)
+  } finally {
+    worker.kill()
+    await new Promise((resolve) => worker.once('exit', resolve))
+    await relay.stop()
+    await client.connection.close()
+    await context.close()
+    await temporal.stop()
+    await guard.close()
+    rmSync(probes, { recursive: true, force: true })
+  }
+}
+
+/** Starts one run whose first call waits for an approval. */
+async function heldRun(context: Context, caller: Caller): Promise<() => Promise<unknown>> {
+  await changeGovernance(context, caller, { approvals_enabled: true })
+  const rule = { name: 'ask', verdict: 'require_approval', tools: ['memory_get'] }
+  await createRule(context, 'rule', caller, ruleInput.parse(rule))
+  const { id } = await createWorkflow(context, caller, {
+    name: 'waits',
+    description: '',
+    definition: { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] },
+  })
+  return () => acceptRun(context, { caller, workflowId: id, inputs: {} })
+}
+
+async function waitingRuns(context: Context, start: () => Promise<unknown>, count: number): Promise<void> {
+  const held = async (): Promise<number> => {
+    const row = await context.db
+      .selectFrom('approvals')
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where('status', '=', 'pending')
+      .executeTakeFirstOrThrow()
+    return Number(row.count)
+  }
+  const wanted = (await held()) + count
+  for (let begun = 0; begun < count; begun += 50)
+    await Promise.all(Array.from({ length: Math.min(50, count - begun) }, start))
+  while ((await held()) < wanted) await delay(200)
+}
+
+async function memoryOf(probes: string, pid: number): Promise<{ heaps: number; resident: number }> {
+  const { main, threads, resident } = await heldMemory(probes, pid)
+  const heaps = [main, ...threads].reduce((sum, { used }) => sum + used, 0)
+  return { heaps: heaps / mebibyte, resident: resident / mebibyte }
+}
+
+/** Milliseconds of processor time. */
+async function idleTime(pid: number): Promise<number> {
+  const ticks = (): number => {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+    return Number(fields[11]) + Number(fields[12])
+  }
+  const before = ticks()
+  await delay(idleSeconds * 1_000)
+  return (ticks() - before) * 10
+}
