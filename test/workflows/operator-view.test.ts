@@ -55,8 +55,12 @@ describe('what a run waits for', () => {
 
 describe('the calls of a run', () => {
   const step = { id: 'send', tool: 'mail_send', dependsOn: [], forEach: false, continueOnError: false, timeoutSeconds: 10 } // prettier-ignore
-  beforeAll(() => jest.useFakeTimers({ now: Date.parse('2026-01-02T03:04:05Z'), doNotFake: ['setImmediate', 'nextTick'] })) // prettier-ignore
-  afterAll(() => jest.useRealTimers())
+  beforeAll(() => {
+    jest.useFakeTimers({ now: Date.parse('2026-01-02T03:04:05Z'), doNotFake: ['setImmediate', 'nextTick'] })
+  })
+  afterAll(() => {
+    jest.useRealTimers()
+  })
 
   test('each names its step, tool, outcome and time', () => {
     const tries = new Tries()
