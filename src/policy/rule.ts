@@ -3,7 +3,7 @@ import { conditionInput } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import { isMe, peopleOf } from './me.ts'
 import { isPlaceholder, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
-import { toolNameIssue } from './tool-names.ts'
+import { isAgentsTool, toolNameIssue } from './tool-names.ts'
 import { paramIssue } from './tool-params.ts'
 
 const year = 365 * 24 * 60 * 60
@@ -14,6 +14,16 @@ const labelConditions = z
   .strictObject({ any_of: labelList.optional(), all_of: labelList.optional(), none_of: labelList.optional() })
   .refine((labels) => Object.values(labels).some((list) => list !== undefined), {
     message: 'give `any_of`, `all_of` or `none_of`, or leave `labels` out',
+  })
+  .superRefine(({ any_of = [], all_of = [], none_of = [] }, context) => {
+    const excluded = new Set(none_of)
+    const required = all_of.find((label) => excluded.has(label))
+    const only = any_of.every((label) => excluded.has(label)) ? any_of[0] : undefined
+    const label = required ?? only
+    if (label === undefined) return
+    const list = required === undefined ? 'any_of' : 'all_of'
+    const message = `excludes \`${label}\`, which \`${list}\` asks for, so the rule would never match: take it out of one of them`
+    context.addIssue({ code: 'custom', path: ['none_of'], message })
   })
 
 const toolGlob = textField(200).superRefine((glob, context) => {
@@ -103,24 +113,35 @@ function refuseUnknownParams({ tools, params = [], applies_to }: Aimed, context:
   }
 }
 
+/** Refuses tools that no workflow has in a rule for workflows alone: the rule would silently guard nothing. */
+function refuseForeignTools({ tools, applies_to }: Aimed, context: z.RefinementCtx): void {
+  if (tools === undefined || applies_to === undefined || applies_to.includes('agents')) return
+  const [tool] = tools
+  if (tool === undefined || !tools.every((glob) => isAgentsTool(glob))) return
+  const message = `leaves agents out, but only agents have the tool \`${tool}\`, so the rule would never match: add \`agents\`, or name tools of the catalogue`
+  context.addIssue({ code: 'custom', path: ['applies_to'], message })
+}
+
 const approvalFields = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
 
 /** Body of a rule as saved. Unknown fields are errors; each issue names its field. */
 export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
   refuseMe(rule, context)
   refuseUnknownParams(rule, context)
+  refuseForeignTools(rule, context)
   for (const field of approvalFields) {
     if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
     const message = `\`${field}\` is only for rules whose verdict is \`require_approval\`: leave it out (null in a PATCH), or change the verdict`
     context.addIssue({ code: 'custom', path: [field], message })
   }
-  const conditions = [rule.side_effects, rule.tools, rule.labels, rule.params]
-  if (rule.match_all === true || conditions.some((condition) => condition !== undefined)) return
-  context.addIssue({
-    code: 'custom',
-    path: ['match_all'],
-    message: 'a rule without any condition matches every call: give a condition or set `match_all` to true',
-  })
+  const { side_effects, tools, labels, params } = rule
+  const [condition] = Object.entries({ side_effects, tools, labels, params }).find(([, given]) => given) ?? []
+  const matchesAll = rule.match_all === true
+  if (matchesAll === (condition === undefined)) return
+  const message = matchesAll
+    ? `says that the rule matches every call, and \`${condition}\` says otherwise: leave \`match_all\` out (null in a PATCH), or take the conditions away`
+    : 'a rule without any condition matches every call: give a condition or set `match_all` to true'
+  context.addIssue({ code: 'custom', path: ['match_all'], message })
 })
 
 /** Body of a label rule as saved. */

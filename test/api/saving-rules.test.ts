@@ -53,7 +53,8 @@ describe.each([
       ['PATCH', `/${path}/${id}`, { name: first.name }],
     ] as const) {
       const answer = await ask(method, at, body)
-      expect([answer.status, answer.body.error.code]).toEqual([409, 'conflict'])
+      expect([answer.status, answer.body.error.code]).toEqual([422, 'validation_error'])
+      expect(answer.body.error.details).toEqual([{ path: 'name', message: answer.body.error.message }])
       expect(answer.body.error.message).toContain(`\`${first.name}\``)
     }
     const { id: other, owner } = await addOrganization(server.context)
@@ -124,6 +125,9 @@ describe('saved rules', () => {
     const answer = await ask('PATCH', `/rules/${id}`, { tools: null })
     expect([answer.status, answer.body.error.details[0].path]).toEqual([422, 'match_all'])
     expect((await ask('PATCH', `/rules/${id}`, { tools: null, match_all: true })).status).toBe(200)
+    const both = await ask('PATCH', `/rules/${id}`, { tools: ['mail_send'] })
+    expect([both.status, both.body.error.details[0].path]).toEqual([422, 'match_all'])
+    expect((await ask('PATCH', `/rules/${id}`, { tools: ['mail_send'], match_all: null })).status).toBe(200)
   })
 
   it('labels are lower-case slugs', async () => {

@@ -47,6 +47,23 @@ describe('a rule', () => {
     expect(issues({ ...bare, match_all: true })).toEqual([])
   })
 
+  test.each<[string, object, string]>([
+    ['`match_all` and a condition', { match_all: true, tools: ['mail_send'] }, 'match_all'],
+    ['`match_all` and labels', { match_all: true, labels: { any_of: ['pii'] } }, 'match_all'],
+    ['a label asked for and excluded', { labels: { all_of: ['a', 'b'], none_of: ['b'] } }, 'labels.none_of'],
+    ['every label of a choice excluded', { labels: { any_of: ['a', 'b'], none_of: ['b', 'a', 'c'] } }, 'labels.none_of'],
+    ['tools of agents for workflows', { tools: ['Bash', 'mcp__crm__*'], applies_to: ['workflows'] }, 'applies_to'],
+  ])('fields that contradict each other are refused: %s', (_, fields, path) => {
+    const { error } = ruleInput.safeParse({ name: 'r', verdict: 'deny', ...fields })
+    expect(error?.issues.map((issue) => issue.path.join('.'))).toEqual([path])
+  }) // prettier-ignore
+
+  test('fields that only overlap are kept', () => {
+    expect(issues({ ...base, labels: { any_of: ['a', 'b'], none_of: ['b'] } })).toEqual([])
+    expect(issues({ ...base, tools: ['Bash', 'mail_send'], applies_to: ['workflows'] })).toEqual([])
+    expect(issues({ ...base, tools: ['Bash'], applies_to: ['agents', 'workflows'] })).toEqual([])
+  })
+
   test.each([
     ['unknown field', { ...base, colour: 'red' }],
     ['unknown field in labels', { ...base, labels: { some_of: ['x'] } }],

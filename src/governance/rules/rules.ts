@@ -203,7 +203,7 @@ async function saveRule(
   })
 }
 
-/** Throws `conflict` if another rule has the name. Changes of an organization's rules run one after the other. */
+/** Throws `validation_error` if another rule has the name. Changes of an organization's rules run one after the other. */
 async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: SavedRule): Promise<void> {
   const { table, word, path } = ruleKinds[kind]
   const other = await tx.trx
@@ -216,7 +216,7 @@ async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: Sa
   if (other === undefined) return
   const change = `PATCH /organizations/${tx.organizationId}/${path}/${other.id}`
   const message = `there is a ${word} called ${quote(body.name)} already: take another name, or change that one with \`${change}\``
-  throw new DomainError('conflict', message, [{ path: 'name', message }])
+  throw new DomainError('validation_error', message, [{ path: 'name', message }])
 }
 
 function appendRuleEvent(

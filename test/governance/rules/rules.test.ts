@@ -67,7 +67,7 @@ describe('rules', () => {
     const head = await auditOf(context, admin.organizationId, 1)
     const again = createRule(context, 'rule', admin, body)
     await expect(again).rejects.toMatchObject({
-      code: 'conflict',
+      code: 'validation_error',
       message: expect.stringContaining(`\`PATCH /organizations/${admin.organizationId}/rules/${id}\``),
       details: [{ path: 'name' }],
     })
@@ -84,15 +84,14 @@ describe('rules', () => {
     })
   })
 
-  test('renaming to a taken name is a conflict too', async () => {
+  test('renaming to a taken name is refused too', async () => {
     const { context } = running
     const [one, two] = [aRule(), aRule()]
     await createRule(context, 'rule', admin, one)
     const { id } = await createRule(context, 'rule', admin, two)
-    await expect(patchRule(context, 'rule', admin, id, { name: one.name })).rejects.toMatchObject({
-      code: 'conflict',
-    })
-    await expect(replaceRule(context, 'rule', admin, id, one)).rejects.toMatchObject({ code: 'conflict' })
+    const taken = { code: 'validation_error', details: [{ path: 'name' }] }
+    await expect(patchRule(context, 'rule', admin, id, { name: one.name })).rejects.toMatchObject(taken)
+    await expect(replaceRule(context, 'rule', admin, id, one)).rejects.toMatchObject(taken)
   })
 
   test('a patch removes fields with null, keeps the rest, and must leave a valid rule', async () => {
