@@ -1,9 +1,12 @@
 import { sql } from 'kysely'
+import type { DecidedCall } from '../../db/queries/agents/finished-call.ts'
+import { noteOutcomeOfId } from '../../db/queries/agents/note-outcome-of-id.ts'
+import { noteOutcomeOfOldest } from '../../db/queries/agents/note-outcome-of-oldest.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import type { ToolAnnotations } from '../../policy/agent-tools.ts'
 import { addedLabels } from '../../policy/decide.ts'
-import { unionLabels, type JsonObject, type Verdict } from '../../policy/types.ts'
+import { unionLabels, type JsonObject } from '../../policy/types.ts'
 import { DomainError, notFound } from '../errors.ts'
 import { actorOf, senderOf } from '../access/identity.ts'
 import { quotaExceeded } from '../limits/run-quota.ts'
@@ -49,14 +52,6 @@ export async function observe(context: Context, asker: Asker, finished: Finished
   return raise(context, asker, finished, paramsHash)
 }
 
-/** Only persons who may still ask. For others, `raise` throws under the lock. */
-const askers = sql`memberships m on m.organization_id = s.organization_id and m.user_id = s.user_id and m.role <> 'viewer'`
-
-interface Allowed {
-  readonly run_id: string
-  readonly labels: string[]
-}
-
 /**
  * Matches a call with a client's id. The last answer counts: in the call's own session if it was asked there, else in
  * the hook's. A second report is the same call. All decisions that allowed it are then observed, so a later question
@@ -68,20 +63,11 @@ async function lastAnswered(
   paramsHash: string,
   toolUseId: string,
   { session_id, outcome }: Finished,
-): Promise<Allowed | null> {
-  const { rows } = await sql<Allowed & { verdict: Verdict }>`
-    with call as (
-      select d.id, d.verdict, d.decided_at, s.run_id, s.labels, s.session_id = ${session_id} as is_own
-      from decisions d join agent_sessions s on s.id = d.session_id join ${askers}
-      where d.tool_use_id = ${toolUseId} and d.params_hash = ${paramsHash} and s.user_id = ${userId}
-    ), noted as (
-      insert into agent_observations (decision_id, outcome)
-      select id, ${outcome ?? null}::text from call where verdict = 'allow'
-      on conflict do nothing
-    )
-    select run_id, labels, verdict from call order by is_own desc, decided_at desc, id desc limit 1`.execute(
-    db,
-  )
+): Promise<DecidedCall | null> {
+  const { rows } = await noteOutcomeOfId(
+    { userId, sessionId: session_id, paramsHash, outcome: outcome ?? null },
+    toolUseId,
+  ).execute(db)
   const [last] = rows
   return last?.verdict === 'allow' ? last : null
 }
@@ -92,23 +78,14 @@ async function someAllowed(
   userId: string,
   paramsHash: string,
   { session_id, outcome }: Finished,
-): Promise<Allowed | null> {
+): Promise<DecidedCall | null> {
   for (;;) {
-    const { rows } = await sql<Allowed & { noted: boolean }>`
-      with call as (
-        select d.id, s.run_id, s.labels
-        from decisions d join agent_sessions s on s.id = d.session_id join ${askers}
-        where d.params_hash = ${paramsHash} and d.verdict = 'allow'
-          and s.user_id = ${userId} and s.session_id = ${session_id}
-          and not exists (select from agent_observations where decision_id = d.id)
-        order by d.seq limit 1
-      ), noted as (
-        insert into agent_observations (decision_id, outcome)
-        select id, ${outcome ?? null}::text from call
-        on conflict do nothing
-        returning decision_id
-      )
-      select run_id, labels, exists (select from noted) as noted from call`.execute(db)
+    const { rows } = await noteOutcomeOfOldest({
+      userId,
+      sessionId: session_id,
+      paramsHash,
+      outcome: outcome ?? null,
+    }).execute(db)
     const [row] = rows
     if (row === undefined) return null
     // Otherwise a call that finished at the same moment has taken this decision.

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Context } from '../context.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
+import { readApprovalDetail } from '../../db/queries/approvals/read-detail.ts'
 import type { LabelSource, MatchedRule } from '../../db/schema/runs.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
@@ -31,19 +32,11 @@ export async function readDetail(
   { organizationId, userId, role }: Viewer,
   approvalId: string,
 ): Promise<ApprovalDetail> {
-  const { rows } = await sql<Row>`
-    select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed,
-      ${isOverSql(sql<Date>`clock_timestamp()`)} as is_over, s.agent_name, s.agent_kind,
-      a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings,
-      coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
-                from approval_votes v
-                  left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
-                where v.approval_id = a.id), '[]') as votes
-    from approvals a join organizations o on o.id = a.organization_id
-      left join agent_sessions s on s.id = a.session_id
-      left join lateral (select explanation, matched_rules, label_sources from decisions where approval_id = a.id
-                         order by decided_at limit 1) d on true
-    where a.id = ${approvalId} and a.organization_id = ${organizationId}`.execute(db)
+  const { rows } = await readApprovalDetail<Row>({
+    approvalId,
+    organizationId,
+    isOver: isOverSql(sql<Date>`clock_timestamp()`),
+  }).execute(db)
   const row = rows[0] as Row
   const required = requirementOf(row, readSettings(row.settings))
   const counting = countingVotes(row.votes, row.requested_by, required)

@@ -2,9 +2,10 @@ import { sql, type RawBuilder } from 'kysely'
 import { wakeKey, type Wake } from '../../contract/messages.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import type { WebhookEvent } from '../../contract/webhook-events.ts'
+import { updateApprovals } from '../../db/queries/approvals/update-approvals.ts'
 import type { Actor } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
-import { updateApprovals, type ApprovalRecord, type NewApproval } from './records.ts'
+import type { ApprovalRecord, NewApproval } from './records.ts'
 
 /*
  * Every change of an approval, with its audit entry and the event of its run. Calls of runs and agents change records of

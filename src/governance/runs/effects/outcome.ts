@@ -1,5 +1,7 @@
 import type { Transaction } from 'kysely'
 import type { Context } from '../../context.ts'
+import { markSentText } from '../../../db/queries/runs/mark-sent.ts'
+import { openIntentText } from '../../../db/queries/runs/open-intent.ts'
 import type { Database } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
@@ -193,15 +195,6 @@ function outputLabelsOf(
  */
 export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
-/** The call's row while its attempt may act, and whether the basis of its decision is the same. */
-const openIntent = `
-  select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same
-  from effects e join runs r on r.id = e.run_id
-    join chain_head h on h.organization_id = r.organization_id
-    left join memberships m on m.organization_id = r.organization_id and m.user_id = r.requested_by
-  where e.run_id = $1 and e.step_id = $2 and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
-    and r.cancel_requested_at is null and r.finished_at is null`
-
 /**
  * Whether the decision of this attempt still holds: each freeze, rule or cancellation that was committed before the
  * answer counts. For a call that acts only with its outcome, or may be repeated.
@@ -214,7 +207,7 @@ export async function stillHolds(
 ): Promise<boolean> {
   const { rows } = await pool.query<{ same: boolean }>({
     name: 'still_holds',
-    text: openIntent,
+    text: openIntentText,
     values: [runId, stepId, itemIndex, attempt, policyVersion, role],
   })
   return rows[0]?.same === true
@@ -234,25 +227,15 @@ export async function markSent(
   sentWith: string | null = null,
 ): Promise<MayAct> {
   const { rows } = await atCommitPoint('effect.sent', () =>
-    context.pool.query<{ answer: MayAct }>(
-      `with open as (${openIntent}), call as (
-         select same, coalesce((select c.status = 'active' from connections c where c.id = split_part($7, ' ', 1)),
-                               $7 is null or $7 not like 'con\\_%') as connected
-         from open
-       ), marked as (
-         -- A call that is sent again keeps the time of its first request: its key counts from then.
-         update effects e set state = 'sent', sent_at = coalesce(e.sent_at, clock_timestamp()), sent_with = $7
-         from runs r, call where call.same and call.connected and r.id = e.run_id and e.run_id = $1 and e.step_id = $2
-           and e.item_index = $3 and e.attempt = $4 and e.state = 'intent'
-           and r.cancel_requested_at is null and r.finished_at is null
-         returning 1
-       )
-       select case when exists(select from marked) then 'yes'
-                   when exists(select from call where not same) then 'changed'
-                   when exists(select from call where not connected) then 'disconnected'
-                   else 'superseded' end as answer`,
-      [key.runId, key.stepId, key.itemIndex, attempt, basis.policyVersion, basis.role, sentWith],
-    ),
+    context.pool.query<{ answer: MayAct }>(markSentText, [
+      key.runId,
+      key.stepId,
+      key.itemIndex,
+      attempt,
+      basis.policyVersion,
+      basis.role,
+      sentWith,
+    ]),
   )
   return rows[0]?.answer ?? 'superseded'
 }

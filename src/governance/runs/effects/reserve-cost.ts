@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { reserveCostOfAttempt } from '../../../db/queries/runs/reserve-cost.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 import type { Context } from '../../context.ts'
 import { exceededEntry, type Exceeded } from '../../limits/run-quota.ts'
@@ -24,23 +24,17 @@ export function reserveCost(
 ): Promise<'reserved' | 'superseded' | Exceeded> {
   return context.combiner.run(organizationId, 'effect.spend', async (tx) => {
     const limit = tx.policy.limits.monthly_spend
-    const [row] = await tx.send(sql<{ may_act: boolean; reserved: boolean }>`
-      with call as (
-        select r.id, date_trunc('month', r.created_at, 'UTC') as month
-        from effects e join runs r on r.id = e.run_id
-        where e.run_id = ${key.runId} and e.step_id = ${key.stepId} and e.item_index = ${key.itemIndex}
-          and e.attempt = ${attempt} and e.state = 'intent' and r.organization_id = ${organizationId}
-          and r.cancel_requested_at is null and r.finished_at is null
-      ), counted as (
-        update runs set cost = cost + ${most}::numeric
-        where id = (select id from call) and ${most}::numeric + (
-          select coalesce(sum(cost), 0) from runs, call
-          where organization_id = ${organizationId} and cost > 0
-            and created_at >= call.month and created_at < call.month + interval '1 month'
-        ) <= ${limit}::numeric
-        returning 1
-      )
-      select exists(select from call) as may_act, exists(select from counted) as reserved`)
+    const [row] = await tx.send(
+      reserveCostOfAttempt({
+        organizationId,
+        runId: key.runId,
+        stepId: key.stepId,
+        itemIndex: key.itemIndex,
+        attempt,
+        most,
+        limit,
+      }),
+    )
     if (row?.reserved === true) return 'reserved'
     if (row?.may_act !== true) return 'superseded'
     const over: Exceeded = { limit: 'monthly_spend', value: limit, retryAfter: 1 }

@@ -1,4 +1,5 @@
 import { sql, type Selectable } from 'kysely'
+import { endOpenEffects } from '../../../db/queries/runs/end-effects.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import { catalog } from '../../../catalog/index.ts'
 import type { ToolDeclaration } from '../../../catalog/tool.ts'
@@ -209,15 +210,7 @@ function endEffects(tx: ChainTx, runId: string): Promise<readonly UnknownCall[]>
   )
   // The same condition as `mayHaveHappened` in effect.ts; reads and transactional writes never set `sent_at`.
   const mayHaveHappened = sql`(sent_at is not null or (state = 'intent' and tool = any(${keyed}::text[])))`
-  return tx.send(sql<UnknownCall>`
-    with ended as (
-      update effects set
-        state = case when ${mayHaveHappened} then 'unknown_outcome' else 'cancelled' end,
-        finished_at = case when ${mayHaveHappened} then null else ${tx.now}::timestamptz end
-      where run_id = ${runId} and state in ('held', 'intent', 'sent', 'retry')
-      returning state, step_id, item_index, tool
-    )
-    select step_id, nullif(item_index, -1) as item_index, tool from ended where state = 'unknown_outcome'`)
+  return tx.send(endOpenEffects<UnknownCall>({ runId, now: tx.now, mayHaveHappened }))
 }
 
 /** Returns the steps that had not ended. */

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
+import { readFailedCalls } from '../../../db/queries/runs/failed-calls.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
@@ -190,20 +191,11 @@ interface FailedRow extends ErrorRow {
 }
 
 async function readErrorRows(db: Db, runId: string, stepIds: readonly string[]): Promise<FailedRow[]> {
-  const { rows } = await sql<FailedRow>`
-    with f as (
-      select step_id, item_index,
-        row_number() over (partition by step_id order by item_index) as place,
-        count(*) filter (where item_index >= 0) over (partition by step_id)::int as total
-      from effects
-      where run_id = ${runId} and step_id = any(${stepIds}) and error is not null
-        and state not in ('completed', 'cancelled', 'skipped')
-    )
-    select f.step_id, f.item_index, f.total, e.state, e.error, e.error_detail_sealed,
-      case when octet_length(e.params_sealed) <= ${mostSealedBytes} and e.item_index >= 0 then e.params_sealed end
-        as params_sealed
-    from f join effects e on e.run_id = ${runId} and e.step_id = f.step_id and e.item_index = f.item_index
-    where f.place <= ${mostFailedItems}
-    order by f.step_id, f.item_index`.execute(db)
+  const { rows } = await readFailedCalls<FailedRow>({
+    runId,
+    stepIds,
+    mostSealedBytes,
+    mostFailedItems,
+  }).execute(db)
   return rows
 }

@@ -1,9 +1,9 @@
-import { sql } from 'kysely'
 import type { ToolDeclaration } from '../../../catalog/tool.ts'
 import { getTool } from '../../../catalog/index.ts'
 import { stepReferences } from '../../../contract/definition-graph.ts'
 import type { WorkflowDefinition, WorkflowStep } from '../../../contract/definition.ts'
 import { isOutcome, type EffectState, type StepStatus } from '../../../contract/status.ts'
+import { readCallState } from '../../../db/queries/runs/read-call-state.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { LabelSource } from '../../../db/schema/runs.ts'
 import { cutLabels, unionLabels, type Label } from '../../../policy/types.ts'
@@ -127,18 +127,12 @@ interface Now {
  * Reads in one statement everything that can change: the call's row, its dependencies, its run and its organization.
  */
 async function readNow(db: Db, key: EffectKey, dependsOn: readonly string[]): Promise<Now> {
-  const { rows } = await sql<Now>`
-    select e.state, octet_length(e.params_sealed) as sealed_bytes,
-      r.cancel_requested_at is not null or r.finished_at is not null as cancelled,
-      exists(select from chain_head h where h.organization_id = r.organization_id and h.frozen is not null) as frozen,
-      coalesce((select c.starts from call_starts c where c.run_id = r.id and c.step_id = ${key.stepId}
-                and c.item_index = ${key.itemIndex}), 0) as starts,
-      (select o.item_count from run_steps o where o.run_id = ${key.runId} and o.step_id = ${key.stepId}) as item_count,
-      (select json_agg(json_build_object('step_id', s.step_id, 'labels', s.labels, 'status', s.status, 'ended', s.finished_at is not null))
-       from run_steps s where s.run_id = ${key.runId} and s.step_id = any(${dependsOn}::text[])) as dependencies
-    from runs r
-    left join effects e on e.run_id = r.id and e.step_id = ${key.stepId} and e.item_index = ${key.itemIndex}
-    where r.id = ${key.runId}`.execute(db)
+  const { rows } = await readCallState<Now>({
+    runId: key.runId,
+    stepId: key.stepId,
+    itemIndex: key.itemIndex,
+    dependsOn,
+  }).execute(db)
   return rows[0] as Now
 }
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { EffectKey } from '../../../contract/effect-key.ts'
+import { countCallStart } from '../../../db/queries/runs/count-start.ts'
 import type { Db } from '../../../db/schema/index.ts'
 
 /**
@@ -13,13 +14,11 @@ export const mostStarts = 3
  * or has ended.
  */
 export async function countStart(db: Db, key: EffectKey): Promise<number | null> {
-  const { rows } = await sql<{ starts: number }>`
-    insert into call_starts (run_id, step_id, item_index)
-    select id, ${key.stepId}, ${key.itemIndex}::int from runs
-    where id = ${key.runId} and cancel_requested_at is null and finished_at is null
-    on conflict (run_id, step_id, item_index) do update
-      set starts = call_starts.starts + 1, started_at = clock_timestamp()
-    returning starts`.execute(db)
+  const { rows } = await countCallStart({
+    runId: key.runId,
+    stepId: key.stepId,
+    itemIndex: key.itemIndex,
+  }).execute(db)
   return rows[0]?.starts ?? null
 }
 

@@ -1,0 +1,22 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { Verdict } from '../../../policy/types.ts'
+import { askers, type DecidedCall, type FinishedCall } from './finished-call.ts'
+
+/**
+ * Notes the outcome on every decision that allowed the call with the client's id. Returns the last decision: of the
+ * call's own session if it was asked there, else of another one.
+ */
+export const noteOutcomeOfId = (
+  { userId, sessionId, paramsHash, outcome }: FinishedCall,
+  toolUseId: string,
+): RawBuilder<DecidedCall & { readonly verdict: Verdict }> => sql`
+  with call as (
+    select d.id, d.verdict, d.decided_at, s.run_id, s.labels, s.session_id = ${sessionId} as is_own
+    from decisions d join agent_sessions s on s.id = d.session_id join ${askers}
+    where d.tool_use_id = ${toolUseId} and d.params_hash = ${paramsHash} and s.user_id = ${userId}
+  ), noted as (
+    insert into agent_observations (decision_id, outcome)
+    select id, ${outcome}::text from call where verdict = 'allow'
+    on conflict do nothing
+  )
+  select run_id, labels, verdict from call order by is_own desc, decided_at desc, id desc limit 1`

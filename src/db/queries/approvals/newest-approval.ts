@@ -1,0 +1,15 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { Role } from '../../../policy/types.ts'
+import { approvalColumns } from './columns.ts'
+
+/** Reads the newest approval that matches, and the present roles of its voters. */
+export const newestApproval = <Approval>(
+  organizationId: string,
+  where: RawBuilder<unknown>,
+): RawBuilder<{ readonly approval: Approval; readonly roles: Record<string, Role> | null }> => sql`
+  select to_json(a) as approval, (
+      select json_object_agg(user_id, role) from memberships
+      where organization_id = ${organizationId}
+        and user_id in (select v.user_id from approval_votes v where v.approval_id = a.id)
+    ) as roles
+  from (select ${approvalColumns} from approvals where ${where} order by id desc limit 1) as a`

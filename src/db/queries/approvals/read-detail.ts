@@ -1,0 +1,24 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** Reads an approval of an organization with its votes, decision, agent and the organization’s settings. */
+export const readApprovalDetail = <Row>({
+  approvalId,
+  organizationId,
+  isOver,
+}: {
+  readonly approvalId: string
+  readonly organizationId: string
+  readonly isOver: RawBuilder<boolean>
+}): RawBuilder<Row> => sql`
+  select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed,
+    ${isOver} as is_over, s.agent_name, s.agent_kind,
+    a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings,
+    coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
+              from approval_votes v
+                left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
+              where v.approval_id = a.id), '[]') as votes
+  from approvals a join organizations o on o.id = a.organization_id
+    left join agent_sessions s on s.id = a.session_id
+    left join lateral (select explanation, matched_rules, label_sources from decisions where approval_id = a.id
+                       order by decided_at limit 1) d on true
+  where a.id = ${approvalId} and a.organization_id = ${organizationId}`

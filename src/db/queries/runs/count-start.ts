@@ -1,0 +1,18 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** Counts the start of a call’s load, if its run goes on. Returns the number of starts. */
+export const countCallStart = ({
+  runId,
+  stepId,
+  itemIndex,
+}: {
+  readonly runId: string
+  readonly stepId: string
+  readonly itemIndex: number
+}): RawBuilder<{ readonly starts: number }> => sql`
+  insert into call_starts (run_id, step_id, item_index)
+  select id, ${stepId}, ${itemIndex}::int from runs
+  where id = ${runId} and cancel_requested_at is null and finished_at is null
+  on conflict (run_id, step_id, item_index) do update
+    set starts = call_starts.starts + 1, started_at = clock_timestamp()
+  returning starts`

@@ -1,0 +1,39 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/**
+ * Adds the highest cost of an attempt to its run, if the attempt may act and the month in which the run was accepted
+ * has room for it.
+ */
+export const reserveCostOfAttempt = ({
+  organizationId,
+  runId,
+  stepId,
+  itemIndex,
+  attempt,
+  most,
+  limit,
+}: {
+  readonly organizationId: string
+  readonly runId: string
+  readonly stepId: string
+  readonly itemIndex: number
+  readonly attempt: number
+  readonly most: number
+  readonly limit: number
+}): RawBuilder<{ readonly may_act: boolean; readonly reserved: boolean }> => sql`
+  with call as (
+    select r.id, date_trunc('month', r.created_at, 'UTC') as month
+    from effects e join runs r on r.id = e.run_id
+    where e.run_id = ${runId} and e.step_id = ${stepId} and e.item_index = ${itemIndex}
+      and e.attempt = ${attempt} and e.state = 'intent' and r.organization_id = ${organizationId}
+      and r.cancel_requested_at is null and r.finished_at is null
+  ), counted as (
+    update runs set cost = cost + ${most}::numeric
+    where id = (select id from call) and ${most}::numeric + (
+      select coalesce(sum(cost), 0) from runs, call
+      where organization_id = ${organizationId} and cost > 0
+        and created_at >= call.month and created_at < call.month + interval '1 month'
+    ) <= ${limit}::numeric
+    returning 1
+  )
+  select exists(select from call) as may_act, exists(select from counted) as reserved`
