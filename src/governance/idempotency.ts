@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import type { Context } from './context.ts'
+import { claimIdempotencyKey } from '../db/queries/idempotency/claim-key.ts'
 import type { Database, Db } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
 import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
@@ -70,20 +71,7 @@ export const mostKeptLength = 256 * 1024
  * used with another body, and `idempotency_in_progress` while the first call has not ended.
  */
 export async function openKey(context: Pick<Context, 'db' | 'sealer'>, use: KeyUse): Promise<Opening> {
-  // A row is taken over if it is too old, or if its holder died (the lock has expired) and the body is the same.
-  const fresh = sql`k.created_at >= clock_timestamp() - ${keptFor}`
-  const { rows } = await sql<{ token: string; acted: boolean; made: string | null }>`
-    insert into idempotency_keys as k
-      (organization_id, user_id, api_key_id, route, key, body_hash, locked_until, created_at)
-    values (${use.organizationId}, ${use.userId}, ${use.apiKeyId}, ${use.route}, ${use.key}, ${use.bodyHash},
-            clock_timestamp() + make_interval(secs => ${lockSeconds}), clock_timestamp())
-    on conflict (organization_id, user_id, api_key_id, route, key) do update
-      set body_hash = excluded.body_hash, locked_until = excluded.locked_until, created_at = excluded.created_at,
-          response_status = null, response_body = null,
-          acted = k.acted and ${fresh}, made = case when ${fresh} then k.made end
-      where (k.created_at < clock_timestamp() - ${keptFor} and coalesce(k.locked_until < clock_timestamp(), true))
-         or (k.response_status is null and k.locked_until < clock_timestamp() and k.body_hash = excluded.body_hash)
-    returning created_at::text as token, acted, made`.execute(context.db)
+  const { rows } = await claimIdempotencyKey(use, lockSeconds, keptFor).execute(context.db)
   const [mine] = rows
   if (mine !== undefined) return { claim: await claimOf(context, use, mine) }
 

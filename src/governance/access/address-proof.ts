@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely'
+import { revokeKeysOf } from '../../db/queries/access/revoke-keys.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
@@ -30,13 +31,7 @@ async function endWhatWasBefore(
   )
   await sql`delete from auth_two_factors where user_id = ${userId}`.execute(trx)
   await endHalfSignIns(trx, userId)
-  await sql`
-    with revoked as (
-      update api_keys set revoked_at = clock_timestamp() where user_id = ${userId} and revoked_at is null
-      returning id, organization_id
-    )
-    insert into account_events (organization_id, user_id, type, api_key_id)
-    select organization_id, ${userId}, 'api_key.revoked', id from revoked`.execute(trx)
+  await revokeKeysOf(userId).execute(trx)
 }
 
 /** Ends sign-ins that still wait for a second factor, and mailed tokens. */

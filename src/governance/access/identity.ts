@@ -1,6 +1,7 @@
 import DataLoader from 'dataloader'
 import { sql } from 'kysely'
 import { type Limits, type Plan, effectiveLimits, planLimits } from '../../contract/plan-limits.ts'
+import { readKeys, type KeyRow } from '../../db/queries/access/read-keys.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
@@ -166,32 +167,8 @@ async function identityOfKey({ db, loader }: KeyLookup, hash: string): Promise<I
   }
 }
 
-interface KeyRow {
-  readonly id: string
-  readonly hash: string
-  readonly key_name: string
-  readonly organization_id: string
-  readonly scopes: readonly string[]
-  readonly user_id: string
-  readonly email: string
-  readonly name: string
-  readonly plan: Plan
-  readonly quota_overrides: object
-  readonly role: Role | null
-  readonly use_is_news: boolean
-}
-
 async function loadKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow | null)[]> {
-  // Raw SQL, because building this query for each request takes longer than running it.
-  const { rows } = await sql<KeyRow>`
-    select k.id, k.hash, k.name as key_name, k.organization_id, k.scopes, u.id as user_id, u.email, u.name, o.plan, o.quota_overrides, m.role,
-           coalesce(k.last_used_at < now() - interval '1 minute', true) as use_is_news
-    from api_keys k
-    join users u on u.id = k.user_id
-    join organizations o on o.id = k.organization_id
-    left join memberships m on m.organization_id = k.organization_id and m.user_id = k.user_id
-    where k.hash = any(${[...new Set(hashes)]}::text[]) and k.revoked_at is null
-      and (k.expires_at is null or k.expires_at > now())`.execute(db)
+  const { rows } = await readKeys([...new Set(hashes)]).execute(db)
   const found = new Map(rows.map((row) => [row.hash, row]))
   return hashes.map((hash) => found.get(hash) ?? null)
 }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { readCaller } from '../../db/queries/access/read-caller.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Role } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -135,15 +136,17 @@ async function presentCaller(
   tx: ChainTx,
   caller: Caller,
 ): Promise<PresentCaller> {
-  const [row] = await tx.send(sql<Row>`
-    select m.role, ${validity(caller)} as valid, k.scopes, k.name as key_name, k.expires_at, ${requiresFactor} as factor_required,
-           ${missingFactor(caller, caller.needs.factor)} as missing, u.email_verified as confirmed,
-           coalesce(u.two_factor_enabled, false) and ${isBackedByFactor(caller)} as has_factor
-    from (select) as one
-    left join organizations o on o.id = ${tx.organizationId}
-    left join users u on u.id = ${caller.userId}
-    left join memberships m on m.organization_id = ${tx.organizationId} and m.user_id = ${caller.userId}
-    left join api_keys k on k.id = ${caller.keyId}`)
+  const [row] = await tx.send(
+    readCaller<Row>({
+      organizationId: tx.organizationId,
+      userId: caller.userId,
+      keyId: caller.keyId,
+      valid: validity(caller),
+      factorRequired: requiresFactor,
+      missing: missingFactor(caller, caller.needs.factor),
+      backedByFactor: isBackedByFactor(caller),
+    }),
+  )
   const { role, valid, missing, scopes, key_name: keyName, expires_at: keyExpiresAt, confirmed } = row as Row
   if (!valid) throw ended(caller)
   if (role === null) throw notFound('organization', tx.organizationId)

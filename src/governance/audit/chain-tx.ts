@@ -3,6 +3,10 @@ import { newId } from '../../contract/ids.ts'
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import type { Insertable } from 'kysely'
+import { insertWebhookEvents } from '../../db/queries/audit/insert-webhook-events.ts'
+import { insertRunEvents } from '../../db/queries/audit/insert-run-events.ts'
+import { insertMessages } from '../../db/queries/audit/insert-messages.ts'
+import { appendEntries } from '../../db/queries/audit/append-entries.ts'
 import type { PipelinedTransaction, Statement } from '../../db/pipelined.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { NoticeKind } from '../../db/schema/notifications.ts'
@@ -178,35 +182,16 @@ export class ChainTx implements ChainReader {
       if (others.some((count) => count > 0)) throw new Error('a change has no audit entry')
       return
     }
-    // Joined with line breaks: canonical JSON contains none, and one text parameter needs no array quoting.
-    const parts: RawBuilder<unknown>[] = [
-      sql`added as (
-        insert into audit_events (canonical, hash)
-        select * from unnest(string_to_array(${this.#entries.map((entry) => entry.canonical).join('\n')}, chr(10)),
-                             string_to_array(${this.#entries.map((entry) => entry.hash).join('\n')}, chr(10)))
-      )`,
-    ]
+    const parts: RawBuilder<unknown>[] = [appendEntries(this.#entries)]
     if (this.#events.size > 0) parts.push(...this.#eventParts())
-    if (this.#outbox.length > 0)
-      parts.push(sql`told as (
-        insert into outbox (kind, run_id, payload)
-        select * from unnest(${this.#outbox.map((row) => row.kind)}::text[],
-                             ${this.#outbox.map((row) => row.run_id)}::text[],
-                             ${this.#outbox.map((row) => row.payload)}::jsonb[])
-      )`)
+    if (this.#outbox.length > 0) parts.push(insertMessages(this.#outbox))
     if (this.#notices.size > 0)
       parts.push(sql`noticed as (
         insert into notices (organization_id, kind, subject)
         select ${this.organizationId}, * from unnest(${[...this.#notices.values()]}::text[],
                                                      ${[...this.#notices.keys()]}::text[])
       )`)
-    if (this.#published.length > 0)
-      parts.push(sql`published as (
-        insert into webhook_events (id, organization_id, type, data, webhook_ids, created_at)
-        select p.id, p.organization_id, p.type, p.data::jsonb, p.webhook_ids, p.created_at
-        from json_to_recordset(${JSON.stringify(this.#published)}::json)
-             as p(id text, organization_id text, type text, data text, webhook_ids text[], created_at timestamptz)
-      )`)
+    if (this.#published.length > 0) parts.push(insertWebhookEvents(this.#published))
     void this.send(sql`
       with ${sql.join(parts)}
       update chain_head
@@ -229,14 +214,7 @@ export class ChainTx implements ChainReader {
         update runs set event_seq = event_seq + n from counts where id = run_id
         returning id, event_seq - n as base
       )`,
-      sql`shown as (
-        insert into run_events (run_id, seq, type, at, data)
-        select e.run_id, moved.base + e.place, e.type, ${this.now}::timestamptz, e.data
-        from unnest(${rows.map((row) => row.runId)}::text[], ${rows.map((row) => row.place)}::int[],
-                    ${rows.map((row) => row.type)}::text[], ${rows.map((row) => JSON.stringify(row.data))}::jsonb[])
-             as e(run_id, place, type, data)
-        join moved on moved.id = e.run_id
-      )`,
+      insertRunEvents(this.now, rows),
     ]
   }
 }

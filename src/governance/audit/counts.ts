@@ -1,4 +1,6 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
+import { countSegmentEntries } from '../../db/queries/audit/count-segment.ts'
+import { chainsToCount } from '../../db/queries/audit/chains-to-count.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 
 /* Counts of entries by segment of a chain (docs/decisions/0100). Entries never change, so neither do these counts. */
@@ -25,13 +27,7 @@ const mostSegments = 500
 
 /** Counts the segments that were filled since the last round. Processes may do it at once. */
 export async function countSegments(db: Db): Promise<void> {
-  const { rows } = await sql<{ organization_id: string; next: number; end: number }>`
-    select h.organization_id, counted.next, h.seq / ${segmentLength}::int as end
-    from chain_head h cross join lateral (
-      select coalesce(max(segment) + 1, 0) as next from audit_counts
-      where organization_id = h.organization_id and event_type = '' and user_id = '' and status = ''
-    ) as counted
-    where counted.next < h.seq / ${segmentLength}::int limit ${mostChains}`.execute(db)
+  const { rows } = await chainsToCount(segmentLength, mostChains).execute(db)
   // Each chain gets a segment in turn, so that a long one does not delay the others.
   let left = mostSegments
   for (let turn = 0; left > 0; turn += 1) {
@@ -45,19 +41,7 @@ export async function countSegments(db: Db): Promise<void> {
 /** One statement, so a segment is counted wholly or not at all. */
 async function countSegment(db: Db, organizationId: string, segment: number): Promise<void> {
   const [from, to] = placesOf(segment)
-  await sql`
-    with entries as materialized (
-      select event_type, canonical::json ->> 'user_id' as user_id, canonical::json ->> 'status' as status
-      from audit_events where organization_id = ${organizationId} and seq >= ${from} and seq < ${to}
-    )
-    insert into audit_counts (organization_id, event_type, user_id, status, segment, entries)
-    select ${organizationId}::text, coalesce(event_type, ''), coalesce(user_id, ''), '', ${segment}::bigint, count(*)
-    from entries group by grouping sets ((), (event_type), (user_id), (event_type, user_id))
-    having grouping(user_id) = 1 or user_id is not null
-    union all
-    select ${organizationId}, event_type, '', status, ${segment}, count(*)
-    from entries where event_type = any(${[...decisionTypes]}) and status <> '' group by event_type, status
-    on conflict do nothing`.execute(db)
+  await countSegmentEntries({ organizationId, segment, from, to, decisionTypes }).execute(db)
 }
 
 const placesOf = (segment: number): Stretch => [

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { lockChain } from '../../db/queries/audit/lock-chain.ts'
 import type { Pipeline, PipelinedTransaction } from '../../db/pipelined.ts'
 import { isAborted, isConnectionError, violates } from '../../db/errors.ts'
 import { notFound } from '../errors.ts'
@@ -116,14 +117,13 @@ export class LaneTransactions {
   }
 
   #lock(pipe: PipelinedTransaction, planning = 'auto'): Promise<readonly HeadRow[]> {
-    // The clock is read outside the locking subquery, so it is read after the wait for the lock.
-    return pipe.send(sql<HeadRow>`
-      select head.*, clock_timestamp() as now, set_config('transaction_timeout', ${`${this.#transactionMilliseconds}`}, true),
-             set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
-             set_config('plan_cache_mode', ${planning}, true),
-             set_config('countersign.organization', ${this.#organizationId}, true)
-      from (select seq, hash, policy_version, frozen, stored_bytes, pending_approvals
-            from chain_head where organization_id = ${this.#organizationId} for update) as head`)
+    return pipe.send(
+      lockChain<HeadRow>({
+        organizationId: this.#organizationId,
+        transactionMilliseconds: this.#transactionMilliseconds,
+        planning,
+      }),
+    )
   }
 
   async #open(pipe: PipelinedTransaction, [head]: readonly HeadRow[]): Promise<ChainTx> {

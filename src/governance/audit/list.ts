@@ -1,4 +1,5 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
+import { firstEntryFrom } from '../../db/queries/audit/find-first.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { readBounded } from '../bounded-read.ts'
 import { partsOf, type Part, type Stretch } from './counts.ts'
@@ -106,19 +107,6 @@ async function firstFrom(
   end: number,
   time: Date,
 ): Promise<number> {
-  // Timestamps are fixed-width ISO 8601 in UTC, so comparing text compares times.
-  const isBefore = sql`coalesce(entry.timestamp < ${time.toISOString()}, false)`
-  const middle = sql`(low + high) / 2`
-  const { rows } = await sql<{ place: number }>`
-    with recursive halves (low, high) as (
-      select 1::bigint, ${end}::bigint
-      union all
-      select case when ${isBefore} then ${middle} + 1 else low end, case when ${isBefore} then high else ${middle} end
-      from halves left join lateral (
-        select timestamp from audit_events where organization_id = ${organizationId} and seq = ${middle}
-      ) as entry on true
-      where low < high
-    )
-    select low as place from halves where low = high`.execute(trx)
+  const { rows } = await firstEntryFrom({ organizationId, end, time: time.toISOString() }).execute(trx)
   return rows[0]?.place ?? end
 }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { leaseRequests } from '../../db/queries/limits/lease-requests.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { RequestWindowsTable } from '../../db/schema/plumbing.ts'
 
@@ -42,24 +43,16 @@ export async function leaseBlock(
   limit: number,
   unused: { readonly startedAt: string; readonly count: number } | null,
 ): Promise<Lease> {
-  const block = (base: ReturnType<typeof sql>) =>
-    sql`greatest(0, least(${limit}::bigint - ${base}, ${largestBlock}, greatest(1, (${limit}::bigint - ${base}) / ${parts[units[bucket]]})))`
-  // Requests taken from this window, minus the unused part of the previous lease.
-  const kept = (row: ReturnType<typeof sql>) => sql`greatest(0, ${row}.taken -
-    case when ${row}.started_at = ${unused?.startedAt ?? null}::timestamptz then ${unused?.count ?? 0} else 0 end)`
-  const [theirs, before] = [kept(sql`r`), kept(sql`old`)]
-  const { rows } = await sql<Lease>`
-    insert into request_windows as r (organization_id, bucket, started_at, taken)
-    values (${organizationId}, ${bucket}, date_trunc(${units[bucket]}, clock_timestamp(), 'UTC'), ${block(sql`0`)})
-    on conflict (organization_id, bucket) do update set
-      -- Skip this if another process began a new window while this one waited for the row.
-      started_at = greatest(r.started_at, excluded.started_at),
-      taken = case when r.started_at >= excluded.started_at then ${theirs} + ${block(theirs)} else excluded.taken end
-    returning new.started_at::text as "startedAt", new.taken,
-      new.taken - case when old.started_at = new.started_at then ${before} else 0 end as granted,
-      ceil(extract(epoch from new.started_at + ${`1 ${units[bucket]}`}::interval))::float8 as "resetAt",
-      (extract(epoch from new.started_at + ${`1 ${units[bucket]}`}::interval - clock_timestamp()) * 1000)::float8
-        as "millisecondsLeft"`.execute(db)
+  const unit = units[bucket]
+  const { rows } = await leaseRequests({
+    organizationId,
+    bucket,
+    unit,
+    limit,
+    parts: parts[unit],
+    largestBlock,
+    unused,
+  }).execute(db)
   return rows[0] as Lease
 }
 

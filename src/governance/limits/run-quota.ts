@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { countRuns, type Counted } from '../../db/queries/limits/count-runs.ts'
 import type { Actor, AuditDraft } from '../audit/entry.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
@@ -19,15 +19,6 @@ export interface RunCapacity {
   readonly slot: 'taken' | 'queued'
   /** The limit that refuses the run if it needs a slot now, else null. */
   readonly queueIsFull: Exceeded | null
-}
-
-interface Counted {
-  /** Time when the oldest run that still counts for the hourly limit was accepted. */
-  leaving: Date | null
-  spent: number
-  next_month: Date
-  taken: number
-  waiting: number
 }
 
 /** A guess, because the end of a run is unknown. */
@@ -75,7 +66,14 @@ export const exceededEntry = (
  */
 export async function runCapacity(tx: ChainTx): Promise<RunCapacity> {
   const { limits } = tx.policy
-  const counted = await countRuns(tx)
+  const [row] = await tx.send(
+    countRuns({
+      organizationId: tx.organizationId,
+      now: tx.now,
+      nthNewest: limits.workflow_runs_per_hour - 1,
+    }),
+  )
+  const counted = row as Counted
   const isFree = counted.waiting === 0 && counted.taken < limits.concurrent_executions
   const over = (limit: LimitName, retryAfter: number): Exceeded => ({
     limit,
@@ -94,20 +92,4 @@ export async function runCapacity(tx: ChainTx): Promise<RunCapacity> {
     queueIsFull:
       counted.waiting >= limits.queued_executions ? over('queued_executions', untilSlotSeconds) : null,
   }
-}
-
-async function countRuns(tx: ChainTx): Promise<Counted> {
-  const { organizationId: id, now, policy } = tx
-  const [row] = await tx.send(sql<Counted>`
-    select
-      (select created_at from runs
-       where organization_id = ${id} and created_at > ${now}::timestamptz - interval '1 hour'
-       order by created_at desc offset ${policy.limits.workflow_runs_per_hour - 1} limit 1) as leaving,
-      (select coalesce(sum(cost), 0)::float8 from runs
-       where organization_id = ${id} and cost > 0
-         and created_at >= date_trunc('month', ${now}::timestamptz, 'UTC')) as spent,
-      date_trunc('month', ${now}::timestamptz, 'UTC') + interval '1 month' as next_month,
-      (select count(*)::int from runs where organization_id = ${id} and slot = 'taken') as taken,
-      (select count(*)::int from runs where organization_id = ${id} and slot in ('queued', 'waits')) as waiting`)
-  return row as Counted
 }

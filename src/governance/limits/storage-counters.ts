@@ -1,4 +1,7 @@
 import { sql } from 'kysely'
+import { readStorageDrift } from '../../db/queries/limits/read-drift.ts'
+import { addStorageMoves } from '../../db/queries/limits/add-storage-moves.ts'
+import { readStoredAmounts } from '../../db/queries/limits/read-usage.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 
@@ -15,16 +18,7 @@ export interface StorageUsage {
 const mebibytes = (bytes: number): number => Math.round((bytes / 1024 ** 2) * 1_000) / 1_000
 
 export async function readUsage(db: Db, organizationId: string): Promise<StorageUsage> {
-  const { rows } = await sql<{ bytes: number; pending: number; rules: number; memory: number }>`
-    select h.stored_bytes + moved.bytes as bytes, h.pending_approvals + moved.pending as pending,
-           (select count(*) from rules where organization_id = h.organization_id)
-           + (select count(*) from label_rules where organization_id = h.organization_id) as rules,
-           coalesce((select bytes from memory_usage where organization_id = h.organization_id), 0) as memory
-    from chain_head h cross join lateral (
-      select coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(pending), 0)::bigint as pending
-      from storage_moves where organization_id = h.organization_id
-    ) as moved
-    where h.organization_id = ${organizationId}`.execute(db)
+  const { rows } = await readStoredAmounts(organizationId).execute(db)
   const row = rows[0] ?? { bytes: 0, pending: 0, rules: 0, memory: 0 }
   return {
     storage_mb: mebibytes(row.bytes),
@@ -48,17 +42,7 @@ export async function gatherMoves(db: Db): Promise<void> {
   for (const { organization_id: id } of rows)
     await db.transaction().execute(async (trx) => {
       await sql`select from chain_head where organization_id = ${id} for update`.execute(trx)
-      await sql`
-        with gone as (
-          delete from storage_moves
-          where id in (select id from storage_moves where organization_id = ${id} limit ${mostMoves})
-          returning bytes, pending
-        )
-        update chain_head set stored_bytes = stored_bytes + gone.bytes,
-          pending_approvals = pending_approvals + gone.pending
-        from (select coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(pending), 0)::bigint as pending
-              from gone) as gone
-        where organization_id = ${id}`.execute(trx)
+      await addStorageMoves(id, mostMoves).execute(trx)
     })
 }
 
@@ -67,13 +51,7 @@ export async function readDrift(
   db: Db,
   organizationId: string,
 ): Promise<{ readonly bytes: number; readonly pending: number }> {
-  const { rows } = await sql<{ bytes: number; pending: number }>`
-    select h.stored_bytes + m.bytes - r.bytes as bytes, h.pending_approvals + m.pending - r.pending as pending
-    from chain_head h cross join lateral recount_storage(h.organization_id) as r cross join lateral (
-      select coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(pending), 0)::bigint as pending
-      from storage_moves where organization_id = h.organization_id
-    ) as m
-    where h.organization_id = ${organizationId}`.execute(db)
+  const { rows } = await readStorageDrift(organizationId).execute(db)
   return rows[0] ?? { bytes: 0, pending: 0 }
 }
 

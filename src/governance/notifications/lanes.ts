@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { takeDueLanes } from '../../db/queries/notifications/take-lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Turn } from './record.ts'
 
@@ -17,18 +18,7 @@ export async function takeLanes(
   turn: string,
   { limit, own }: { readonly limit: number; readonly own: readonly string[] },
 ): Promise<readonly Turn[]> {
-  const { rows } = await sql<{ organization_id: string }>`
-    insert into notification_lanes as l (organization_id, channel, turn, leased_until)
-    select due.organization_id, 'slack', ${turn}, clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8)
-    from (select distinct n.organization_id from notifications n
-            left join notification_lanes k on k.organization_id = n.organization_id and k.channel = 'slack'
-          where n.channel = 'slack' and n.shown < n.wanted and n.id = n.message_id
-            and n.next_attempt_at <= clock_timestamp() and n.organization_id <> all(${own}::text[])
-            and coalesce(greatest(k.leased_until, k.paused_until) <= clock_timestamp(), true)
-          order by n.organization_id limit ${limit}) as due
-    on conflict (organization_id, channel) do update set turn = excluded.turn, leased_until = excluded.leased_until
-      where coalesce(greatest(l.leased_until, l.paused_until) <= clock_timestamp(), true)
-    returning organization_id`.execute(db)
+  const { rows } = await takeDueLanes({ turn, leaseSeconds, own, limit }).execute(db)
   return rows.map((row) => ({ organizationId: row.organization_id, turn }))
 }
 

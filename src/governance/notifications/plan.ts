@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
+import { insertNotifications } from '../../db/queries/notifications/insert-notifications.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { NoticeKind } from '../../db/schema/notifications.ts'
 import { readSettings } from '../../policy/settings.ts'
@@ -142,14 +143,7 @@ async function insertMissing(
     missing.map((each) => ({ ...each, id: newId('notification') })),
   )
   for (let from = 0; from < rows.length; from += rowsAtOnce)
-    await sql`
-      insert into notifications (id, organization_id, channel, event, kind, subject, round, recipient, message_id,
-        group_key, next_attempt_at)
-      select r.id, ${organizationId}, r.channel, r.event, r.kind, r.subject, r.round, r.recipient, r."messageId",
-        r."groupKey", clock_timestamp() + make_interval(secs => r."afterSeconds")
-      from json_to_recordset(${JSON.stringify(rows.slice(from, from + rowsAtOnce))}::json) as r(id text, channel text,
-        event text, kind text, subject text, round int, recipient text, "messageId" text, "groupKey" text,
-        "afterSeconds" float8)`.execute(trx)
+    await insertNotifications(organizationId, rows.slice(from, from + rowsAtOnce)).execute(trx)
 }
 
 const keyOf = (row: Pick<NewNotification, 'subject' | 'round' | 'event' | 'channel' | 'recipient'>): string =>

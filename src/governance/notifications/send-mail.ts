@@ -1,4 +1,6 @@
 import { sql } from 'kysely'
+import { settleMail } from '../../db/queries/notifications/settle-mail.ts'
+import { leaseDueMails, type LeasedMail } from '../../db/queries/notifications/lease-mails.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readSettings } from '../../policy/settings.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
@@ -32,14 +34,6 @@ const leaseSeconds = 300
 /** Tries of a mail that certainly did not leave. */
 const mostAttempts = 5
 
-interface Due {
-  readonly id: string
-  readonly organization_id: string
-  readonly event: string
-  readonly recipient: string
-  readonly attempts: number
-}
-
 /**
  * Sends due mails that still make sense. A mail whose approval has ended, or whose reader may no longer decide or wants no
  * mails, is removed instead. `intent_at` commits before the final dot of SMTP, and a mail with it is never sent again:
@@ -60,34 +54,19 @@ export async function sendMails(context: Sending, send: SendReminder): Promise<v
   )
 }
 
-async function leaseMails(db: Db): Promise<readonly Due[]> {
+async function leaseMails(db: Db): Promise<readonly LeasedMail[]> {
   // A worker died between the dot and the answer.
   await sql`
     update notifications set state = 'failed', last_error = 'mail_outcome_unknown', shown = wanted
     where channel = 'mail' and state = 'pending' and id = message_id and intent_at is not null
       and next_attempt_at <= clock_timestamp()`.execute(db)
-  const { rows } = await sql<Due>`
-    with due as (
-      select id, next_attempt_at, row_number() over (partition by organization_id order by next_attempt_at) as place,
-        (select count(*) from notifications h
-         where h.organization_id = n.organization_id and h.channel = 'mail'
-           and h.sent_at > clock_timestamp() - interval '1 hour') as sent
-      from notifications n
-      where channel = 'mail' and state = 'pending' and id = message_id and next_attempt_at <= clock_timestamp()
-    )
-    update notifications set attempts = attempts + 1,
-      next_attempt_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
-    where id in (
-      select id from notifications
-      where id in (select id from due where place <= ${mostOfOrganization} and sent < ${mostOfHour}
-                   order by next_attempt_at limit ${mostOfRound})
-        and next_attempt_at <= clock_timestamp()
-      for update skip locked)
-    returning id, organization_id, event, recipient, attempts`.execute(db)
+  const { rows } = await leaseDueMails({ leaseSeconds, mostOfOrganization, mostOfHour, mostOfRound }).execute(
+    db,
+  )
   return rows
 }
 
-async function sendOne({ config, db }: Sending, mail: Due, send: SendReminder): Promise<void> {
+async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendReminder): Promise<void> {
   const waiting = await waitingSubjects(db, mail)
   const reader = (await readReaders(db, mail.organization_id)).find(({ userId }) => userId === mail.recipient)
   const { settings } = await db
@@ -125,7 +104,7 @@ async function sendOne({ config, db }: Sending, mail: Due, send: SendReminder): 
 }
 
 /** What still waits of the things that share the mail. */
-async function waitingSubjects(db: Db, { id, organization_id }: Due): Promise<readonly Subject[]> {
+async function waitingSubjects(db: Db, { id, organization_id }: LeasedMail): Promise<readonly Subject[]> {
   const rows = await db
     .selectFrom('notifications')
     .select(['kind', 'subject', 'round'])
@@ -144,7 +123,7 @@ async function waitingSubjects(db: Db, { id, organization_id }: Due): Promise<re
   return subjects.filter(({ state }) => state === 'waits')
 }
 
-async function postpone(db: Db, { id }: Due, at: number): Promise<void> {
+async function postpone(db: Db, { id }: LeasedMail, at: number): Promise<void> {
   await db
     .updateTable('notifications')
     .set({ next_attempt_at: new Date(at), attempts: sql<number>`attempts - 1` })
@@ -154,7 +133,7 @@ async function postpone(db: Db, { id }: Due, at: number): Promise<void> {
 
 type Settled = { readonly state: 'sent' | 'failed' | 'pending'; readonly error: string | null }
 
-async function afterFailure(db: Db, { id, attempts }: Due, error: unknown): Promise<Settled> {
+async function afterFailure(db: Db, { id, attempts }: LeasedMail, error: unknown): Promise<Settled> {
   const row = await db.selectFrom('notifications').select('intent_at').where('id', '=', id).executeTakeFirst()
   const { code, retryable } = error as { code?: unknown; retryable?: unknown }
   const isRefused = typeof code === 'string' && code.startsWith('mail_')
@@ -164,12 +143,6 @@ async function afterFailure(db: Db, { id, attempts }: Due, error: unknown): Prom
   return { state: attempts >= mostAttempts || retryable === false ? 'failed' : 'pending', error: name }
 }
 
-async function settle(db: Db, { id }: Due, { state, error }: Settled): Promise<void> {
-  await sql`
-    update notifications set state = ${state}, last_error = ${error}::text,
-      sent_at = case when ${state} = 'sent' then clock_timestamp() end,
-      shown = case when ${state} = 'pending' then shown else wanted end,
-      intent_at = case when ${state} = 'pending' then null else intent_at end,
-      next_attempt_at = clock_timestamp() + interval '1 minute'
-    where id = ${id}`.execute(db)
+async function settle(db: Db, { id }: LeasedMail, { state, error }: Settled): Promise<void> {
+  await settleMail({ id, state, error }).execute(db)
 }

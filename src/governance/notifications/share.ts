@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely'
+import { newestMessagesOf } from '../../db/queries/notifications/newest-messages.ts'
 import type { Database } from '../../db/schema/index.ts'
 import type { NewNotification } from './planner.ts'
 
@@ -42,23 +43,7 @@ async function openMessages(
   organizationId: string,
   { channel, event, kind, groupKey }: Group,
 ): Promise<Map<string, string>> {
-  const { rows } = await sql<{ id: string; recipient: string; waits: boolean }>`
-    select m.id, m.recipient, exists (
-        select from notifications n
-          left join approvals a on n.kind = 'approval' and a.id = n.subject
-          left join effects e on n.kind = 'call' and n.group_key = e.run_id || '/' || e.step_id
-            and n.subject = n.group_key || '/' || e.item_index and e.attempt = n.round
-            and e.run_id = split_part(n.group_key, '/', 1)
-        where n.message_id = m.id
-          and (a.status = 'pending' or (e.state = 'unknown_outcome' and e.resolved_outcome is null))
-      ) as waits
-    from notifications m
-    where m.id in (
-      select max(id) from notifications
-      where organization_id = ${organizationId} and channel = ${channel} and event = ${event} and kind = ${kind}
-        and group_key = ${groupKey} and id = message_id
-      group by recipient)
-    for update of m`.execute(trx)
+  const { rows } = await newestMessagesOf({ organizationId, channel, event, kind, groupKey }).execute(trx)
   const takesMore = event === 'approval.decided' ? () => true : (row: { waits: boolean }) => row.waits
   return new Map(rows.filter(takesMore).map(({ recipient, id }) => [recipient, id]))
 }

@@ -2,6 +2,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { getTool } from '../../catalog/index.ts'
 import { callId, readCallId } from '../../contract/effect-key.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
+import { selectCallSubjects, type CallRow } from '../../db/queries/notifications/call-subjects.ts'
+import { selectApprovalSubjects, type ApprovalRow } from '../../db/queries/notifications/approval-subjects.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'
@@ -62,53 +64,16 @@ export async function readApprovalSubjects(
   return ids.length === 0 ? [] : approvalSubjects(db, organizationId, sql`a.id = any(${ids}::text[])`)
 }
 
-interface ApprovalRow {
-  readonly id: string
-  readonly kind: ApprovalKind
-  readonly status: ApprovalStatus
-  readonly is_over: boolean
-  readonly superseded_by: string | null
-  readonly run_id: string | null
-  readonly step_id: string | null
-  readonly item_index: number | null
-  readonly item_count: number | null
-  readonly session_id: string | null
-  readonly tool: string | null
-  readonly workflow_name: string | null
-  readonly agent_name: string | null
-  readonly rule_name: string | null
-  readonly labels: readonly string[]
-  readonly risk: Risk
-  readonly requested_by: string
-  readonly requester_email: string
-  readonly approver: 'admin' | 'owner'
-  readonly created_at: Date
-  readonly expires_at: Date | null
-  readonly votes: readonly {
-    readonly email: string
-    readonly decision: 'approve' | 'reject'
-    readonly changes_requested: boolean
-  }[]
-}
-
 async function approvalSubjects(
   db: Db,
   organizationId: string,
   where: RawBuilder<unknown>,
 ): Promise<readonly Subject[]> {
-  const { rows } = await sql<ApprovalRow>`
-    select a.id, a.kind, a.status, ${isOverSql(sql<Date>`clock_timestamp()`)} as is_over, a.superseded_by, a.run_id,
-      a.step_id, a.item_index, t.item_count, a.session_id, a.tool, w.name as workflow_name, s.agent_name, a.rule_name,
-      a.labels, a.risk, a.requested_by, u.email as requester_email, a.approver, a.created_at, a.expires_at,
-      coalesce((select json_agg(json_build_object('email', p.email, 'decision', v.decision,
-                                                  'changes_requested', v.changes_requested) order by v.at)
-                from approval_votes v join users p on p.id = v.user_id where v.approval_id = a.id), '[]') as votes
-    from approvals a join users u on u.id = a.requested_by
-      left join workflows w on w.id = a.workflow_id
-      left join agent_sessions s on s.id = a.session_id
-      left join run_steps t on t.run_id = a.run_id and t.step_id = a.step_id
-    where a.organization_id = ${organizationId} and ${where}
-    order by a.id`.execute(db)
+  const { rows } = await selectApprovalSubjects({
+    organizationId,
+    isOver: isOverSql(sql<Date>`clock_timestamp()`),
+    where,
+  }).execute(db)
   return rows.map(approvalSubject)
 }
 
@@ -152,24 +117,6 @@ function stateOf(row: Pick<ApprovalRow, 'status' | 'is_over' | 'superseded_by'>)
   return row.status === 'cancelled' ? 'withdrawn' : row.status
 }
 
-interface CallRow {
-  readonly run_id: string
-  readonly step_id: string
-  readonly item_index: number
-  readonly item_count: number | null
-  readonly tool: string
-  readonly state: string
-  readonly attempt: number
-  readonly resolved: boolean
-  readonly run_ended: boolean
-  readonly workflow_name: string
-  readonly labels: readonly string[]
-  readonly requested_by: string
-  readonly requester_email: string
-  readonly sent_at: Date | null
-  readonly created_at: Date
-}
-
 /** Calls by their ids (`callId`), each as the attempt `round` stands now; without `round` as the newest attempt. */
 export async function readCallSubjects(
   db: Db,
@@ -181,19 +128,13 @@ export async function readCallSubjects(
     return key === null ? [] : [{ ...key, round }]
   })
   if (keys.length === 0) return []
-  const { rows } = await sql<CallRow & { round: number }>`
-    select e.run_id, e.step_id, e.item_index, t.item_count, e.tool, e.state, e.attempt,
-      coalesce(k.round, e.attempt) as round, e.resolved_outcome is not null as resolved,
-      r.finished_at is not null as run_ended, w.name as workflow_name, e.labels, r.requested_by, r.requester_email,
-      e.sent_at, r.created_at
-    from unnest(${keys.map((key) => key.runId)}::text[], ${keys.map((key) => key.stepId)}::text[],
-                ${keys.map((key) => key.itemIndex)}::int[], ${keys.map((key) => key.round)}::int[])
-           as k(run_id, step_id, item_index, round)
-      join effects e on e.run_id = k.run_id and e.step_id = k.step_id and e.item_index = k.item_index
-      join runs r on r.id = e.run_id
-      join workflows w on w.id = r.workflow_id
-      left join run_steps t on t.run_id = e.run_id and t.step_id = e.step_id
-    where r.organization_id = ${organizationId}`.execute(db)
+  const { rows } = await selectCallSubjects({
+    organizationId,
+    runIds: keys.map((key) => key.runId),
+    stepIds: keys.map((key) => key.stepId),
+    itemIndexes: keys.map((key) => key.itemIndex),
+    rounds: keys.map((key) => key.round),
+  }).execute(db)
   return rows.map(callSubject)
 }
 

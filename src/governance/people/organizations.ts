@@ -2,6 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import type { Context } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Plan } from '../../contract/plan-limits.ts'
+import { takeUnusedOrganization } from '../../db/queries/people/take-unused-organization.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
@@ -82,14 +83,7 @@ async function reserve(
     // Lock first: two transactions with a shared lock could not both go on. The second one sees the first one's row.
     await sql`select from users where id = ${userId} for no key update`.execute(trx)
     if (mustBeConfirmed) await requireProvenAddress({ trx }, userId)
-    const { rows } = await sql<{ id: string }>`
-      update organizations set name = ${name}, created_at = clock_timestamp()
-      where id = (select o.id from organizations o join chain_head h on h.organization_id = o.id
-                  where o.created_by = ${userId} and h.seq = 0
-                    and o.created_at < clock_timestamp() - ${unusedAfter}
-                    and not exists (select from memberships m where m.organization_id = o.id)
-                  limit 1)
-      returning id`.execute(trx)
+    const { rows } = await takeUnusedOrganization({ userId, name, unusedAfter }).execute(trx)
     if (rows[0] !== undefined) return rows[0].id
     await requireFewer(trx, userId, most)
     return insertRow(trx, { id: newId('organization'), name, personalOf: null, createdBy: userId })

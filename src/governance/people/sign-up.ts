@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { isInvitedByOwner } from '../../db/queries/people/is-invited.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { isOfDomain, type SignUp } from '../../shared/sign-up-setting.ts'
 
@@ -27,12 +27,6 @@ export function refusedToAll(signUp: SignUp, email: string): string | null {
 
 /** Whether the address has an open invitation by a present owner. */
 async function isInvited(db: Db, email: string): Promise<boolean> {
-  const { rows } = await sql<{ invited: boolean }>`
-    select exists (
-      select from invitations i
-      join memberships m on m.organization_id = i.organization_id and m.user_id = i.invited_by and m.role = 'owner'
-      where i.email = ${email.toLowerCase()} and i.accepted_at is null and i.revoked_at is null
-        and i.expires_at > clock_timestamp()
-    ) as invited`.execute(db)
+  const { rows } = await isInvitedByOwner(email.toLowerCase()).execute(db)
   return rows[0]?.invited === true
 }

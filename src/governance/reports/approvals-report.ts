@@ -1,5 +1,7 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import { getTool } from '../../catalog/index.ts'
+import { heldVersions, type HeldVersion } from '../../db/queries/reports/held-versions.ts'
+import { heldWorkflows } from '../../db/queries/reports/held-workflows.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { everyCategory } from '../../policy/gates.ts'
 import { readBounded } from '../bounded-read.ts'
@@ -56,15 +58,7 @@ async function byWorkflow(
   trx: Transaction<Database>,
   mine: RawBuilder<boolean>,
 ): Promise<Pick<ApprovalsReport, 'by_workflow' | 'workflows'>> {
-  const { rows } = await sql<ApprovalsReport['by_workflow'][number] & { workflows: number }>`
-    select held.*, (select name from workflows where id = held.workflow_id) as name
-    from (
-      select workflow_id, count(*) as total, count(*) filter (where status = 'approved') as approved,
-        count(*) filter (where status = 'rejected') as rejected, count(*) over () as workflows
-      from approvals where ${mine} and workflow_id is not null
-      group by workflow_id order by total desc, workflow_id limit ${mostWorkflows}
-    ) as held
-    order by total desc, workflow_id`.execute(trx)
+  const { rows } = await heldWorkflows(mine, mostWorkflows).execute(trx)
   return {
     by_workflow: rows.map(({ workflow_id, name, total, approved, rejected }) => ({
       workflow_id,
@@ -113,16 +107,7 @@ async function ofCalls(trx: Transaction<Database>, mine: RawBuilder<boolean>): P
 
 /** A whole run is of the categories of its workflow's version, and of those of its steps' tools. */
 async function ofRuns(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Group[]> {
-  const { rows } = await sql<Version>`
-    with versions as (
-      select r.workflow_id, r.workflow_version as version, count(*) as total,
-        count(*) filter (where a.status = 'approved') as approved, max(r.id) as newest
-      from (select run_id, status from approvals where ${mine} and kind = 'run') as a join runs r on r.id = a.run_id
-      group by r.workflow_id, r.workflow_version
-    )
-    select v.workflow_id, v.version, v.total, v.approved,
-      array(select distinct tool from run_steps where run_id = v.newest) as tools
-    from versions v order by v.workflow_id, v.version`.execute(trx)
+  const { rows } = await heldVersions(mine).execute(trx)
   const groups: Group[] = []
   for (let at = 0; at < rows.length; at += definitionsAtOnce) {
     const some = rows.slice(at, at + definitionsAtOnce)
@@ -132,19 +117,13 @@ async function ofRuns(trx: Transaction<Database>, mine: RawBuilder<boolean>): Pr
   return groups
 }
 
-interface Version extends CategoryCounts {
-  readonly workflow_id: string
-  readonly version: number
-  readonly tools: string[]
-}
-
 const versionKey = ({ workflow_id, version }: { workflow_id: string; version: number }): string =>
   `${workflow_id}/${version}`
 
 /** The categories that authors named. PostgreSQL cannot read JSON with `\u0000` in it, so it is read here. */
 async function categoriesOf(
   trx: Transaction<Database>,
-  versions: readonly Version[],
+  versions: readonly HeldVersion[],
 ): Promise<ReadonlyMap<string, string[]>> {
   const { rows } = await sql<{ workflow_id: string; version: number; definition: string }>`
     select workflow_id, version, definition from workflow_versions

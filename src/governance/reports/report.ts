@@ -1,4 +1,6 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
+import { rulesThatHold } from '../../db/queries/reports/holding-rules.ts'
+import { countApprovalsByStatus, type ApprovalTotals } from '../../db/queries/reports/count-approvals.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import { countVerdicts } from '../audit/counts.ts'
 import { stretchOf } from '../audit/list.ts'
@@ -59,18 +61,6 @@ export interface GovernanceReport {
   readonly always_approved_rules: readonly HoldingRule[]
 }
 
-interface Totals {
-  held: number
-  approved: number
-  rejected: number
-  pending: number
-  expired: number
-  cancelled: number
-  mean: number | null
-  quantiles: number[] | null
-  quick: number
-}
-
 /** The report of one organization, from one snapshot. */
 export async function readReport(db: Db, organizationId: string, period: Period): Promise<GovernanceReport> {
   return readBounded(db, async (trx) => {
@@ -113,20 +103,12 @@ async function countExecutions(
   return rows[0] ?? { total_executions: 0, gated_executions: 0 }
 }
 
-/** The seconds from the question to the decision. `extract` would compute them as slow decimal numbers. */
-const seconds = sql`date_part('epoch', decided_at - created_at)`
-const isDecided = sql`status in ('approved', 'rejected')`
-
-async function countApprovals(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Totals> {
-  const of = (status: string) => sql`count(*) filter (where status = ${status})`
-  const { rows } = await sql<Totals>`
-    select count(*) as held, ${of('approved')} as approved, ${of('rejected')} as rejected, ${of('pending')} as pending,
-      ${of('expired')} as expired, ${of('cancelled')} as cancelled,
-      avg(${seconds}) filter (where ${isDecided}) as mean,
-      percentile_cont(array[0.5, 0.95]) within group (order by ${seconds}) filter (where ${isDecided}) as quantiles,
-      count(*) filter (where status = 'approved' and decided_at - created_at <= ${quick} * interval '1 s') as quick
-    from approvals where ${mine}`.execute(trx)
-  return rows[0] as Totals
+async function countApprovals(
+  trx: Transaction<Database>,
+  mine: RawBuilder<boolean>,
+): Promise<ApprovalTotals> {
+  const { rows } = await countApprovalsByStatus(mine, quick).execute(trx)
+  return rows[0] as ApprovalTotals
 }
 
 async function topApprovers(
@@ -145,26 +127,7 @@ async function holdingRules(
   trx: Transaction<Database>,
   mine: RawBuilder<boolean>,
 ): Promise<Pick<GovernanceReport, 'top_rules' | 'always_approved_rules'>> {
-  const { rows } = await sql<HoldingRule & { is_top: boolean }>`
-    with rules as (
-      select rule_id, count(*) as held, count(*) filter (where status = 'approved') as approved,
-        count(*) filter (where status = 'rejected') as rejected, max(id) as newest
-      from approvals where ${mine} and rule_id is not null
-      group by rule_id
-    ), ranked as (
-      select *, approved > 0 and rejected = 0 as always_approved,
-        row_number() over (order by held desc, rule_id) as place,
-        row_number() over (partition by approved > 0 and rejected = 0 order by held desc, rule_id) as place_beside
-      from rules
-    ), shown as materialized (
-      select * from ranked where place <= ${mostRules} or (always_approved and place_beside <= ${mostRules})
-    ), medians as (
-      select rule_id, percentile_cont(0.5) within group (order by ${seconds}) as median_decision_seconds
-      from approvals where ${mine} and ${isDecided} and rule_id = any(array(select rule_id from shown)) group by rule_id
-    )
-    select rule_id, (select a.rule_name from approvals a where a.id = newest) as rule_name, held, approved, rejected,
-      always_approved, median_decision_seconds, place <= ${mostRules} as is_top
-    from shown left join medians using (rule_id) order by place`.execute(trx)
+  const { rows } = await rulesThatHold<HoldingRule>(mine, mostRules).execute(trx)
   const shown = rows.map(({ is_top: isTop, ...rule }) => ({ isTop, rule }))
   return {
     top_rules: shown.filter(({ isTop }) => isTop).map(({ rule }) => rule),

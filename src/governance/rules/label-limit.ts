@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { countAddedLabels } from '../../db/queries/rules/count-labels.ts'
 import { mostLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
@@ -20,13 +20,9 @@ export async function refuseManyLabels(
 ): Promise<void> {
   const added = labelsOf(after)
   if (added.length === 0) return
-  const [counted] = await tx.send(sql<{ then: number; now: number }>`
-    with others as (
-      select distinct label from label_rules r cross join jsonb_array_elements_text(r.body->'add_labels') as label
-      where r.organization_id = ${tx.organizationId} and r.id <> ${id} and r.body->>'status' = 'active'
-    )
-    select (select count(*) from (select label from others union select unnest(${labelsOf(before)}::text[])) as a) as then,
-           (select count(*) from (select label from others union select unnest(${added}::text[])) as b) as now`)
+  const [counted] = await tx.send(
+    countAddedLabels({ organizationId: tx.organizationId, id, before: labelsOf(before), after: added }),
+  )
   const { then, now } = counted as { then: number; now: number }
   if (now <= Math.max(mostLabels, then)) return
   const message = `the active label rules of the organization would add ${now} labels together, at most ${mostLabels}: delete a label rule or add fewer`

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { measureRules } from '../../db/queries/rules/measure-rules.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { RuleBody } from '../../policy/rule.ts'
@@ -20,15 +20,7 @@ export const mostRuleValues = 50_000
  * rules are now too large. Over the limit, a rule can still be made smaller or inactive.
  */
 export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body: AnyBody): Promise<void> {
-  const [row] = await tx.send(sql<{ bytes: number; values: number }>`
-    select coalesce(sum(octet_length(body::text)), 0)::float8 as bytes,
-           coalesce(sum(jsonb_array_length(jsonb_path_query_array(body, '$.params[*].value[*]'))
-                      + jsonb_array_length(jsonb_path_query_array(body, '$.labels.*[*]'))
-                      + jsonb_array_length(jsonb_path_query_array(body, '$.tools[*]'))
-                      + jsonb_array_length(jsonb_path_query_array(body, '$.add_labels[*]'))), 0)::float8 as values
-    from (select body from rules where organization_id = ${tx.organizationId}
-          union all
-          select body from label_rules where organization_id = ${tx.organizationId}) as saved`)
+  const [row] = await tx.send(measureRules(tx.organizationId))
   const over = overOf(row as { bytes: number; values: number })
   if (over === null || (before !== null && isNoMore(before, body))) return
   const message = `the organization's rules and label rules may hold ${over} together: shorten or delete some first`

@@ -159,19 +159,16 @@ function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
     async write(changes: readonly Change[]): Promise<number> {
       if (changes.length === 0) return 0
       const becomes = isBase64 ? sql`encode(w.becomes, 'base64')` : sql`w.becomes`
+      const unchanged = sql`
+        select ${listed(keyNames)}, w.becomes from ${table} as t
+          join unnest(${keysOf(changes.map(({ row }) => row))}, ${changes.map(({ was }) => was)}::bytea[],
+                      ${changes.map((each) => each.becomes)}::bytea[])
+            as w(${sql.raw(keyNames.join(', '))}, was, becomes) on ${sameKey}
+        where coalesce(${head(fingerprintBytes)}, sha256(convert_to(${plain}, 'UTF8'))) = w.was for no key update of t skip locked`
       const { numAffectedRows } = await sql`
         update ${table} as t set ${sql.ref(column.column)} = ${isBase64 ? sql`translate(${becomes}, E'\n', '')` : becomes}
           ${column.plain === undefined ? sql`` : sql`, ${sql.ref(column.plain)} = null`}
-        from (
-          select ${listed(keyNames)}, w.becomes
-          from ${table} as t
-            join unnest(${keysOf(changes.map(({ row }) => row))}, ${changes.map(({ was }) => was)}::bytea[],
-                        ${changes.map((each) => each.becomes)}::bytea[])
-              as w(${sql.raw(keyNames.join(', '))}, was, becomes) on ${sameKey}
-          where coalesce(${head(fingerprintBytes)}, sha256(convert_to(${plain}, 'UTF8'))) = w.was
-          for no key update of t skip locked
-        ) as w
-        where ${sameKey}`.execute(db)
+        from (${unchanged}) as w where ${sameKey}`.execute(db)
       return Number(numAffectedRows ?? 0)
     },
   }

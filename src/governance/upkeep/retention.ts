@@ -1,4 +1,6 @@
 import { sql } from 'kysely'
+import { removeValuesOfOldRuns } from '../../db/queries/upkeep/remove-run-values.ts'
+import { removeOldNotifications } from '../../db/queries/upkeep/remove-notifications.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 
@@ -65,29 +67,11 @@ async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigi
 }
 
 /** Removes messages with all rows that share them. Those about something that still waits stay, because its end edits them. */
-const removeNotifications = (db: Db, days: number) =>
-  sql`
-    delete from notifications
-    where message_id in (
-      select m.id from notifications m
-      where m.id = m.message_id and m.shown >= m.wanted
-        and m.created_at < clock_timestamp() - ${days}::float8 * interval '1 day'
-        and not exists (
-          select from notifications n
-            left join approvals a on n.kind = 'approval' and a.id = n.subject
-            left join runs r on n.kind = 'call' and r.id = split_part(n.subject, '/', 1)
-          where n.message_id = m.id and (a.status = 'pending' or (r.id is not null and r.finished_at is null)))
-      limit ${batch} for update of m skip locked)`.execute(db)
+const removeNotifications = (db: Db, days: number) => removeOldNotifications(days, batch).execute(db)
 
 function removeBatch(db: Db, days: number): Promise<number> {
   return db.transaction().execute(async (trx) => {
-    const { rows } = await sql<{ id: string }>`
-      update runs set inputs = null, inputs_sealed = null, result = null, result_sealed = null, stored_bytes = 0, idempotency_key = null,
-        data_removed_at = clock_timestamp()
-      where id in (select id from runs
-                   where data_removed_at is null and finished_at < clock_timestamp() - ${days}::float8 * interval '1 day'
-                   order by finished_at limit ${batch} for update skip locked)
-      returning id`.execute(trx)
+    const { rows } = await removeValuesOfOldRuns(days, batch).execute(trx)
     const ids = rows.map((row) => row.id)
     if (ids.length === 0) return 0
     await sql`update effects set params_sealed = null, output = null, output_sealed = null, error_detail_sealed = null where run_id = any(${ids})`.execute(

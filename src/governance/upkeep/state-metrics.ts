@@ -1,5 +1,6 @@
 import { statfs } from 'node:fs/promises'
 import { sql } from 'kysely'
+import { measureStoredState } from '../../db/queries/upkeep/measure-state.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 
@@ -81,26 +82,10 @@ function set({ metrics }: Pick<Context, 'metrics'>, state: State | null): void {
   oldestMessage.set(state.outbox_oldest)
 }
 
-const seconds = (time: string) => sql`extract(epoch from clock_timestamp() - ${sql.raw(time)})::float8`
-
 function read(db: Db): Promise<State> {
   return db.transaction().execute(async (trx) => {
     await sql`select set_config('statement_timeout', ${patience}, true)`.execute(trx)
-    const { rows } = await sql<State>`
-      with r as (select status, slot, created_at from runs where finished_at is null order by created_at limit ${mostRows}),
-           a as (select kind, created_at,
-                        case when created_at > clock_timestamp() - interval '1 minute' then 'minute'
-                             when created_at > clock_timestamp() - interval '1 hour' then 'hour'
-                             when created_at > clock_timestamp() - interval '1 day' then 'day' else 'older' end as age
-                 from approvals where status = 'pending' order by created_at limit ${mostRows}),
-           u as (select 1 from effects where state = 'unknown_outcome' limit ${mostRows}),
-           o as (select created_at from outbox limit ${mostRows})
-      select (select json_agg(g) from (select status, count(*), ${seconds('min(created_at)')} as oldest from r group by status) g) as runs,
-             (select count(*)::int from r where slot in ('queued', 'waits')) as slot_waits,
-             (select json_agg(g) from (select kind, age, count(*), ${seconds('min(created_at)')} as oldest from a group by kind, age) g) as approvals,
-             (select count(*)::int from u) as unknown,
-             (select count(*)::int from o) as outbox,
-             (select coalesce(${seconds('min(created_at)')}, 0) from o) as outbox_oldest`.execute(trx)
+    const { rows } = await measureStoredState<State>(mostRows).execute(trx)
     return rows[0] as State
   })
 }

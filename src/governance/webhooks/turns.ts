@@ -1,4 +1,7 @@
 import { sql } from 'kysely'
+import { recordDeliveryAttempt } from '../../db/queries/webhooks/record-attempt.ts'
+import { nextDueDelivery, type DueDelivery } from '../../db/queries/webhooks/next-delivery.ts'
+import { leaseDueWebhooks } from '../../db/queries/webhooks/lease-webhooks.ts'
 import type { Context } from '../context.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { disableFailing } from './disable.ts'
@@ -41,24 +44,12 @@ export async function leaseWebhooks(
   limit: number,
 ): Promise<readonly Leased[]> {
   if (limit <= 0) return []
-  const isFree = sql`(leased_until is null or leased_until <= clock_timestamp())`
-  const { rows } = await sql<Leased>`
-    with busy as (
-      select organization_id, count(*) as places from webhooks
-      where leased_until > clock_timestamp() group by organization_id
-    ), due as (
-      select id, organization_id, due_at, failures > 0 or is_slow as is_ailing,
-             row_number() over (partition by organization_id order by failures > 0 or is_slow, due_at, id) as place
-      from webhooks
-      where active and due_at <= clock_timestamp() and ${isFree}
-    ), chosen as (
-      select id from due left join busy using (organization_id)
-      where place + coalesce(places, 0) <= ${mostOfOrganization} and is_ailing = ${kind === 'ailing'}
-      order by due_at limit ${limit}
-    )
-    update webhooks set leased_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
-    where id in (select id from webhooks where id in (select id from chosen) and ${isFree} for update skip locked)
-    returning id, organization_id`.execute(db)
+  const { rows } = await leaseDueWebhooks({
+    isAiling: kind === 'ailing',
+    mostOfOrganization,
+    leaseSeconds,
+    limit,
+  }).execute(db)
   return rows
 }
 
@@ -90,26 +81,9 @@ export async function takeTurn(context: Context, webhook: Leased, signal: AbortS
   }
 }
 
-interface DueDelivery {
-  readonly id: string
-  readonly event_id: string
-  readonly message: string
-  readonly target_sealed: Buffer
-}
-
 /** Reads the webhook anew, so that a changed address or secret counts from the next attempt on. */
 async function nextDelivery({ db }: Pick<Context, 'db'>, webhookId: string): Promise<DueDelivery | null> {
-  const { rows } = await sql<DueDelivery>`
-    select d.id, d.event_id, e.message, w.target_sealed
-    from webhooks w
-    cross join lateral (
-      select id, event_id from webhook_deliveries
-      where webhook_id = w.id and state = 'waiting' and next_attempt_at <= clock_timestamp()
-        and give_up_at > clock_timestamp()
-      order by next_attempt_at limit 1
-    ) as d
-    join webhook_events e on e.id = d.event_id
-    where w.id = ${webhookId} and w.active`.execute(db)
+  const { rows } = await nextDueDelivery(webhookId).execute(db)
   return rows[0] ?? null
 }
 
@@ -134,24 +108,17 @@ async function recordAttempt(
   { delivered, status, error, retryAfter }: Attempt,
   isSlow: boolean,
 ): Promise<Recorded> {
-  const ended = delivered ? sql`clock_timestamp()` : sql`null`
-  const next = sql`clock_timestamp() + make_interval(secs => greatest(${retryAfter ?? 0}::float8,
-    (${retries}::float8[])[least(attempts + 1, ${retries.length})]))`
   const { rows } = await atCommitPoint('webhook.record', () =>
-    sql<Recorded>`
-      with delivery as (
-        update webhook_deliveries set attempts = attempts + 1, last_attempt_at = clock_timestamp(),
-          last_status = ${status}::int, last_error = ${error?.slice(0, 300) ?? null}::text,
-          state = ${delivered ? 'delivered' : 'waiting'}, ended_at = ${ended},
-          next_attempt_at = ${delivered ? sql`null` : next}
-        where id = ${id} and state = 'waiting'
-      )
-      update webhooks set is_slow = ${isSlow}, failures = case when ${delivered} then 0 else failures + 1 end,
-        failing_since = case when ${delivered} then null else coalesce(failing_since, clock_timestamp()) end
-      where id = ${webhookId}
-      returning failures, coalesce(extract(epoch from clock_timestamp() - failing_since), 0)::float8 as waits`.execute(
-      db,
-    ),
+    recordDeliveryAttempt({
+      webhookId,
+      deliveryId: id,
+      delivered,
+      status,
+      error: error?.slice(0, 300) ?? null,
+      isSlow,
+      retryAfter: retryAfter ?? 0,
+      retries,
+    }).execute(db),
   )
   return rows[0] ?? { failures: 1, waits: 0 }
 }

@@ -1,4 +1,5 @@
-import { sql, type Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
+import { isReplacedBy } from '../../db/queries/workflows/is-replaced-by.ts'
 import type { RegistryState, WorkflowsTable } from '../../db/schema/workflows.ts'
 import type { Json } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -207,13 +208,7 @@ async function requireReplacement(tx: ChainTx, workflowId: string, replacementId
   if (row === undefined) throw invalid(path, `no workflow \`${replacementId}\` in the organization`)
   if (row.state === 'archived')
     throw invalid(path, `\`${replacementId}\` is archived and cannot be used: name another workflow`)
-  const { rows } = await sql`
-    with recursive chain(id) as (
-      select ${replacementId}::text
-      union
-      select e.replacement_id from registry_entries e join chain on e.workflow_id = chain.id
-    )
-    select 1 from chain where id = ${workflowId}`.execute(tx.trx)
+  const { rows } = await isReplacedBy(workflowId, replacementId).execute(tx.trx)
   if (rows.length > 0)
     throw invalid(path, `\`${replacementId}\` is itself replaced by this template: name another workflow`)
 }

@@ -1,0 +1,29 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/**
+ * The position of the first entry at or after a time, or `end`, found by halving. `time` is text in ISO 8601, of fixed
+ * width and in UTC, so comparing text compares times.
+ */
+export const firstEntryFrom = ({
+  organizationId,
+  end,
+  time,
+}: {
+  readonly organizationId: string
+  readonly end: number
+  readonly time: string
+}): RawBuilder<{ readonly place: number }> => {
+  const isBefore = sql`coalesce(entry.timestamp < ${time}, false)`
+  const middle = sql`(low + high) / 2`
+  return sql`
+  with recursive halves (low, high) as (
+    select 1::bigint, ${end}::bigint
+    union all
+    select case when ${isBefore} then ${middle} + 1 else low end, case when ${isBefore} then high else ${middle} end
+    from halves left join lateral (
+      select timestamp from audit_events where organization_id = ${organizationId} and seq = ${middle}
+    ) as entry on true
+    where low < high
+  )
+  select low as place from halves where low = high`
+}

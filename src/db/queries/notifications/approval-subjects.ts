@@ -1,0 +1,55 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { ApprovalKind, ApprovalStatus } from '../../../contract/status.ts'
+import type { Risk } from '../../schema/runs.ts'
+
+export interface ApprovalRow {
+  readonly id: string
+  readonly kind: ApprovalKind
+  readonly status: ApprovalStatus
+  readonly is_over: boolean
+  readonly superseded_by: string | null
+  readonly run_id: string | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly item_count: number | null
+  readonly session_id: string | null
+  readonly tool: string | null
+  readonly workflow_name: string | null
+  readonly agent_name: string | null
+  readonly rule_name: string | null
+  readonly labels: readonly string[]
+  readonly risk: Risk
+  readonly requested_by: string
+  readonly requester_email: string
+  readonly approver: 'admin' | 'owner'
+  readonly created_at: Date
+  readonly expires_at: Date | null
+  readonly votes: readonly {
+    readonly email: string
+    readonly decision: 'approve' | 'reject'
+    readonly changes_requested: boolean
+  }[]
+}
+
+/** The approvals `a` of an organization as messages tell of them. */
+export const selectApprovalSubjects = ({
+  organizationId,
+  isOver,
+  where,
+}: {
+  readonly organizationId: string
+  readonly isOver: RawBuilder<boolean>
+  readonly where: RawBuilder<unknown>
+}): RawBuilder<ApprovalRow> => sql`
+  select a.id, a.kind, a.status, ${isOver} as is_over, a.superseded_by, a.run_id,
+    a.step_id, a.item_index, t.item_count, a.session_id, a.tool, w.name as workflow_name, s.agent_name, a.rule_name,
+    a.labels, a.risk, a.requested_by, u.email as requester_email, a.approver, a.created_at, a.expires_at,
+    coalesce((select json_agg(json_build_object('email', p.email, 'decision', v.decision,
+                                                'changes_requested', v.changes_requested) order by v.at)
+              from approval_votes v join users p on p.id = v.user_id where v.approval_id = a.id), '[]') as votes
+  from approvals a join users u on u.id = a.requested_by
+    left join workflows w on w.id = a.workflow_id
+    left join agent_sessions s on s.id = a.session_id
+    left join run_steps t on t.run_id = a.run_id and t.step_id = a.step_id
+  where a.organization_id = ${organizationId} and ${where}
+  order by a.id`

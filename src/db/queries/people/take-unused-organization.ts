@@ -1,0 +1,19 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** Takes an organization of the person that an interrupted request left without a member, and names it. */
+export const takeUnusedOrganization = ({
+  userId,
+  name,
+  unusedAfter,
+}: {
+  readonly userId: string
+  readonly name: string
+  readonly unusedAfter: RawBuilder<unknown>
+}): RawBuilder<{ readonly id: string }> => sql`
+  update organizations set name = ${name}, created_at = clock_timestamp()
+  where id = (select o.id from organizations o join chain_head h on h.organization_id = o.id
+              where o.created_by = ${userId} and h.seq = 0
+                and o.created_at < clock_timestamp() - ${unusedAfter}
+                and not exists (select from memberships m where m.organization_id = o.id)
+              limit 1)
+  returning id`

@@ -1,0 +1,28 @@
+import { sql, type RawBuilder } from 'kysely'
+import { isDecided, seconds } from './decided.ts'
+
+export interface ApprovalTotals {
+  held: number
+  approved: number
+  rejected: number
+  pending: number
+  expired: number
+  cancelled: number
+  mean: number | null
+  quantiles: number[] | null
+  quick: number
+}
+
+const of = (status: string) => sql`count(*) filter (where status = ${status})`
+
+/** Counts approvals by status, and measures the seconds until people decided them. `quick` is the limit of a quick approval. */
+export const countApprovalsByStatus = (
+  mine: RawBuilder<boolean>,
+  quick: number,
+): RawBuilder<ApprovalTotals> => sql`
+  select count(*) as held, ${of('approved')} as approved, ${of('rejected')} as rejected, ${of('pending')} as pending,
+    ${of('expired')} as expired, ${of('cancelled')} as cancelled,
+    avg(${seconds}) filter (where ${isDecided}) as mean,
+    percentile_cont(array[0.5, 0.95]) within group (order by ${seconds}) filter (where ${isDecided}) as quantiles,
+    count(*) filter (where status = 'approved' and decided_at - created_at <= ${quick} * interval '1 s') as quick
+  from approvals where ${mine}`

@@ -1,0 +1,23 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/**
+ * Counts the labels that the active label rules of an organization add, if the rule `id` adds `before` and if it adds
+ * `after`.
+ */
+export const countAddedLabels = ({
+  organizationId,
+  id,
+  before,
+  after,
+}: {
+  readonly organizationId: string
+  readonly id: string
+  readonly before: readonly string[]
+  readonly after: readonly string[]
+}): RawBuilder<{ readonly then: number; readonly now: number }> => sql`
+  with others as (
+    select distinct label from label_rules r cross join jsonb_array_elements_text(r.body->'add_labels') as label
+    where r.organization_id = ${organizationId} and r.id <> ${id} and r.body->>'status' = 'active'
+  )
+  select (select count(*) from (select label from others union select unnest(${before}::text[])) as a) as then,
+         (select count(*) from (select label from others union select unnest(${after}::text[])) as b) as now`

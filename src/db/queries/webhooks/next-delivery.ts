@@ -1,0 +1,21 @@
+import { sql, type RawBuilder } from 'kysely'
+
+export interface DueDelivery {
+  readonly id: string
+  readonly event_id: string
+  readonly message: string
+  readonly target_sealed: Buffer
+}
+
+/** The delivery of an active webhook that is due longest. */
+export const nextDueDelivery = (webhookId: string): RawBuilder<DueDelivery> => sql`
+  select d.id, d.event_id, e.message, w.target_sealed
+  from webhooks w
+  cross join lateral (
+    select id, event_id from webhook_deliveries
+    where webhook_id = w.id and state = 'waiting' and next_attempt_at <= clock_timestamp()
+      and give_up_at > clock_timestamp()
+    order by next_attempt_at limit 1
+  ) as d
+  join webhook_events e on e.id = d.event_id
+  where w.id = ${webhookId} and w.active`
