@@ -22,6 +22,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'openapi.json': node('openapi-check.ts'),
   'lock file': node('lockfile.ts'),
   links: node('links.ts'),
+  sql: node('raw-sql.ts'),
 }
 
 interface Ended {
